@@ -1,0 +1,221 @@
+"""Kafka's error codes. Rule: one row per code says all that the client does about it; no code is handled anywhere by number.
+
+Columns: code, name, retriable, what to refresh before trying again, what a produce response does with its batch, and whether
+the broker may have written the batch although it answered with this error. Source: `org.apache.kafka.common.protocol.Errors`;
+the produce column descends from Dory's Resend / Discard / Pause, with pauses that hold one partition only and codes 19 and 20 resent.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+__all__ = ["BY_NAME", "CODES", "ErrorCode", "Produce", "Refresh", "Written", "error_code"]
+
+
+class Refresh(enum.Enum):
+    """What the client asks for again before it retries."""
+
+    NOTHING = "nothing"
+    METADATA = "metadata"
+    COORDINATOR = "coordinator"
+
+
+class Produce(enum.Enum):
+    """What a produce response with this code does with the batch it answers."""
+
+    ACK = "ack"
+    DUPLICATE = "duplicate"  # the broker has it already: acknowledged, offset unknown
+    RESEND = "resend"  # same producer id, epoch and sequence, after a back-off
+    SPLIT = "split"  # too large for the topic: halve it and resend
+    SEQUENCE = "sequence"  # the broker lost track of the producer: renew the epoch when nothing is in doubt
+    FENCED = "fenced"  # another producer took over: fatal
+    FAIL = "fail"  # hand the records back
+
+
+class Written(enum.Enum):
+    """Whether a record that failed can be in the log all the same."""
+
+    NO = "not written"
+    MAYBE = "maybe written"
+
+
+@attrs.frozen
+class ErrorCode:
+    """One row of the table."""
+
+    code: int
+    name: str
+    retriable: bool
+    refresh: Refresh
+    produce: Produce
+    written: Written
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Y, N = True, False
+NOTHING, METADATA, COORDINATOR = Refresh
+RESEND, SPLIT, SEQUENCE, DUPLICATE, FENCED, FAIL = (
+    Produce.RESEND,
+    Produce.SPLIT,
+    Produce.SEQUENCE,
+    Produce.DUPLICATE,
+    Produce.FENCED,
+    Produce.FAIL,
+)
+NO, MAYBE = Written
+
+# fmt: off
+_ROWS = (
+    (0, "NONE", N, NOTHING, Produce.ACK, NO),
+    (-1, "UNKNOWN_SERVER_ERROR", N, NOTHING, FAIL, MAYBE),
+    (1, "OFFSET_OUT_OF_RANGE", N, NOTHING, FAIL, NO),
+    (2, "CORRUPT_MESSAGE", Y, NOTHING, RESEND, NO),
+    (3, "UNKNOWN_TOPIC_OR_PARTITION", Y, METADATA, RESEND, NO),
+    (4, "INVALID_FETCH_SIZE", N, NOTHING, FAIL, NO),
+    (5, "LEADER_NOT_AVAILABLE", Y, METADATA, RESEND, NO),
+    (6, "NOT_LEADER_OR_FOLLOWER", Y, METADATA, RESEND, NO),
+    (7, "REQUEST_TIMED_OUT", Y, NOTHING, RESEND, MAYBE),
+    (8, "BROKER_NOT_AVAILABLE", Y, METADATA, RESEND, NO),
+    (9, "REPLICA_NOT_AVAILABLE", Y, METADATA, RESEND, NO),
+    (10, "MESSAGE_TOO_LARGE", N, NOTHING, SPLIT, NO),
+    (11, "STALE_CONTROLLER_EPOCH", N, NOTHING, FAIL, NO),
+    (12, "OFFSET_METADATA_TOO_LARGE", N, NOTHING, FAIL, NO),
+    (13, "NETWORK_EXCEPTION", Y, METADATA, RESEND, MAYBE),
+    (14, "COORDINATOR_LOAD_IN_PROGRESS", Y, NOTHING, FAIL, NO),
+    (15, "COORDINATOR_NOT_AVAILABLE", Y, COORDINATOR, FAIL, NO),
+    (16, "NOT_COORDINATOR", Y, COORDINATOR, FAIL, NO),
+    (17, "INVALID_TOPIC_EXCEPTION", N, NOTHING, FAIL, NO),
+    (18, "RECORD_LIST_TOO_LARGE", N, NOTHING, SPLIT, NO),
+    (19, "NOT_ENOUGH_REPLICAS", Y, NOTHING, RESEND, NO),
+    (20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", Y, NOTHING, RESEND, MAYBE),
+    (21, "INVALID_REQUIRED_ACKS", N, NOTHING, FAIL, NO),
+    (22, "ILLEGAL_GENERATION", N, NOTHING, FAIL, NO),
+    (23, "INCONSISTENT_GROUP_PROTOCOL", N, NOTHING, FAIL, NO),
+    (24, "INVALID_GROUP_ID", N, NOTHING, FAIL, NO),
+    (25, "UNKNOWN_MEMBER_ID", N, NOTHING, FAIL, NO),
+    (26, "INVALID_SESSION_TIMEOUT", N, NOTHING, FAIL, NO),
+    (27, "REBALANCE_IN_PROGRESS", N, NOTHING, FAIL, NO),
+    (28, "INVALID_COMMIT_OFFSET_SIZE", N, NOTHING, FAIL, NO),
+    (29, "TOPIC_AUTHORIZATION_FAILED", N, NOTHING, FAIL, NO),
+    (30, "GROUP_AUTHORIZATION_FAILED", N, NOTHING, FAIL, NO),
+    (31, "CLUSTER_AUTHORIZATION_FAILED", N, NOTHING, FAIL, NO),
+    (32, "INVALID_TIMESTAMP", N, NOTHING, FAIL, NO),
+    (33, "UNSUPPORTED_SASL_MECHANISM", N, NOTHING, FAIL, NO),
+    (34, "ILLEGAL_SASL_STATE", N, NOTHING, FAIL, NO),
+    (35, "UNSUPPORTED_VERSION", N, NOTHING, FAIL, NO),
+    (36, "TOPIC_ALREADY_EXISTS", N, NOTHING, FAIL, NO),
+    (37, "INVALID_PARTITIONS", N, NOTHING, FAIL, NO),
+    (38, "INVALID_REPLICATION_FACTOR", N, NOTHING, FAIL, NO),
+    (39, "INVALID_REPLICA_ASSIGNMENT", N, NOTHING, FAIL, NO),
+    (40, "INVALID_CONFIG", N, NOTHING, FAIL, NO),
+    (41, "NOT_CONTROLLER", Y, METADATA, RESEND, NO),
+    (42, "INVALID_REQUEST", N, NOTHING, FAIL, NO),
+    (43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", N, NOTHING, FAIL, NO),
+    (44, "POLICY_VIOLATION", N, NOTHING, FAIL, NO),
+    (45, "OUT_OF_ORDER_SEQUENCE_NUMBER", N, NOTHING, SEQUENCE, NO),
+    (46, "DUPLICATE_SEQUENCE_NUMBER", N, NOTHING, DUPLICATE, NO),
+    (47, "INVALID_PRODUCER_EPOCH", N, NOTHING, SEQUENCE, NO),
+    (48, "INVALID_TXN_STATE", N, NOTHING, FAIL, NO),
+    (49, "INVALID_PRODUCER_ID_MAPPING", N, NOTHING, FAIL, NO),
+    (50, "INVALID_TRANSACTION_TIMEOUT", N, NOTHING, FAIL, NO),
+    (51, "CONCURRENT_TRANSACTIONS", Y, NOTHING, RESEND, NO),
+    (52, "TRANSACTION_COORDINATOR_FENCED", N, NOTHING, FAIL, NO),
+    (53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", N, NOTHING, FAIL, NO),
+    (54, "SECURITY_DISABLED", N, NOTHING, FAIL, NO),
+    (55, "OPERATION_NOT_ATTEMPTED", N, NOTHING, FAIL, NO),
+    (56, "KAFKA_STORAGE_ERROR", Y, METADATA, RESEND, NO),
+    (57, "LOG_DIR_NOT_FOUND", N, NOTHING, FAIL, NO),
+    (58, "SASL_AUTHENTICATION_FAILED", N, NOTHING, FAIL, NO),
+    (59, "UNKNOWN_PRODUCER_ID", N, NOTHING, SEQUENCE, NO),
+    (60, "REASSIGNMENT_IN_PROGRESS", N, NOTHING, FAIL, NO),
+    (61, "DELEGATION_TOKEN_AUTH_DISABLED", N, NOTHING, FAIL, NO),
+    (62, "DELEGATION_TOKEN_NOT_FOUND", N, NOTHING, FAIL, NO),
+    (63, "DELEGATION_TOKEN_OWNER_MISMATCH", N, NOTHING, FAIL, NO),
+    (64, "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED", N, NOTHING, FAIL, NO),
+    (65, "DELEGATION_TOKEN_AUTHORIZATION_FAILED", N, NOTHING, FAIL, NO),
+    (66, "DELEGATION_TOKEN_EXPIRED", N, NOTHING, FAIL, NO),
+    (67, "INVALID_PRINCIPAL_TYPE", N, NOTHING, FAIL, NO),
+    (68, "NON_EMPTY_GROUP", N, NOTHING, FAIL, NO),
+    (69, "GROUP_ID_NOT_FOUND", N, NOTHING, FAIL, NO),
+    (70, "FETCH_SESSION_ID_NOT_FOUND", Y, NOTHING, FAIL, NO),
+    (71, "INVALID_FETCH_SESSION_EPOCH", Y, NOTHING, FAIL, NO),
+    (72, "LISTENER_NOT_FOUND", Y, METADATA, RESEND, NO),
+    (73, "TOPIC_DELETION_DISABLED", N, NOTHING, FAIL, NO),
+    (74, "FENCED_LEADER_EPOCH", Y, METADATA, RESEND, NO),
+    (75, "UNKNOWN_LEADER_EPOCH", Y, METADATA, RESEND, NO),
+    (76, "UNSUPPORTED_COMPRESSION_TYPE", N, NOTHING, FAIL, NO),
+    (77, "STALE_BROKER_EPOCH", N, NOTHING, FAIL, NO),
+    (78, "OFFSET_NOT_AVAILABLE", Y, NOTHING, FAIL, NO),
+    (79, "MEMBER_ID_REQUIRED", N, NOTHING, FAIL, NO),
+    (80, "PREFERRED_LEADER_NOT_AVAILABLE", Y, METADATA, RESEND, NO),
+    (81, "GROUP_MAX_SIZE_REACHED", N, NOTHING, FAIL, NO),
+    (82, "FENCED_INSTANCE_ID", N, NOTHING, FAIL, NO),
+    (83, "ELIGIBLE_LEADERS_NOT_AVAILABLE", Y, METADATA, RESEND, NO),
+    (84, "ELECTION_NOT_NEEDED", Y, METADATA, RESEND, NO),
+    (85, "NO_REASSIGNMENT_IN_PROGRESS", N, NOTHING, FAIL, NO),
+    (86, "GROUP_SUBSCRIBED_TO_TOPIC", N, NOTHING, FAIL, NO),
+    (87, "INVALID_RECORD", N, NOTHING, FAIL, NO),
+    (88, "UNSTABLE_OFFSET_COMMIT", Y, NOTHING, FAIL, NO),
+    (89, "THROTTLING_QUOTA_EXCEEDED", Y, NOTHING, RESEND, NO),
+    (90, "PRODUCER_FENCED", N, NOTHING, FENCED, NO),
+    (91, "RESOURCE_NOT_FOUND", N, NOTHING, FAIL, NO),
+    (92, "DUPLICATE_RESOURCE", N, NOTHING, FAIL, NO),
+    (93, "UNACCEPTABLE_CREDENTIAL", N, NOTHING, FAIL, NO),
+    (94, "INCONSISTENT_VOTER_SET", N, NOTHING, FAIL, NO),
+    (95, "INVALID_UPDATE_VERSION", N, NOTHING, FAIL, NO),
+    (96, "FEATURE_UPDATE_FAILED", N, NOTHING, FAIL, NO),
+    (97, "PRINCIPAL_DESERIALIZATION_FAILURE", N, NOTHING, FAIL, NO),
+    (98, "SNAPSHOT_NOT_FOUND", N, NOTHING, FAIL, NO),
+    (99, "POSITION_OUT_OF_RANGE", N, NOTHING, FAIL, NO),
+    (100, "UNKNOWN_TOPIC_ID", Y, METADATA, RESEND, NO),
+    (101, "DUPLICATE_BROKER_REGISTRATION", N, NOTHING, FAIL, NO),
+    (102, "BROKER_ID_NOT_REGISTERED", N, NOTHING, FAIL, NO),
+    (103, "INCONSISTENT_TOPIC_ID", Y, METADATA, RESEND, NO),
+    (104, "INCONSISTENT_CLUSTER_ID", N, NOTHING, FAIL, NO),
+    (105, "TRANSACTIONAL_ID_NOT_FOUND", N, NOTHING, FAIL, NO),
+    (106, "FETCH_SESSION_TOPIC_ID_ERROR", Y, METADATA, FAIL, NO),
+    (107, "INELIGIBLE_REPLICA", N, NOTHING, FAIL, NO),
+    (108, "NEW_LEADER_ELECTED", N, NOTHING, FAIL, NO),
+    (109, "OFFSET_MOVED_TO_TIERED_STORAGE", N, NOTHING, FAIL, NO),
+    (110, "FENCED_MEMBER_EPOCH", N, NOTHING, FAIL, NO),
+    (111, "UNRELEASED_INSTANCE_ID", N, NOTHING, FAIL, NO),
+    (112, "UNSUPPORTED_ASSIGNOR", N, NOTHING, FAIL, NO),
+    (113, "STALE_MEMBER_EPOCH", N, NOTHING, FAIL, NO),
+    (114, "MISMATCHED_ENDPOINT_TYPE", N, NOTHING, FAIL, NO),
+    (115, "UNSUPPORTED_ENDPOINT_TYPE", N, NOTHING, FAIL, NO),
+    (116, "UNKNOWN_CONTROLLER_ID", N, NOTHING, FAIL, NO),
+    (117, "UNKNOWN_SUBSCRIPTION_ID", N, NOTHING, FAIL, NO),
+    (118, "TELEMETRY_TOO_LARGE", N, NOTHING, FAIL, NO),
+    (119, "INVALID_REGISTRATION", N, NOTHING, FAIL, NO),
+    (120, "TRANSACTION_ABORTABLE", N, NOTHING, FAIL, NO),
+    (121, "INVALID_RECORD_STATE", N, NOTHING, FAIL, NO),
+    (122, "SHARE_SESSION_NOT_FOUND", Y, NOTHING, FAIL, NO),
+    (123, "INVALID_SHARE_SESSION_EPOCH", Y, NOTHING, FAIL, NO),
+    (124, "FENCED_STATE_EPOCH", N, NOTHING, FAIL, NO),
+    (125, "INVALID_VOTER_KEY", N, NOTHING, FAIL, NO),
+    (126, "DUPLICATE_VOTER", N, NOTHING, FAIL, NO),
+    (127, "VOTER_NOT_FOUND", N, NOTHING, FAIL, NO),
+    (128, "INVALID_REGULAR_EXPRESSION", N, NOTHING, FAIL, NO),
+    (129, "REBOOTSTRAP_REQUIRED", N, NOTHING, FAIL, NO),
+    (130, "STREAMS_INVALID_TOPOLOGY", N, NOTHING, FAIL, NO),
+    (131, "STREAMS_INVALID_TOPOLOGY_EPOCH", N, NOTHING, FAIL, NO),
+    (132, "STREAMS_TOPOLOGY_FENCED", N, NOTHING, FAIL, NO),
+    (133, "SHARE_SESSION_LIMIT_REACHED", Y, NOTHING, FAIL, NO),
+    (134, "GROUP_DELETION_FAILED", N, NOTHING, FAIL, NO),
+    (135, "STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED", N, NOTHING, FAIL, NO),
+    (136, "CONTROLLER_ID_NOT_REGISTERED", N, NOTHING, FAIL, NO),
+)
+# fmt: on
+
+CODES: dict[int, ErrorCode] = {row[0]: ErrorCode(*row) for row in _ROWS}
+BY_NAME: dict[str, ErrorCode] = {row.name: row for row in CODES.values()}
+
+
+def error_code(code: int) -> ErrorCode:
+    """The row of `code`; a number Kafka added later becomes `UNKNOWN(n)`: not retriable, and maybe written."""
+    row = CODES.get(code)
+    return row if row is not None else ErrorCode(code, f"UNKNOWN({code})", N, NOTHING, FAIL, MAYBE)

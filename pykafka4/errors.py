@@ -1,0 +1,163 @@
+"""Exceptions. Rule: a message names the thing, the cause and the way out; an unknown code is kept, never lost."""
+
+from __future__ import annotations
+
+from pykafka4.error_table import ErrorCode, Written, error_code
+from pykafka4.records import ProducerRecord
+
+__all__ = [
+    "AuthenticationError",
+    "AuthorizationError",
+    "BrokerError",
+    "BufferFull",
+    "ClosedError",
+    "ConfigError",
+    "ConnectionLost",
+    "CorruptRecord",
+    "DecodeError",
+    "DeliveryFailed",
+    "ForkedClientError",
+    "GroupError",
+    "KafkaError",
+    "KafkaTimeoutError",
+    "ProducerFencedError",
+    "RecordTooLarge",
+    "UnsupportedVersion",
+    "broker_error",
+]
+
+
+class KafkaError(Exception):
+    """Everything this package raises on purpose."""
+
+
+class ConfigError(KafkaError, ValueError):
+    """An option or argument is wrong; the message names it, its value and what is allowed."""
+
+
+class ConnectionLost(KafkaError, ConnectionError):
+    """A broker could not be reached, or the connection broke."""
+
+
+class KafkaTimeoutError(KafkaError, TimeoutError):
+    """The time given was over before the operation was; the message says what it waited for."""
+
+
+class BufferFull(KafkaError, BufferError):
+    """`buffer_memory` or `max_partition_bytes` is in use and no room came within `max_block_ms` (or waiting is not allowed here)."""
+
+
+class RecordTooLarge(KafkaError, ValueError):
+    """A record is over `max_request_size`, or a fetched batch is over `max_decompressed_bytes`."""
+
+
+class DecodeError(KafkaError, ValueError):
+    """A peer sent bytes that do not follow the protocol."""
+
+
+class CorruptRecord(KafkaError):
+    """A fetched batch is damaged. `topic`, `partition`, `offset` say where; `seek` past it goes on."""
+
+    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
+        super().__init__(f"{topic}-{partition} at offset {offset}: {reason}; seek past it to go on")
+        self.topic, self.partition, self.offset, self.reason = topic, partition, offset, reason
+
+
+class ClosedError(KafkaError):
+    """The client was closed; make a new one."""
+
+
+class ForkedClientError(KafkaError):
+    """The client was made in another process; threads and sockets do not survive a fork. Make a client in this process."""
+
+
+class UnsupportedVersion(KafkaError):
+    """The broker is too old (or too new) for what was asked."""
+
+
+class BrokerError(KafkaError):
+    """A broker answered with an error code. `code` is its row of the table."""
+
+    def __init__(self, code: ErrorCode | int, what: str, detail: str | None = None) -> None:
+        self.code = error_code(code) if isinstance(code, int) else code
+        self.what, self.detail = what, detail
+        super().__init__(f"{what}: {self.code.name}" + (f" ({detail})" if detail else ""))
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same call can succeed later."""
+        return self.code.retriable
+
+
+class AuthenticationError(BrokerError):
+    """The broker refused the credentials."""
+
+
+class AuthorizationError(BrokerError, PermissionError):
+    """The credentials are good but not allowed to do this."""
+
+
+class GroupError(BrokerError):
+    """The consumer is no longer (or not yet) a member of its group in good standing."""
+
+
+class ProducerFencedError(BrokerError):
+    """Another producer took over this producer's identity; this one is finished."""
+
+
+class DeliveryFailed(KafkaError):
+    """A record could not be delivered.
+
+    `code` is the reason's short name, `written` whether it may be in the log, `cause` the last error seen,
+    `record` the record itself (`ProducerRecord`).
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int | None,
+        code: str,
+        written: Written,
+        record: ProducerRecord | None = None,
+        cause: BaseException | None = None,
+    ) -> None:
+        self.topic, self.partition, self.code, self.written = topic, partition, code, written
+        self.record, self.cause = record, cause
+        where = topic if partition is None else f"{topic}-{partition}"
+        because = f" ({cause})" if cause is not None else ""
+        super().__init__(f"{where}: {code}, {written.value}{because}")
+
+
+_CLASSES: dict[str, type[BrokerError]] = {
+    "TOPIC_AUTHORIZATION_FAILED": AuthorizationError,
+    "GROUP_AUTHORIZATION_FAILED": AuthorizationError,
+    "CLUSTER_AUTHORIZATION_FAILED": AuthorizationError,
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": AuthorizationError,
+    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": AuthorizationError,
+    "SASL_AUTHENTICATION_FAILED": AuthenticationError,
+    "UNSUPPORTED_SASL_MECHANISM": AuthenticationError,
+    "ILLEGAL_SASL_STATE": AuthenticationError,
+    "PRODUCER_FENCED": ProducerFencedError,
+    **dict.fromkeys(
+        (
+            "ILLEGAL_GENERATION",
+            "INCONSISTENT_GROUP_PROTOCOL",
+            "INVALID_GROUP_ID",
+            "UNKNOWN_MEMBER_ID",
+            "INVALID_SESSION_TIMEOUT",
+            "REBALANCE_IN_PROGRESS",
+            "GROUP_MAX_SIZE_REACHED",
+            "FENCED_INSTANCE_ID",
+            "FENCED_MEMBER_EPOCH",
+            "UNRELEASED_INSTANCE_ID",
+            "STALE_MEMBER_EPOCH",
+        ),
+        GroupError,
+    ),
+}
+
+
+def broker_error(code: int, what: str, detail: str | None = None) -> BrokerError:
+    """The exception for `code`, of the class its row asks for."""
+    row = error_code(code)
+    return _CLASSES.get(row.name, BrokerError)(row, what, detail)

@@ -1,0 +1,43 @@
+"""Packaging. Rule: `pip install` works without a compiler, and says once that the compiled core is missing.
+
+`PYKAFKA4_BUILD_EXTENSION=yes` makes a failing compiler an error (CI, wheels), `no` skips the compiled core,
+anything else tries and goes on without it.
+"""
+
+import os
+import sys
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CCompilerError, ExecError, PlatformError
+
+WANTED = os.environ.get("PYKAFKA4_BUILD_EXTENSION", "auto")
+
+
+class OptionalBuild(build_ext):
+    """Build the compiled core where a compiler is, else leave the plain-Python one in charge."""
+
+    def build_extension(self, ext: Extension) -> None:
+        try:
+            super().build_extension(ext)
+        except (CCompilerError, ExecError, PlatformError, OSError) as error:
+            if WANTED == "yes":
+                raise
+            print(f"pykafka4: compiled core not built ({error}); the plain-Python core is used, about 30 times slower", file=sys.stderr)
+
+
+def extensions() -> list[Extension]:
+    if WANTED == "no":
+        return []
+    from Cython.Build import cythonize
+
+    core = Extension(
+        "pykafka4.wire._hot",
+        ["pykafka4/wire/_hot.pyx"],
+        extra_compile_args=["-O2"],
+        depends=["pykafka4/wire/_append.pxi", "pykafka4/wire/_decode.pxi", "pykafka4/wire/_plat.h", "pykafka4/wire/_record.h"],
+    )
+    return list(cythonize([core], language_level=3))
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})
