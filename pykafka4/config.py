@@ -1,0 +1,277 @@
+"""Options. Rule: every option exists once, here, with type, unit, default, range and one line of meaning; the docs are rendered from it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import attrs
+
+from pykafka4.errors import ConfigError
+
+__all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "describe", "parse_servers"]
+
+MAX_INT = 2**31 - 1
+KIB, MIB = 1024, 1024 * 1024
+
+
+def _bad(name: str, value: object, allowed: str) -> ConfigError:
+    return ConfigError(f"{name}={value!r}: {allowed}")
+
+
+def _is_number(value: Any, whole: type) -> bool:
+    return not isinstance(value, bool) and isinstance(value, (int, whole))
+
+
+def _check_number(low: float, high: float, unit: str, whole: type) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is None and attribute.default is None:
+            return
+        if not _is_number(value, whole) or not low <= value <= high:
+            raise _bad(attribute.name, value, f"must be a number of {unit} from {low:,} to {high:,}")
+
+    return check
+
+
+def number(default: int | None, unit: str, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
+    """A whole number with unit and range."""
+    return attrs.field(
+        default=default,
+        validator=_check_number(low, high, unit, int),
+        metadata={"unit": unit, "range": f"{low:,} to {high:,}", "doc": doc},
+    )
+
+
+def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
+    """A duration in milliseconds; fractions allowed."""
+    return attrs.field(
+        default=default,
+        validator=_check_number(low, high, "milliseconds", float),
+        metadata={"unit": "ms", "range": f"{low:,} to {high:,}", "doc": doc},
+    )
+
+
+def choice(default: str, allowed: Iterable[str], doc: str) -> Any:
+    """One of a few words."""
+    words = tuple(allowed)
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value not in words:
+            raise _bad(attribute.name, value, f"must be one of {', '.join(words)}")
+
+    return attrs.field(default=default, validator=check, metadata={"unit": "", "range": ", ".join(words), "doc": doc})
+
+
+def flag(default: bool | None, doc: str) -> Any:
+    """True or false."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, bool) and not (value is None and attribute.default is None):
+            raise _bad(attribute.name, value, "must be True or False")
+
+    return attrs.field(default=default, validator=check, metadata={"unit": "", "range": "True, False", "doc": doc})
+
+
+def text(default: str | None, doc: str) -> Any:
+    """A non-empty string, or None where that is the default."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if (value is None and attribute.default is None) or (isinstance(value, str) and value):
+            return
+        raise _bad(attribute.name, value, "must be a non-empty string" + (" or None" if attribute.default is None else ""))
+
+    return attrs.field(default=default, validator=check, metadata={"unit": "", "range": "text", "doc": doc})
+
+
+def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
+    """`"a:9092,b"` or a list of such to ((host, port), …); the port defaults to 9092, IPv6 is written `[::1]:9092`."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, Iterable):
+        raise _bad("bootstrap_servers", value, 'must be text such as "host1:9092,host2:9092", or a list of such')
+    servers = tuple(_parse_server(part) for part in parts if not (isinstance(part, str) and not part.strip()))
+    if not servers:
+        raise _bad("bootstrap_servers", value, 'is empty; name at least one broker, such as "localhost:9092"')
+    return servers
+
+
+def _parse_server(part: object) -> tuple[str, int]:
+    if isinstance(part, tuple) and len(part) == 2:
+        host, port = part
+    elif isinstance(part, str):
+        if "://" in part:
+            raise _bad("bootstrap_servers", part, "is host:port without a scheme (the scheme is the option security_protocol)")
+        host, _, port = part.strip().rpartition(":") if _has_port(part) else (part.strip(), "", "9092")
+    else:
+        raise _bad("bootstrap_servers", part, "must be text such as host:9092")
+    host = str(host).strip("[]")
+    if not host or not str(port).isdecimal() or not 0 < int(port) < 65536:
+        raise _bad("bootstrap_servers", part, "must be host:port with a port from 1 to 65535")
+    return host, int(port)
+
+
+def _has_port(part: str) -> bool:
+    return ":" in part.rpartition("]")[2] and (part.strip().startswith("[") or part.count(":") == 1)
+
+
+def _acks(value: object) -> int:
+    table = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or value not in table:
+        raise _bad("acks", value, "must be 'all', 1 or 0")
+    return table[value]
+
+
+def _names(value: object) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(str(part).strip() for part in parts) if isinstance(parts, Iterable) else ()
+
+
+@attrs.frozen(kw_only=True)
+class ClientConfig:
+    """What every client has."""
+
+    bootstrap_servers: tuple[tuple[str, int], ...] = attrs.field(
+        converter=parse_servers,
+        metadata={"unit": "", "range": "host:port, …", "doc": "Brokers to ask first; any of the cluster's will do."},
+    )
+    client_id: str = text("pykafka4", "Name shown in the brokers' logs, quotas and metrics.")
+    request_timeout_ms: float = millis(30_000, "How long a broker may take to answer before its connection is given up.", low=1)
+    retry_backoff_ms: float = millis(100, "First pause before a failed request is tried again; doubles, with jitter.", low=1)
+    retry_backoff_max_ms: float = millis(1_000, "Longest such pause.", low=1)
+    reconnect_backoff_ms: float = millis(50, "First pause before a broker is connected to again; doubles, with jitter.", low=1)
+    reconnect_backoff_max_ms: float = millis(1_000, "Longest such pause.", low=1)
+    socket_connection_setup_timeout_ms: float = millis(10_000, "How long one attempt to connect may take, handshake included.", low=1)
+    socket_connection_setup_timeout_max_ms: float = millis(30_000, "What that grows to while attempts fail.", low=1)
+    connections_max_idle_ms: float = millis(540_000, "A connection unused for so long is closed.", low=1)
+    metadata_max_age_ms: float = millis(300_000, "The view of the cluster is renewed at least this often (less a random 20 %).", low=1)
+    allow_auto_create_topics: bool = flag(True, "Ask brokers to create topics that do not exist, where they are set up to.")
+    unknown_topic_timeout_ms: float = millis(60_000, "Records for a topic that does not exist fail after so long.", low=1)
+    receive_message_max_bytes: int = number(100 * MIB, "bytes", "A larger answer is refused before memory is taken for it.", low=1024)
+    security_protocol: str = choice("PLAINTEXT", ("PLAINTEXT",), "How connections are secured.")
+
+    @classmethod
+    def parse(cls: type[C], options: Mapping[str, Any]) -> C:
+        """The configuration in `options`; ConfigError names an unknown option and the nearest real one."""
+        known = [a.name for a in attrs.fields(cls)]
+        for name in options:
+            if name not in known:
+                raise ConfigError(_unknown(name, known, cls))
+        if "bootstrap_servers" not in options:
+            raise ConfigError('bootstrap_servers is missing; name at least one broker, such as bootstrap_servers="localhost:9092"')
+        return cls(**options)
+
+
+C = TypeVar("C", bound=ClientConfig)
+
+
+def _unknown(name: str, known: list[str], cls: type[ClientConfig]) -> str:
+    plain = name.replace(".", "_").replace("-", "_").lower()
+    near = [plain] if plain in known else difflib.get_close_matches(plain, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "see docs/options.md for all of them"
+    return f"{name!r} is no option of {cls.__name__.removesuffix('Config').lower()}s; {hint}"
+
+
+@attrs.frozen(kw_only=True)
+class ProducerConfig(ClientConfig):
+    """What producers have on top."""
+
+    acks: int = attrs.field(
+        default="all",
+        converter=_acks,
+        metadata={"unit": "", "range": "all, 1, 0", "doc": "How many replicas must have a record: all in sync, the leader, none."},
+    )
+    enable_idempotence: bool | None = flag(None, "Let brokers drop duplicates of retries. Default: on with acks=all, else off.")
+    batch_size: int = number(256 * KIB, "bytes", "A batch is sent when it has grown to this; buffers start small.", low=1024, high=64 * MIB)
+    linger_ms: float = millis(5, "How long a batch waits for more records before it is sent.", high=600_000)
+    buffer_memory: int = number(64 * MIB, "bytes", "All memory records may use while they wait for brokers.", low=64 * KIB, high=2**40)
+    max_partition_bytes: int | None = number(
+        None, "bytes", "The part of it one partition may use. Default: a quarter.", low=4 * KIB, high=2**40
+    )
+    max_block_ms: float = millis(60_000, "How long `send` waits for room before it raises BufferFull.")
+    delivery_timeout_ms: float = millis(120_000, "A record not acknowledged so long after `send` fails.", low=1)
+    max_request_size: int = number(MIB, "bytes", "Largest record (uncompressed) and largest request.", low=1024, high=1024 * MIB)
+    max_in_flight_requests_per_connection: int = number(5, "requests", "Requests sent to a broker ahead of its answers.", low=1, high=1000)
+    compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for batches.")
+
+    def __attrs_post_init__(self) -> None:
+        if self.enable_idempotence is None:
+            object.__setattr__(self, "enable_idempotence", self.acks == -1)
+        elif self.enable_idempotence and self.acks != -1:
+            raise ConfigError(f"acks={self.acks} with enable_idempotence=True: idempotence needs acks='all'; drop one of the two")
+        if self.enable_idempotence and self.max_in_flight_requests_per_connection > 5:
+            raise ConfigError(
+                f"max_in_flight_requests_per_connection={self.max_in_flight_requests_per_connection}: brokers remember the last 5 batches "
+                "of an idempotent producer; use 5 or less, or enable_idempotence=False"
+            )
+        if self.max_partition_bytes is None:
+            object.__setattr__(self, "max_partition_bytes", max(self.buffer_memory // 4, 4 * KIB))
+        if self.delivery_timeout_ms < self.linger_ms:
+            raise ConfigError(
+                f"delivery_timeout_ms={self.delivery_timeout_ms} is less than linger_ms={self.linger_ms}: nothing could be sent in time"
+            )
+
+    @property
+    def partition_bytes(self) -> int:
+        """`max_partition_bytes`, its default resolved."""
+        assert self.max_partition_bytes is not None
+        return self.max_partition_bytes
+
+
+@attrs.frozen(kw_only=True)
+class ConsumerConfig(ClientConfig):
+    """What consumers have on top."""
+
+    group_id: str | None = text(None, "Consumer group; None: no group, no commits, partitions by `assign`.")
+    group_instance_id: str | None = text(None, "Name of a static member: it may restart within session_timeout_ms without a rebalance.")
+    session_timeout_ms: float = millis(45_000, "A member not heard of for so long is dropped from the group.", low=1)
+    heartbeat_interval_ms: float = millis(3_000, "How often the group's coordinator is told that this member lives.", low=1)
+    max_poll_interval_ms: float = millis(300_000, "Longest time between two polls before the member leaves the group.", low=1)
+    partition_assignment_strategy: tuple[str, ...] = attrs.field(
+        default=("range",),
+        converter=_names,
+        metadata={"unit": "", "range": "range", "doc": "How partitions are dealt out to members, in order of preference."},
+    )
+    auto_offset_reset: str = choice(
+        "latest", ("earliest", "latest", "none"), "Where to start without a committed offset, or when it is gone."
+    )
+    enable_auto_commit: bool = flag(True, "Commit what the application has finished, every auto_commit_interval_ms and on close.")
+    auto_commit_interval_ms: float = millis(5_000, "How often.", low=1)
+    isolation_level: str = choice("read_uncommitted", ("read_uncommitted",), "Which transactional records are handed out.")
+    fetch_min_bytes: int = number(1, "bytes", "A broker waits until it has so much, or fetch_max_wait_ms is over.")
+    fetch_max_wait_ms: float = millis(500, "How long a broker may wait for fetch_min_bytes.")
+    fetch_max_bytes: int = number(50 * MIB, "bytes", "Most that one answer should hold.", low=1)
+    max_partition_fetch_bytes: int = number(
+        MIB, "bytes", "Most per partition in one answer; a larger first batch comes all the same.", low=1
+    )
+    prefetch_bytes: int = number(64 * MIB, "bytes", "Fetched data that waits for `poll`; fetching pauses above it.", low=1)
+    max_poll_records: int = number(500, "records", "Most that one `poll` hands out.", low=1)
+    max_decompressed_bytes: int = number(64 * MIB, "bytes", "A batch that unpacks to more is refused.", low=1024)
+
+    def __attrs_post_init__(self) -> None:
+        unknown = [name for name in self.partition_assignment_strategy if name != "range"]
+        if unknown or not self.partition_assignment_strategy:
+            raise _bad("partition_assignment_strategy", ",".join(self.partition_assignment_strategy), "must be 'range'")
+        if self.group_id is not None and self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError(
+                f"heartbeat_interval_ms={self.heartbeat_interval_ms} must be less than session_timeout_ms={self.session_timeout_ms}; "
+                "a third of it is usual"
+            )
+        if self.group_instance_id is not None and self.group_id is None:
+            raise ConfigError(f"group_instance_id={self.group_instance_id!r} needs a group_id")
+
+
+def _shown(name: str, default: object) -> str:
+    if name == "acks":
+        return "all"
+    return ", ".join(default) if isinstance(default, tuple) else str(default)
+
+
+def describe(cls: type[ClientConfig]) -> list[tuple[str, str, str, str, str]]:
+    """(name, default, unit, range, meaning) of every option that `cls` adds to its base."""
+    base = {a.name for a in attrs.fields(cls.__base__)} if cls is not ClientConfig else set()  # type: ignore[arg-type]
+    rows = []
+    for a in attrs.fields(cls):
+        if a.name not in base:
+            default = "required" if a.default is attrs.NOTHING else _shown(a.name, a.default)
+            rows.append((a.name, default, a.metadata["unit"], a.metadata["range"], a.metadata["doc"]))
+    return rows

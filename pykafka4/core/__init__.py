@@ -1,0 +1,142 @@
+"""The machine contract. Rule: input arrives as method calls on the loop thread, output leaves only as Effects; `now` is an argument.
+
+Nothing in `core` touches sockets, threads or clocks, so the same machines run under the real loop (`net.loop`) and under the
+simulation (`testing`), where every schedule can be replayed from its seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+
+import attrs
+
+from pykafka4.error_table import Written
+from pykafka4.errors import KafkaError
+
+__all__ = [
+    "ANY",
+    "CONTROLLER",
+    "INFINITY",
+    "Close",
+    "Connect",
+    "Effects",
+    "Failed",
+    "Job",
+    "Machine",
+    "Outcome",
+    "Reply",
+    "Request",
+    "Transitions",
+]
+
+INFINITY: Final = float("inf")
+
+# A node is a broker id (0 and up), or one of these. Bootstrap addresses are nodes too: -1, -2, … in the order given.
+ANY: Final = -1_000_001  # whichever broker is connected and least busy
+CONTROLLER: Final = -1_000_002  # the controller that the last metadata named
+
+
+@attrs.frozen(eq=False)
+class Reply:
+    """A broker's answer: the decoded message, the version it was spoken in, the node that gave it."""
+
+    message: Any
+    version: int
+    node: int
+
+
+@attrs.frozen(eq=False)
+class Failed:
+    """No answer. `written` is NO only when not one byte of the request can have reached the broker."""
+
+    reason: KafkaError
+    written: Written
+
+
+Outcome: TypeAlias = Reply | Failed
+
+
+@attrs.frozen(eq=False)
+class Request:
+    """Something to ask a broker; `on_reply` is called exactly once, on the loop thread, never from inside `submit`.
+
+    `deadline` is a monotonic time: a request that is not answered by then fails, and its connection with it if it was written.
+    `max_version` caps the negotiated version (a name-based request stays below topic ids). A request without a reply
+    (Produce with acks=0) gets `Reply(None, …)` when its last byte was handed to the socket.
+    """
+
+    node: int
+    message: Any
+    deadline: float
+    on_reply: Callable[[float, Outcome], None]
+    max_version: int | None = None
+    expects_reply: bool = True
+
+
+@attrs.frozen(eq=False)
+class Job:
+    """Work that may block (a slow codec): `run` on the helper executor, then `then(now, result or exception)` on the loop thread."""
+
+    run: Callable[[], Any]
+    then: Callable[[float, Any], None]
+
+
+@attrs.frozen
+class Connect:
+    """Open connection number `link` to host:port, over whichever of its addresses answers."""
+
+    link: int
+    host: str
+    port: int
+
+
+@attrs.frozen
+class Close:
+    """Close connection number `link`; it is not heard of again."""
+
+    link: int
+    reason: str
+
+
+@attrs.frozen(eq=False)
+class Effects:
+    """What a machine wants done."""
+
+    requests: tuple[Request, ...] = ()
+    deliver: tuple[Callable[[], None], ...] = ()  # run on the application's executor, in order
+    jobs: tuple[Job, ...] = ()
+    wake_at: float = INFINITY  # poll me again by then
+
+
+NOTHING: Final = Effects()
+
+
+class Machine(Protocol):
+    """Everything that runs on the loop. `poll` costs O(ready), never O(partitions)."""
+
+    def poll(self, now: float) -> Effects:
+        """Do what is due at `now`; say what to do and when to be asked again."""
+
+    def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
+        """The loop is going down: fail every waiter with `reason`; return the callbacks to deliver."""
+
+
+S = TypeVar("S", bound=Enum)
+
+
+class Transitions(Generic[S]):
+    """A state machine's table: `{state: {states that may follow}}`. An illegal move raises, it never returns quietly."""
+
+    __slots__ = ("_table", "name")
+
+    def __init__(self, name: str, table: Mapping[S, frozenset[S] | set[S]]) -> None:
+        self.name = name
+        self._table = table
+
+    def move(self, current: S, to: S) -> S:
+        """`to`, if it may follow `current`; RuntimeError naming both otherwise."""
+        if to not in self._table.get(current, frozenset()):
+            raise RuntimeError(f"{self.name}: {to.name} cannot follow {current.name}")
+        return to
