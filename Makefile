@@ -1,0 +1,66 @@
+# pykafka4. Rule: every target sets up what it needs itself; a second run reuses that and starts in seconds (tools/prepare).
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/sh
+PY := .venv/bin/python
+PYTEST := $(PY) -m pytest
+SIM_SCHEDULES ?= 200000
+CHAOS_RUNS ?= 10
+BENCH_ROUNDS ?= 3
+
+.PHONY: help base kafka demo test unit integration check format sim chaos fuzz bench bench-idle options clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+base:
+	@tools/prepare base
+
+kafka:
+	@tools/prepare kafka
+
+demo: kafka ## Spark writes 336,776 flights, a broker is killed, three consumers read; nothing is lost
+	$(PY) -m examples.flights_pipeline
+
+test: kafka ## all tests: unit and simulation first, then the real cluster (under 20 minutes on two cores)
+	@$(MAKE) --no-print-directory unit integration
+
+unit: kafka ## unit and simulation tests; those of the hot part with the compiled and the plain-Python implementation
+	$(PYTEST) -m 'not cluster and not spark and not chaos'
+	PYKAFKA4_IMPL=python $(PYTEST) -m 'not cluster and not spark and not chaos and not simulation and not slow'
+
+integration: kafka ## tests against the real 3-broker cluster, Spark included
+	$(PYTEST) -m '(cluster or spark) and not chaos'
+
+check: base ## ruff, format, mypy --strict, import contracts, docs/options.md; long files and functions are reported
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	.venv/bin/lint-imports --no-cache
+	$(PY) -m tools.options --check
+	@$(PY) -m tools.sizes
+
+format: base ## let ruff mend what it can
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+
+sim: kafka ## 200,000 simulated schedules (SIM_SCHEDULES=…)
+	PYKAFKA4_SIM_SCHEDULES=$(SIM_SCHEDULES) $(PYTEST) -s --timeout 0 -m simulation tests/simulation
+
+chaos: kafka ## leaders killed under load, ten runs of about two minutes (CHAOS_RUNS=…)
+	CHAOS_RUNS=$(CHAOS_RUNS) $(PYTEST) -s --timeout 0 -m chaos
+
+fuzz: kafka ## hostile bytes into every decoder, with fresh random input and more of it
+	PYKAFKA4_FUZZ=1 $(PYTEST) --timeout 0 tests/wire
+
+bench: kafka ## produce and consume against confluent-kafka, on the sink and on the real cluster (BENCH_ROUNDS=…)
+	$(PY) -m benchmarks.bench --rounds $(BENCH_ROUNDS)
+
+bench-idle: kafka ## what an idle producer and consumer cost, with brokers and without
+	$(PY) -m benchmarks.idle
+
+options: base ## render docs/options.md from the configuration
+	$(PY) -m tools.options
+
+clean: ## remove what was built here; the cache of jars outside the tree stays
+	rm -rf .venv .make build dist *.egg-info pykafka4/wire/*.so pykafka4/wire/_hot.c .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
