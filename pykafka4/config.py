@@ -176,7 +176,7 @@ class ProducerConfig(ClientConfig):
     """What producers have on top."""
 
     acks: int = attrs.field(
-        default="all",
+        default=-1,
         converter=_acks,
         metadata={"unit": "", "range": "all, 1, 0", "doc": "How many replicas must have a record: all in sync, the leader, none."},
     )

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import attrs
 
 from pykafka4.error_table import Written
-from pykafka4.errors import KafkaError
+from pykafka4.errors import ConnectionLost, KafkaError, KafkaTimeoutError
 
 __all__ = [
     "ANY",
@@ -53,6 +53,11 @@ class Failed:
 
     reason: KafkaError
     written: Written
+
+    @property
+    def passing(self) -> bool:
+        """Whether another try can help: a lost connection or a time-out, not a broker that is too old."""
+        return isinstance(self.reason, (ConnectionLost, KafkaTimeoutError))
 
 
 Outcome: TypeAlias = Reply | Failed

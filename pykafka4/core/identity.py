@@ -1,0 +1,129 @@
+"""Producer identity. Rule: the epoch changes only while no batch anywhere is maybe-persisted under the old one.
+
+Brokers recognise a repeated batch by (producer id, epoch, sequence). Resending a batch under a new epoch when its first copy may lie in
+the log would write it twice, so `renew` waits until the sender says that nothing is in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from pykafka4.core import ANY, Failed, Outcome, Request, Transitions
+from pykafka4.core.backoff import Backoff
+from pykafka4.error_table import error_code
+from pykafka4.errors import KafkaError, broker_error
+from pykafka4.wire.messages_txn import InitProducerIdRequest
+
+__all__ = ["Identity", "IdentityState"]
+
+LAST_EPOCH = 32_766  # 32,767 is the highest a broker gives; ask for a new id before that
+
+
+class IdentityState(Enum):
+    """Where the producer stands with its id."""
+
+    NONE = "none"
+    ASKING = "asking"
+    READY = "ready"
+    RENEWING = "renewing"  # must change, waits until nothing is in doubt
+    FATAL = "fatal"
+
+
+S = IdentityState
+TABLE = Transitions[S](
+    "producer identity",
+    {
+        S.NONE: {S.ASKING, S.FATAL},
+        S.ASKING: {S.READY, S.NONE, S.FATAL},
+        S.READY: {S.RENEWING, S.FATAL},
+        S.RENEWING: {S.NONE, S.FATAL},
+        S.FATAL: set(),
+    },
+)
+
+
+class Identity:
+    """The producer id and epoch of an idempotent producer."""
+
+    __slots__ = ("_backoff", "_changed", "_not_before", "_timeout", "epoch", "fatal", "producer_id", "reason", "state")
+
+    def __init__(self, backoff: Backoff, timeout: float, changed: Callable[[], None]) -> None:
+        """`changed` is called when a new id or epoch is here: every sequence starts at 0 again."""
+        self.state = S.NONE
+        self.producer_id, self.epoch = -1, -1
+        self.fatal: KafkaError | None = None
+        self.reason = ""
+        self._backoff, self._timeout, self._changed = backoff, timeout, changed
+        self._not_before = 0.0
+
+    @property
+    def ready(self) -> bool:
+        """Whether new batches may be numbered and sent."""
+        return self.state is S.READY
+
+    @property
+    def renewing(self) -> bool:
+        """Whether a new epoch is wanted and waits for what is in doubt."""
+        return self.state is S.RENEWING
+
+    @property
+    def wake_at(self) -> float:
+        """When to try again; only while nothing is under way."""
+        return self._not_before
+
+    def renew(self, reason: str) -> None:
+        """The broker's idea of our sequence is lost: ask for a new epoch as soon as nothing is in doubt."""
+        if self.state is S.READY:
+            self.state, self.reason = TABLE.move(self.state, S.RENEWING), reason
+
+    def settle(self) -> None:
+        """Nothing is in doubt any more: a renewal may go ahead."""
+        if self.state is S.RENEWING:
+            self.state = TABLE.move(self.state, S.NONE)
+
+    def fail(self, error: KafkaError) -> None:
+        """This producer is finished."""
+        if self.state is not S.FATAL:
+            self.state, self.fatal = TABLE.move(self.state, S.FATAL), error
+
+    def ask(self, now: float) -> Request | None:
+        """The request for an id, if one is due."""
+        if self.state is not S.NONE or now < self._not_before:
+            return None
+        self.state = TABLE.move(self.state, S.ASKING)
+        keep = 0 <= self.epoch < LAST_EPOCH
+        message = InitProducerIdRequest(  # before version 3 brokers ignore the old id and give a new one
+            transactional_id=None,
+            transaction_timeout_ms=60_000,
+            producer_id=self.producer_id if keep else -1,
+            producer_epoch=self.epoch if keep else -1,
+        )
+        return Request(ANY, message, now + self._timeout, self._answered)
+
+    def _answered(self, now: float, outcome: Outcome) -> None:
+        if self.state is S.FATAL:
+            return
+        code = -1 if isinstance(outcome, Failed) else outcome.message.error_code
+        if not isinstance(outcome, Failed) and code == 0:
+            self.producer_id, self.epoch = outcome.message.producer_id, outcome.message.producer_epoch
+            self.state = TABLE.move(self.state, S.READY)
+            self._backoff.reset()
+            self._changed()
+        elif not isinstance(outcome, Failed) and error_code(code).name in (
+            "INVALID_PRODUCER_EPOCH",
+            "PRODUCER_FENCED",
+            "UNKNOWN_PRODUCER_ID",
+        ):
+            self.producer_id, self.epoch = -1, -1  # nobody can take over an id without a transactional id: begin afresh
+            self._again(now)
+        elif isinstance(outcome, Failed):
+            (self._again(now) if outcome.passing else self.fail(outcome.reason))
+        elif error_code(code).retriable:
+            self._again(now)
+        else:
+            self.fail(broker_error(code, "InitProducerId"))
+
+    def _again(self, now: float) -> None:
+        self.state = TABLE.move(self.state, S.NONE)
+        self._not_before = now + self._backoff.next()

@@ -1,0 +1,591 @@
+"""Sender. Rule: a batch leaves its queue only by ACK or by a classified failure that hands its records back.
+
+The sender takes sealed batches from the accumulator, keeps them in one queue per partition, and builds produce requests for whoever leads
+the partitions at that moment. A batch that was written to a socket is *maybe persisted*: it is repeated only with the same producer id,
+epoch and sequence, or failed as MAYBE. What an error code does is a row of `error_table`, not a branch here.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random as _random
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import count
+
+import attrs
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core import INFINITY, Effects, Failed, Job, Outcome, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.cluster import Cluster
+from pykafka4.core.identity import Identity
+from pykafka4.core.ledger import Ledger
+from pykafka4.core.network import Network
+from pykafka4.core.queues import PartitionQueue
+from pykafka4.core.recovery import Recovery
+from pykafka4.error_table import Produce, Refresh, Written, error_code
+from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.records import TopicPartition
+from pykafka4.wire.hot import Accumulator, Batch
+from pykafka4.wire.messages_data import ProduceRequest, ProduceResponse
+
+__all__ = ["Sender"]
+
+BY_NAME_ONLY = 12  # from Produce 13 on topics go by id
+MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer
+INLINE = 16 * 1024  # compressing so little takes less than handing it to the helper executor
+SLICE = 1000  # parked records moved per turn: the loop stays responsive
+
+Answer = ProduceResponse.Topic.Partition
+Callbacks = Callable[[], None]
+
+
+@attrs.frozen(eq=False)
+class Flight:
+    """One produce request under way."""
+
+    node: int
+    entries: tuple[tuple[PartitionQueue, Batch], ...]
+
+
+class Sender:
+    """The producer's machine."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        accumulator: Accumulator,
+        network: Network,
+        cluster: Cluster,
+        recovery: Recovery,
+        random: _random.Random,
+        progress: Callable[[], None],
+        refuse: Callable[[KafkaError], None],
+    ) -> None:
+        """`progress` is called after batches finished (waiters look again); `refuse` when the producer is finished for good."""
+        self.config = config
+        self.acc = accumulator
+        self.network, self.cluster, self.recovery = network, cluster, recovery
+        self.queues: dict[TopicPartition, PartitionQueue] = {}
+        self.ledger = Ledger()
+        self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._renumber)
+        self._random = random
+        self._progress, self._refuse = progress, refuse
+        self._lines: dict[int, OrderedDict[PartitionQueue, None]] = {}  # node -> queues with something to send, in turn
+        self._leaderless: dict[PartitionQueue, None] = {}  # the same, while nobody leads them
+        self._unready: list[PartitionQueue] = []  # their next batch is still being compressed
+        self._flights: dict[int, int] = {}  # node -> produce requests in flight
+        self._timers: list[tuple[float, int, Callable[[float], None]]] = []
+        self._ties = count()
+        self._topics: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator was told last
+        self._parking: dict[str, float] = {}  # topics with records that have no partition yet, since when
+        self._picture = -1
+        self._recovered = -1
+        self._deliver: list[Callbacks] = []
+        self._finished = False  # a batch was, since the last poll
+        self._jobs: list[Job] = []
+
+    # ---------------------------------------------------------------- the machine
+
+    def poll(self, now: float) -> Effects:
+        """Take what was sealed, do what is due, and send what can be sent."""
+        linger_ends = self._collect(now)
+        self._run_timers(now)
+        self._look_at_cluster(now)
+        parked_until = self._look_after_parked(now)
+        requests = self._produce(now) if self._may_produce() else []
+        identity = self._look_after_identity(now)
+        if identity is not None:
+            requests.append(identity)
+        wake_at = min(linger_ends, parked_until, self._timers[0][0] if self._timers else INFINITY, self._identity_wakes(now))
+        if self._finished:
+            self._finished = False
+            self._progress()
+        deliver, self._deliver = tuple(self._deliver), []
+        jobs, self._jobs = tuple(self._jobs), []
+        return Effects(tuple(requests), deliver, jobs, wake_at)
+
+    def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
+        """The loop is going down: everything still here fails with `reason`."""
+        self._refuse(reason)
+        self.abandon("CRASHED", reason)
+        deliver, self._deliver = tuple(self._deliver), []
+        self._progress()
+        return deliver
+
+    def want(self, now: float, topic: str) -> None:
+        """The first record for `topic` was sent: learn its partitions."""
+        self._parking.setdefault(topic, now)
+        self.cluster.want(topic, create=True)
+        self._picture = -1
+
+    def abandon(self, code: str, reason: KafkaError) -> None:
+        """Fail everything that is still here: what may be in the log as MAYBE."""
+        for batch in [b for b in self.acc.unfinished() if isinstance(b, Batch)]:
+            self.acc.seal(batch)
+        self._collect(INFINITY)
+        for topic in self._topics.keys() | self._parking.keys():
+            self._fail_parked(topic, code, reason, INFINITY)
+        for queue in self.queues.values():
+            for batch in list(queue.batches):
+                self._fail(queue, batch, code, reason)
+
+    # ---------------------------------------------------------------- taking batches in
+
+    def _collect(self, now: float) -> float:
+        """Move what was sealed into its queue; returns when the next linger ends."""
+        sealed, due, linger_ends = self.acc.take(now)
+        for batch in sealed:
+            queue = self._queue(batch.topic, batch.partition)
+            if queue.due is batch:
+                queue.due = None
+            queue.batches.append(batch)
+            self._watch(queue)
+            self._place(queue)
+        for batch in due:
+            queue = self._queue(batch.topic, batch.partition)
+            queue.due = batch
+            self._place(queue)
+        return linger_ends
+
+    def _queue(self, topic: str, partition: int) -> PartitionQueue:
+        tp = TopicPartition(topic, partition)
+        queue = self.queues.get(tp)
+        if queue is None:
+            depth = MOST_IN_FLIGHT if self.config.enable_idempotence else 1
+            queue = self.queues[tp] = PartitionQueue(tp, self._new_backoff(self._random), depth)
+            queue.topic_id = self.cluster.topic_id(topic)
+        return queue
+
+    def _new_backoff(self, random: _random.Random) -> Backoff:
+        return Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000, random)
+
+    def _place(self, queue: PartitionQueue) -> None:
+        """Put `queue` in the line of the node that leads it now, if it has something to send."""
+        if not queue.waiting:
+            return
+        leader = self.recovery.leader(queue.tp)
+        if leader is None:
+            self._unplace(queue)
+            self._leaderless[queue] = None
+            return
+        if queue.placed_at == leader.node:
+            return
+        self._unplace(queue)
+        queue.placed_at = leader.node
+        self._lines.setdefault(leader.node, OrderedDict())[queue] = None
+
+    def _unplace(self, queue: PartitionQueue) -> None:
+        if queue.placed_at is not None:
+            self._lines[queue.placed_at].pop(queue, None)
+            queue.placed_at = None
+        self._leaderless.pop(queue, None)
+
+    # ---------------------------------------------------------------- timers
+
+    def _at(self, when: float, act: Callable[[float], None]) -> None:
+        heapq.heappush(self._timers, (when, next(self._ties), act))
+
+    def _run_timers(self, now: float) -> None:
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[2](now)
+
+    def _hold(self, queue: PartitionQueue, now: float) -> None:
+        """Let `queue` rest for a back-off."""
+        queue.held_until = now + queue.backoff.next()
+        self._at(queue.held_until, lambda _: self._place(queue))
+
+    def _watch(self, queue: PartitionQueue) -> None:
+        """Have the delivery deadline of the oldest batch looked at."""
+        if not queue.watched and queue.batches:
+            queue.watched = True
+            self._at(queue.batches[0].created + self.config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
+
+    def _expire(self, queue: PartitionQueue, now: float) -> None:
+        """Fail the batches of `queue` that were not acknowledged within delivery_timeout_ms."""
+        queue.watched = False
+        limit = now - self.config.delivery_timeout_ms / 1000
+        for batch in [b for b in queue.batches if b.created <= limit]:
+            reason = batch.last_error or KafkaTimeoutError(
+                f"not acknowledged within delivery_timeout_ms={self.config.delivery_timeout_ms:g}"
+            )
+            self._fail(queue, batch, "DELIVERY_TIMEOUT", reason)
+        self._watch(queue)
+        self._place(queue)
+
+    # ---------------------------------------------------------------- the cluster, and topics not known yet
+
+    def _look_at_cluster(self, now: float) -> None:
+        """When the picture changed or a partition came back, look again who leads what."""
+        changed = self.cluster.version != self._picture
+        if changed:
+            self._picture = self.cluster.version
+            for topic in self._topics.keys() | self._parking.keys():
+                self._tell_accumulator(topic)
+        if changed or self.recovery.changes != self._recovered:
+            self._recovered = self.recovery.changes
+            for queue in [*self._leaderless, *(q for line in self._lines.values() for q in line)]:
+                self._place(queue)
+            for queue in self._moved(changed):
+                queue.topic_id = self.cluster.topic_id(queue.tp.topic)
+                queue.renumber()
+
+    def _moved(self, changed: bool) -> Iterable[PartitionQueue]:
+        """Queues whose topic was deleted and made anew: its log knows nothing of our sequence."""
+        if not changed:
+            return ()
+        return [q for q in self.queues.values() if q.in_flight == 0 and self._other_id(q)]
+
+    def _other_id(self, queue: PartitionQueue) -> bool:
+        known = self.cluster.topic_id(queue.tp.topic)
+        if queue.topic_id is None:
+            queue.topic_id = known
+        return known is not None and queue.topic_id != known
+
+    def _tell_accumulator(self, topic: str) -> None:
+        told = (self.cluster.partitions(topic), tuple(self.cluster.available(topic)))
+        if told[0] and told != self._topics.get(topic):
+            self._topics[topic] = told
+            self.acc.set_partitions(topic, *told)
+
+    def _look_after_parked(self, now: float) -> float:
+        """Give parked records their partitions, a slice per turn, or fail those whose topic stays unknown; returns when to look again."""
+        wake_at = INFINITY
+        for topic, since in list(self._parking.items()):
+            if topic in self._topics:
+                if self.acc.designate(topic, SLICE):
+                    wake_at = now
+                else:
+                    del self._parking[topic]
+                    self._collect_soon()
+            else:
+                wake_at = min(wake_at, self._wait_for_topic(topic, since, now))
+        return wake_at
+
+    def _collect_soon(self) -> None:
+        self._at(-INFINITY, lambda now: None)
+
+    def _wait_for_topic(self, topic: str, since: float, now: float) -> float:
+        error = self.cluster.topic_error(topic)
+        if error is not None and not error.retriable:
+            reason = broker_error(error.code, f"topic {topic}")
+            self._fail_parked(topic, error.name, reason, INFINITY)
+            return INFINITY
+        patience = min(self.config.unknown_topic_timeout_ms, self.config.delivery_timeout_ms) / 1000
+        waiting, oldest = self.acc.parked(topic)
+        if waiting and oldest + patience <= now:
+            what = f"topic {topic} is not known to the cluster"
+            cause = broker_error(error.code, what) if error is not None else KafkaTimeoutError(f"{what} ({self.network.why_unreachable()})")
+            self._fail_parked(topic, "UNKNOWN_TOPIC_OR_PARTITION" if error is not None else "DELIVERY_TIMEOUT", cause, now - patience)
+            waiting, oldest = self.acc.parked(topic)
+        return oldest + patience if waiting else INFINITY
+
+    def _fail_parked(self, topic: str, code: str, reason: KafkaError, before: float) -> None:
+        failed, callbacks = self.acc.fail_parked(topic, code, reason, before)
+        self.ledger.lost(topic, None, code, Written.NO, failed, reason)
+        self._settled(callbacks)
+
+    # ---------------------------------------------------------------- who we are
+
+    def _may_produce(self) -> bool:
+        return not self.config.enable_idempotence or self.identity.producer_id >= 0
+
+    def _look_after_identity(self, now: float) -> Request | None:
+        """Ask for an id when there is something to send; renew it when nothing is in doubt."""
+        if not self.config.enable_idempotence:
+            return None
+        if self.identity.fatal is not None:
+            self._refuse(self.identity.fatal)
+            self.abandon(_code_of(self.identity.fatal), self.identity.fatal)
+            return None
+        if not any(queue.in_doubt for queue in self._doubtful()):
+            self.identity.settle()
+        return self.identity.ask(now) if self.queues or self._parking else None
+
+    def _doubtful(self) -> Iterable[PartitionQueue]:
+        """The queues to ask before a renewal; none while there is none to make."""
+        return self.queues.values() if self.identity.renewing else ()
+
+    def _identity_wakes(self, now: float) -> float:
+        return self.identity.wake_at if self.config.enable_idempotence and self.identity.wake_at > now else INFINITY
+
+    def _renumber(self) -> None:
+        for queue in self.queues.values():
+            queue.renumber()
+            self._place(queue)
+
+    # ---------------------------------------------------------------- sending
+
+    def _produce(self, now: float) -> list[Request]:
+        """One request after the other for every node that has room, until its line or its room is used up."""
+        requests: list[Request] = []
+        if self._unready:
+            unready, self._unready = self._unready, []
+            for queue in unready:
+                self._place(queue)
+        hungry = False
+        for node in list(self._lines):
+            if not self.network.ready(node):
+                if self._lines[node]:
+                    self.network.want(node)
+                continue
+            while self._room(node) and self._lines[node]:
+                entries = self._pick(node, now)
+                if not entries:
+                    break
+                requests.append(self._request(node, entries, now))
+            hungry = hungry or self._room(node)
+        self.acc.hungry = hungry
+        return requests
+
+    def _room(self, node: int) -> bool:
+        return self._flights.get(node, 0) < self.config.max_in_flight_requests_per_connection
+
+    def _pick(self, node: int, now: float) -> list[tuple[PartitionQueue, Batch]]:
+        """At most one batch of each queue in `node`'s line, up to max_request_size; those not reached keep their turn."""
+        entries: list[tuple[PartitionQueue, Batch]] = []
+        size = 0
+        line = self._lines[node]
+        while line:
+            queue = next(iter(line))
+            batch = self._next(queue, node, now)
+            if batch is None:
+                continue
+            if entries and size + batch.size > self.config.max_request_size:
+                break
+            self._unplace(queue)
+            entries.append((queue, batch))
+            size += batch.size
+            queue.sent(batch, node)
+        for queue, _ in entries:
+            self._place(queue)
+        return entries
+
+    def _next(self, queue: PartitionQueue, node: int, now: float) -> Batch | None:
+        """The batch of `queue` that may go to `node` now. A queue that has none leaves the line; what it waits for puts it back."""
+        leader = self.recovery.leader(queue.tp)
+        if leader is None or leader.node != node:
+            self._unplace(queue)
+            self._place(queue)
+            return None
+        if not queue.may_send(now) or (queue.in_flight and queue.node != node):
+            self._unplace(queue)
+            return None
+        batch = queue.candidate or self._seal_due(queue, now)
+        if batch is None or not self._fresh_allowed(batch):
+            self._unplace(queue)
+            return None
+        if not batch.ready:
+            self._unplace(queue)
+            self._unready.append(queue)
+            return None
+        return batch
+
+    def _seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
+        """Seal the lingered batch now that its connection can take it: sealed earlier it would wait all the same, with fewer records."""
+        due, queue.due = queue.due, None
+        if due is None:
+            return None
+        sealed_here = self.acc.seal(due)
+        self._collect(now)
+        if sealed_here and not due.ready:
+            self._compress(due, queue)
+        return queue.candidate
+
+    def _compress(self, batch: Batch, queue: PartitionQueue) -> None:
+        if batch.size <= INLINE:
+            batch.compress()
+        else:
+            self._jobs.append(Job(batch.compress, lambda now, _: self._place(queue)))
+
+    def _fresh_allowed(self, batch: Batch) -> bool:
+        """While the epoch must change, only batches numbered under the old one and maybe written go out."""
+        return not self.config.enable_idempotence or self.identity.ready or batch.written
+
+    def _request(self, node: int, entries: list[tuple[PartitionQueue, Batch]], now: float) -> Request:
+        topics: dict[str, list[ProduceRequest.Topic.Partition]] = {}
+        for queue, batch in entries:
+            self._finish(queue, batch, now)
+            topics.setdefault(batch.topic, []).append(ProduceRequest.Topic.Partition(index=batch.partition, records=batch))
+        ids = {topic: self.cluster.topic_id(topic) for topic in topics}
+        message = ProduceRequest(
+            acks=self.config.acks,
+            timeout_ms=int(self.config.request_timeout_ms),
+            topics=[_topic(name, ids[name], partitions) for name, partitions in topics.items()],
+        )
+        flight = Flight(node, tuple(entries))
+        self._flights[node] = self._flights.get(node, 0) + 1
+        self.ledger.sent(sum(batch.count for _, batch in entries), sum(batch.attempts > 1 for _, batch in entries))
+        return Request(
+            node,
+            message,
+            now + self.config.request_timeout_ms / 1000,
+            lambda at, outcome: self._answered(flight, at, outcome),
+            max_version=None if all(ids.values()) else BY_NAME_ONLY,
+            expects_reply=self.config.acks != 0,
+        )
+
+    def _finish(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
+        """Number and checksum the batch, unless it goes out again as it was."""
+        batch.attempts += 1
+        if batch.attempts == 1:
+            batch.first_sent = now
+        if not self.config.enable_idempotence:
+            if batch.attempts == 1:
+                batch.finish(-1, -1, -1)
+            return
+        fresh = batch.base_sequence < 0
+        queue.number(batch)
+        if fresh or batch.producer_id < 0:
+            batch.finish(self.identity.producer_id, self.identity.epoch, batch.base_sequence)
+
+    # ---------------------------------------------------------------- answers
+
+    def _answered(self, flight: Flight, now: float, outcome: Outcome) -> None:
+        self._flights[flight.node] -= 1
+        if isinstance(outcome, Failed):
+            self._flight_lost(flight, now, outcome)
+        elif outcome.message is None:
+            for queue, batch in flight.entries:
+                self._landed(queue, batch, -1, -1)
+        else:
+            self._read_answers(flight, now, outcome.message)
+        for queue, _ in flight.entries:
+            self._place(queue)
+
+    def _read_answers(self, flight: Flight, now: float, message: ProduceResponse) -> None:
+        answers: dict[TopicPartition, Answer] = {}
+        for topic in message.topics:
+            name = topic.name or self.cluster.topic_name(topic.topic_id)
+            for answer in topic.partitions:
+                answers[TopicPartition(name or "", answer.index)] = answer
+        endpoints = {e.node_id: (e.host, e.port) for e in message.node_endpoints}
+        for queue, batch in flight.entries:
+            answer = answers.get(queue.tp)
+            if answer is None:
+                self._resend(queue, batch, now, error_code(-1), KafkaError(f"{queue.tp}: the broker's answer leaves it out"))
+                continue
+            if answer.current_leader.leader_id >= 0:
+                hinted = answer.current_leader
+                self.cluster.hint(queue.tp, hinted.leader_id, hinted.leader_epoch, endpoints.get(hinted.leader_id))
+            self._act(queue, batch, now, answer)
+
+    def _act(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer) -> None:
+        """What the table says for this code."""
+        row = error_code(answer.error_code)
+        if row.produce is Produce.ACK:
+            self._landed(queue, batch, answer.base_offset, answer.log_append_time_ms)
+            self.recovery.healthy(queue.tp)
+            queue.proven = True
+            queue.backoff.reset()
+            return
+        error = broker_error(row.code, str(queue.tp), answer.error_message)
+        batch.written = batch.written or row.written is Written.MAYBE
+        batch.last_error = error
+        ACTIONS[row.produce](self, queue, batch, now, row, error)
+
+    def _landed(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
+        if batch.done:  # its delivery timeout was first
+            queue.returned(batch)
+            return
+        queue.remove(batch)
+        self.ledger.landed(batch.count)
+        self._settled(batch.complete(offset, log_append_time_ms))
+
+    def _flight_lost(self, flight: Flight, now: float, outcome: Failed) -> None:
+        """No answer: every batch stays; what may have been written keeps its number."""
+        for queue, batch in flight.entries:
+            if not outcome.passing:
+                self._fail(queue, batch, type(outcome.reason).__name__, outcome.reason)
+                continue
+            batch.written = batch.written or outcome.written is Written.MAYBE
+            batch.last_error = outcome.reason
+            self._keep(queue, batch)
+            self.recovery.report(now, queue.tp, outcome.reason)
+
+    def _keep(self, queue: PartitionQueue, batch: Batch) -> None:
+        if batch.done:
+            queue.returned(batch)
+        else:
+            queue.requeue(batch)
+            self.ledger.returned(batch.count)
+
+    # what a produce response does with its batch, by the table
+
+    def _duplicate(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
+        self._landed(queue, batch, -1, -1)
+
+    def _resend(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
+        self._keep(queue, batch)
+        if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
+            self.recovery.report(now, queue.tp, error)
+        else:
+            self._hold(queue, now)
+
+    def _split(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
+        if batch.done or batch.count == 1:
+            self._fail(queue, batch, "MESSAGE_TOO_LARGE", error)
+            return
+        count_before = batch.count
+        queue.replace(batch, batch.split())
+        self.ledger.returned(count_before)
+
+    def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
+        """The broker expects another sequence. Behind an unacknowledged batch that is only the echo of its failure; at the head our numbering
+        and the broker's have parted: take a new epoch, and let go of what may have been written under the old one."""
+        if batch.done or queue.batches[0] is not batch:
+            self._keep(queue, batch)
+            return
+        self.identity.renew(str(error))
+        if batch.written:
+            self._fail(queue, batch, _code_of(error), error)
+        else:
+            self._keep(queue, batch)
+
+    def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
+        self.identity.fail(error)
+        self._fail(queue, batch, _code_of(error), error)
+
+    def _refused(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
+        self._fail(queue, batch, _code_of(error), error)
+
+    def _fail(self, queue: PartitionQueue, batch: Batch, code: str, error: KafkaError) -> None:
+        """Hand the records of `batch` back. A number that will never reach the log leaves a gap: renew the epoch, unless it can be undone."""
+        if batch.done:
+            queue.returned(batch)
+            return
+        written = Written.MAYBE if batch.written or batch.in_flight else Written.NO
+        numbered = batch.base_sequence >= 0
+        if batch.in_flight:
+            self.ledger.returned(batch.count)
+        queue.remove(batch)
+        if numbered and (written is Written.MAYBE or not queue.give_back_numbers(batch)):
+            self.identity.renew(f"{queue.tp}: {code}")
+        self.ledger.lost(batch.topic, batch.partition, code, written, batch.count, error)
+        self._settled(batch.fail(code, written, error))
+
+    def _settled(self, callbacks: Callbacks | None) -> None:
+        self._finished = True
+        if callbacks is not None:
+            self._deliver.append(callbacks)
+
+
+def _code_of(error: KafkaError) -> str:
+    return error.code.name if isinstance(error, BrokerError) else type(error).__name__
+
+
+def _topic(name: str, topic_id: object, partitions: list[ProduceRequest.Topic.Partition]) -> ProduceRequest.Topic:
+    if topic_id is None:
+        return ProduceRequest.Topic(name=name, partitions=partitions)
+    return ProduceRequest.Topic(name=name, topic_id=topic_id, partitions=partitions)
+
+
+ACTIONS = {
+    Produce.DUPLICATE: Sender._duplicate,
+    Produce.RESEND: Sender._resend,
+    Produce.SPLIT: Sender._split,
+    Produce.SEQUENCE: Sender._sequence,
+    Produce.FENCED: Sender._fenced,
+    Produce.FAIL: Sender._refused,
+}
