@@ -1,0 +1,314 @@
+"""Schema. Rule: a message is declared once for all its versions; what does not fit is named by `Class.field`, in both directions.
+
+`request`, `response` and `data` declare messages, `struct` their parts, `value` a part that stands alone (frozen, its default is shared).
+Messages are made, filled and sent, or decoded and read: nobody changes a decoded one.
+"""
+
+from __future__ import annotations
+
+import struct as _struct
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Generic, TypeVar, dataclass_transform
+from uuid import UUID
+
+import attrs
+
+from pykafka4.errors import ConfigError, DecodeError
+from pykafka4.wire.compiler import decoder, encoder, field_at_fault
+from pykafka4.wire.fields import (
+    MAX_INT32,
+    MAX_INT64,
+    MIN_INT32,
+    NO_UUID,
+    Buffer,
+    Kind,
+    Spec,
+    Versions,
+    WireType,
+    array,
+    boolean,
+    bytestring,
+    default_of,
+    fields_at,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    records,
+    spec_of,
+    string,
+    uint16,
+    uuid,
+    wire,
+)
+
+__all__ = [
+    "MAX_INT32",
+    "MAX_INT64",
+    "MIN_INT32",
+    "NO_UUID",
+    "REQUESTS",
+    "Buffer",
+    "Data",
+    "Message",
+    "Request",
+    "Response",
+    "Spec",
+    "Versions",
+    "array",
+    "boolean",
+    "bytestring",
+    "data",
+    "decode",
+    "decode_data",
+    "default_of",
+    "encode",
+    "encode_data",
+    "fields_at",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "records",
+    "request",
+    "response",
+    "spec_of",
+    "string",
+    "struct",
+    "uint16",
+    "uuid",
+    "value",
+    "wire",
+]
+
+
+class Message:
+    """What every declared message knows about itself."""
+
+    __slots__ = ()
+    versions: ClassVar[Versions]
+    flexible: ClassVar[Versions]
+
+
+class Response(Message):
+    """The answer to a request."""
+
+    __slots__ = ()
+    api_key: ClassVar[int]
+
+
+class Data(Message):
+    """Bytes inside other messages that carry their own version in front."""
+
+    __slots__ = ()
+
+
+ResponseT = TypeVar("ResponseT", bound=Response)
+T = TypeVar("T")
+MessageT = TypeVar("MessageT", bound=Message)
+DataT = TypeVar("DataT", bound=Data)
+
+
+class Request(Message, Generic[ResponseT]):
+    """A request; `response` is the class of its answer."""
+
+    __slots__ = ()
+    api_key: ClassVar[int]
+    response: ClassVar[type[Response]]
+
+
+REQUESTS: dict[int, type[Request[Any]]] = {}
+_RESPONSES: dict[int, type[Response]] = {}
+
+
+# -- declaring ---------------------------------------------------------------------
+
+
+@dataclass_transform(kw_only_default=True)
+def struct(cls: type[T]) -> type[T]:
+    """A part of a message that comes in arrays."""
+    return attrs.define(slots=True, kw_only=True, weakref_slot=False)(cls)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def value(cls: type[T]) -> type[T]:
+    """A part of a message that stands alone: immutable, because every message that lacks it shares one default."""
+    return attrs.frozen(slots=True, kw_only=True, weakref_slot=False)(cls)
+
+
+def _declare(cls: type[MessageT], versions: str, flexible: str) -> type[MessageT]:
+    made = struct(cls)
+    made.versions, made.flexible = Versions.parse(versions), Versions.parse(flexible)
+    return made
+
+
+@dataclass_transform(kw_only_default=True)
+def response(*, api_key: int, versions: str, flexible: str = "none") -> Callable[[type[ResponseT]], type[ResponseT]]:
+    """Declare the answer to the request with this key."""
+
+    def declare(cls: type[ResponseT]) -> type[ResponseT]:
+        made = _declare(cls, versions, flexible)
+        made.api_key = api_key
+        _RESPONSES[api_key] = made
+        return made
+
+    return declare
+
+
+@dataclass_transform(kw_only_default=True)
+def request(*, api_key: int, versions: str, flexible: str = "none") -> Callable[[type[T]], type[T]]:
+    """Declare a request. Its response is declared first."""
+
+    def declare(cls: Any) -> Any:
+        made = _declare(cls, versions, flexible)
+        made.api_key, made.response = api_key, _RESPONSES[api_key]
+        REQUESTS[api_key] = made
+        return made
+
+    return declare
+
+
+@dataclass_transform(kw_only_default=True)
+def data(*, versions: str, flexible: str = "none") -> Callable[[type[DataT]], type[DataT]]:
+    """Declare bytes that carry their own version in front."""
+    return lambda cls: _declare(cls, versions, flexible)
+
+
+# -- encoding ------------------------------------------------------------------------
+
+
+def encode(message: Message, version: int) -> list[Buffer]:
+    """The bytes of `message`: small parts joined, each `records` field untouched as a buffer of its own.
+
+    Raises ConfigError for a value that does not fit, UnsupportedVersion for a field that is set and that `version` cannot carry
+    (unless Kafka calls it ignorable); both name `Class.field`.
+    """
+    cls: Any = type(message)
+    function = encoder(cls, version)
+    try:
+        return function(message)
+    except (_struct.error, AttributeError, TypeError, ValueError, OverflowError) as error:
+        reason = next(_misfits(message, version, cls.__name__), None)
+        if reason is None:
+            raise
+        raise ConfigError(reason) from error
+
+
+def encode_data(message: Data, version: int) -> bytes:
+    """`message` behind its version, as it travels inside `bytes` fields."""
+    return b"".join([version.to_bytes(2, "big"), *encode(message, version)])
+
+
+def _misfits(part: Any, version: int, path: str) -> Iterator[str]:
+    """What keeps `part` from being encoded, looked for only after it failed."""
+    inline, tagged, _ = fields_at(type(part), version)
+    for field in inline + tagged:
+        spec = spec_of(field)
+        yield from _misfit(getattr(part, field.name), spec.type, version, f"{path}.{field.name}", version in spec.nullable)
+
+
+def _misfit(given: Any, type: WireType, version: int, path: str, null_allowed: bool = False) -> Iterator[str]:
+    if given is None:
+        if not null_allowed:
+            yield f"{path} is None, which version {version} does not allow"
+    elif isinstance(type, array):
+        yield from _misfit_array(given, type, version, path)
+    elif isinstance(type, Kind):
+        wrong = _CHECKS[type.name](given, type)
+        if wrong:
+            yield f"{path} is {given!r:.80}: {wrong}"
+    elif not isinstance(given, type):
+        yield f"{path} is {given!r:.80}: it takes a {type.__qualname__}"
+    else:
+        yield from _misfits(given, version, path)
+
+
+def _misfit_array(given: Any, type: array, version: int, path: str) -> Iterator[str]:
+    if isinstance(given, str | bytes) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
+        yield f"{path} is {given!r:.80}: it takes a list"
+        return
+    for place, item in enumerate(given):
+        yield from _misfit(item, type.of, version, f"{path}[{place}]")
+
+
+def _wrong_number(given: Any, kind: Kind) -> str | None:
+    try:
+        _struct.pack(f">{kind.fmt}", given)
+    except _struct.error as error:
+        return f"it takes an {kind.name} ({error})"
+    return None
+
+
+def _wrong_text(given: Any, _: Kind) -> str | None:
+    if not isinstance(given, str):
+        return "it takes a str"
+    try:
+        size = len(given.encode())
+    except UnicodeEncodeError as error:
+        return f"it is not text that UTF-8 can hold ({error.reason})"
+    return f"{size} bytes; at most 32767 are allowed" if size > 0x7FFF else None
+
+
+def _wrong_buffer(given: Any, _: Kind) -> str | None:
+    try:
+        size = memoryview(given).cast("B").nbytes
+    except TypeError as error:
+        return f"it takes contiguous bytes ({error})"
+    return f"{size} bytes; at most {MAX_INT32} are allowed" if size > MAX_INT32 else None
+
+
+def _wrong_uuid(given: Any, _: Kind) -> str | None:
+    return None if isinstance(given, UUID) else "it takes a UUID"
+
+
+_CHECKS: dict[str, Callable[[Any, Kind], str | None]] = {
+    **{kind.name: _wrong_number for kind in (boolean, int8, int16, int32, int64, uint16, float64)},
+    string.name: _wrong_text,
+    bytestring.name: _wrong_buffer,
+    records.name: _wrong_buffer,
+    uuid.name: _wrong_uuid,
+}
+
+
+# -- decoding ------------------------------------------------------------------------
+
+
+def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0) -> MessageT:
+    """The message in `buffer[start:]`, all of it. `records` fields are memoryviews into `buffer`, everything else is copied.
+
+    Raises DecodeError, naming `Class.field`, for anything that is not this message at this version.
+    """
+    message: MessageT
+    message, pos, end = _decode(cls, version, buffer, start)
+    if pos != end:
+        raise DecodeError(f"{cls.__name__} v{version}: {end - pos} bytes too many")
+    return message
+
+
+def decode_data(cls: type[DataT], buffer: Buffer) -> DataT:
+    """Data behind its version. A version newer than ours is read as our newest, bytes after it are left alone: later versions only add."""
+    whole = bytes(memoryview(buffer))
+    version = int.from_bytes(whole[:2], "big", signed=True)
+    if len(whole) < 2 or version < cls.versions.lo:
+        raise DecodeError(f"{cls.__name__}: {whole[:2]!r} is no version")
+    found: DataT = _decode(cls, min(version, cls.versions.hi), whole, 2)[0]
+    return found
+
+
+def _decode(cls: Any, version: int, buffer: Buffer, start: int) -> tuple[Any, int, int]:
+    function, wants_view = decoder(cls, version)
+    plain: Any = buffer
+    view = memoryview(buffer).cast("B") if wants_view else None
+    if type(plain) is not bytes:
+        plain = view if wants_view else bytes(memoryview(buffer))
+    end = len(plain)
+    try:
+        message, pos = function(plain, view, start, end)
+    except (DecodeError, _struct.error, IndexError, UnicodeDecodeError) as error:
+        raise DecodeError(f"{field_at_fault(error) or cls.__name__} (v{version}): {_REASONS.get(type(error), error)}") from error
+    return message, pos, end
+
+
+_REASONS: dict[type[Exception], str] = {_struct.error: "the bytes end here", IndexError: "the bytes end here"}
