@@ -1,0 +1,326 @@
+"""Admin. Rule: one blocking connection to each broker's admin listener, every answer within its deadline, every error code raised by name.
+
+Plain and slow on purpose: the tests believe it, so it shares nothing with the client but the message formats.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+
+from integration.waiting import Deadline, until
+from pykafka4.errors import BrokerError, ConnectionLost, KafkaError, UnsupportedVersion, broker_error
+from pykafka4.wire.frame import decode_response, encode_request
+from pykafka4.wire.messages_admin import (
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+)
+from pykafka4.wire.messages_cluster import ApiVersionsRequest, DescribeClusterRequest, MetadataRequest, MetadataResponse
+from pykafka4.wire.schema import Request, Response
+
+if TYPE_CHECKING:
+    from integration.cluster import Address, Cluster
+
+__all__ = ["Admin", "ClusterView", "Connection", "Partition"]
+
+R = TypeVar("R", bound=Response)
+
+CLIENT_ID = "integration"
+ANSWER = 10.0  # seconds for one answer: a broker that is starting on a busy machine is slow
+LARGEST = 256 << 20
+CONTROLLERS = 2  # the endpoint type of DescribeCluster that asks controllers
+PREFERRED = 0
+UNKNOWN_TOPIC, ALREADY_EXISTS, ELECTION_NOT_NEEDED = 3, 36, 84
+
+
+@attrs.frozen
+class ClusterView:
+    """The cluster as one broker sees it; fenced brokers do not count."""
+
+    brokers: frozenset[int]
+    controller: int
+    cluster_id: str
+
+
+@attrs.frozen
+class Partition:
+    """One partition as one broker sees it; leader -1 when there is none."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    error: int = 0
+
+
+class Connection:
+    """A blocking connection that knows the broker's versions; one request at a time, and useless after the first failure."""
+
+    def __init__(self, address: Address, timeout: float = ANSWER) -> None:
+        self.address, self.lock, self.broken = address, threading.Lock(), False
+        self.numbers = itertools.count(1)
+        deadline = Deadline(timeout)
+        self.socket = socket.create_connection(address, timeout=timeout)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            told = self.exchange(ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1"), 3, deadline)
+        except BaseException:
+            self.close()
+            raise
+        self.offered = {api.api_key: (api.min_version, api.max_version) for api in told.api_keys}
+
+    def request(self, message: Request[R], timeout: float = ANSWER, highest: int | None = None) -> R:
+        """Send at the highest version both know (at most `highest`) and wait for the answer."""
+        deadline = Deadline(timeout)
+        with self.lock:
+            return self.exchange(message, self.version(message, highest), deadline)
+
+    def version(self, message: Request[R], highest: int | None) -> int:
+        ours = type(message).versions
+        low, high = self.offered.get(type(message).api_key, (0, -1))
+        version = min(high, ours[1], ours[1] if highest is None else highest)
+        if version < max(low, ours[0]):
+            raise UnsupportedVersion(
+                f"{self.address}: {type(message).__name__} is offered in versions {low} to {high}, known are {ours[0]} to {ours[1]}"
+            )
+        return version
+
+    def exchange(self, message: Request[R], version: int, deadline: Deadline) -> R:
+        number = next(self.numbers)
+        try:
+            self.socket.settimeout(max(0.001, deadline.left()))
+            self.socket.sendall(b"".join(encode_request(message, version, number, CLIENT_ID)))
+            answered, response = decode_response(type(message), version, self.frame(deadline))
+            if answered != number:
+                raise ConnectionLost(f"{self.address} answered request {answered} where {number} was asked")
+        except BaseException:
+            self.broken = True  # what is still to come would be taken for the next answer
+            raise
+        return response
+
+    def frame(self, deadline: Deadline) -> bytes:
+        (size,) = struct.unpack(">i", self.read(4, deadline))
+        if not 4 <= size <= LARGEST:
+            raise ConnectionLost(f"{self.address} sent a frame of {size} bytes")
+        return self.read(size, deadline)
+
+    def read(self, size: int, deadline: Deadline) -> bytes:
+        data = bytearray(size)
+        view, at = memoryview(data), 0
+        while at < size:
+            self.socket.settimeout(max(0.001, deadline.left()))
+            got = self.socket.recv_into(view[at:])
+            if not got:
+                raise ConnectionLost(f"{self.address} closed the connection")
+            at += got
+        return bytes(data)
+
+    def close(self) -> None:
+        self.broken = True
+        self.socket.close()
+
+
+class Admin:
+    """Questions and orders to the brokers of a cluster, over the listener that is never proxied. Safe to use from several threads."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.lock = threading.Lock()
+        self.connections: dict[Address, Connection] = {}
+
+    def close(self) -> None:
+        with self.lock:
+            for connection in self.connections.values():
+                connection.close()
+            self.connections.clear()
+
+    # -- asking ------------------------------------------------------------------------------------------------------------
+
+    def ask(self, node: int, message: Request[R], timeout: float = ANSWER, highest: int | None = None) -> R:
+        """The answer of one broker."""
+        return self.ask_address(self.cluster.admin_address(node), message, timeout, highest)
+
+    def ask_any(self, message: Request[R], timeout: float = ANSWER) -> R:
+        """The answer of the first running broker that gives one."""
+        failures: list[str] = []
+        for node in self.cluster.running():
+            try:
+                return self.ask(node, message, timeout)
+            except (OSError, KafkaError) as error:
+                failures.append(f"broker {node}: {error}")
+        raise ConnectionLost(f"no running broker answers {type(message).__name__}: {'; '.join(failures) or 'none runs'}")
+
+    def ask_address(self, address: Address, message: Request[R], timeout: float = ANSWER, highest: int | None = None) -> R:
+        deadline = Deadline(timeout)
+        return self.connection(address, timeout).request(message, deadline.left(), highest)
+
+    def connection(self, address: Address, timeout: float) -> Connection:
+        with self.lock:
+            known = self.connections.get(address)
+        if known is not None and not known.broken:
+            return known
+        fresh = Connection(address, timeout)
+        with self.lock:
+            older, self.connections[address] = self.connections.get(address), fresh
+        if older is not None and older.broken:
+            older.close()
+        return fresh
+
+    def order(self, message: Request[R], judge: Callable[[R, bool], None], timeout: float) -> None:
+        """Send to the controller until `judge(response, again)` raises nothing; retriable codes and lost connections are tried again."""
+        attempts = itertools.count()
+
+        def attempt() -> bool:
+            again = next(attempts) > 0
+            response = self.ask(self.describe_any().controller, message)
+            try:
+                judge(response, again)
+            except BrokerError as error:
+                if error.retriable:
+                    raise ConnectionLost(str(error)) from error
+                raise Refused(error) from error
+            return True
+
+        try:
+            until(attempt, timeout, f"the controller to carry out {type(message).__name__}", forgive=(OSError, KafkaError))
+        except Refused as refused:
+            raise refused.error from None
+
+    # -- the cluster -------------------------------------------------------------------------------------------------------
+
+    def describe_cluster(self, node: int) -> ClusterView:
+        return view_of(self.ask(node, DescribeClusterRequest()))
+
+    def describe_any(self) -> ClusterView:
+        return view_of(self.ask_any(DescribeClusterRequest()))
+
+    def active_controller(self) -> int | None:
+        """The leader of the controllers' quorum as a majority of the running ones names it; None while there is none."""
+        votes: list[int] = []
+        for node in self.cluster.running():
+            with contextlib.suppress(OSError, KafkaError):
+                request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
+                votes.append(view_of(self.ask_address(self.cluster.controller_address(node), request)).controller)
+        return next((node for node in votes if node > 0 and votes.count(node) * 2 > len(self.cluster.nodes)), None)
+
+    # -- topics ------------------------------------------------------------------------------------------------------------
+
+    def metadata(self, node: int | None, topics: list[str] | None) -> MetadataResponse:
+        wanted = None if topics is None else [MetadataRequest.Topic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        return self.ask_any(request) if node is None else self.ask(node, request)
+
+    def partitions(self, topic: str, node: int | None = None) -> dict[int, Partition]:
+        (answer,) = self.metadata(node, [topic]).topics
+        check(answer.error_code, f"topic {topic}")
+        return {row.partition_index: partition_of(row) for row in answer.partitions}
+
+    def knows(self, node: int, topic: str) -> bool:
+        (answer,) = self.metadata(node, [topic]).topics
+        return answer.error_code != UNKNOWN_TOPIC
+
+    def led(self, node: int, topic: str) -> list[int]:
+        """The partitions of `topic` that have a leader, in the eyes of `node`."""
+        return [index for index, row in self.partitions(topic, node).items() if row.leader >= 0 and row.error == 0]
+
+    def out_of_sync(self, node: int, topics: list[str] | None) -> list[str]:
+        """The partitions without a leader or with fewer replicas in sync than assigned, in the eyes of `node`."""
+        answer = self.metadata(node, topics)
+        alive = {broker.node_id for broker in answer.brokers}
+        rows = [(topic.name, row.partition_index, partition_of(row)) for topic in answer.topics for row in topic.partitions]
+        missing = [f"{topic.name}: error {topic.error_code}" for topic in answer.topics if topic.error_code]
+        return missing + [
+            f"{name}-{index} {row}" for name, index, row in rows if row.leader not in alive or set(row.isr) != set(row.replicas)
+        ]
+
+    def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str], timeout: float) -> None:
+        settings = [CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in configs.items()]
+        topic = CreateTopicsRequest.Topic(
+            name=name, num_partitions=partitions, replication_factor=replication_factor, assignments=[], configs=settings
+        )
+
+        def judge(response: Any, again: bool) -> None:
+            row = response.topics[0]
+            if not (again and row.error_code == ALREADY_EXISTS):  # the attempt before created it and its answer was lost
+                check(row.error_code, f"create topic {name}", row.error_message)
+
+        self.order(CreateTopicsRequest(topics=[topic], timeout_ms=int(ANSWER * 500)), judge, timeout)
+
+    def delete_topic(self, name: str, timeout: float) -> None:
+        topic = DeleteTopicsRequest.Topic(name=name)
+
+        def judge(response: Any, again: bool) -> None:
+            row = response.responses[0]
+            if row.error_code != UNKNOWN_TOPIC:
+                check(row.error_code, f"delete topic {name}", row.error_message)
+            elif not again:  # elsewhere this code means "not yet"; the controller knows
+                raise Refused(broker_error(row.error_code, f"delete topic {name}", row.error_message))
+
+        self.order(DeleteTopicsRequest(topics=[topic], timeout_ms=int(ANSWER * 500)), judge, timeout)
+
+    def create_partitions(self, name: str, total: int, timeout: float) -> None:
+        topic = CreatePartitionsRequest.Topic(name=name, count=total, assignments=None)
+
+        def judge(response: Any, _again: bool) -> None:
+            row = response.results[0]
+            check(row.error_code, f"raise {name} to {total} partitions", row.error_message)
+
+        self.order(CreatePartitionsRequest(topics=[topic], timeout_ms=int(ANSWER * 500)), judge, timeout)
+
+    # -- leaders -----------------------------------------------------------------------------------------------------------
+
+    def reassign(self, topic: str, partition: int, replicas: tuple[int, ...], timeout: float) -> None:
+        row = AlterPartitionReassignmentsRequest.Topic.Partition(partition_index=partition, replicas=list(replicas))
+        wanted = AlterPartitionReassignmentsRequest.Topic(name=topic, partitions=[row])
+
+        def judge(response: Any, _again: bool) -> None:
+            check(response.error_code, f"reassign {topic}-{partition}", response.error_message)
+            for told in (told for answer in response.responses for told in answer.partitions):
+                check(told.error_code, f"reassign {topic}-{partition} to {replicas}", told.error_message)
+
+        self.order(AlterPartitionReassignmentsRequest(topics=[wanted], timeout_ms=int(ANSWER * 500)), judge, timeout)
+
+    def elect(self, topic: str, partition: int, timeout: float) -> None:
+        """Make the first replica the leader; that it leads already is fine."""
+        wanted = ElectLeadersRequest.Topic(topic=topic, partitions=[partition])
+
+        def judge(response: Any, _again: bool) -> None:
+            check(response.error_code, f"elect a leader of {topic}-{partition}")
+            for told in (told for answer in response.replica_election_results for told in answer.partition_result):
+                if told.error_code != ELECTION_NOT_NEEDED:
+                    check(told.error_code, f"elect a leader of {topic}-{partition}", told.error_message)
+
+        self.order(ElectLeadersRequest(election_type=PREFERRED, topic_partitions=[wanted], timeout_ms=int(ANSWER * 500)), judge, timeout)
+
+
+class Refused(Exception):
+    """The controller's last word: carries the error past the wait that forgives errors."""
+
+    def __init__(self, error: BrokerError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def check(code: int, what: str, detail: str | None = None) -> None:
+    """Raise the error of a code that is not 0."""
+    if code:
+        raise broker_error(code, what, detail)
+
+
+def view_of(answer: Any) -> ClusterView:
+    check(answer.error_code, "describe the cluster", answer.error_message)
+    return ClusterView(frozenset(broker.broker_id for broker in answer.brokers), answer.controller_id, answer.cluster_id)
+
+
+def partition_of(row: MetadataResponse.Topic.Partition) -> Partition:
+    return Partition(row.leader_id, row.leader_epoch, tuple(row.replica_nodes), tuple(row.isr_nodes), row.error_code)

@@ -1,0 +1,114 @@
+"""CLI. Rule: a cluster for work by hand lives in a daemon; every command is one order to it and prints what came of it.
+
+python -m integration.cluster up [--brokers 3] [--version 4.4.0]
+python -m integration.cluster status
+python -m integration.cluster kill|start|stop|restart|freeze|thaw N
+python -m integration.cluster down
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from integration import prerequisites
+from integration.jars import KAFKA, cache
+from integration.waiting import WaitTimeout, until
+
+__all__ = ["main", "state_file"]
+
+UP, ORDER = 300.0, 180.0
+NODE_ORDERS = ("kill", "start", "stop", "restart", "freeze", "thaw")
+ROOT = Path(__file__).parent.parent
+
+
+class NotUp(RuntimeError):
+    """No daemon answers."""
+
+
+def state_file() -> Path:
+    """Where the daemon says how to reach it; removed when it ends in order."""
+    return cache() / "cluster.json"
+
+
+def order(verb: str, **arguments: Any) -> Any:
+    """Send one order to the daemon; its result, or its error as an exception."""
+    try:
+        told = json.loads(state_file().read_text())
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(ORDER)
+            connection.connect(told["socket"])
+            connection.sendall(json.dumps({"do": verb, **arguments}).encode() + b"\n")
+            answer = json.loads(connection.makefile("rb").readline())
+    except (OSError, ValueError, KeyError) as error:
+        raise NotUp("no cluster is up; start one with: python -m integration.cluster up") from error
+    if "error" in answer:
+        raise RuntimeError(answer["error"])
+    return answer["result"]
+
+
+def up(options: argparse.Namespace) -> None:
+    try:
+        print(f"already up: {order('status')['bootstrap']}")
+        return
+    except NotUp:
+        state_file().unlink(missing_ok=True)
+    prerequisites.require(*prerequisites.check())
+    log = state_file().with_suffix(".log")
+    command = [sys.executable, "-m", "integration.daemon", str(options.brokers), options.version]
+    with log.open("wb") as out:
+        daemon = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+    until(lambda: state_file().exists() or daemon.poll() is not None, UP, f"the cluster to come up; see {log}")
+    if daemon.poll() is not None:
+        raise RuntimeError(f"the cluster did not come up:\n{log.read_text()[-3000:]}")
+    daemon.returncode = 0  # it goes on without this process: no warning about that
+    print(order("status")["bootstrap"])
+
+
+def status(_options: argparse.Namespace) -> None:
+    told = order("status")
+    print(f"{told['bootstrap']}  (Kafka {told['version']}, cluster {told['cluster_id']}, controller {told['controller']})")
+    for row in told["brokers"]:
+        print(f"  broker {row['node']}: {row['state']:8} pid {row['pid']}  {row['address']}  log {row['log']}")
+    print(f"  {told['topics']} topics, {len(told['out_of_sync'])} partitions without all replicas in sync")
+
+
+def down(_options: argparse.Namespace) -> None:
+    order("down")
+    until(lambda: not state_file().exists(), ORDER, "the cluster to go down")
+    print("down")
+
+
+def on_node(options: argparse.Namespace) -> None:
+    print(f"broker {options.node} is {order(options.command, node=options.node)}")
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m integration.cluster", description="A real 3-broker Kafka on this machine.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    start = commands.add_parser("up", help="start the cluster and print its bootstrap servers")
+    start.add_argument("--brokers", type=int, default=3)
+    start.add_argument("--version", default=KAFKA)
+    commands.add_parser("status", help="what runs, and where")
+    commands.add_parser("down", help="kill all brokers and remove their folders")
+    for verb in NODE_ORDERS:
+        commands.add_parser(verb, help=f"{verb} one broker").add_argument("node", type=int)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; 0, or 1 with the reason on standard error."""
+    options = arguments().parse_args(argv)
+    run: dict[str, Callable[[argparse.Namespace], None]] = {"up": up, "status": status, "down": down}
+    try:
+        run.get(options.command, on_node)(options)
+    except (RuntimeError, WaitTimeout) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,307 @@
+"""Cluster. Rule: how brokers run is a backend's business; what is true of them is asked from the brokers.
+
+A backend (`integration.local` with plain processes; containers and virtual machines take the same place) starts, stops and finds
+brokers. Everything here is built on that and on the brokers' own answers, so every backend has it.
+By hand: `python -m integration.cluster up|status|kill N|…|down`.
+"""
+
+from __future__ import annotations
+
+import abc
+import enum
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from integration import judge
+from integration.admin import Admin, Partition
+from integration.judge import LogRecord
+from integration.waiting import Deadline, until
+from pykafka4.errors import KafkaError
+
+__all__ = ["Address", "BrokerDied", "Cluster", "LogRecord", "State"]
+
+Address: TypeAlias = tuple[str, int]
+
+READY, ISR, LEADER, TOPIC = 120.0, 60.0, 60.0, 60.0
+NOT_YET = (OSError, KafkaError)
+
+
+class State(enum.Enum):
+    """Of a broker's process. A running broker may still be starting: `wait_ready` knows."""
+
+    RUNNING = "running"
+    FROZEN = "frozen"
+    DOWN = "down"
+
+
+class BrokerDied(RuntimeError):
+    """A broker ended by itself; the message carries the end of its log."""
+
+
+class Cluster(abc.ABC):
+    """Brokers with the ids `nodes`. Use as a context manager: up on entry, everything gone on exit."""
+
+    def __init__(self, nodes: tuple[int, ...]) -> None:
+        self.nodes = nodes
+        self.admin = Admin(self)
+
+    # -- the seam: what a backend gives ------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def up(self, timeout: float = READY) -> None:
+        """Start all brokers and wait until every one serves."""
+
+    @abc.abstractmethod
+    def launch(self, node: int) -> None:
+        """Start the process of a broker that is down; does not wait."""
+
+    @abc.abstractmethod
+    def start(self, node: int, timeout: float = READY) -> None:
+        """Start a broker that is down and wait until it serves."""
+
+    @abc.abstractmethod
+    def stop(self, node: int, timeout: float = 30.0) -> None:
+        """A clean stop: the broker hands over its leaders first. Needs a quorum of the others."""
+
+    @abc.abstractmethod
+    def kill(self, node: int) -> None:
+        """A crash; returns when the process is gone."""
+
+    @abc.abstractmethod
+    def freeze(self, node: int) -> None:
+        """Its sockets stay open and say nothing."""
+
+    @abc.abstractmethod
+    def thaw(self, node: int) -> None:
+        """Ends a freeze; nothing happens to a broker that is not frozen."""
+
+    @abc.abstractmethod
+    def state(self, node: int) -> State:
+        """What the broker's process does now."""
+
+    @abc.abstractmethod
+    def check_alive(self, node: int) -> None:
+        """Raises `BrokerDied` when the process has ended."""
+
+    @abc.abstractmethod
+    def address(self, node: int) -> Address:
+        """The address clients are told."""
+
+    @abc.abstractmethod
+    def admin_address(self, node: int) -> Address:
+        """A listener that is never proxied."""
+
+    @abc.abstractmethod
+    def controller_address(self, node: int) -> Address:
+        """The controller's listener."""
+
+    @abc.abstractmethod
+    def server_log(self, node: int) -> Path:
+        """The file with all that the broker printed, over its restarts."""
+
+    def close(self) -> None:
+        """End everything and remove it; a backend adds its part."""
+        self.admin.close()
+
+    # -- life --------------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.up()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def restart(self, node: int, timeout: float = READY) -> None:
+        """A clean stop and a start."""
+        deadline = Deadline(timeout)
+        self.stop(node, timeout=min(30.0, deadline.left()))
+        self.start(node, timeout=deadline.left())
+
+    def start_all(self, timeout: float = READY) -> None:
+        """Start every broker that is down, all at once (one of three alone has no quorum), and wait until all running ones serve."""
+        for node in self.nodes:
+            if self.state(node) is State.DOWN:
+                self.launch(node)
+        self.wait_ready(timeout=timeout)
+
+    def broken(self) -> list[str]:
+        """What a test left broken, one line for each broker; empty when all run."""
+        states = {node: self.state(node) for node in self.nodes}
+        return [f"broker {node} is {state.value}" for node, state in states.items() if state is not State.RUNNING]
+
+    def heal(self, timeout: float = READY) -> None:
+        """Thaw, start, and wait for full in-sync replicas: the cluster as a test expects to find it."""
+        deadline = Deadline(timeout)
+        for node in self.nodes:
+            self.thaw(node)
+        self.start_all(timeout=deadline.left())
+        self.wait_full_isr(timeout=deadline.left())
+
+    def keep_logs(self, to: Path | str) -> Path:
+        """Copy the brokers' logs into the folder `to`, which outlives the cluster."""
+        folder = Path(to)
+        folder.mkdir(parents=True, exist_ok=True)
+        for node in self.nodes:
+            if self.server_log(node).exists():
+                shutil.copy(self.server_log(node), folder / f"broker-{node}.log")
+        return folder
+
+    # -- addresses ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port,…` of all brokers as clients are told."""
+        return ",".join(f"{host}:{port}" for host, port in map(self.address, self.nodes))
+
+    @property
+    def admin_bootstrap(self) -> str:
+        """`host:port,…` around any proxy; clients that start here stay on this listener."""
+        return ",".join(f"{host}:{port}" for host, port in map(self.admin_address, self.nodes))
+
+    def running(self) -> list[int]:
+        """The brokers whose process runs now."""
+        return [node for node in self.nodes if self.state(node) is State.RUNNING]
+
+    # -- waiting -----------------------------------------------------------------------------------------------------------
+
+    def wait_ready(self, node: int | None = None, timeout: float = READY) -> None:
+        """Until `node` (default: every running broker) serves, knows a controller, and is known to all brokers that run."""
+        wanted = set(self.running()) if node is None else {node}
+        until(lambda: self.ready(wanted), timeout, f"brokers {sorted(wanted)} to serve", forgive=NOT_YET)
+
+    def ready(self, wanted: set[int]) -> bool:
+        for node in wanted:
+            self.check_alive(node)
+        views = {node: self.admin.describe_cluster(node) for node in {*self.running(), *wanted}}
+        return all(wanted <= view.brokers and view.controller in view.brokers for view in views.values())
+
+    def wait_fenced(self, node: int, timeout: float = LEADER) -> None:
+        """Until no running broker counts `node`, which is down or frozen, as a member of the cluster."""
+        until(
+            lambda: all(node not in self.admin.describe_cluster(other).brokers for other in self.running()),
+            timeout,
+            f"broker {node} to be fenced",
+            forgive=NOT_YET,
+        )
+
+    def wait_full_isr(self, topics: Iterable[str] | None = None, timeout: float = ISR) -> None:
+        """Until every running broker says that all partitions of `topics` (default: all) have a leader and all replicas in sync."""
+        names = None if topics is None else list(topics)
+        short: list[str] = []
+
+        def full() -> bool:
+            short[:] = [text for node in self.running() for text in self.admin.out_of_sync(node, names)]
+            return not short
+
+        until(full, timeout, lambda: f"full in-sync replicas; the last answer: {', '.join(short[:5]) or 'none'}", forgive=NOT_YET)
+
+    # -- topics ------------------------------------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 3,
+        replication_factor: int | None = None,
+        configs: Mapping[str, str] | None = None,
+        timeout: float = TOPIC,
+    ) -> None:
+        """Create it and wait until every running broker knows all its leaders; replication factor 3, or as many as there are brokers."""
+        factor = min(3, len(self.nodes)) if replication_factor is None else replication_factor
+        deadline = Deadline(timeout)
+        self.admin.create_topic(name, partitions, factor, configs or {}, deadline.left())
+        until(
+            lambda: all(len(self.admin.led(node, name)) == partitions for node in self.running()),
+            deadline.left(),
+            f"every broker to know the leaders of {name}",
+            forgive=NOT_YET,
+        )
+
+    def delete_topic(self, name: str, timeout: float = TOPIC) -> None:
+        """Delete it and wait until no running broker knows it."""
+        deadline = Deadline(timeout)
+        self.admin.delete_topic(name, deadline.left())
+        until(
+            lambda: all(not self.admin.knows(node, name) for node in self.running()),
+            deadline.left(),
+            f"every broker to forget {name}",
+            forgive=NOT_YET,
+        )
+
+    def add_partitions(self, name: str, total: int, timeout: float = TOPIC) -> None:
+        """Raise the partition count to `total` and wait until every running broker knows the new leaders."""
+        deadline = Deadline(timeout)
+        self.admin.create_partitions(name, total, deadline.left())
+        until(
+            lambda: all(len(self.admin.led(node, name)) == total for node in self.running()),
+            deadline.left(),
+            f"every broker to know {total} partitions of {name}",
+            forgive=NOT_YET,
+        )
+
+    def partitions(self, topic: str) -> dict[int, Partition]:
+        """The partitions as a running broker sees them now: leader, epoch, replicas, in-sync replicas."""
+        return self.admin.partitions(topic)
+
+    # -- leaders -----------------------------------------------------------------------------------------------------------
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The leader as a running broker sees it now, -1 when there is none."""
+        return self.partitions(topic)[partition].leader
+
+    def controller(self, timeout: float = LEADER) -> int:
+        """The active controller's node."""
+        return until(self.admin.active_controller, timeout, "an active controller", forgive=NOT_YET)
+
+    def wait_leader(self, topic: str, partition: int = 0, other_than: int | None = None, timeout: float = LEADER) -> int:
+        """The leader, once all running brokers agree on one that runs and is not `other_than`."""
+        return until(
+            lambda: self.agreed(topic, partition, other_than),
+            timeout,
+            f"a leader of {topic}-{partition} other than {other_than}",
+            forgive=NOT_YET,
+        )
+
+    def agreed(self, topic: str, partition: int, other_than: int | None) -> int | None:
+        running = self.running()
+        leaders = {self.admin.partitions(topic, node)[partition].leader for node in running}
+        leader = leaders.pop() if len(leaders) == 1 else None
+        return leader if leader in running and leader != other_than else None
+
+    def move_leader(self, topic: str, partition: int, to: int, timeout: float = LEADER) -> None:
+        """Make `to` the leader, without an error for anybody but a stale client: first in the replica list, then elected."""
+        deadline = Deadline(timeout)
+        replicas = self.partitions(topic)[partition].replicas
+        wanted = (to, *[node for node in replicas if node != to])[: len(replicas)]
+        self.admin.reassign(topic, partition, wanted, deadline.left())
+        until(
+            lambda: self.moved(topic, partition, wanted), deadline.left(), f"{topic}-{partition} to have replicas {wanted}", forgive=NOT_YET
+        )
+        self.admin.elect(topic, partition, deadline.left())
+        until(
+            lambda: self.agreed(topic, partition, None) == to, deadline.left(), f"broker {to} to lead {topic}-{partition}", forgive=NOT_YET
+        )
+
+    def moved(self, topic: str, partition: int, wanted: tuple[int, ...]) -> bool:
+        now = self.partitions(topic)[partition]
+        return now.replicas == wanted and wanted[0] in now.isr
+
+    # -- the judge ---------------------------------------------------------------------------------------------------------
+
+    def offsets(self, topic: str, timeout: float = TOPIC) -> dict[int, tuple[int, int]]:
+        """(earliest, latest) offset of each partition; latest is the high watermark."""
+        return judge.offsets(self.admin, topic, Deadline(timeout))
+
+    def log(self, topic: str, timeout: float = TOPIC) -> dict[int, list[LogRecord]]:
+        """Every record in the topic now, by partition, read from the leaders without the client under test."""
+        return judge.log(self.admin, topic, Deadline(timeout))
+
+
+if __name__ == "__main__":
+    from integration.cli import main
+
+    sys.exit(main())

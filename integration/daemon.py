@@ -1,0 +1,99 @@
+"""Daemon. Rule: it owns the cluster that was started by hand, obeys one order at a time, and takes the brokers with it when it ends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from integration.cli import NODE_ORDERS, state_file
+from integration.cluster import Cluster
+from integration.local import LocalCluster
+from pykafka4.errors import KafkaError
+
+PATIENCE = 10.0  # seconds for a client to say what it wants
+
+
+def status(cluster: LocalCluster) -> dict[str, Any]:
+    view = cluster.admin.describe_any()
+    brokers = [
+        {
+            "node": node,
+            "state": cluster.state(node).value,
+            "pid": cluster.pid(node),
+            "address": ":".join(map(str, cluster.address(node))),
+            "log": str(cluster.server_log(node)),
+        }
+        for node in cluster.nodes
+    ]
+    return {
+        "bootstrap": cluster.bootstrap,
+        "version": cluster.version,
+        "cluster_id": view.cluster_id,
+        "controller": cluster.admin.active_controller(),
+        "brokers": brokers,
+        "topics": len(cluster.admin.metadata(None, None).topics),
+        "out_of_sync": cluster.admin.out_of_sync(cluster.running()[0], None),
+    }
+
+
+def carry_out(cluster: LocalCluster, order: dict[str, Any]) -> Any:
+    """The result of one order."""
+    if order["do"] == "status":
+        return status(cluster)
+    if order["do"] in NODE_ORDERS and order["node"] in cluster.nodes:
+        getattr(cluster, order["do"])(order["node"])
+        return cluster.state(order["node"]).value
+    raise RuntimeError(f"no such order or broker: {order}; brokers are {list(cluster.nodes)}")
+
+
+def answer(cluster: LocalCluster, order: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {"result": None if order["do"] == "down" else carry_out(cluster, order)}
+    except (RuntimeError, AssertionError, OSError, KafkaError) as error:
+        return {"error": f"{order['do']}: {error}"}
+
+
+def serve(cluster: LocalCluster, listener: socket.socket) -> None:
+    """Obey until `down`."""
+    verb = None
+    while verb != "down":
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(PATIENCE)
+            try:
+                order = json.loads(connection.makefile("rb").readline())
+                verb = order["do"]
+                connection.sendall(json.dumps(answer(cluster, order)).encode() + b"\n")
+            except (OSError, ValueError, KeyError):  # a client that hung up or talks nonsense is its own trouble
+                continue
+
+
+def main(brokers: int, version: str) -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    folder = Path(tempfile.mkdtemp(prefix="pykafka4-daemon-"))
+    try:
+        with socket.socket(socket.AF_UNIX) as listener, LocalCluster(brokers, version) as cluster:
+            listener.bind(str(folder / "socket"))
+            listener.listen()
+            announce(cluster, folder / "socket")
+            serve(cluster, listener)
+    finally:
+        state_file().unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def announce(cluster: Cluster, path: Path) -> None:
+    """Write the state file, whole or not at all."""
+    fresh = state_file().with_suffix(".new")
+    fresh.write_text(json.dumps({"socket": str(path), "bootstrap": cluster.bootstrap}))
+    fresh.rename(state_file())
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,83 @@
+"""Prerequisites. Rule: a missing program is one line that says which, why, and the command that installs it.
+
+`python -m integration.prerequisites` prints the lines and exits with 1 when there are any.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["MissingPrerequisite", "check", "java", "optional", "require"]
+
+JAVA = 17
+
+
+class MissingPrerequisite(RuntimeError):
+    """Something this machine lacks; the message is the line to show."""
+
+
+def java() -> str:
+    """The `java` to run: the one of `JAVA_HOME` when that is set, else the one on the path."""
+    home = os.environ.get("JAVA_HOME")
+    candidate = Path(home, "bin", "java") if home else None
+    return str(candidate) if candidate is not None and candidate.exists() else "java"
+
+
+def java_version(program: str) -> int | None:
+    """The major version (8 for "1.8.0"), None where there is no Java."""
+    try:
+        told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', told)
+    return int(match.group(1)) if match else None
+
+
+def missing_java() -> str | None:
+    found = java_version(java())
+    if found is not None and found >= JAVA:
+        return None
+    have = "java is missing" if found is None else f"java {found} is too old"
+    return f"{have}: the brokers need a JDK of version {JAVA} or newer; apt-get install -y openjdk-17-jdk-headless (or set JAVA_HOME)"
+
+
+def missing_maven() -> str | None:
+    return None if shutil.which("mvn") else "mvn is missing: it downloads the brokers' jars; apt-get install -y maven"
+
+
+def missing_compiler() -> str | None:
+    present = any(shutil.which(name) for name in ("cc", "gcc", "clang"))
+    return None if present else "gcc is missing: the compiled core cannot be built (optional); apt-get install -y gcc python3-dev"
+
+
+def check() -> list[str]:
+    """What is missing to run brokers, one line each; empty when all is there."""
+    return [line for line in (missing_java(), missing_maven()) if line]
+
+
+def optional() -> list[str]:
+    """What is missing that the brokers can do without."""
+    return [line for line in (missing_compiler(),) if line]
+
+
+def require(*probes: str | None) -> None:
+    """Raises `MissingPrerequisite` with every line that is not None."""
+    lines = [line for line in probes if line]
+    if lines:
+        raise MissingPrerequisite("; ".join(lines))
+
+
+def main() -> int:
+    missing = check()
+    for line in missing + optional():
+        print(line, file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

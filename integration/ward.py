@@ -1,0 +1,86 @@
+"""Ward. Rule: the owner's end of the guardian; one order at a time, and every answer has a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from integration.waiting import Deadline
+
+__all__ = ["Child", "Ward"]
+
+GUARDIAN = Path(__file__).with_name("guardian.py")
+ANSWER = 30.0  # seconds; `close` reaps three JVMs
+
+
+class Child(NamedTuple):
+    """What the guardian knows of one child: `returncode` is None while it lives, `stopped` after SIGSTOP."""
+
+    pid: int
+    returncode: int | None
+    stopped: bool
+
+
+class Ward:
+    """Children that end when this process ends. `keep` are descriptors the guardian shall hold open too: the lock of `scratch`."""
+
+    def __init__(self, scratch: Path, keep: tuple[int, ...] = ()) -> None:
+        self.lock = threading.Lock()
+        self.guardian = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(GUARDIAN), str(os.getpid()), str(scratch)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=keep,
+            start_new_session=True,
+            bufsize=0,
+        )
+
+    def start(self, name: str, argv: list[str], log: Path, cwd: Path) -> int:
+        """Start a child, its output appended to `log`; returns its pid."""
+        return int(self.order("start", name=name, argv=argv, log=str(log), cwd=str(cwd)))
+
+    def signal(self, name: str, number: int) -> bool:
+        return bool(self.order("signal", name=name, number=int(number)))
+
+    def status(self) -> dict[str, Child]:
+        return {name: Child(*row) for name, row in self.order("status").items()}
+
+    def close(self) -> None:
+        """Kill all children, remove the scratch folder, end the guardian; a second call does nothing."""
+        if self.guardian.stdin is None or self.guardian.stdin.closed:
+            return
+        with contextlib.suppress(RuntimeError, OSError):
+            self.order("close")
+        for pipe in (self.guardian.stdin, self.guardian.stdout):
+            if pipe is not None:
+                pipe.close()
+        self.guardian.wait(ANSWER)
+
+    def order(self, verb: str, **arguments: Any) -> Any:
+        with self.lock:
+            stdin, stdout = self.guardian.stdin, self.guardian.stdout
+            if stdin is None or stdout is None or stdin.closed:
+                raise RuntimeError("this cluster is closed")
+            stdin.write(json.dumps({"do": verb, **arguments}).encode() + b"\n")
+            answer = json.loads(self.line(stdout.fileno(), Deadline(ANSWER)))
+        if "error" in answer:
+            raise RuntimeError(f"the guardian could not {verb} {arguments.get('name', '')}: {answer['error']}")
+        return answer["result"]
+
+    def line(self, descriptor: int, deadline: Deadline) -> bytes:
+        line = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(descriptor, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                data = os.read(descriptor, 65536) if selector.select(deadline.left()) else b""
+                if not data:
+                    raise RuntimeError(f"the guardian (pid {self.guardian.pid}) does not answer; its brokers are gone or will go with it")
+                line += data
+        return line
