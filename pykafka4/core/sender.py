@@ -7,11 +7,8 @@ epoch and sequence, or failed as MAYBE. What an error code does is a row of `err
 
 from __future__ import annotations
 
-import heapq
 import random as _random
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from itertools import count
 
 import attrs
 
@@ -21,9 +18,12 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import Cluster
 from pykafka4.core.identity import Identity
 from pykafka4.core.ledger import Ledger
+from pykafka4.core.lines import Lines
 from pykafka4.core.network import Network
+from pykafka4.core.parking import Parking
 from pykafka4.core.queues import PartitionQueue
 from pykafka4.core.recovery import Recovery
+from pykafka4.core.timers import Timers
 from pykafka4.error_table import Produce, Refresh, Written, error_code
 from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import TopicPartition
@@ -35,7 +35,6 @@ __all__ = ["Sender"]
 BY_NAME_ONLY = 12  # from Produce 13 on topics go by id
 MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer
 INLINE = 16 * 1024  # compressing so little takes less than handing it to the helper executor
-SLICE = 1000  # parked records moved per turn: the loop stays responsive
 
 Answer = ProduceResponse.Topic.Partition
 Callbacks = Callable[[], None]
@@ -72,14 +71,11 @@ class Sender:
         self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._renumber)
         self._random = random
         self._progress, self._refuse = progress, refuse
-        self._lines: dict[int, OrderedDict[PartitionQueue, None]] = {}  # node -> queues with something to send, in turn
-        self._leaderless: dict[PartitionQueue, None] = {}  # the same, while nobody leads them
+        self._lines = Lines(self._leader)
         self._unready: list[PartitionQueue] = []  # their next batch is still being compressed
         self._flights: dict[int, int] = {}  # node -> produce requests in flight
-        self._timers: list[tuple[float, int, Callable[[float], None]]] = []
-        self._ties = count()
-        self._topics: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator was told last
-        self._parking: dict[str, float] = {}  # topics with records that have no partition yet, since when
+        self._timers = Timers()
+        self._parking = Parking(config, accumulator, cluster, network, self._fail_parked)
         self._picture = -1
         self._recovered = -1
         self._deliver: list[Callbacks] = []
@@ -90,15 +86,15 @@ class Sender:
 
     def poll(self, now: float) -> Effects:
         """Take what was sealed, do what is due, and send what can be sent."""
+        self._timers.run(now)
+        parked_until = self._parking.poll(now)
         linger_ends = self._collect(now)
-        self._run_timers(now)
-        self._look_at_cluster(now)
-        parked_until = self._look_after_parked(now)
+        self._look_at_leaders()
         requests = self._produce(now) if self._may_produce() else []
         identity = self._look_after_identity(now)
         if identity is not None:
             requests.append(identity)
-        wake_at = min(linger_ends, parked_until, self._timers[0][0] if self._timers else INFINITY, self._identity_wakes(now))
+        wake_at = min(linger_ends, parked_until, self._timers.wake_at, self._identity_wakes(now))
         if self._finished:
             self._finished = False
             self._progress()
@@ -114,18 +110,16 @@ class Sender:
         self._progress()
         return deliver
 
-    def want(self, now: float, topic: str) -> None:
+    def want(self, topic: str) -> None:
         """The first record for `topic` was sent: learn its partitions."""
-        self._parking.setdefault(topic, now)
-        self.cluster.want(topic, create=True)
-        self._picture = -1
+        self._parking.want(topic)
 
     def abandon(self, code: str, reason: KafkaError) -> None:
         """Fail everything that is still here: what may be in the log as MAYBE."""
         for batch in [b for b in self.acc.unfinished() if isinstance(b, Batch)]:
             self.acc.seal(batch)
         self._collect(INFINITY)
-        for topic in self._topics.keys() | self._parking.keys():
+        for topic in self._parking.topics:
             self._fail_parked(topic, code, reason, INFINITY)
         for queue in self.queues.values():
             for batch in list(queue.batches):
@@ -142,11 +136,11 @@ class Sender:
                 queue.due = None
             queue.batches.append(batch)
             self._watch(queue)
-            self._place(queue)
+            self._lines.place(queue)
         for batch in due:
             queue = self._queue(batch.topic, batch.partition)
             queue.due = batch
-            self._place(queue)
+            self._lines.place(queue)
         return linger_ends
 
     def _queue(self, topic: str, partition: int) -> PartitionQueue:
@@ -161,46 +155,22 @@ class Sender:
     def _new_backoff(self, random: _random.Random) -> Backoff:
         return Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000, random)
 
-    def _place(self, queue: PartitionQueue) -> None:
-        """Put `queue` in the line of the node that leads it now, if it has something to send."""
-        if not queue.waiting:
-            return
-        leader = self.recovery.leader(queue.tp)
-        if leader is None:
-            self._unplace(queue)
-            self._leaderless[queue] = None
-            return
-        if queue.placed_at == leader.node:
-            return
-        self._unplace(queue)
-        queue.placed_at = leader.node
-        self._lines.setdefault(leader.node, OrderedDict())[queue] = None
-
-    def _unplace(self, queue: PartitionQueue) -> None:
-        if queue.placed_at is not None:
-            self._lines[queue.placed_at].pop(queue, None)
-            queue.placed_at = None
-        self._leaderless.pop(queue, None)
+    def _leader(self, tp: TopicPartition) -> int | None:
+        leader = self.recovery.leader(tp)
+        return None if leader is None else leader.node
 
     # ---------------------------------------------------------------- timers
-
-    def _at(self, when: float, act: Callable[[float], None]) -> None:
-        heapq.heappush(self._timers, (when, next(self._ties), act))
-
-    def _run_timers(self, now: float) -> None:
-        while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2](now)
 
     def _hold(self, queue: PartitionQueue, now: float) -> None:
         """Let `queue` rest for a back-off."""
         queue.held_until = now + queue.backoff.next()
-        self._at(queue.held_until, lambda _: self._place(queue))
+        self._timers.at(queue.held_until, lambda _: self._lines.place(queue))
 
     def _watch(self, queue: PartitionQueue) -> None:
         """Have the delivery deadline of the oldest batch looked at."""
         if not queue.watched and queue.batches:
             queue.watched = True
-            self._at(queue.batches[0].created + self.config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
+            self._timers.at(queue.batches[0].created + self.config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         """Fail the batches of `queue` that were not acknowledged within delivery_timeout_ms."""
@@ -212,74 +182,27 @@ class Sender:
             )
             self._fail(queue, batch, "DELIVERY_TIMEOUT", reason)
         self._watch(queue)
-        self._place(queue)
+        self._lines.place(queue)
 
-    # ---------------------------------------------------------------- the cluster, and topics not known yet
+    # ---------------------------------------------------------------- the cluster
 
-    def _look_at_cluster(self, now: float) -> None:
+    def _look_at_leaders(self) -> None:
         """When the picture changed or a partition came back, look again who leads what."""
         changed = self.cluster.version != self._picture
-        if changed:
-            self._picture = self.cluster.version
-            for topic in self._topics.keys() | self._parking.keys():
-                self._tell_accumulator(topic)
-        if changed or self.recovery.changes != self._recovered:
-            self._recovered = self.recovery.changes
-            for queue in [*self._leaderless, *(q for line in self._lines.values() for q in line)]:
-                self._place(queue)
-            for queue in self._moved(changed):
-                queue.topic_id = self.cluster.topic_id(queue.tp.topic)
-                queue.renumber()
+        if not changed and self.recovery.changes == self._recovered:
+            return
+        self._picture, self._recovered = self.cluster.version, self.recovery.changes
+        self._lines.replace_all()
+        for queue in [q for q in self.queues.values() if changed and q.in_flight == 0 and self._made_anew(q)]:
+            queue.topic_id = self.cluster.topic_id(queue.tp.topic)
+            queue.renumber()
 
-    def _moved(self, changed: bool) -> Iterable[PartitionQueue]:
-        """Queues whose topic was deleted and made anew: its log knows nothing of our sequence."""
-        if not changed:
-            return ()
-        return [q for q in self.queues.values() if q.in_flight == 0 and self._other_id(q)]
-
-    def _other_id(self, queue: PartitionQueue) -> bool:
+    def _made_anew(self, queue: PartitionQueue) -> bool:
+        """Whether the topic was deleted and created again: the new log knows nothing of our sequence."""
         known = self.cluster.topic_id(queue.tp.topic)
         if queue.topic_id is None:
             queue.topic_id = known
         return known is not None and queue.topic_id != known
-
-    def _tell_accumulator(self, topic: str) -> None:
-        told = (self.cluster.partitions(topic), tuple(self.cluster.available(topic)))
-        if told[0] and told != self._topics.get(topic):
-            self._topics[topic] = told
-            self.acc.set_partitions(topic, *told)
-
-    def _look_after_parked(self, now: float) -> float:
-        """Give parked records their partitions, a slice per turn, or fail those whose topic stays unknown; returns when to look again."""
-        wake_at = INFINITY
-        for topic, since in list(self._parking.items()):
-            if topic in self._topics:
-                if self.acc.designate(topic, SLICE):
-                    wake_at = now
-                else:
-                    del self._parking[topic]
-                    self._collect_soon()
-            else:
-                wake_at = min(wake_at, self._wait_for_topic(topic, since, now))
-        return wake_at
-
-    def _collect_soon(self) -> None:
-        self._at(-INFINITY, lambda now: None)
-
-    def _wait_for_topic(self, topic: str, since: float, now: float) -> float:
-        error = self.cluster.topic_error(topic)
-        if error is not None and not error.retriable:
-            reason = broker_error(error.code, f"topic {topic}")
-            self._fail_parked(topic, error.name, reason, INFINITY)
-            return INFINITY
-        patience = min(self.config.unknown_topic_timeout_ms, self.config.delivery_timeout_ms) / 1000
-        waiting, oldest = self.acc.parked(topic)
-        if waiting and oldest + patience <= now:
-            what = f"topic {topic} is not known to the cluster"
-            cause = broker_error(error.code, what) if error is not None else KafkaTimeoutError(f"{what} ({self.network.why_unreachable()})")
-            self._fail_parked(topic, "UNKNOWN_TOPIC_OR_PARTITION" if error is not None else "DELIVERY_TIMEOUT", cause, now - patience)
-            waiting, oldest = self.acc.parked(topic)
-        return oldest + patience if waiting else INFINITY
 
     def _fail_parked(self, topic: str, code: str, reason: KafkaError, before: float) -> None:
         failed, callbacks = self.acc.fail_parked(topic, code, reason, before)
@@ -313,7 +236,7 @@ class Sender:
     def _renumber(self) -> None:
         for queue in self.queues.values():
             queue.renumber()
-            self._place(queue)
+            self._lines.place(queue)
 
     # ---------------------------------------------------------------- sending
 
@@ -323,14 +246,14 @@ class Sender:
         if self._unready:
             unready, self._unready = self._unready, []
             for queue in unready:
-                self._place(queue)
+                self._lines.place(queue)
         hungry = False
-        for node in list(self._lines):
+        for node in self._lines.nodes():
             if not self.network.ready(node):
-                if self._lines[node]:
+                if self._lines.head(node) is not None:
                     self.network.want(node)
                 continue
-            while self._room(node) and self._lines[node]:
+            while self._room(node):
                 entries = self._pick(node, now)
                 if not entries:
                     break
@@ -346,38 +269,34 @@ class Sender:
         """At most one batch of each queue in `node`'s line, up to max_request_size; those not reached keep their turn."""
         entries: list[tuple[PartitionQueue, Batch]] = []
         size = 0
-        line = self._lines[node]
-        while line:
-            queue = next(iter(line))
+        while (queue := self._lines.head(node)) is not None:
             batch = self._next(queue, node, now)
             if batch is None:
                 continue
             if entries and size + batch.size > self.config.max_request_size:
                 break
-            self._unplace(queue)
+            self._lines.remove(queue)
             entries.append((queue, batch))
             size += batch.size
             queue.sent(batch, node)
         for queue, _ in entries:
-            self._place(queue)
+            self._lines.place(queue)
         return entries
 
     def _next(self, queue: PartitionQueue, node: int, now: float) -> Batch | None:
         """The batch of `queue` that may go to `node` now. A queue that has none leaves the line; what it waits for puts it back."""
-        leader = self.recovery.leader(queue.tp)
-        if leader is None or leader.node != node:
-            self._unplace(queue)
-            self._place(queue)
+        if not self._lines.leads(node, queue):
+            self._lines.place(queue)
             return None
         if not queue.may_send(now) or (queue.in_flight and queue.node != node):
-            self._unplace(queue)
+            self._lines.remove(queue)
             return None
         batch = queue.candidate or self._seal_due(queue, now)
         if batch is None or not self._fresh_allowed(batch):
-            self._unplace(queue)
+            self._lines.remove(queue)
             return None
         if not batch.ready:
-            self._unplace(queue)
+            self._lines.remove(queue)
             self._unready.append(queue)
             return None
         return batch
@@ -397,7 +316,7 @@ class Sender:
         if batch.size <= INLINE:
             batch.compress()
         else:
-            self._jobs.append(Job(batch.compress, lambda now, _: self._place(queue)))
+            self._jobs.append(Job(batch.compress, lambda now, _: self._lines.place(queue)))
 
     def _fresh_allowed(self, batch: Batch) -> bool:
         """While the epoch must change, only batches numbered under the old one and maybe written go out."""
@@ -452,7 +371,7 @@ class Sender:
         else:
             self._read_answers(flight, now, outcome.message)
         for queue, _ in flight.entries:
-            self._place(queue)
+            self._lines.place(queue)
 
     def _read_answers(self, flight: Flight, now: float, message: ProduceResponse) -> None:
         answers: dict[TopicPartition, Answer] = {}
@@ -532,8 +451,11 @@ class Sender:
         self.ledger.returned(count_before)
 
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
-        """The broker expects another sequence. Behind an unacknowledged batch that is only the echo of its failure; at the head our numbering
-        and the broker's have parted: take a new epoch, and let go of what may have been written under the old one."""
+        """The broker expects another sequence.
+
+        Behind an unacknowledged batch that is only the echo of its failure. At the head our numbering and the broker's have parted:
+        take a new epoch, and let go of what may have been written under the old one.
+        """
         if batch.done or queue.batches[0] is not batch:
             self._keep(queue, batch)
             return
@@ -551,7 +473,10 @@ class Sender:
         self._fail(queue, batch, _code_of(error), error)
 
     def _fail(self, queue: PartitionQueue, batch: Batch, code: str, error: KafkaError) -> None:
-        """Hand the records of `batch` back. A number that will never reach the log leaves a gap: renew the epoch, unless it can be undone."""
+        """Hand the records of `batch` back.
+
+        A number that will never reach the log leaves a gap: renew the epoch, unless the number can be undone.
+        """
         if batch.done:
             queue.returned(batch)
             return
