@@ -108,10 +108,6 @@ def _flat(value: Any) -> Any:
     return value if isinstance(value, bytearray) else memoryview(value).cast("B")
 
 
-def _size(value: Any) -> int:
-    return value.nbytes if isinstance(value, memoryview) else len(value)
-
-
 @functools.lru_cache(maxsize=4096)
 def _uuid(data: bytes) -> UUID:
     """Topic ids come again with every fetch; building a UUID costs ten times a look-up."""
@@ -142,7 +138,6 @@ _NAMES: dict[str, Any] = {
     "bad_tag_size": _bad_tag_size,
     "absent": _absent,
     "flat": _flat,
-    "size_of": _size,
     "to_uuid": _uuid,
     "new": object.__new__,
     "join": b"".join,
@@ -326,7 +321,6 @@ class _Encode:
         return None
 
     def length(self, n: str, fmt: str) -> None:
-        """The length prefix; `n` is -1 for null."""
         if not self.flexible:
             self.run.append((n, fmt))
             return
@@ -334,52 +328,57 @@ class _Encode:
         prefix = "string_prefix" if fmt == "h" else "uvarint"
         self.src(f"{n} += 1; {self.put}(one[{n}] if {n} < 128 else {prefix}({n}))")
 
+    @contextmanager
+    def unless_null(self, expr: str, fmt: str, *, nullable: bool) -> Iterator[None]:
+        if not nullable:
+            yield
+            return
+        self.flush()
+        with self.src.block(f"if {expr} is None:"):
+            null = b"\x00" if self.flexible else b"\xff" * struct.calcsize(fmt)
+            self.src(f"{self.put}({null!r})")
+        with self.src.block("else:"):
+            yield
+            self.flush()
+
     def text(self, expr: str, kind: Kind, *, nullable: bool) -> None:
         src, b, n = self.src, self.src.fresh("b"), self.src.fresh("n")
         src(f"{b} = {expr}")
-        convert = (
-            f"{b} = {b}.encode(); {n} = len({b})"
-            if kind is string
-            else f"{b} = {b} if {b}.__class__ is bytes else flat({b}); {n} = len({b})"
-        )
-        if nullable:
-            with src.block(f"if {b} is None:"):
-                src(f"{b} = b''; {n} = -1")
-            with src.block("else:"):
-                src(convert)
-        else:
-            src(convert)
-        self.length(n, kind.fmt)
-        self.flush()
-        src(f"{self.put}({b})")
+        with self.unless_null(b, kind.fmt, nullable=nullable):
+            src(f"{b} = {b}.encode()" if kind is string else f"if {b}.__class__ is not bytes: {b} = flat({b})")
+            src(f"{n} = len({b})")
+            self.length(n, kind.fmt)
+            self.flush()
+            src(f"{self.put}({b})")
 
     def records(self, expr: str, *, nullable: bool) -> None:
         src, b, n = self.src, self.src.fresh("b"), self.src.fresh("n")
-        src(f"{b} = {expr}; {n} = -1 if {b} is None else size_of({b})" if nullable else f"{b} = {expr}; {n} = size_of({b})")
-        self.length(n, "i")
-        self.flush()
-        with src.block(f"if {n} > {1 if self.flexible else 0}:"):
-            src(f"out.append(join(parts)); parts.clear(); out.append({b})")
+        src(f"{b} = {expr}")
+        with self.unless_null(b, "i", nullable=nullable):
+            src(f"{n} = {b}.nbytes if {b}.__class__ is memoryview else len({b})")
+            self.length(n, "i")
+            self.flush()
+            with src.block(f"if {n} > {1 if self.flexible else 0}:"):
+                src(f"out.append(join(parts)); parts.clear(); out.append({b})")
 
     def array(self, expr: str, type: array, *, nullable: bool) -> None:
         src, a, n = self.src, self.src.fresh("a"), self.src.fresh("n")
         src(f"{a} = {expr}")
-        if nullable:
-            with src.block(f"if {a} is None:"):
-                src(f"{a} = (); {n} = -1")
-            with src.block("else:"):
-                src(f"{n} = len({a})")
-        else:
+        with self.unless_null(a, "i", nullable=nullable):
             src(f"{n} = len({a})")
-        self.length(n, "i")
-        self.flush()
-        if isinstance(type.of, Kind) and type.of.fixed and type.of is not uuid:
-            table = src.constant("packs", _PACKERS[type.of.fmt])
-            src(f"{n} = len({a}); {self.put}({table}[{n}](*{a}) if {n} < {_TABLE} else pack('>%d{type.of.fmt}' % {n}, *{a}))")
+            self.length(n, "i")
+            self.flush()
+            self.elements(a, type.of)
+
+    def elements(self, a: str, type: WireType) -> None:
+        src = self.src
+        if isinstance(type, Kind) and type.fixed and type is not uuid:
+            n, table = src.fresh("n"), src.constant("packs", _PACKERS[type.fmt])
+            src(f"{n} = len({a}); {self.put}({table}[{n}](*{a}) if {n} < {_TABLE} else pack('>%d{type.fmt}' % {n}, *{a}))")
             return
         item = src.fresh("item")
         with src.block(f"for {item} in {a}:"):
-            self.value(item, type.of, nullable=False)
+            self.value(item, type, nullable=False)
             self.flush()
 
 

@@ -280,35 +280,46 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0) ->
 
     Raises DecodeError, naming `Class.field`, for anything that is not this message at this version.
     """
+    emitted: Any = cls
+    function, has_records = decoder(emitted, version)
+    plain, view = _spread(buffer, has_records)
     message: MessageT
-    message, pos, end = _decode(cls, version, buffer, start)
-    if pos != end:
-        raise DecodeError(f"{cls.__name__} v{version}: {end - pos} bytes too many")
+    try:
+        message, pos = function(plain, view, start, len(plain))
+    except _BROKEN as error:
+        raise _broken(cls, version, error) from error
+    if pos != len(plain):
+        raise DecodeError(f"{cls.__name__} v{version}: {len(plain) - pos} bytes too many")
     return message
 
 
 def decode_data(cls: type[DataT], buffer: Buffer) -> DataT:
     """Data behind its version. A version newer than ours is read as our newest, bytes after it are left alone: later versions only add."""
     whole = bytes(memoryview(buffer))
-    version = int.from_bytes(whole[:2], "big", signed=True)
-    if len(whole) < 2 or version < cls.versions.lo:
+    given = int.from_bytes(whole[:2], "big", signed=True)
+    if len(whole) < 2 or given < cls.versions.lo:
         raise DecodeError(f"{cls.__name__}: {whole[:2]!r} is no version")
-    found: DataT = _decode(cls, min(version, cls.versions.hi), whole, 2)[0]
+    version = min(given, cls.versions.hi)
+    emitted: Any = cls
+    found: DataT
+    try:
+        found, _ = decoder(emitted, version)[0](whole, None, 2, len(whole))
+    except _BROKEN as error:
+        raise _broken(cls, version, error) from error
     return found
 
 
-def _decode(cls: Any, version: int, buffer: Buffer, start: int) -> tuple[Any, int, int]:
-    function, wants_view = decoder(cls, version)
-    plain: Any = buffer
-    view = memoryview(buffer).cast("B") if wants_view else None
-    if type(plain) is not bytes:
-        plain = view if wants_view else bytes(memoryview(buffer))
-    end = len(plain)
-    try:
-        message, pos = function(plain, view, start, end)
-    except (DecodeError, _struct.error, IndexError, UnicodeDecodeError) as error:
-        raise DecodeError(f"{field_at_fault(error) or cls.__name__} (v{version}): {_REASONS.get(type(error), error)}") from error
-    return message, pos, end
+def _spread(buffer: Any, has_records: bool) -> tuple[Any, memoryview | None]:
+    """What is quick to cut strings from, and what records are cut from without a copy."""
+    if type(buffer) is bytes:
+        return buffer, memoryview(buffer) if has_records else None
+    view = memoryview(buffer).cast("B")
+    return (view, view) if has_records else (bytes(view), None)
 
 
+_BROKEN = (DecodeError, _struct.error, IndexError, UnicodeDecodeError)
 _REASONS: dict[type[Exception], str] = {_struct.error: "the bytes end here", IndexError: "the bytes end here"}
+
+
+def _broken(cls: type, version: int, error: Exception) -> DecodeError:
+    return DecodeError(f"{field_at_fault(error) or cls.__name__} (v{version}): {_REASONS.get(type(error), error)}")
