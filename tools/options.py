@@ -1,6 +1,6 @@
 """Options. Rule: docs/options.md is rendered from `pykafka4.config` and never edited by hand.
 
-`python tools/options.py` writes it; with `--check` it only says whether the file is what would be written.
+`python -m tools.options` writes it; with `--check` it only says whether the file is what would be written.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "options.md"
 PARTS = (("Every client", ClientConfig), ("Producer", ProducerConfig), ("Consumer", ConsumerConfig))
 INTRODUCTION = """# Options
 
-Rendered from `pykafka4/config.py` by `python tools/options.py`; change the options there. Producers and consumers take the options of
-every client as well as their own. Names are Kafka's with underscores; options ending in `_ms` are milliseconds, `timeout` arguments of methods
-are seconds.
+Rendered from `pykafka4/config.py` by `make options`; change the options there. Producers and consumers take the options of every client as
+well as their own. Names are Kafka's with underscores; options ending in `_ms` are milliseconds, `timeout` arguments of methods are seconds.
 """
 
 
@@ -40,7 +39,7 @@ def main() -> int:
     if sys.argv[1:] == ["--check"]:
         current = PAGE.exists() and PAGE.read_text() == render()
         if not current:
-            print("docs/options.md is not what pykafka4/config.py says: python tools/options.py", file=sys.stderr)
+            print("docs/options.md is not what pykafka4/config.py says: make options", file=sys.stderr)
         return 0 if current else 1
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(render())

@@ -1,0 +1,39 @@
+"""Contender. Rule: one measured run per process: `python -m benchmarks.contender SPEC` prints one line of JSON, or fails.
+
+The client is imported here and nowhere else in the harness, so that no contender shares memory, threads or warm caches with another.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from typing import Any
+
+import attrs
+
+from benchmarks.meter import Meter, Spec
+
+MODULES = {"confluent": "benchmarks.confluent", "pykafka4": "benchmarks.ours"}
+TIMEOUT = 600.0
+
+
+def run(spec: Spec) -> dict[str, Any]:
+    """The figures of one run in a fresh process."""
+    command = [sys.executable, "-m", "benchmarks.contender", json.dumps(attrs.asdict(spec))]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{spec.client} {spec.case} failed; its words are above")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def main() -> None:
+    spec, meter = Spec(**json.loads(sys.argv[1])), Meter()
+    importlib.import_module(MODULES[spec.client]).CASES[spec.case](spec, meter)
+    print(json.dumps(meter.result()))
+
+
+if __name__ == "__main__":
+    main()

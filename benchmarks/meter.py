@@ -1,0 +1,66 @@
+"""Meter. Rule: CPU first. What a client costs is its process's user and system time between start and stop; start-up is not in it."""
+
+from __future__ import annotations
+
+import resource
+import time
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen
+class Spec:
+    """What one contender is to do."""
+
+    client: str
+    case: str
+    bootstrap: str
+    topic: str
+    records: int
+    ends: dict[str, int] = attrs.field(factory=dict)
+    options: dict[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def offset_sum(self) -> int:
+        """The sum of all offsets of the log: a consumer that read each record once has it too."""
+        return sum(end * (end - 1) // 2 for end in self.ends.values())
+
+
+def cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+@attrs.define
+class Meter:
+    """`start()`, work, `stop(records)`. Threads of the application add their own CPU time to `application`."""
+
+    records: int = 0
+    seconds: float = 0.0
+    cpu: float = 0.0
+    application: float = 0.0
+    extra: dict[str, Any] = attrs.field(factory=dict)
+    _began: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def start(self) -> None:
+        self._began = (time.perf_counter(), cpu(), time.thread_time())
+
+    def stop(self, records: int) -> None:
+        """The calling thread counts as an application thread."""
+        began, used, mine = self._began
+        self.seconds, self.cpu = time.perf_counter() - began, cpu() - used
+        self.application += time.thread_time() - mine
+        self.records = records
+
+    def result(self) -> dict[str, Any]:
+        millions = self.records / 1e6
+        return {
+            "records": self.records,
+            "seconds": self.seconds,
+            "rate": self.records / self.seconds,
+            "cpu": self.cpu / millions,
+            "application": self.application / millions,
+            "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+            **self.extra,
+        }

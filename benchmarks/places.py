@@ -1,0 +1,98 @@
+"""Places. Rule: a place checks what a producer claims against what the cluster holds, whichever client it was.
+
+The sink takes the brokers' cost out of the picture; the real cluster puts it back in, on the same cores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from benchmarks import contender
+from benchmarks.load import WARM_UP
+from benchmarks.meter import Spec
+from benchmarks.plan import Entry
+from benchmarks.sink import BATCH, PARTITIONS, Sink
+from integration.local import LocalCluster
+
+
+class Place(Protocol):
+    """Somewhere to produce to and to consume from."""
+
+    name: str
+
+    def produce(self, entry: Entry) -> dict[str, Any]: ...
+
+    def consume(self, entry: Entry) -> dict[str, Any]: ...
+
+
+def spec(entry: Entry, bootstrap: str, topic: str, records: int, ends: dict[int, int]) -> Spec:
+    return Spec(entry.client, entry.case, bootstrap, topic, records, {str(key): end for key, end in ends.items()}, entry.options)
+
+
+def verify(entry: Entry, expected: int, found: int) -> None:
+    if found != expected:
+        raise SystemExit(f"{entry.label}: claims {expected:,} records, the cluster has {found:,}")
+
+
+class SinkPlace:
+    """The sink in a process of its own, a fresh one for each run."""
+
+    name = "sink"
+
+    def __init__(self, records: int, mode: str = "") -> None:
+        self.records, self.mode = records, mode
+        share = records // (PARTITIONS * BATCH) * BATCH
+        self.served = share
+
+    def produce(self, entry: Entry) -> dict[str, Any]:
+        with Sink(verify=self.mode) as sink:
+            figures = contender.run(spec(entry, sink.bootstrap, "bench", self.records, {}))
+            verify(entry, self.records + WARM_UP, sum(sink.ends("bench").values()))
+        return figures
+
+    def consume(self, entry: Entry) -> dict[str, Any]:
+        ends = dict.fromkeys(range(PARTITIONS), self.served)
+        with Sink(self.served) as sink:
+            return contender.run(spec(entry, sink.bootstrap, "bench", sum(ends.values()), ends))
+
+
+class ClusterPlace:
+    """Three real brokers; every produce run gets a topic of its own, every consume run reads the same one."""
+
+    name = "cluster"
+    counter = itertools.count(1)
+    configs = {"file.delete.delay.ms": "1000", "min.insync.replicas": "2"}
+
+    def __init__(self, cluster: LocalCluster, records: int) -> None:
+        self.cluster, self.records = cluster, records
+        self.ends: dict[int, int] = {}
+
+    @contextlib.contextmanager
+    def topic(self) -> Iterator[str]:
+        name = f"bench-{next(self.counter)}"
+        self.cluster.create_topic(name, PARTITIONS, 3, self.configs)
+        yield name
+        self.cluster.delete_topic(name)
+
+    def filled(self, topic: str) -> dict[int, int]:
+        return {partition: end for partition, (_, end) in self.cluster.offsets(topic).items()}
+
+    def produce(self, entry: Entry) -> dict[str, Any]:
+        with self.topic() as name:
+            figures = contender.run(spec(entry, self.cluster.bootstrap, name, self.records, {}))
+            verify(entry, self.records + WARM_UP, sum(self.filled(name).values()))
+        return figures
+
+    def consume(self, entry: Entry) -> dict[str, Any]:
+        if not self.ends:
+            self.fill()
+        return contender.run(spec(entry, self.cluster.bootstrap, "bench-log", sum(self.ends.values()), self.ends))
+
+    def fill(self) -> None:
+        """The log to read, written by confluent-kafka: neither contender reads what only itself understands."""
+        self.cluster.create_topic("bench-log", PARTITIONS, 3, self.configs)
+        contender.run(spec(Entry("confluent", "produce"), self.cluster.bootstrap, "bench-log", 2 * self.records, {}))
+        self.ends = self.filled("bench-log")

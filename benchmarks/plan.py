@@ -1,0 +1,55 @@
+"""Plan. Rule: a case names its peers and ours; the peers' best is what ours is measured against, for CPU and for rate apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+THIRD = 1 / 3
+
+
+@attrs.frozen
+class Entry:
+    """One contender in a case."""
+
+    client: str
+    case: str
+    options: dict[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def label(self) -> str:
+        told = "".join(f" {name.replace('_', '.')}={value}" for name, value in self.options.items())
+        return f"{self.client} {self.case}{told}"
+
+
+@attrs.frozen
+class Case:
+    """`bar`: the most CPU per record that ours may use, as a part of the best peer's; None: reported, not judged."""
+
+    title: str
+    peers: tuple[Entry, ...]
+    ours: tuple[Entry, ...]
+    bar: float | None = None
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return self.peers + self.ours
+
+
+def produce(title: str, case: str, bar: float | None = None) -> Case:
+    """confluent-kafka with its default batch.size and with 256 KB: which one is better depends on the place."""
+    peers = (Entry("confluent", case), Entry("confluent", case, {"batch.size": 262_144}))
+    return Case(title, peers, (Entry("pykafka4", case),), bar)
+
+
+PRODUCE = (
+    produce("produce, send and forget", "produce", bar=THIRD),
+    produce("produce, callback per record", "produce_callback"),
+    produce("produce, keyed", "produce_keyed"),
+    produce("produce, 8 threads", "produce_threads"),
+)
+CONSUME = (
+    Case("consume, 1000 a call", (Entry("confluent", "consume"),), (Entry("pykafka4", "consume"),), bar=THIRD),
+    Case("consume, iteration", (Entry("confluent", "consume"),), (Entry("pykafka4", "iterate"),)),
+)

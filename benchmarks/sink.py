@@ -1,0 +1,71 @@
+"""Sink. Rule: the C sink is compiled on demand and dies with the process that started it.
+
+`produced()` asks it, through the one request written out below, how many records it has acknowledged: no client counts its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import socket
+import struct
+import subprocess
+from pathlib import Path
+from types import TracebackType
+
+SOURCE = Path(__file__).with_name("sink.c")
+BUILD = SOURCE.parent.parent / "build"
+BROKERS, PARTITIONS, BATCH, VALUE = 3, 6, 150, 100
+LATEST = -1
+
+
+def binary() -> Path:
+    """The compiled sink; its name carries a digest of the source."""
+    path = BUILD / f"sink-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}"
+    if not path.exists():
+        compiler = shutil.which("gcc") or shutil.which("cc")
+        if compiler is None:
+            raise SystemExit("gcc is missing: the sink is written in C; apt-get install -y gcc")
+        BUILD.mkdir(exist_ok=True)
+        subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(path), str(SOURCE)], check=True)
+    return path
+
+
+class Sink:
+    """A fake cluster. `served`: records per partition that a consumer finds; 0: none, and what is produced is counted."""
+
+    def __init__(self, served: int = 0, verify: str = "") -> None:
+        self.served = served
+        argv = [str(binary()), str(BROKERS), str(PARTITIONS), str(served), str(BATCH), str(VALUE), verify]
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.ports = [int(port) for port in self.process.stdout.readline().split()]
+        if not self.ports:
+            raise RuntimeError("the sink did not start; what it said is above")
+        self.bootstrap = f"127.0.0.1:{self.ports[0]}"
+
+    def __enter__(self) -> Sink:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.process.kill()
+        self.process.wait(10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """The end of each partition: what was served or acknowledged."""
+        return list_ends(self.ports[0], topic)
+
+
+def list_ends(port: int, topic: str) -> dict[int, int]:
+    """ListOffsets v1, which the sink's brokers all answer alike."""
+    name = topic.encode()
+    wanted = b"".join(struct.pack(">iq", partition, LATEST) for partition in range(PARTITIONS))
+    body = struct.pack(">hhih", 2, 1, 1, -1) + struct.pack(">iih", -1, 1, len(name)) + name + struct.pack(">i", PARTITIONS) + wanted
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        connection.sendall(struct.pack(">i", len(body)) + body)
+        size = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))[0]
+        answer = connection.recv(size, socket.MSG_WAITALL)
+    rows = struct.iter_unpack(">ihqq", answer[4 + 4 + 2 + len(name) + 4 :])
+    return {partition: end for partition, _, _, end in rows}
