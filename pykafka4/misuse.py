@@ -48,6 +48,6 @@ def hint(owner: str, name: str, peers_names: Mapping[str, str], real_names: Iter
 def refuse_pickling(owner: str) -> NoReturn:
     """Clients hold threads and sockets: say what to send instead."""
     raise TypeError(
-        f"a {owner} cannot be pickled: it holds a thread and sockets. Send its options (a plain dict) and make the {owner} where it is used; "
-        "in Spark, pykafka4.spark.partition_writer(config, …) does that"
+        f"a {owner} cannot be pickled: it holds a thread and sockets. Send its options (a plain dict) and make the {owner} "
+        "where it is used; in Spark, pykafka4.spark.partition_writer(config, …) does that"
     )

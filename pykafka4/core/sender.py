@@ -153,7 +153,7 @@ class Sender:
         return queue
 
     def _new_backoff(self, random: _random.Random) -> Backoff:
-        return Backoff(self.config.retry_backoff_ms / 1000, self.config.retry_backoff_max_ms / 1000, random)
+        return Backoff.retry(self.config, random)
 
     def _leader(self, tp: TopicPartition) -> int | None:
         leader = self.recovery.leader(tp)

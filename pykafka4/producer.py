@@ -1,0 +1,355 @@
+"""Producer. Rule: a record accepted by `send` gets exactly one outcome, and nothing here waits without a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Executor
+from types import TracebackType
+from typing import Any
+
+import attrs
+
+from pykafka4.client import Client
+from pykafka4.config import ClientConfig, ProducerConfig
+from pykafka4.core.ledger import ProducerStats
+from pykafka4.core.sender import Sender
+from pykafka4.errors import BufferFull, ClosedError, ConfigError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.misuse import check_topic, hint, refuse_pickling
+from pykafka4.net.handoff import Gate, Signal
+from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
+from pykafka4.wire.compression import CODECS, compress
+from pykafka4.wire.hot import FAILED, Accumulator, Batch, Delivery
+
+__all__ = ["Producer"]
+
+log = logging.getLogger("pykafka4.producer")
+
+EXIT_SECONDS = 5.0
+SHORT = 10.0  # the loop answers at once; this bounds the wait if it cannot
+PEERS_NAMES = {"produce": "send", "poll": "nothing: callbacks need no polling", "init": "nothing", "send_and_wait": "send(…).result()"}
+
+
+class Producer:
+    """Sends records to Kafka: at least once, in order per partition, without duplicates from its own retries.
+
+    `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
+    Options are those of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
+    Leaving a `with` block delivers everything or raises `DeliveryFailed`.
+    """
+
+    def __init__(self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Any) -> None:
+        """ConfigError names a wrong option. `callback_executor` runs the callbacks; default: one thread, so that they keep their order.
+
+        Nothing is connected to before the first `send` or `partitions_for`.
+        """
+        self._core = core = _Core(client, callback_executor, options)
+        self._failures_at_start = 0
+        self.__dict__["send"] = core.acc.send  # one call less per record; `send` below is its contract
+        self._finalizer = weakref.finalize(self, _Core.forgotten, core)
+        self._finalizer.atexit = False  # the client drains at exit
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        *,
+        key: bytes | str | None = None,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], None] | None = None,
+    ) -> Delivery:
+        """Queue a record and return its `Delivery`; blocks only while `buffer_memory` is full, up to `max_block_ms`.
+
+        `value` and `key` are bytes-like, str (sent as UTF-8) or None (a null; a null value is a tombstone). `headers` are (name, value)
+        pairs or a mapping. Without `partition` a key chooses it (murmur2, as in Java), without a key it is whichever is being filled.
+        `timestamp_ms` is milliseconds since the epoch, default now. `on_delivery(delivery)` runs on the callback executor.
+        Raises BufferFull, RecordTooLarge, TypeError or ValueError naming the argument, ClosedError, ForkedClientError.
+        """
+        return self._core.acc.send(
+            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
+        )
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send everything at once and wait until all sent before this call has its outcome and its callbacks have run.
+
+        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. KafkaTimeoutError says how much is left.
+        """
+        self._core.flush(timeout)
+
+    def close(self, timeout: float | None = None) -> list[ProducerRecord]:
+        """Deliver what is queued, then give everything up; returns the records that could not be delivered.
+
+        Waits at most `timeout` seconds (None: `delivery_timeout_ms`; 0: not at all). Each record returned says whether it may be in the
+        log (`written`). Closing twice, or from a callback, is allowed; from a callback nothing is waited for.
+        """
+        self._finalizer.detach()
+        return self._core.close(timeout)
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """The partitions of `topic`; asks the cluster if they are not known. `timeout` in seconds, default `max_block_ms`."""
+        check_topic(topic)
+        self._core.check_open()
+        return self._core.client.partitions_for(topic, self._core.config.max_block_ms / 1000 if timeout is None else timeout)
+
+    def stats(self) -> ProducerStats:
+        """What became of every record so far: numbers that always balance. Works after `close`, too."""
+        return self._core.stats()
+
+    def status(self) -> dict[str, Any]:
+        """Why is nothing flowing: brokers, offline partitions with reason, queued bytes."""
+        return {**self._core.client.status(), "producer": attrs.asdict(self._core.stats())}
+
+    @contextlib.contextmanager
+    def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
+        """A block that ends only when everything sent is acknowledged; raises the first DeliveryFailed of the records that failed in it.
+
+        What other threads send through the same producer meanwhile counts, too. When the block itself raises, that is what is raised.
+        """
+        mark = self._core.sender.ledger.failures_seen
+        yield self
+        self._core.flush(timeout)
+        self._core.raise_failures(mark)
+
+    def __enter__(self) -> Producer:
+        self._core.check_open()
+        self._failures_at_start = self._core.sender.ledger.failures_seen
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        undelivered = self.close()
+        if kind is None:
+            self._core.raise_failures(self._failures_at_start)
+        elif undelivered and error is not None:
+            error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
+
+    def __repr__(self) -> str:
+        return f"<Producer of {self._core.client!r}>"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(hint("Producer", name, PEERS_NAMES, dir(type(self))))
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling("Producer")
+
+
+class _Core:
+    """Everything of a producer but its handle: the loop may keep this alive, not the handle, so a forgotten one is noticed."""
+
+    def __init__(self, client: Client | None, executor: Executor | None, options: dict[str, Any]) -> None:
+        self.config = _config(client, executor, options)
+        self.client = client if client is not None else Client.private(self.config, executor)
+        self.client.check()
+        self.signal, self.gate = Signal(), Gate()
+        self.undelivered: list[ProducerRecord] | None = None
+        config = self.config
+        self.acc = Accumulator(
+            batch_size=config.batch_size,
+            linger=config.linger_ms / 1000,
+            buffer_memory=config.buffer_memory,
+            max_partition_bytes=config.partition_bytes,
+            max_request_size=config.max_request_size,
+            codec=CODECS[config.compression_type],
+            compress=compress,
+            clock=time.monotonic,
+            wake=self.client.loop.wake,
+            new_topic=self._new_topic,
+            make_room=self._make_room,
+            wait=self.signal.wait,
+            submit=self.client.callbacks.submit,
+            awaiting=awaiting,
+            lock=self.gate.lock,
+        )
+        self.sender = self.client.loop.ask(self._start, SHORT, "starting the producer")
+        self.client.attach(self)
+        _cores.add(self)
+
+    def _start(self, now: float) -> Sender:
+        engine = self.client.engine
+        sender = Sender(self.config, self.acc, engine.network, engine.cluster, engine.recovery, engine.random, self._progress, self._refuse)
+        engine.add(sender)
+        return sender
+
+    # ---- called by the accumulator, on application threads
+
+    def _new_topic(self, topic: str) -> None:
+        check_topic(topic)
+        self.client.loop.call(lambda _: self.sender.want(topic))
+
+    def _make_room(self, topic: str, partition: int, size: int) -> None:
+        """Wait for `size` bytes, in the order of asking; BufferFull when max_block_ms is over, or at once inside a callback."""
+        where = f"{topic}-{partition}" if partition >= 0 else topic
+        limit = (
+            f"buffer_memory={self.config.buffer_memory} or max_partition_bytes={self.config.max_partition_bytes} is in use "
+            f"({self.acc.reserved} bytes) and {where} needs {size} more"
+        )
+        if self.client.callbacks.in_callback():
+            raise BufferFull(f"{limit}; a callback cannot wait for it: queue the record elsewhere, or send it from another thread")
+        self.acc.waiters += 1
+        try:
+            room = self.gate.wait(lambda: self._refused() or self.acc.room(topic, partition, size), self.config.max_block_ms / 1000)
+        finally:
+            self.acc.waiters -= 1
+        if not room:
+            raise BufferFull(f"{limit}; no room within max_block_ms={self.config.max_block_ms:g}")
+
+    def _refused(self) -> bool:
+        return self.acc.refusal is not None
+
+    # ---- called by the sender, on the loop thread
+
+    def _progress(self) -> None:
+        self.signal.notify()
+        self.gate.release()
+
+    def _refuse(self, error: KafkaError) -> None:
+        if self.acc.refusal is None:
+            self.acc.refusal = error
+        self._progress()
+
+    # ---- operations
+
+    def check_open(self) -> None:
+        """Raise what `send` would raise."""
+        if self.acc.refusal is not None:
+            raise self.acc.refusal
+
+    def stats(self) -> ProducerStats:
+        """The account, taken on the loop thread while there is one."""
+        try:
+            return self.client.loop.ask(self._account, SHORT, "the producer's account")
+        except KafkaError:  # the loop is closed or crashed: nothing changes any more
+            return self._account(0.0)
+
+    def _account(self, now: float) -> ProducerStats:
+        return self.sender.ledger.stats(self.acc.accepted, self.acc.reserved)
+
+    def flush(self, timeout: float | None) -> None:
+        """Wait for the outcome of everything sent so far."""
+        if self.client.callbacks.in_callback():
+            raise KafkaError("flush inside a callback would wait for itself; flush from another thread")
+        if isinstance(self.acc.refusal, KafkaError) and not isinstance(self.acc.refusal, ClosedError):
+            raise self.acc.refusal
+        pending = self._expedite()
+        limit = self.config.delivery_timeout_ms / 1000 + EXIT_SECONDS if timeout is None else timeout
+        if not self._wait_settled(pending, limit):
+            left = sum(1 if isinstance(item, Delivery) else item.count for item in pending if not _settled(item))
+            raise KafkaTimeoutError(f"flush: {left} records have no outcome after {limit:g} s; status() says what they wait for")
+
+    def _expedite(self) -> list[Batch | Delivery]:
+        self.acc.expedite()
+        self.client.loop.wake()
+        return self.acc.unfinished()
+
+    def _wait_settled(self, pending: Sequence[Batch | Delivery], timeout: float) -> bool:
+        waiting = list(pending)
+
+        def done() -> bool:
+            while waiting and _settled(waiting[-1]):
+                waiting.pop()
+            return not waiting
+
+        return self.signal.wait(done, timeout)
+
+    def raise_failures(self, mark: int) -> None:
+        """Raise the first failure after `mark`, if there was one; a note says how many there were."""
+        count, first = self.sender.ledger.failures_since(mark)
+        if first is not None:
+            if count > 1:
+                first.add_note(f"{count} records failed in all")
+            raise first
+
+    def close(self, timeout: float | None) -> list[ProducerRecord]:
+        """Flush, give up the rest, stop what is ours."""
+        if self.undelivered is not None:
+            return self.undelivered
+        self.undelivered = []
+        if self.acc.refusal is None:
+            self.acc.refusal = ClosedError("this producer is closed; make a new one")
+        self.gate.release()
+        limit = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
+        inside = self.client.callbacks.in_callback()
+        pending = self._expedite()
+        settled = self._wait_settled(pending, 0 if inside else limit)
+        if not settled:
+            self._give_up(pending, inside)
+        self._stop()
+        return self.undelivered
+
+    def _stop(self) -> None:
+        with contextlib.suppress(KafkaError):
+            self.client.loop.call(lambda _: self.client.engine.remove(self.sender))
+        self.client.detach(self)
+
+    def _give_up(self, pending: Sequence[Batch | Delivery], inside: bool) -> None:
+        reason = ClosedError("the producer was closed before this was acknowledged")
+        left = [item for item in pending if not _done(item)]
+        with contextlib.suppress(KafkaError):  # a crashed loop has failed them already
+            self.client.loop.ask(lambda _: self.sender.abandon("CLOSED", reason), SHORT, "giving up undelivered records")
+        for item in left:
+            if isinstance(item, Batch):
+                self.undelivered.extend(item.records() if _failed(item) else ())  # type: ignore[union-attr]
+            elif isinstance(error := item.exception(0), DeliveryFailed) and error.record is not None:
+                self.undelivered.append(error.record)  # type: ignore[union-attr]
+
+    def drain(self, timeout: float) -> None:
+        """The interpreter exits: deliver what is left within `timeout` seconds, and say how much was lost."""
+        if self.undelivered is None and self.close(timeout):
+            log.warning("%d records were not delivered when the interpreter exited; close the producer before", len(self.undelivered or ()))
+
+    @staticmethod
+    def forgotten(core: _Core) -> None:
+        """The handle was collected while open: warn, and close without waiting."""
+        warnings.warn("a Producer was not closed; use `with`, or close()", ResourceWarning, stacklevel=2)
+        core.client.callbacks.submit(lambda: core.close(0))
+
+
+_cores: weakref.WeakSet[_Core] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for core in list(_cores):
+        core.acc.refusal = ForkedClientError("this producer was made in the parent process; make a Producer in this one")
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def awaiting(delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
+    """What `await delivery` does: the outcome comes from the callback executor to the running asyncio loop."""
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    delivery.add_done_callback(lambda _: loop.call_soon_threadsafe(lambda: future.done() or future.set_result(None)))
+    yield from future
+    return delivery.result(0)
+
+
+def _settled(item: Batch | Delivery) -> bool:
+    return item.settled
+
+
+def _done(item: Batch | Delivery) -> bool:
+    return item.done() if isinstance(item, Delivery) else item.done
+
+
+def _failed(batch: Batch) -> bool:
+    return batch.state == FAILED
+
+
+def _config(client: Client | None, executor: Executor | None, options: dict[str, Any]) -> ProducerConfig:
+    """The options; a shared client's own come from it."""
+    if client is None:
+        return ProducerConfig.parse(options)
+    if not isinstance(client, Client):
+        raise ConfigError(f"client must be a pykafka4.Client, not {client!r}; options are keywords: Producer(bootstrap_servers=…)")
+    theirs = [name for name in options if name in attrs.fields_dict(ClientConfig)] + ["callback_executor"] * (executor is not None)
+    if theirs:
+        raise ConfigError(f"{', '.join(theirs)}: set on the shared Client already; give it there")
+    return ProducerConfig.parse({**attrs.asdict(client.config, recurse=False), **options})
