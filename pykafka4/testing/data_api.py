@@ -1,0 +1,330 @@
+"""Produce, Fetch and offsets. Rule: only the leader answers for a partition, and it says who leads when it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from pykafka4.records import TopicPartition
+from pykafka4.testing.faults import When
+from pykafka4.testing.log import Appended
+from pykafka4.testing.session import LATER, NO_ANSWER, Call, Handler, code
+from pykafka4.testing.timeline import Moment, Timeline
+from pykafka4.wire.messages_data import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    ProduceRequest,
+    ProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from pykafka4.testing.model import Partition
+
+__all__ = ["HANDLERS", "Waiting"]
+
+LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL = -1, -2, -3, -4
+
+
+def named(call: Call, topic: Any, name: str, since: int) -> tuple[str | None, str | None]:
+    """(topic name, error) of a topic entry that goes by id from version `since` on."""
+    if call.version < since:
+        return name, None
+    found = call.cluster.topic_by_id(topic.topic_id)
+    return (found.name, None) if found else (None, "UNKNOWN_TOPIC_ID")
+
+
+def led(call: Call, topic: str, partition: int, epoch: int = -1) -> tuple[Partition | None, str | None]:
+    """(partition, error): the error says why this broker does not answer for it."""
+    found = call.cluster.partition(topic, partition)
+    if found is None:
+        return None, "UNKNOWN_TOPIC_OR_PARTITION"
+    if found.leader != call.broker.node:
+        return found, "NOT_LEADER_OR_FOLLOWER"
+    if epoch >= 0 and epoch != found.epoch:
+        return found, "FENCED_LEADER_EPOCH" if epoch < found.epoch else "UNKNOWN_LEADER_EPOCH"
+    return found, None
+
+
+# ---- Produce
+
+
+def produce(call: Call) -> Any:
+    """Append each partition's batch; acks=0 gets no answer, and a closed connection where there was an error."""
+    message: ProduceRequest = call.message
+    response = ProduceResponse(responses=[_produce_topic(call, topic) for topic in message.topic_data])
+    answers = [p for t in response.responses for p in t.partition_responses]
+    if message.acks == 0:
+        if any(p.error_code for p in answers):
+            call.session.close()
+        return NO_ANSWER
+    if call.version >= 10 and any(p.current_leader.leader_id >= 0 for p in answers):
+        response.node_endpoints = [
+            ProduceResponse.Endpoint(node_id=b.node, host=b.host, port=b.port, rack=b.rack)
+            for b in call.cluster.brokers.values()
+            if b.up and any(p.current_leader.leader_id == b.node for p in answers)
+        ]
+    return response
+
+
+def _produce_topic(call: Call, topic: ProduceRequest.Topic) -> ProduceResponse.Topic:
+    name, error = named(call, topic, topic.name, 13)
+    parts = [_produce_partition(call, name, error, part) for part in topic.partition_data]
+    return ProduceResponse.Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=parts)
+
+
+def _produce_partition(
+    call: Call, topic: str | None, error: str | None, part: ProduceRequest.Topic.Partition
+) -> ProduceResponse.Topic.Partition:
+    found, refused = (None, error) if topic is None else led(call, topic, part.index)
+    failed = call.cluster.controls.error_for(call.key, topic, part.index) or refused
+    result = Appended(failed) if failed else _append(call, found, part.records)
+    if result.error == "NONE" and topic is not None:
+        after = call.cluster.controls.error_for(call.key, topic, part.index, When.AFTER)
+        result = Appended(after) if after else result
+    answer = ProduceResponse.Topic.Partition(
+        index=part.index,
+        error_code=code(result.error),
+        base_offset=result.base_offset,
+        log_append_time_ms=result.append_time_ms,
+        log_start_offset=found.log.start_offset if found and result.error == "NONE" else -1,
+    )
+    if refused == "NOT_LEADER_OR_FOLLOWER" and found is not None and call.version >= 10:
+        answer.current_leader = ProduceResponse.Topic.Partition.Leader(leader_id=found.leader, leader_epoch=found.epoch)
+    return answer
+
+
+def _append(call: Call, found: Partition | None, records: Any) -> Appended:
+    assert found is not None
+    if records is None:
+        return Appended("INVALID_RECORD")
+    before = found.log.end_offset
+    result = found.log.append(bytes(records), found.epoch)
+    if found.log.end_offset > before:
+        call.cluster.appended(found.tp, before)
+    return result
+
+
+# ---- Fetch
+
+
+@attrs.define(eq=False)
+class Poll:
+    """A fetch that waits for `min_bytes`."""
+
+    call: Call
+    partitions: tuple[TopicPartition, ...]
+    timer: Moment | None = None
+
+
+class Waiting:
+    """Fetches that wait, by the partitions they wait for."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._polls: dict[TopicPartition, list[Poll]] = {}
+
+    def add(self, call: Call, partitions: Iterator[TopicPartition], seconds: float) -> None:
+        """Keep `call` until something arrives or `seconds` are over."""
+        poll = Poll(call, tuple(dict.fromkeys(partitions)))
+        poll.timer = self._timeline.after(seconds, lambda: self._end(poll))
+        for tp in poll.partitions:
+            self._polls.setdefault(tp, []).append(poll)
+
+    def wake(self, tp: TopicPartition) -> None:
+        """Something happened to `tp`: whoever has enough now is answered."""
+        for poll in list(self._polls.get(tp, ())):
+            if poll.call.session.dead or enough(poll.call):
+                self._end(poll)
+
+    def wake_all(self) -> None:
+        """Topics came or went."""
+        for tp in list(self._polls):
+            self.wake(tp)
+
+    def _end(self, poll: Poll) -> None:
+        if poll.timer is not None:
+            poll.timer.cancel()
+            poll.timer = None
+        for tp in poll.partitions:
+            self._polls[tp].remove(poll)
+            if not self._polls[tp]:
+                del self._polls[tp]
+        poll.call.answer(fetched(poll.call))
+
+
+def fetch(call: Call) -> Any:
+    """Answer at once when there is enough or something is wrong, else when there is."""
+    message: FetchRequest = call.message
+    if message.session_id:
+        return FetchResponse(error_code=code("FETCH_SESSION_ID_NOT_FOUND"), session_id=0, responses=[])
+    if message.max_wait_ms <= 0 or not message.topics or enough(call):
+        return fetched(call)
+    wanted = (TopicPartition(named(call, t, t.topic, 13)[0] or "", p.partition) for t in message.topics for p in t.partitions)
+    call.cluster.waiting.add(call, wanted, message.max_wait_ms / 1000)
+    return LATER
+
+
+def enough(call: Call) -> bool:
+    """Whether there is an error to tell, or `min_bytes` to give."""
+    message: FetchRequest = call.message
+    size = 0
+    for topic in message.topics:
+        name, error = named(call, topic, topic.topic, 13)
+        for part in topic.partitions:
+            found, refused = (None, error) if name is None else led(call, name, part.partition, part.current_leader_epoch)
+            if refused or found is None or _out_of_range(found, part.fetch_offset) or _diverging(found, part):
+                return True
+            if any(e.fits(call.key, name, part.partition, When.BEFORE) for e in call.cluster.controls.pushed):
+                return True
+            size += len(found.log.read(part.fetch_offset, part.partition_max_bytes))
+    return size >= message.min_bytes
+
+
+def _out_of_range(found: Partition, offset: int) -> bool:
+    return not found.log.start_offset <= offset <= found.log.end_offset
+
+
+def _diverging(found: Partition, part: FetchRequest.Topic.Partition) -> tuple[int, int] | None:
+    """(epoch, end offset) where the client's history ends to be ours."""
+    if part.last_fetched_epoch < 0:
+        return None
+    epoch, end = found.log.end_of_epoch(part.last_fetched_epoch)
+    return (epoch, end) if epoch < part.last_fetched_epoch or end < part.fetch_offset else None
+
+
+def fetched(call: Call) -> FetchResponse:
+    """What there is now."""
+    message: FetchRequest = call.message
+    budget = _Budget(message.max_bytes)
+    topics = [_fetch_topic(call, topic, budget) for topic in message.topics]
+    response = FetchResponse(session_id=0, responses=topics)
+    leaders = {p.current_leader.leader_id for t in topics for p in t.partitions}
+    if call.version >= 16:
+        response.node_endpoints = [
+            FetchResponse.Endpoint(node_id=b.node, host=b.host, port=b.port, rack=b.rack)
+            for b in call.cluster.brokers.values()
+            if b.up and b.node in leaders
+        ]
+    return response
+
+
+@attrs.define
+class _Budget:
+    """Bytes an answer may still take; the first batch of an answer comes whole whatever its size."""
+
+    left: int
+    empty: bool = True
+
+
+def _fetch_topic(call: Call, topic: FetchRequest.Topic, budget: _Budget) -> FetchResponse.Topic:
+    name, error = named(call, topic, topic.topic, 13)
+    parts = [_fetch_partition(call, name, error, part, budget) for part in topic.partitions]
+    return FetchResponse.Topic(topic=topic.topic, topic_id=topic.topic_id, partitions=parts)
+
+
+def _fetch_partition(
+    call: Call, topic: str | None, error: str | None, part: FetchRequest.Topic.Partition, budget: _Budget
+) -> FetchResponse.Topic.Partition:
+    found, refused = (None, error) if topic is None else led(call, topic, part.partition, part.current_leader_epoch)
+    refused = call.cluster.controls.error_for(call.key, topic, part.partition) or refused
+    if refused is None and found is not None and _out_of_range(found, part.fetch_offset):
+        refused = "OFFSET_OUT_OF_RANGE"
+    answer = FetchResponse.Topic.Partition(
+        partition_index=part.partition,
+        error_code=code(refused or "NONE"),
+        high_watermark=found.log.end_offset if found and not refused else -1,
+        last_stable_offset=found.log.end_offset if found and not refused else -1,
+        log_start_offset=found.log.start_offset if found and not refused else -1,
+        aborted_transactions=None,
+        records=b"",
+    )
+    if refused in ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH") and found is not None and call.version >= 16:
+        answer.current_leader = FetchResponse.Topic.Partition.Leader(leader_id=found.leader, leader_epoch=found.epoch)
+    if refused is None and found is not None:
+        _fill(answer, found, part, budget)
+    return answer
+
+
+def _fill(answer: FetchResponse.Topic.Partition, found: Partition, part: FetchRequest.Topic.Partition, budget: _Budget) -> None:
+    diverging = _diverging(found, part)
+    if diverging is not None:
+        answer.diverging_epoch = FetchResponse.Topic.Partition.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
+        return
+    limit = min(part.partition_max_bytes, budget.left)
+    data = found.log.read(part.fetch_offset, limit)
+    if len(data) > limit and not budget.empty:
+        data = data[: max(limit, 0)]
+    if data:
+        budget.left, budget.empty = budget.left - len(data), False
+        answer.records = data
+
+
+# ---- ListOffsets, OffsetForLeaderEpoch
+
+
+def list_offsets(call: Call) -> ListOffsetsResponse:
+    """Earliest, latest, newest, or by timestamp."""
+    message: ListOffsetsRequest = call.message
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.Topic(name=topic.name, partitions=[_list_partition(call, topic.name, part) for part in topic.partitions])
+            for topic in message.topics
+        ]
+    )
+
+
+def _list_partition(call: Call, topic: str, part: ListOffsetsRequest.Topic.Partition) -> ListOffsetsResponse.Topic.Partition:
+    found, refused = led(call, topic, part.partition_index, part.current_leader_epoch)
+    refused = call.cluster.controls.error_for(call.key, topic, part.partition_index) or refused
+    offset, timestamp = (-1, -1) if refused or found is None else _lookup(found, part.timestamp)
+    return ListOffsetsResponse.Topic.Partition(
+        partition_index=part.partition_index,
+        error_code=code(refused or "NONE"),
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=found.log.epoch_at(offset) if found and call.version >= 4 and offset >= 0 else -1,
+    )
+
+
+def _lookup(found: Partition, timestamp: int) -> tuple[int, int]:
+    log = found.log
+    named_offsets = {LATEST: (log.end_offset, -1), EARLIEST: (log.start_offset, -1), EARLIEST_LOCAL: (log.start_offset, -1)}
+    if timestamp == NEWEST:
+        return log.newest()
+    return named_offsets[timestamp] if timestamp in named_offsets else log.offset_at(timestamp)
+
+
+def offsets_for_epochs(call: Call) -> OffsetForLeaderEpochResponse:
+    """Where each epoch ended."""
+    message: OffsetForLeaderEpochRequest = call.message
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderEpochResponse.Topic(
+                topic=topic.topic, partitions=[_epoch_end(call, topic.topic, part) for part in topic.partitions]
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _epoch_end(call: Call, topic: str, part: OffsetForLeaderEpochRequest.Topic.Partition) -> OffsetForLeaderEpochResponse.Topic.Partition:
+    found, refused = led(call, topic, part.partition, part.current_leader_epoch)
+    refused = call.cluster.controls.error_for(call.key, topic, part.partition) or refused
+    epoch, end = (-1, -1) if refused or found is None else found.log.end_of_epoch(part.leader_epoch)
+    return OffsetForLeaderEpochResponse.Topic.Partition(
+        error_code=code(refused or "NONE"), partition=part.partition, leader_epoch=epoch, end_offset=end
+    )
+
+
+HANDLERS: Final[Mapping[int, Handler]] = {
+    ProduceRequest.api_key: produce,
+    FetchRequest.api_key: fetch,
+    ListOffsetsRequest.api_key: list_offsets,
+    OffsetForLeaderEpochRequest.api_key: offsets_for_epochs,
+}

@@ -1,0 +1,150 @@
+"""Faults. Rule: a fault is an entry in a list, taken by the first request it fits; nothing goes wrong that nobody ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+if TYPE_CHECKING:
+    from pykafka4.testing.session import Call
+
+__all__ = ["Controls", "Fault", "Injected", "PushedError", "When", "key_of"]
+
+
+class Fault(Enum):
+    """What can happen to one request."""
+
+    DROP_BEFORE = "the connection is lost before the request is executed"
+    DROP_AFTER = "the request is executed, then the connection is lost instead of an answer"
+    DROP_MIDWAY = "the request is executed, then the connection is lost in the middle of the answer"
+    SWALLOW = "the request is executed, its answer never comes"
+    DELAY = "the request is executed later"
+    DELAY_REPLY = "the request is executed, its answer comes later"
+    GARBAGE = "the request is executed, its answer is damaged"
+
+
+class When(Enum):
+    """Whether a pushed error replaces the work or only its answer."""
+
+    BEFORE = "nothing was done"
+    AFTER = "it was done all the same"
+
+
+@attrs.define(eq=False)
+class Injected:
+    """A fault waiting for its request."""
+
+    key: int
+    fault: Fault
+    node: int | None
+    times: int
+    seconds: float
+
+    def fits(self, key: int, node: int) -> bool:
+        """Whether a request of this API at this broker is meant."""
+        return self.times > 0 and self.key == key and self.node in (None, node)
+
+
+@attrs.define(eq=False)
+class PushedError:
+    """An error code waiting for its request or partition."""
+
+    key: int
+    error: str
+    topic: str | None
+    partition: int | None
+    times: int
+    when: When
+
+    def fits(self, key: int, topic: str | None, partition: int | None, when: When) -> bool:
+        """Whether this part of an answer is meant; an entry without a topic fits them all."""
+        same_place = self.topic in (None, topic) and self.partition in (None, partition)
+        return self.times > 0 and self.key == key and self.when is when and same_place
+
+
+class Keyed(Protocol):
+    """A message class: it knows its API."""
+
+    api_key: int
+
+
+def key_of(api: int | type[Keyed]) -> int:
+    """The API key of a key or a request class."""
+    return api if isinstance(api, int) else api.api_key
+
+
+Control = Callable[["Call"], Any]
+
+
+@attrs.define(eq=False)
+class Controls:
+    """All that is ordered to go wrong, and the functions that may answer in the broker's place."""
+
+    injected: list[Injected] = attrs.Factory(list)
+    pushed: list[PushedError] = attrs.Factory(list)
+    functions: dict[int, list[tuple[Control, bool]]] = attrs.Factory(dict)
+
+    def inject(self, api: int | type[Keyed], fault: Fault, *, node: int | None = None, times: int = 1, seconds: float = 0.0) -> None:
+        """`fault` for the next `times` requests of this API (at `node`, or anywhere)."""
+        self.injected.append(Injected(key_of(api), fault, node, times, seconds))
+
+    def push_error(
+        self,
+        api: int | type[Keyed],
+        error: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        times: int = 1,
+        when: When = When.BEFORE,
+    ) -> None:
+        """`error` (its name in Kafka) for the next `times` answers of this API, per partition where the API has partitions."""
+        self.pushed.append(PushedError(key_of(api), error, topic, partition, times, when))
+
+    def control(self, api: int | type[Keyed], function: Control, *, keep: bool = False) -> None:
+        """`function(call)` sees the next request of this API (all, with `keep`). It returns an answer, or None to let it go on.
+
+        The word LATER from `session` means that the function will call `call.answer` itself.
+        """
+        self.functions.setdefault(key_of(api), []).append((function, keep))
+
+    def heal(self) -> None:
+        """Forget everything that was ordered."""
+        self.injected.clear()
+        self.pushed.clear()
+        self.functions.clear()
+
+    # ---- asked by the broker
+
+    def fault_for(self, key: int, node: int) -> Injected | None:
+        """Take the fault that fits this request."""
+        found = next((f for f in self.injected if f.fits(key, node)), None)
+        if found is not None:
+            found.times -= 1
+            if not found.times:
+                self.injected.remove(found)
+        return found
+
+    def error_for(self, key: int, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
+        """Take the error that fits this part of an answer."""
+        found = next((e for e in self.pushed if e.fits(key, topic, partition, when)), None)
+        if found is None:
+            return None
+        found.times -= 1
+        if not found.times:
+            self.pushed.remove(found)
+        return found.error
+
+    def answer_for(self, call: Call) -> Any:
+        """What a control function answers in the broker's place, None when none does."""
+        for entry in list(self.functions.get(call.key, ())):
+            function, keep = entry
+            if not keep:
+                self.functions[call.key].remove(entry)
+            answer = function(call)
+            if answer is not None:
+                return answer
+        return None

@@ -1,0 +1,391 @@
+"""Group coordinator. Rule: the classic protocol as a broker runs it: a generation changes only when its members have been told.
+
+A group is EMPTY, PREPARING (members are joining again), COMPLETING (joined, the leader's assignment is awaited), STABLE or DEAD.
+Answers leave through callables, because joins and syncs are answered when the whole group has arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final
+
+import attrs
+
+from pykafka4.core import Transitions
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.testing.timeline import Moment, Timeline
+
+__all__ = ["Group", "GroupState", "JoinRequest", "Joined", "Member", "Synced"]
+
+NO_GENERATION: Final = -1
+
+
+class GroupState(Enum):
+    """Where a group stands; the values are what DescribeGroups says."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+S = GroupState
+TABLE = Transitions[S](
+    "group",
+    {
+        S.EMPTY: {S.PREPARING, S.DEAD},
+        S.PREPARING: {S.COMPLETING, S.EMPTY, S.DEAD},
+        S.COMPLETING: {S.STABLE, S.PREPARING, S.DEAD},
+        S.STABLE: {S.PREPARING, S.DEAD},
+        S.DEAD: set(),
+    },
+)
+
+
+@attrs.frozen
+class JoinRequest:
+    """A JoinGroup, whatever its version."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    session_timeout: float
+    rebalance_timeout: float
+    needs_id_first: bool  # JoinGroup 4 and newer: a new member is sent away with an id, and comes again
+
+
+@attrs.frozen
+class Joined:
+    """The answer to a join."""
+
+    error: str = "NONE"
+    generation: int = NO_GENERATION
+    protocol: str | None = None
+    leader: str = ""
+    member_id: str = ""
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+    skip_assignment: bool = False
+
+
+@attrs.frozen
+class Synced:
+    """The answer to a sync."""
+
+    error: str = "NONE"
+    assignment: bytes = b""
+    protocol: str | None = None
+
+
+@attrs.define(eq=False)
+class Member:
+    """One member, as its coordinator sees it."""
+
+    id: str
+    request: JoinRequest
+    assignment: bytes = b""
+    joining: Callable[[Joined], None] | None = None
+    syncing: Callable[[Synced], None] | None = None
+    session: Moment | None = None
+
+    def metadata(self, protocol: str) -> bytes:
+        """What the member said about `protocol`."""
+        return next(data for name, data in self.request.protocols if name == protocol)
+
+
+@attrs.define(eq=False)
+class Group:
+    """A classic consumer group and its committed positions."""
+
+    id: str
+    timeline: Timeline
+    new_id: Callable[[str], str]
+    initial_delay: float = 0.0  # group.initial.rebalance.delay.ms
+    state: GroupState = GroupState.EMPTY
+    generation: int = 0
+    protocol: str | None = None
+    protocol_type: str = ""
+    leader: str = ""
+    members: dict[str, Member] = attrs.Factory(dict)
+    expected: set[str] = attrs.Factory(set)  # ids given to members who have not come again yet
+    offsets: dict[TopicPartition, OffsetAndMetadata] = attrs.Factory(dict)
+    history: list[tuple[int, dict[str, bytes]]] = attrs.Factory(list)  # (generation, assignments), for checks
+    commits: list[tuple[TopicPartition, int]] = attrs.Factory(list)  # accepted commits in order, for checks
+    _rebalance: Moment | None = None
+
+    # ---- JoinGroup
+
+    def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
+        """Answered when the generation is complete, or with an error at once."""
+        error = self._join_refusal(request)
+        if error:
+            return answer(Joined(error, member_id=request.member_id))
+        member = self._static(request.instance_id) or self.members.get(request.member_id)
+        if member is not None and request.member_id not in ("", member.id):
+            return answer(Joined("FENCED_INSTANCE_ID", member_id=request.member_id))
+        if member is None:
+            return self._join_new(request, answer)
+        if not request.member_id:
+            return self._replace_static(member, request, answer)
+        return self._join_again(member, request, answer)
+
+    def _join_refusal(self, request: JoinRequest) -> str | None:
+        if self.state is S.DEAD:
+            return "COORDINATOR_NOT_AVAILABLE"
+        known = request.member_id in self.members or request.member_id in self.expected
+        if request.member_id and not known and self._static(request.instance_id) is None:
+            return "UNKNOWN_MEMBER_ID"
+        if self.members and (request.protocol_type != self.protocol_type or not self._common([request])):
+            return "INCONSISTENT_GROUP_PROTOCOL"
+        return None if request.protocols else "INCONSISTENT_GROUP_PROTOCOL"
+
+    def _static(self, instance_id: str | None) -> Member | None:
+        if instance_id is None:
+            return None
+        return next((m for m in self.members.values() if m.request.instance_id == instance_id), None)
+
+    def _join_new(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
+        if not request.member_id:
+            member_id = self.new_id(request.instance_id or request.client_id)
+            if request.needs_id_first and request.instance_id is None:
+                self.expected.add(member_id)
+                return answer(Joined("MEMBER_ID_REQUIRED", member_id=member_id))
+            request = attrs.evolve(request, member_id=member_id)
+        self.expected.discard(request.member_id)
+        member = self.members[request.member_id] = Member(request.member_id, request)
+        self.protocol_type = request.protocol_type
+        return self._wait_for_others(member, answer)
+
+    def _replace_static(self, old: Member, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
+        """A static member came back without its id: it takes over its own place, and whoever still holds the old id is fenced."""
+        self._dismiss(old, "FENCED_INSTANCE_ID")
+        new_id = self.new_id(request.instance_id or "")
+        unchanged = old.request.protocols == request.protocols
+        member = Member(new_id, attrs.evolve(request, member_id=new_id), old.assignment)
+        self.members = {(new_id if i == old.id else i): (member if i == old.id else m) for i, m in self.members.items()}
+        was_leader = self.leader == old.id
+        if was_leader:
+            self.leader = new_id
+        if self.state is S.STABLE and unchanged:
+            self.heard(member)
+            return answer(self._joined(member, skip=was_leader))
+        return self._wait_for_others(member, answer)
+
+    def _join_again(self, member: Member, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
+        unchanged = member.request.protocols == request.protocols
+        member.request = request
+        if (self.state is S.COMPLETING and unchanged) or (self.state is S.STABLE and unchanged and member.id != self.leader):
+            self.heard(member)
+            return answer(self._joined(member))
+        return self._wait_for_others(member, answer)
+
+    def _wait_for_others(self, member: Member, answer: Callable[[Joined], None]) -> None:
+        member.joining = answer  # an earlier join of this member came over a connection that is gone
+        self._stop_session(member)
+        self.prepare()
+        if all(m.joining for m in self.members.values()) and not self._delaying:
+            self._complete()
+
+    @property
+    def _delaying(self) -> bool:
+        return self.generation == 0 and self.initial_delay > 0
+
+    def _common(self, more: list[JoinRequest]) -> list[str]:
+        """Protocols that everybody knows, in the first member's order of preference."""
+        requests = [m.request for m in self.members.values()] + more
+        names = [{name for name, _ in r.protocols} for r in requests]
+        return [name for name, _ in requests[0].protocols if all(name in known for known in names)]
+
+    # ---- rebalances
+
+    def prepare(self) -> None:
+        """Begin a rebalance: syncs under way are told, everybody has its rebalance timeout to come again."""
+        if self.state is S.PREPARING:
+            return
+        for member in self.members.values():
+            if member.syncing is not None:
+                syncing, member.syncing = member.syncing, None
+                self.heard(member)
+                syncing(Synced("REBALANCE_IN_PROGRESS"))
+        self._stop_waiting()
+        self.state = TABLE.move(self.state, S.PREPARING)
+        longest = max((m.request.rebalance_timeout for m in self.members.values()), default=0.0)
+        delay = self.initial_delay if self._delaying else longest
+        self._rebalance = self.timeline.after(delay, self._complete)
+
+    def _complete(self) -> None:
+        """Everybody is here, or the time is over: who did not come is out (static members have until their session ends)."""
+        self._stop_waiting()
+        for member in [m for m in self.members.values() if m.joining is None and m.request.instance_id is None]:
+            self._drop(member)
+        if self.members and not any(m.joining for m in self.members.values()):
+            self._rebalance = self.timeline.after(self._longest(), self._complete)
+            return
+        self.generation += 1
+        if not self.members:
+            self.state, self.protocol, self.leader = TABLE.move(self.state, S.EMPTY), None, ""
+            return
+        self.state, self.protocol = TABLE.move(self.state, S.COMPLETING), self._common([])[0]
+        if self.leader not in self.members or self.members[self.leader].joining is None:
+            self.leader = next(iter(m.id for m in self.members.values() if m.joining), next(iter(self.members)))
+        for member in list(self.members.values()):
+            joining, member.joining, member.assignment = member.joining, None, b""
+            if joining is not None:
+                self.heard(member)
+                joining(self._joined(member))
+        self._rebalance = self.timeline.after(self._longest(), self._sync_timed_out)
+
+    def _stop_waiting(self) -> None:
+        if self._rebalance is not None:
+            self._rebalance.cancel()
+            self._rebalance = None
+
+    def _longest(self) -> float:
+        return max(m.request.rebalance_timeout for m in self.members.values())
+
+    def _sync_timed_out(self) -> None:
+        """Who joined but never synced is out, and the rest joins again."""
+        if self.state is S.COMPLETING:
+            for member in [m for m in self.members.values() if m.syncing is None]:
+                self._drop(member)
+            self._after_drop()
+
+    def _joined(self, member: Member, *, skip: bool = False) -> Joined:
+        protocol = self.protocol or ""
+        leads = member.id == self.leader
+        everybody = tuple((m.id, m.request.instance_id, m.metadata(protocol)) for m in self.members.values()) if leads else ()
+        return Joined("NONE", self.generation, protocol, self.leader, member.id, everybody, skip)
+
+    # ---- SyncGroup, Heartbeat, LeaveGroup
+
+    def refusal(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
+        """Why a request of this member is refused, None when it is a member of this generation."""
+        if self.state is S.DEAD:
+            return "COORDINATOR_NOT_AVAILABLE"
+        static = self._static(instance_id)
+        if instance_id is not None and static is not None and static.id != member_id:
+            return "FENCED_INSTANCE_ID"
+        if member_id not in self.members:
+            return "UNKNOWN_MEMBER_ID"
+        return "ILLEGAL_GENERATION" if generation != self.generation else None
+
+    def sync(
+        self,
+        generation: int,
+        member_id: str,
+        instance_id: str | None,
+        assignments: Mapping[str, bytes],
+        answer: Callable[[Synced], None],
+    ) -> None:
+        """Answered when the leader's assignment is here."""
+        error = self.refusal(generation, member_id, instance_id)
+        if error:
+            return answer(Synced(error))
+        member = self.members[member_id]
+        if self.state is S.PREPARING:
+            return answer(Synced("REBALANCE_IN_PROGRESS"))
+        self.heard(member)
+        if self.state is S.STABLE:
+            return answer(Synced("NONE", member.assignment, self.protocol))
+        member.syncing = answer
+        if member_id == self.leader:
+            self._assign(assignments)
+        return None
+
+    def _assign(self, assignments: Mapping[str, bytes]) -> None:
+        self._stop_waiting()
+        self.state = TABLE.move(self.state, S.STABLE)
+        self.history.append((self.generation, dict(assignments)))
+        for member in list(self.members.values()):
+            member.assignment = assignments.get(member.id, b"")
+            syncing, member.syncing = member.syncing, None
+            if syncing is not None:
+                self.heard(member)
+                syncing(Synced("NONE", member.assignment, self.protocol))
+
+    def heartbeat(self, generation: int, member_id: str, instance_id: str | None) -> str:
+        """NONE, REBALANCE_IN_PROGRESS, or why the member is none."""
+        error = self.refusal(generation, member_id, instance_id)
+        if error:
+            return error
+        self.heard(self.members[member_id])
+        return "REBALANCE_IN_PROGRESS" if self.state is S.PREPARING else "NONE"
+
+    def leave(self, member_id: str, instance_id: str | None) -> str:
+        """The member is out, and the others join again."""
+        static = self._static(instance_id)
+        if instance_id is not None and static is not None and member_id in ("", static.id):
+            member_id = static.id
+        if instance_id is not None and static is not None and static.id != member_id:
+            return "FENCED_INSTANCE_ID"
+        if member_id in self.expected:
+            self.expected.discard(member_id)
+            return "NONE"
+        if member_id not in self.members:
+            return "UNKNOWN_MEMBER_ID"
+        self._drop(self.members[member_id])
+        self._after_drop()
+        return "NONE"
+
+    # ---- sessions
+
+    def heard(self, member: Member) -> None:
+        """The member lives: its session starts again."""
+        self._stop_session(member)
+        member.session = self.timeline.after(member.request.session_timeout, lambda: self._expired(member))
+
+    def _stop_session(self, member: Member) -> None:
+        if member.session is not None:
+            member.session.cancel()
+            member.session = None
+
+    def _expired(self, member: Member) -> None:
+        if self.members.get(member.id) is member and member.joining is None and member.syncing is None:
+            self._drop(member)
+            self._after_drop()
+
+    def _dismiss(self, member: Member, error: str) -> None:
+        self._stop_session(member)
+        joining, member.joining = member.joining, None
+        syncing, member.syncing = member.syncing, None
+        if joining is not None:
+            joining(Joined(error, member_id=member.id))
+        if syncing is not None:
+            syncing(Synced(error))
+
+    def _drop(self, member: Member) -> None:
+        self.members.pop(member.id, None)
+        self._dismiss(member, "UNKNOWN_MEMBER_ID")
+
+    def _after_drop(self) -> None:
+        if self.state in (S.STABLE, S.COMPLETING):
+            self.prepare()
+        if self.state is S.PREPARING and all(m.joining for m in self.members.values()):
+            self._complete()
+
+    # ---- positions
+
+    def may_commit(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
+        """Why a commit is refused; members commit in their generation, others only to an empty group."""
+        if generation < 0 and not member_id:
+            return None if self.state in (S.EMPTY, S.DEAD) or not self.members else "UNKNOWN_MEMBER_ID"
+        error = self.refusal(generation, member_id, instance_id)
+        if error is None and self.state is S.COMPLETING:
+            return "REBALANCE_IN_PROGRESS"
+        return error
+
+    def commit(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
+        """Store a position that `may_commit` let pass."""
+        self.offsets[tp] = position
+        self.commits.append((tp, position.offset))
+
+    def kill(self) -> None:
+        """The coordinator moves away: who waits is told to look for it elsewhere; members and positions stay."""
+        for member in self.members.values():
+            self._dismiss(member, "NOT_COORDINATOR")
+            self.heard(member)
+        if self.state is S.COMPLETING:
+            self.prepare()

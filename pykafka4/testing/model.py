@@ -1,0 +1,440 @@
+"""A Kafka cluster in memory. Rule: it speaks real bytes and appends as Kafka appends; everything that goes wrong was ordered.
+
+    cluster = ModelCluster(brokers=3)
+    cluster.create_topic("orders", partitions=6)
+    cluster.push_error(ProduceRequest, "NOT_LEADER_OR_FOLLOWER", topic="orders", partition=3)
+    cluster.stop_broker(2, failover=1.5)
+
+Time is the timeline's: the simulation jumps it, `ModelServer` moves it with the clock. All calls happen on whichever thread owns it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+
+from pykafka4.records import TopicPartition
+from pykafka4.testing import admin_api, cluster_api, data_api, group_api
+from pykafka4.testing.faults import Controls, Injected
+from pykafka4.testing.groups import Group
+from pykafka4.testing.log import Memory, PartitionLog
+from pykafka4.testing.session import Call, Front, Handler, Session
+from pykafka4.testing.timeline import Timeline
+from pykafka4.testing.versions import versions_of
+from pykafka4.wire.batch import WireRecord, build_batch
+
+__all__ = ["Broker", "ModelCluster", "Partition", "Picture", "Topic"]
+
+HANDLERS: Final[Mapping[int, Handler]] = {
+    **data_api.HANDLERS,
+    **cluster_api.HANDLERS,
+    **group_api.HANDLERS,
+    **admin_api.HANDLERS,
+}
+
+
+@attrs.define(eq=False)
+class Broker:
+    """One broker. Its log survives it: partitions belong to the cluster."""
+
+    node: int
+    host: str
+    port: int
+    rack: str | None = None
+    up: bool = True
+    frozen_until: float = 0.0
+    slowness: float = 0.0  # seconds each request takes
+    sessions: set[Session] = attrs.Factory(set)
+
+    def running(self, now: float) -> bool:
+        """Whether it executes requests now."""
+        return self.up and now >= self.frozen_until
+
+
+@attrs.define(eq=False)
+class Partition:
+    """A partition: its log and who leads it. A leader of -1 is nobody."""
+
+    log: PartitionLog
+    leader: int
+    epoch: int
+    replicas: tuple[int, ...]
+
+    @property
+    def tp(self) -> TopicPartition:
+        """Its name."""
+        return self.log.tp
+
+
+@attrs.define(eq=False)
+class Topic:
+    """A topic. Recreated under the same name it is another one, with another id."""
+
+    name: str
+    id: UUID
+    partitions: list[Partition] = attrs.Factory(list)
+    settings: dict[str, Any] = attrs.Factory(dict)
+
+
+@attrs.frozen
+class Picture:
+    """What metadata tells: per topic its id and (leader, epoch, replicas) of each partition, and which brokers live."""
+
+    brokers: tuple[int, ...]
+    controller: int
+    topics: Mapping[str, tuple[UUID, tuple[tuple[int, int, tuple[int, ...]], ...]]]
+
+
+class ModelCluster:
+    """Brokers, topics, groups, and the switches that make them fail. See the module's text for an example."""
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        random: Random | None = None,
+        timeline: Timeline | None = None,
+        release: str = "4.4",
+        auto_create_topics: bool = True,
+        default_partitions: int = 3,
+    ) -> None:
+        self.random = random or Random(0)
+        self.timeline = timeline or Timeline()
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.brokers = {node: Broker(node, f"broker-{node}", 9092) for node in range(1, brokers + 1)}
+        self.topics: dict[str, Topic] = {}
+        self.groups: dict[str, Group] = {}
+        self.cluster_id = "model-cluster"
+        self.controller = 1
+        self.auto_create_topics, self.default_partitions = auto_create_topics, default_partitions
+        self.creation_delay = 0.0  # how long an auto-created topic stays unknown
+        self.initial_rebalance_delay = 0.0
+        self.zombies = 0.0  # how likely requests of lost connections are executed all the same
+        self.controls = Controls()
+        self.requests: Counter[str] = Counter()
+        self.history: deque[tuple[float, int, str, int, str]] = deque(maxlen=10_000)
+        self.on_append: list[Callable[[TopicPartition, int, int], None]] = []  # (partition, first new offset, count)
+        self.wall_ms: Callable[[], int] = lambda: 1_700_000_000_000 + int(self.timeline.now * 1000)
+        self.waiting = data_api.Waiting(self.timeline)
+        self._throttles: dict[int, list[float]] = {}
+        self._hidden: dict[str, float] = {}
+        self._stale: tuple[Picture, float] | None = None
+        self._moved: dict[str, int] = {}  # group: coordinator
+        self._loading: dict[str, float] = {}
+        self._next_producer = 1000
+        self._sessions = 0
+        self.as_version(release)
+
+    # ---- connections
+
+    def accept(self, node: int, front: Front) -> Session | None:
+        """A client connects to `node`; None when it is down (connection refused)."""
+        broker = self.brokers[node]
+        if not broker.up:
+            return None
+        self._sessions += 1
+        session = Session(self, broker, front, self._sessions)
+        broker.sessions.add(session)
+        return session
+
+    def handle(self, call: Call) -> Any:
+        """Execute a request; its answer, LATER or NO_ANSWER."""
+        return HANDLERS[call.key](call)
+
+    def seen(self, call: Call, fault: Injected | None) -> None:
+        """Note a request that is about to be executed."""
+        self.requests[call.name] += 1
+        self.history.append((self.timeline.now, call.broker.node, call.name, call.version, fault.fault.name if fault else ""))
+
+    def chance(self, likelihood: float) -> bool:
+        """True that often."""
+        return likelihood > 0 and self.random.random() < likelihood
+
+    # ---- versions
+
+    def as_version(self, release: str) -> None:
+        """Accept what this release of Kafka accepts ("0.11" … "4.4"), and behave as it did."""
+        self.release = release
+        self.versions = {key: span for key, span in versions_of(release).items() if key in HANDLERS}
+        old = tuple(int(part) for part in release.split(".")) < (2, 5)
+        self.memory = Memory.REFUSE if old else Memory.ACCEPT
+
+    # ---- topics
+
+    def create_topic(self, name: str, partitions: int | None = None, *, leaders: Iterable[int] = (), **settings: Any) -> Topic:
+        """A topic with leaders dealt round, or as given. `settings`: max_message_bytes, append_time, memory, repeats."""
+        if name in self.topics:
+            raise ValueError(f"topic {name!r} exists")
+        topic = Topic(name, UUID(int=self.random.getrandbits(128) | 1), settings=dict(settings))
+        self.topics[name] = topic
+        self.add_partitions(name, partitions or self.default_partitions, leaders=leaders)
+        return topic
+
+    def ensure_topic(self, name: str) -> Topic:
+        """The topic, made when there is none."""
+        return self.topics[name] if name in self.topics else self.create_topic(name)
+
+    def add_partitions(self, name: str, total: int, *, leaders: Iterable[int] = ()) -> None:
+        """Grow a topic to `total` partitions."""
+        topic, wanted, nodes = self.topics[name], list(leaders), sorted(self.brokers)
+        shift = self.random.randrange(len(nodes))
+        for number in range(len(topic.partitions), total):
+            leader = wanted[number] if number < len(wanted) else nodes[(number + shift) % len(nodes)]
+            settings = {"memory": self.memory, **topic.settings}
+            log = PartitionLog(TopicPartition(name, number), lambda: self.wall_ms(), **settings)
+            topic.partitions.append(Partition(log, leader, 0, tuple(nodes)))
+            if not self.brokers[leader].up:
+                self._elect(topic.partitions[-1])
+
+    def delete_topic(self, name: str) -> None:
+        """Gone, with its records and committed positions."""
+        topic = self.topics.pop(name)
+        for group in self.groups.values():
+            for partition in topic.partitions:
+                group.offsets.pop(partition.tp, None)
+        self.waiting.wake_all()
+
+    def recreate_topic(self, name: str, partitions: int | None = None) -> Topic:
+        """Deleted and created again under the same name: a new id, an empty log, epoch 0."""
+        old = self.topics[name]
+        self.delete_topic(name)
+        return self.create_topic(name, partitions or len(old.partitions), **old.settings)
+
+    def partition(self, topic: str, partition: int) -> Partition | None:
+        """The partition, None when there is none of that name."""
+        found = self.topics.get(topic)
+        return found.partitions[partition] if found and 0 <= partition < len(found.partitions) else None
+
+    def topic_by_id(self, topic_id: UUID) -> Topic | None:
+        """The topic with this id."""
+        return next((t for t in self.topics.values() if t.id == topic_id), None)
+
+    def log(self, topic: str, partition: int) -> PartitionLog:
+        """A partition's log; KeyError when there is none."""
+        return self.topics[topic].partitions[partition].log
+
+    def records(self, topic: str, partition: int | None = None) -> list[WireRecord]:
+        """What is in a partition, or in all of a topic."""
+        wanted = range(len(self.topics[topic].partitions)) if partition is None else (partition,)
+        return [record for number in wanted for record in self.log(topic, number).records()]
+
+    def append(self, topic: str, partition: int, records: Iterable[WireRecord], *, codec: int = 0, gap: int = 0) -> int:
+        """Put records into a log, as another producer would; `gap` offsets before them are missing. Their base offset."""
+        target = self.topics[topic].partitions[partition]
+        base = target.log.end_offset + gap
+        target.log.store(build_batch(list(records), base_offset=base, codec=codec, leader_epoch=target.epoch))
+        self.appended(target.tp, base)
+        return base
+
+    def appended(self, tp: TopicPartition, base: int) -> None:
+        """New records from `base` on: tell who watches, answer fetches that wait for them."""
+        log = self.log(*tp)
+        for watch in self.on_append:
+            watch(tp, base, log.end_offset - base)
+        self.waiting.wake(tp)
+
+    # ---- leaders and brokers
+
+    def move_leader(self, topic: str, partition: int, to: int | None = None) -> int:
+        """Another broker (the one given, or any that lives) leads the partition, in a new epoch. The new leader."""
+        target = self.topics[topic].partitions[partition]
+        others = [n for n in self.alive() if n != target.leader] or self.alive()
+        target.leader = to if to is not None else self.random.choice(others)
+        target.epoch += 1
+        self.waiting.wake(target.tp)
+        return target.leader
+
+    def orphan(self, topic: str, partition: int, seconds: float) -> None:
+        """Nobody leads the partition for a while."""
+        target = self.topics[topic].partitions[partition]
+        target.leader, target.epoch = -1, target.epoch + 1
+        self.waiting.wake(target.tp)
+        self.timeline.after(seconds, lambda: self._elect(target) if target.leader == -1 else None)
+
+    def _elect(self, target: Partition) -> None:
+        alive = [n for n in target.replicas if self.brokers[n].up]
+        target.leader = self.random.choice(alive) if alive else -1
+        target.epoch += 1
+        self.waiting.wake(target.tp)
+
+    def alive(self) -> list[int]:
+        """Brokers that are up."""
+        return [node for node, broker in self.brokers.items() if broker.up]
+
+    def stop_broker(self, node: int, *, failover: float = 0.0) -> None:
+        """Connections are lost at once; after `failover` seconds its partitions have other leaders."""
+        broker = self.brokers[node]
+        if not broker.up:
+            return
+        broker.up = False
+        for session in list(broker.sessions):
+            session.close()
+        self.timeline.after(failover, lambda: self._fail_over(node))
+
+    def _fail_over(self, node: int) -> None:
+        if self.brokers[node].up:
+            return
+        if self.controller == node and self.alive():
+            self.controller = self.alive()[0]
+        for partition in [p for t in self.topics.values() for p in t.partitions if p.leader == node]:
+            self._elect(partition)
+
+    def start_broker(self, node: int) -> None:
+        """Back again; partitions nobody leads get a leader."""
+        broker = self.brokers[node]
+        broker.up, broker.frozen_until = True, 0.0
+        for partition in [p for t in self.topics.values() for p in t.partitions if p.leader == -1]:
+            self._elect(partition)
+
+    def freeze(self, node: int, seconds: float) -> None:
+        """SIGSTOP: connections stay, nothing is executed; then everything that piled up is, dead connections' requests too."""
+        broker = self.brokers[node]
+        broker.frozen_until = max(broker.frozen_until, self.timeline.now + seconds)
+        self.timeline.at(broker.frozen_until, lambda: self._thaw(broker))
+
+    def _thaw(self, broker: Broker) -> None:
+        if broker.running(self.timeline.now):
+            for session in sorted(broker.sessions, key=lambda s: s.number):
+                session.proceed()
+
+    def slow(self, node: int, seconds: float) -> None:
+        """Each request takes `seconds` at this broker; 0 heals it."""
+        self.brokers[node].slowness = seconds
+
+    def drop_connections(self, node: int | None = None) -> None:
+        """Every connection (to `node`) is lost."""
+        for broker in self.brokers.values():
+            if node in (None, broker.node):
+                for session in sorted(broker.sessions, key=lambda s: s.number):
+                    session.close()
+
+    # ---- metadata
+
+    def picture(self) -> Picture:
+        """What metadata answers are made of now: the truth, or an old picture while `stale_metadata` lasts."""
+        if self._stale is not None and self.timeline.now < self._stale[1]:
+            return self._stale[0]
+        self._stale = None
+        now = self.timeline.now
+        return Picture(
+            tuple(self.alive()),
+            self.controller,
+            {
+                name: (topic.id, tuple((p.leader, p.epoch, p.replicas) for p in topic.partitions))
+                for name, topic in self.topics.items()
+                if self._hidden.get(name, 0.0) <= now
+            },
+        )
+
+    def stale_metadata(self, seconds: float) -> None:
+        """For a while, metadata tells how things are at this moment."""
+        self._stale = (self.picture(), self.timeline.now + seconds)
+
+    def hide_topic(self, name: str, seconds: float) -> None:
+        """Metadata does not know the topic for a while; its leaders go on."""
+        self._hidden[name] = self.timeline.now + seconds
+
+    def hidden(self, name: str) -> bool:
+        """Whether metadata keeps the topic to itself."""
+        return self._hidden.get(name, 0.0) > self.timeline.now
+
+    def move_address(self, node: int, host: str, port: int) -> None:
+        """The broker listens elsewhere from now on."""
+        self.brokers[node].host, self.brokers[node].port = host, port
+        self.drop_connections(node)
+
+    # ---- groups
+
+    def coordinator(self, group: str) -> int | None:
+        """Who coordinates `group`; None while nobody who lives does."""
+        node = self._moved.get(group, sorted(self.brokers)[sum(group.encode()) % len(self.brokers)])
+        if self.brokers[node].up:
+            return node
+        alive = self.alive()
+        if not alive:
+            return None
+        self.move_coordinator(group, alive[sum(group.encode()) % len(alive)])
+        return self._moved[group]
+
+    def move_coordinator(self, group: str, to: int | None = None, *, loading: float = 0.0) -> int:
+        """Another broker coordinates the group; it loads for a while first. The new coordinator."""
+        before = self._moved.get(group, sorted(self.brokers)[sum(group.encode()) % len(self.brokers)])
+        others = [n for n in self.alive() if n != before] or [before]
+        self._moved[group] = to if to is not None else self.random.choice(others)
+        self._loading[group] = self.timeline.now + loading
+        if group in self.groups:
+            self.groups[group].kill()
+        return self._moved[group]
+
+    def loading(self, group: str) -> bool:
+        """Whether the coordinator still reads the group's state."""
+        return self._loading.get(group, 0.0) > self.timeline.now
+
+    def group(self, name: str) -> Group:
+        """The group, made when there is none."""
+        if name not in self.groups:
+            self.groups[name] = Group(name, self.timeline, self._member_id, self.initial_rebalance_delay)
+        return self.groups[name]
+
+    def _member_id(self, prefix: str) -> str:
+        return f"{prefix}-{UUID(int=self.random.getrandbits(128))}"
+
+    # ---- producers
+
+    def new_producer_id(self) -> int:
+        """An id nobody has."""
+        self._next_producer += 1
+        return self._next_producer
+
+    def forget_producers(self, topic: str | None = None) -> None:
+        """Producer state is lost, of one topic or everywhere."""
+        for name, found in self.topics.items():
+            if topic in (None, name):
+                for partition in found.partitions:
+                    partition.log.forget_producers()
+
+    # ---- what is ordered
+
+    @property
+    def inject(self) -> Callable[..., None]:
+        """See `Controls.inject`."""
+        return self.controls.inject
+
+    @property
+    def push_error(self) -> Callable[..., None]:
+        """See `Controls.push_error`."""
+        return self.controls.push_error
+
+    @property
+    def control(self) -> Callable[..., None]:
+        """See `Controls.control`."""
+        return self.controls.control
+
+    def throttle(self, api: Any, seconds: float, times: int = 1) -> None:
+        """The next `times` answers of this API carry a throttle time, and the broker reads nothing meanwhile."""
+        self._throttles.setdefault(api if isinstance(api, int) else api.api_key, []).extend([seconds] * times)
+
+    def throttling(self, call: Call) -> float:
+        """Take the throttle time of this answer."""
+        waiting = self._throttles.get(call.key)
+        return waiting.pop(0) if waiting else 0.0
+
+    def heal(self) -> None:
+        """Everything works from now on: brokers up and awake, metadata fresh, nothing more ordered."""
+        self.controls.heal()
+        self._throttles.clear()
+        self._hidden.clear()
+        self._loading.clear()
+        self._stale = None
+        for broker in self.brokers.values():
+            broker.slowness, broker.frozen_until = 0.0, min(broker.frozen_until, self.timeline.now)
+            if not broker.up:
+                self.start_broker(broker.node)
+            self._thaw(broker)
+        for partition in [p for t in self.topics.values() for p in t.partitions if p.leader == -1]:
+            self._elect(partition)

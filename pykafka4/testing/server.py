@@ -1,0 +1,265 @@
+"""The model cluster over TCP. Rule: one thread owns the cluster; whoever wants something of it asks through `do`.
+
+    with ModelServer(brokers=3) as server:
+        producer = Producer(bootstrap_servers=server.bootstrap_servers)
+        server.do(lambda cluster: cluster.stop_broker(2, failover=0.5))
+
+Any Kafka client may connect. Nothing is written to disk, nothing listens but 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from random import Random
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from pykafka4.errors import ClosedError, KafkaTimeoutError
+from pykafka4.testing.model import ModelCluster
+from pykafka4.testing.session import Session
+from pykafka4.testing.timeline import Timeline
+from pykafka4.wire.batch import WireRecord
+
+__all__ = ["ModelServer"]
+
+T = TypeVar("T")
+HOST: Final = "127.0.0.1"
+CHUNK: Final = 256 * 1024
+TOO_LONG: Final = 1.0  # longest sleep of the thread, so that a missed wake-up is a delay and not a hang
+
+
+class _SocketFront:
+    """Carries one session's bytes."""
+
+    __slots__ = ("_closing", "_out", "_server", "session", "sock")
+
+    def __init__(self, server: ModelServer, sock: socket.socket) -> None:
+        self._server, self.sock = server, sock
+        self.session: Session | None = None
+        self._out = bytearray()
+        self._closing = False
+
+    def send(self, data: bytes) -> None:
+        self._out += data
+        self.flush()
+
+    def close(self) -> None:
+        self._closing = True
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what the socket takes; end when nothing is left of a closing connection."""
+        try:
+            while self._out:
+                del self._out[: self.sock.send(self._out)]
+        except BlockingIOError:
+            self._server.watch(self, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            return
+        except OSError:
+            self._out.clear()
+            self._closing = True
+        if self._closing:
+            self._server.forget(self)
+        else:
+            self._server.watch(self, selectors.EVENT_READ)
+
+    def ready(self, events: int) -> None:
+        """The selector found something."""
+        if events & selectors.EVENT_READ:
+            self._read()
+        if events & selectors.EVENT_WRITE and self.sock.fileno() >= 0:
+            self.flush()
+
+    def _read(self) -> None:
+        try:
+            data = self.sock.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data and self.session is not None:
+            self.session.receive(data)
+        elif not data:
+            self._server.forget(self)
+            if self.session is not None:
+                self.session.lost()
+
+
+class ModelServer:
+    """A model cluster that real clients can talk to. `options` are those of `ModelCluster`."""
+
+    def __init__(self, brokers: int = 3, **options: Any) -> None:
+        self._timeline = Timeline(time.monotonic())
+        options.setdefault("random", Random(0))
+        self.cluster = ModelCluster(brokers, timeline=self._timeline, **options)
+        self.cluster.wall_ms = lambda: time.time_ns() // 1_000_000
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._selector = selectors.DefaultSelector()
+        self._wake_out, self._wake_in = socket.socketpair()
+        self._wake_out.setblocking(False)
+        self._wake_in.setblocking(False)
+        self._selector.register(self._wake_out, selectors.EVENT_READ, self._drain)
+        self._listeners: dict[int, socket.socket] = {}
+        self._fronts: set[_SocketFront] = set()
+        self._stopping = False
+        self._crash: BaseException | None = None
+        for node in self.cluster.brokers:
+            self._listen(node)
+        self._thread = threading.Thread(target=self._run, name="pykafka4-model", daemon=True)
+        self._thread.start()
+
+    # ---- for applications
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """host:port of every broker, as the option of that name takes it."""
+        return ",".join(f"{b.host}:{b.port}" for b in self.cluster.brokers.values())
+
+    def do(self, act: Callable[[ModelCluster], T]) -> T:
+        """Run `act` on the cluster while nothing else happens there; its result."""
+        with self._lock:
+            if self._stopping:
+                raise ClosedError("the model server is closed; make a new one")
+            self._timeline.now = max(self._timeline.now, time.monotonic())
+            result = act(self.cluster)
+        self._wake()
+        return result
+
+    def wait_for(self, condition: Callable[[ModelCluster], Any], timeout: float = 10.0) -> None:
+        """Return once `condition(cluster)` holds; KafkaTimeoutError after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while not condition(self.cluster):
+                if self._crash is not None:
+                    raise RuntimeError("the model server crashed") from self._crash
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise KafkaTimeoutError(f"the model cluster did not come to that within {timeout} s")
+                self._changed.wait(min(left, TOO_LONG))
+
+    def create_topic(self, name: str, partitions: int | None = None, **settings: Any) -> None:
+        """See `ModelCluster.create_topic`."""
+        self.do(lambda cluster: cluster.create_topic(name, partitions, **settings))
+
+    def records(self, topic: str, partition: int | None = None) -> list[WireRecord]:
+        """What is in a partition, or in all of a topic."""
+        return self.do(lambda cluster: cluster.records(topic, partition))
+
+    def close(self) -> None:
+        """Stop; works twice. Raises what crashed the server's thread, if something did."""
+        with self._lock:
+            self._stopping = True
+        self._wake()
+        self._thread.join(10.0)
+        if self._crash is not None:
+            crash, self._crash = self._crash, None
+            raise RuntimeError("the model server crashed") from crash
+
+    def __enter__(self) -> ModelServer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # ---- the thread
+
+    def _run(self) -> None:
+        try:
+            while self._turn():
+                pass
+        except BaseException as error:
+            self._crash = error
+        finally:
+            self._release()
+
+    def _turn(self) -> bool:
+        with self._lock:
+            pause = min(self._timeline.next_at - time.monotonic(), TOO_LONG)
+        ready = self._selector.select(max(0.0, pause))
+        with self._changed:
+            if self._stopping:
+                return False
+            self._timeline.advance(time.monotonic())
+            for key, events in ready:
+                if key.fd >= 0 and key.fileobj in self._selector.get_map():
+                    key.data(events)
+            self._follow_brokers()
+            self._changed.notify_all()
+        return True
+
+    def _wake(self) -> None:
+        try:
+            self._wake_in.send(b"\0")
+        except (BlockingIOError, OSError):
+            pass  # it is awake already, or gone
+
+    def _drain(self, events: int) -> None:
+        self._wake_out.recv(4096)
+
+    def _listen(self, node: int) -> None:
+        """Listen for `node`, on the port it had before if it had one."""
+        broker = self.cluster.brokers[node]
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, broker.port if broker.host == HOST else 0))
+        listener.listen(128)
+        listener.setblocking(False)
+        broker.host, broker.port = listener.getsockname()
+        self._listeners[node] = listener
+        self._selector.register(listener, selectors.EVENT_READ, lambda events: self._accept(node, listener))
+
+    def _follow_brokers(self) -> None:
+        """A broker that is down refuses connections."""
+        for node, broker in self.cluster.brokers.items():
+            if broker.up and node not in self._listeners:
+                self._listen(node)
+            elif not broker.up and node in self._listeners:
+                listener = self._listeners.pop(node)
+                self._selector.unregister(listener)
+                listener.close()
+
+    def _accept(self, node: int, listener: socket.socket) -> None:
+        try:
+            sock, _ = listener.accept()
+        except (BlockingIOError, OSError):
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        front = _SocketFront(self, sock)
+        front.session = self.cluster.accept(node, front)
+        if front.session is None:
+            sock.close()
+            return
+        self._fronts.add(front)
+        self._selector.register(sock, selectors.EVENT_READ, front.ready)
+
+    # ---- for fronts
+
+    def watch(self, front: _SocketFront, events: int) -> None:
+        """Look out for `events` on its socket."""
+        if front in self._fronts and self._selector.get_key(front.sock).events != events:
+            self._selector.modify(front.sock, events, front.ready)
+
+    def forget(self, front: _SocketFront) -> None:
+        """Its connection is over."""
+        if front in self._fronts:
+            self._fronts.discard(front)
+            self._selector.unregister(front.sock)
+            front.sock.close()
+
+    def _release(self) -> None:
+        with self._changed:
+            self._stopping = True
+            for front in list(self._fronts):
+                self.forget(front)
+            for listener in self._listeners.values():
+                listener.close()
+            self._selector.close()
+            self._wake_out.close()
+            self._wake_in.close()
+            self._changed.notify_all()

@@ -1,0 +1,45 @@
+"""Versions. Rule: one table says which versions of each API a release of Kafka accepts; a model of that release accepts no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["RELEASES", "versions_of"]
+
+Ranges = Mapping[int, tuple[int, int]]
+
+# fmt: off
+# columns: the highest version of each API key; the lowest is 0 before 4.0, and what KIP-896 left afterwards
+_OLD: Final[dict[str, dict[int, int]]] = {
+    "0.11": {0: 3, 1: 5, 2: 2, 3: 4, 8: 3, 9: 3, 10: 1, 11: 2, 12: 1, 13: 1, 14: 1, 18: 1, 19: 2, 20: 1, 22: 0, 23: 0},
+    "1.0": {0: 5, 1: 6, 2: 2, 3: 5, 8: 3, 9: 3, 10: 1, 11: 2, 12: 1, 13: 1, 14: 1, 18: 1, 19: 2, 20: 1, 22: 0, 23: 0},
+    "2.1": {0: 7, 1: 10, 2: 4, 3: 7, 8: 6, 9: 5, 10: 2, 11: 3, 12: 2, 13: 2, 14: 2, 18: 2, 19: 3, 20: 3, 22: 1, 23: 2},
+    "2.4": {0: 8, 1: 11, 2: 5, 3: 9, 8: 8, 9: 6, 10: 3, 11: 6, 12: 4, 13: 4, 14: 4, 18: 3, 19: 5, 20: 4, 22: 2, 23: 3},
+    "2.8": {0: 9, 1: 12, 2: 6, 3: 11, 8: 8, 9: 7, 10: 3, 11: 7, 12: 4, 13: 4, 14: 5, 18: 3, 19: 7, 20: 6, 22: 4, 23: 4},
+    "3.7": {0: 10, 1: 16, 2: 8, 3: 12, 8: 9, 9: 9, 10: 4, 11: 9, 12: 4, 13: 5, 14: 5, 18: 3, 19: 7, 20: 6, 22: 4, 23: 4},
+    "3.9": {0: 11, 1: 17, 2: 9, 3: 12, 8: 9, 9: 9, 10: 6, 11: 9, 12: 4, 13: 5, 14: 5, 18: 4, 19: 7, 20: 6, 22: 5, 23: 4},
+}
+_FROM_4: Final[dict[str, dict[int, tuple[int, int]]]] = {
+    "4.0": {0: (0, 12), 1: (4, 17), 2: (1, 10), 3: (0, 13), 8: (2, 9), 9: (1, 9), 10: (0, 6), 11: (2, 9), 12: (0, 4), 13: (0, 5),
+            14: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 22: (0, 5), 23: (2, 4)},
+    "4.4": {0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5),
+            14: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 22: (0, 5), 23: (2, 4)},
+}
+# fmt: on
+
+# what only looks at topics and groups, or changes them
+_MANAGEMENT: Final[dict[int, tuple[int, int]]] = {15: (0, 1), 16: (0, 1), 21: (0, 0), 37: (0, 0), 42: (0, 0)}
+_MANAGEMENT_FROM_4: Final[dict[int, tuple[int, int]]] = {15: (0, 6), 16: (0, 5), 21: (0, 2), 37: (0, 3), 42: (0, 2), 60: (0, 2)}
+
+RELEASES: Final[Mapping[str, Ranges]] = {
+    **{release: {**{key: (0, high) for key, high in highs.items()}, **_MANAGEMENT} for release, highs in _OLD.items()},
+    **{release: {**spans, **_MANAGEMENT_FROM_4} for release, spans in _FROM_4.items()},
+}
+
+
+def versions_of(release: str) -> Ranges:
+    """The ranges a release advertises; ValueError naming the releases there are."""
+    if release not in RELEASES:
+        raise ValueError(f"{release!r} is no release the model knows; there are {', '.join(RELEASES)}")
+    return RELEASES[release]
