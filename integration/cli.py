@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -33,8 +34,9 @@ class NotUp(RuntimeError):
 
 
 def state_file() -> Path:
-    """Where the daemon says how to reach it; removed when it ends in order."""
-    return cache() / "cluster.json"
+    """Where the daemon says how to reach it, `$PYKAFKA4_CLUSTER` or in the cache; removed when it ends in order."""
+    chosen = os.environ.get("PYKAFKA4_CLUSTER")
+    return Path(chosen) if chosen else cache() / "cluster.json"
 
 
 def order(verb: str, **arguments: Any) -> Any:

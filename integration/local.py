@@ -216,8 +216,8 @@ class LocalCluster(Cluster):
                 self.close()
                 if attempt == ATTEMPTS:
                     raise
-            except BaseException:
-                self.close()
+            except BaseException as error:
+                self.mourn(error)
                 raise
 
     def close(self) -> None:
@@ -229,6 +229,12 @@ class LocalCluster(Cluster):
         ports, self.ports = self.ports, None
         if ports is not None:
             ports.close()
+
+    def mourn(self, error: BaseException) -> None:
+        """Close a cluster that did not come up, and say where its logs are."""
+        if any(member.log.exists() for member in self.members.values()):
+            error.add_note(f"the brokers' logs are kept in {self.keep_logs(Path(tempfile.mkdtemp(prefix='pykafka4-logs-')))}")
+        self.close()
 
     def prepare(self) -> None:
         """Folders, ports, configurations; nothing runs yet."""

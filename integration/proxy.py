@@ -171,17 +171,20 @@ class Link:
 
     def made(self, direction: Direction) -> None:
         """The client came: connect to the broker, or leave it waiting. The broker came: send what waited."""
-        if direction is self.responses:
-            if self.dead or (self.requests.ended and not self.requests.queue):
-                self.abort(self.responses)
+        if self.dead or (direction is self.responses and self.requests.ended and not self.requests.queue):
+            self.abort(direction)
+        elif direction is self.responses:
             self.requests.pump()
-            return
+        elif not self.proxy.silent:
+            self.proxy.spawn(self.connect())
+
+    async def adopt(self, client: socket.socket) -> None:
+        """Take over an accepted connection."""
         self.proxy.links.add(self)
         self.proxy.counters.connections += 1
-        if not self.proxy.silent:
-            self.proxy.spawn(self.connect())
         if self.proxy.chaotic is not None:
             self.live(self.proxy.chaotic)
+        await self.loop.connect_accepted_socket(lambda: self.requests, client)
 
     async def connect(self) -> None:
         try:
@@ -251,7 +254,7 @@ class Proxy:
         self.ports = Ports() if port is None else None
         self.port: int = self.ports.take() if self.ports is not None else int(port or 0)
         self.loop = asyncio.new_event_loop()
-        self.server: asyncio.Server | None = None
+        self.listener: socket.socket | None = None
         self.thread = threading.Thread(target=self.run, name=f"proxy-{self.port}", daemon=True)
         self.thread.start()
         self.accept()
@@ -308,35 +311,35 @@ class Proxy:
     def release(self) -> None:
         """Let go of what is held."""
         self.both(hold=False)
-        self.call(lambda: [side.pump() for link in list(self.links) for side in (link.requests, link.responses)])
+        self.call(self.pump_all)
 
     def drop_connections(self) -> int:
         """RST every connection, now; returns how many. New ones are welcome."""
-        return self.call(lambda: len([link.reset() for link in list(self.links)]))
+        return self.call(self.reset_all)
 
     def refuse(self) -> None:
         """Stop listening and drop all connections: new ones are refused at once."""
-        self.call(self.close_server)
+        self.call(self.close_listener)
         self.drop_connections()
 
     def accept(self) -> None:
         """Listen (again)."""
-        self.wait(self.listen())
+        self.call(self.listen)
 
     def silence(self) -> None:
         """Half-open: new connections are accepted and never answered; on the open ones nothing passes any more, either way."""
         self.both(swallow=True)
-        self.call(lambda: setattr(self, "silent", True))
+        self.set(silent=True)
 
     def chaos(self, shortest: float = 0.5, longest: float = 1.5, swallow: float = 0.5, tail: float = 0.2) -> None:
-        """New connections live `shortest` to `longest` seconds; with probability `swallow` the last responses, up to `tail` seconds, are lost."""
-        self.call(lambda: setattr(self, "chaotic", Chaos(shortest, longest, swallow, tail)))
+        """Connections live `shortest` to `longest` seconds; `swallow` is the chance that one loses its last responses (`tail` seconds)."""
+        self.set(chaotic=Chaos(shortest, longest, swallow, tail))
         self.drop_connections()
 
     def heal(self) -> None:
         """End every fault. Connections that swallowed bytes are reset: their streams have holes no client could read over."""
         torn = self.silent or self.requests.swallow or self.responses.swallow or self.chaotic is not None
-        self.call(lambda: (setattr(self, "silent", False), setattr(self, "chaotic", None)))
+        self.set(silent=False, chaotic=None)
         self.both(**{field.name: field.default for field in attrs.fields(Faults)})
         if torn:
             self.drop_connections()
@@ -345,7 +348,7 @@ class Proxy:
 
     def retarget(self, target: Address) -> None:
         """Stand before another broker; open connections stay with the old one."""
-        self.call(lambda: setattr(self, "target", target))
+        self.set(target=target)
 
     # -- life --------------------------------------------------------------------------------------------------------------
 
@@ -370,26 +373,47 @@ class Proxy:
         self.loop.run_forever()
         self.loop.close()
 
-    async def listen(self) -> None:
-        if self.server is None:
+    def listen(self) -> None:
+        if self.listener is None:
             if self.ports is not None:
                 self.ports.release(self.port)
-            self.server = await self.loop.create_server(lambda: Link(self).requests, HOST, self.port, backlog=512)
+            self.listener = socket.create_server(self.address, backlog=512)
+            self.listener.setblocking(False)
+            self.loop.add_reader(self.listener, self.welcome)
 
-    def close_server(self) -> None:
-        if self.server is not None:
-            self.server.close()
-            self.server = None
+    def welcome(self) -> None:
+        """Accept what waits. Not asyncio's own server: one that is closed right after an accept forgets that connection."""
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            while self.listener is not None:
+                self.spawn(Link(self).adopt(self.listener.accept()[0]))
+
+    def close_listener(self) -> None:
+        if self.listener is not None:
+            self.loop.remove_reader(self.listener)
+            self.listener.close()
+            self.listener = None
+
+    def pump_all(self) -> None:
+        for link in list(self.links):
+            for side in (link.requests, link.responses):
+                side.pump()
+
+    def reset_all(self) -> int:
+        links = list(self.links)
+        for link in links:
+            link.reset()
+        return len(links)
 
     async def settle(self) -> None:
-        """Let aborted transports and cancelled connects run out, so that nothing is left open when the loop ends."""
-        for task in list(self.tasks):
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
-        for link in list(self.links):
-            link.reset()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        """Let what is just being accepted or connected arrive and be reset, so that nothing is left open when the loop ends."""
+        if self.tasks:
+            _, late = await asyncio.wait(self.tasks, timeout=1.0)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        self.reset_all()
+        for _ in range(3):  # an aborted transport closes its socket one turn later
+            await asyncio.sleep(0)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self.loop.create_task(work)
@@ -403,7 +427,10 @@ class Proxy:
             self.change(faults, **values)
 
     def change(self, faults: Faults, **values: Any) -> None:
-        self.call(lambda: [setattr(faults, name, value) for name, value in values.items()])
+        self.call(lambda: assign(faults, values))
+
+    def set(self, **values: Any) -> None:
+        self.call(lambda: assign(self, values))
 
     def call(self, work: Callable[[], T]) -> T:
         """Run it on the proxy's thread and wait for the answer."""
@@ -415,6 +442,11 @@ class Proxy:
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
+
+
+def assign(thing: object, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(thing, name, value)
 
 
 class ProxiedCluster(LocalCluster):

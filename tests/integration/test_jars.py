@@ -1,0 +1,75 @@
+"""Folders are made once, whole or not at all; what is missing is one line."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from integration import prerequisites
+from integration.jars import cache, install
+
+
+def test_two_that_ask_at_once_get_one_folder_made_once(tmp_path: Path) -> None:
+    made: list[Path] = []
+    started = threading.Barrier(2)
+
+    def fill(folder: Path) -> None:
+        made.append(folder)
+        (folder / "a.jar").touch()
+
+    def ask() -> None:
+        started.wait(10)
+        assert (install(tmp_path / "jars", fill) / "a.jar").exists()
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(made) == 1
+
+
+def test_a_download_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    def fill(folder: Path) -> None:
+        (folder / "half.jar").touch()
+        raise OSError("no network")
+
+    with pytest.raises(OSError, match="no network"):
+        install(tmp_path / "jars", fill)
+    assert not (tmp_path / "jars").exists()
+    assert not list(tmp_path.rglob("half.jar"))
+
+
+def test_the_second_call_is_instant(tmp_path: Path) -> None:
+    install(tmp_path / "jars", lambda folder: (folder / "a.jar").touch())
+    began = time.monotonic()
+    install(tmp_path / "jars", lambda _folder: pytest.fail("made again"))
+    assert time.monotonic() - began < 0.1
+
+
+def test_the_cache_goes_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYKAFKA4_CACHE", str(tmp_path / "here"))
+    assert cache() == tmp_path / "here"
+    assert cache().is_dir()
+
+
+def test_what_is_missing_is_one_line_with_the_command_that_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    lines = prerequisites.check()
+    assert [line.split()[0] for line in lines] == ["java", "mvn"]
+    assert all("apt-get install" in line and "\n" not in line for line in lines)
+    with pytest.raises(prerequisites.MissingPrerequisite, match="openjdk"):
+        prerequisites.require(*lines)
+
+
+def test_an_old_java_is_named_with_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert "java 8 is too old" in prerequisites.check()[0]
