@@ -1,0 +1,279 @@
+"""Compression. Rule: what comes out is bounded while it comes out; a bomb costs the bound and a little, never its full size."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import lz4.frame
+import snappy
+import zstandard
+
+from pykafka4.errors import ConfigError, DecodeError, RecordTooLarge
+from pykafka4.wire.fields import Buffer
+
+__all__ = ["CODECS", "CODEC_NAMES", "LEVELS", "compress", "decompress", "repair_lz4"]
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+CODEC_NAMES = {number: name for name, number in CODECS.items()}
+LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # as Kafka's compression.*.level; snappy has none
+
+_PIECE = 256 * 1024  # how much goes in or comes out at a time
+_POOLED = 8
+_GZIP = 16 + zlib.MAX_WBITS
+
+_XERIAL = struct.Struct(">8sii")
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_BLOCK = 32 * 1024  # as snappy-java writes; bigger blocks would compress better, and older readers would still take them
+_SNAPPY_RATIO = 22  # a three-byte copy makes at most 64 bytes
+
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
+
+
+# -- compressing ---------------------------------------------------------------------
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """`data` under Kafka's codec number, the same bytes every time. ConfigError for an unknown codec or a level out of range."""
+    writer = _WRITERS.get(codec)
+    if writer is None:
+        raise ConfigError(f"compression codec {codec} is unknown; there are {CODECS}")
+    if level is not None:
+        _check_level(CODEC_NAMES[codec], level)
+    return writer(data, level)
+
+
+def _check_level(name: str, level: int) -> None:
+    lo, hi = LEVELS.get(name, (level, level))
+    if not lo <= level <= hi:
+        raise ConfigError(f"compression level {level} is out of range for {name}; allowed are {lo} to {hi}")
+
+
+def _write_gzip(data: Any, level: int | None) -> bytes:
+    deflate = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, zlib.DEFLATED, _GZIP)
+    return deflate.compress(data) + deflate.flush()
+
+
+def _write_snappy(data: Any, _: int | None) -> bytes:
+    """The framing of snappy-java: what every Kafka client reads."""
+    view = memoryview(data).cast("B")
+    parts = [_XERIAL.pack(_XERIAL_MAGIC, 1, 1)]
+    for start in range(0, len(view), _XERIAL_BLOCK):
+        block = snappy.compress(view[start : start + _XERIAL_BLOCK])
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+def _write_lz4(data: Any, level: int | None) -> bytes:
+    """Independent blocks and no content size: Java reads nothing else."""
+    packed: bytes = lz4.frame.compress(
+        data, compression_level=level or 0, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+    )
+    return packed
+
+
+def _write_zstd(data: Any, level: int | None) -> bytes:
+    """Making a context costs more than compressing a small batch with it; a context serves one call at a time."""
+    wanted = 3 if level is None else level
+    pool = _ZSTD_WRITERS.setdefault(wanted, deque(maxlen=_POOLED))
+    context = _take(pool) or zstandard.ZstdCompressor(level=wanted)
+    packed: bytes = context.compress(data)
+    pool.append(context)
+    return packed
+
+
+def _take(pool: deque[Any]) -> Any:
+    try:
+        return pool.pop()
+    except IndexError:
+        return None
+
+
+_ZSTD_WRITERS: dict[int, deque[Any]] = {}
+_ZSTD_READERS: deque[Any] = deque(maxlen=_POOLED)
+
+
+# -- decompressing -------------------------------------------------------------------
+
+
+def decompress(codec: int, data: Buffer, max_size: int) -> bytes:
+    """`data` as it was before `compress`, in at most `max_size` bytes and little more memory than that.
+
+    Raises RecordTooLarge, naming the limit, as soon as there is more; DecodeError for anything that is damaged, cut short or too long.
+    """
+    reader = _READERS.get(codec)
+    if reader is None:
+        raise DecodeError(f"compression codec {codec} is unknown; there are {CODECS}")
+    try:
+        return reader(memoryview(data).cast("B"), max_size)
+    except _DAMAGE as error:
+        raise DecodeError(f"damaged {CODEC_NAMES[codec]} data of {len(data)} bytes: {error}") from error
+
+
+def _too_large(max_size: int) -> RecordTooLarge:
+    return RecordTooLarge(
+        f"a batch is over max_decompressed_bytes ({max_size} bytes) once decompressed; raise that option, or seek past the batch"
+    )
+
+
+class _Output:
+    """Collects pieces up to the bound. BytesIO grows in place and gives its bytes away without copying them."""
+
+    __slots__ = ("_out", "_size", "max_size")
+
+    def __init__(self, max_size: int) -> None:
+        self._out, self._size, self.max_size = io.BytesIO(), 0, max_size
+
+    @property
+    def room(self) -> int:
+        """How much to ask a decompressor for: never more than a piece, and one byte over the bound, to see whether it is passed."""
+        return min(_PIECE, self.max_size - self._size + 1)
+
+    def reserve(self, size: int) -> None:
+        if size > self.max_size - self._size:
+            raise _too_large(self.max_size)
+
+    def add(self, piece: bytes) -> None:
+        self.reserve(len(piece))
+        self._out.write(piece)
+        self._size += len(piece)
+
+    def bytes(self) -> bytes:
+        return self._out.getvalue()
+
+
+def _pieces(view: memoryview) -> Iterator[memoryview]:
+    return (view[start : start + _PIECE] for start in range(0, len(view), _PIECE))
+
+
+def _read_none(view: memoryview, max_size: int) -> bytes:
+    _Output(max_size).reserve(len(view))
+    return bytes(view)
+
+
+def _read_gzip(view: memoryview, max_size: int) -> bytes:
+    out, inflate = _Output(max_size), zlib.decompressobj(_GZIP)
+    for piece in _pieces(view):
+        left: Any = piece
+        while left:
+            if inflate.eof:  # gzip allows members one after the other
+                inflate = zlib.decompressobj(_GZIP)
+            out.add(inflate.decompress(left, out.room))
+            left = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+    while not inflate.eof and (more := inflate.decompress(b"", out.room)):
+        out.add(more)
+    if not inflate.eof:
+        raise DecodeError("the gzip data ends too early")
+    return out.bytes()
+
+
+def _read_snappy(view: memoryview, max_size: int) -> bytes:
+    """Framed as snappy-java writes, or one raw block as librdkafka does."""
+    if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _snappy_block(view, _Output(max_size))
+    out, pos = _Output(max_size), _XERIAL.size
+    if len(view) < pos:
+        raise DecodeError("the snappy header ends too early")
+    while pos < len(view):
+        size = int.from_bytes(view[pos : pos + 4], "big")
+        pos += 4
+        if not 0 < size <= len(view) - pos:
+            raise DecodeError(f"a snappy block of {size} bytes where {max(0, len(view) - pos)} are left")
+        out.add(_snappy_block(view[pos : pos + size], out))
+        pos += size
+    return out.bytes()
+
+
+def _snappy_block(block: memoryview, out: _Output) -> bytes:
+    """The block says its size first; that is compared with the bound, and with what so many bytes can make, before memory is taken."""
+    size = 0
+    for place, byte in enumerate(block[:5]):
+        size |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            break
+    else:
+        raise DecodeError("a snappy block without a size")
+    out.reserve(size)
+    if size > _SNAPPY_RATIO * len(block):
+        raise DecodeError(f"a snappy block of {len(block)} bytes that claims to hold {size}")
+    made: bytes = snappy.decompress(block)
+    return made
+
+
+def _read_lz4(view: memoryview, max_size: int) -> bytes:
+    out, frame = _Output(max_size), lz4.frame.LZ4FrameDecompressor()
+    for place, piece in enumerate(_pieces(view)):
+        if frame.eof:
+            raise DecodeError(f"bytes behind the end of the lz4 frame, from {place * _PIECE} on")
+        out.add(frame.decompress(piece, max_length=out.room))
+        while not frame.eof and not frame.needs_input:
+            out.add(frame.decompress(b"", max_length=out.room))
+    if not frame.eof:
+        raise DecodeError("the lz4 frame ends too early")
+    if frame.unused_data:
+        raise DecodeError(f"{len(frame.unused_data)} bytes behind the end of the lz4 frame")
+    return out.bytes()
+
+
+def _read_zstd(view: memoryview, max_size: int) -> bytes:
+    """In one call, with the result as the window: streaming would hold the window beside it."""
+    size = zstandard.get_frame_parameters(view).content_size
+    context = _take(_ZSTD_READERS) or zstandard.ZstdDecompressor()
+    try:
+        if size == zstandard.CONTENTSIZE_UNKNOWN:
+            return _zstd_of_unknown_size(context, view, max_size)
+        _Output(max_size).reserve(size)
+        made: bytes = context.decompress(view, max_output_size=max(size, 1), allow_extra_data=False)
+        return made
+    finally:
+        _ZSTD_READERS.append(context)
+
+
+def _zstd_of_unknown_size(context: Any, view: memoryview, max_size: int) -> bytes:
+    """Try a likely size before the bound: taking and returning a large block costs more than most batches."""
+    for room in (8 * len(view) + _PIECE, max_size):
+        if room <= max_size:
+            try:
+                made: bytes = context.decompress(view, max_output_size=max(room, 1))
+            except zstandard.ZstdError:
+                continue
+            return made
+    # The library says the same of a frame that is cut and of one that is too long: count, keeping nothing.
+    counted = 0
+    with context.stream_reader(view, read_size=_PIECE) as stream:
+        while counted <= max_size:
+            piece = stream.read(_PIECE)
+            if not piece:
+                raise DecodeError("the zstd frame is damaged or ends too early")
+            counted += len(piece)
+    raise _too_large(max_size)
+
+
+def repair_lz4(data: Buffer) -> bytes:
+    """An LZ4 frame with a right header checksum.
+
+    Writers of message format v0 hashed the wrong bytes, and Kafka kept it so; the header is made anew from its own flags.
+    """
+    view = memoryview(data).cast("B")
+    if len(view) < 7 or view[:4] != _LZ4_MAGIC:
+        raise DecodeError("no lz4 frame")
+    flags, block = view[4], view[5]
+    if flags >> 6 != 1 or flags & _LZ4_DICTIONARY or not 4 <= block >> 4 <= 7:
+        raise DecodeError(f"an lz4 frame with flags {flags:#x} and block size {block:#x}")
+    fresh = lz4.frame.LZ4FrameCompressor(
+        block_size=block >> 4, block_linked=not flags & 0x20, block_checksum=bool(flags & 0x10), content_checksum=bool(flags & 0x04)
+    )
+    return bytes(fresh.begin()) + bytes(view[15 if flags & _LZ4_CONTENT_SIZE else 7 :])
+
+
+_Writer: TypeAlias = Callable[[Any, "int | None"], bytes]
+_Reader: TypeAlias = Callable[[memoryview, int], bytes]
+_WRITERS: dict[int, _Writer] = {0: lambda data, _: bytes(data), 1: _write_gzip, 2: _write_snappy, 3: _write_lz4, 4: _write_zstd}
+_READERS: dict[int, _Reader] = {0: _read_none, 1: _read_gzip, 2: _read_snappy, 3: _read_lz4, 4: _read_zstd}
+# lz4 has no exception class of its own.
+_DAMAGE = (zlib.error, snappy.UncompressError, RuntimeError, EOFError, zstandard.ZstdError)
