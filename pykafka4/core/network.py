@@ -1,52 +1,555 @@
-"""Network. Rule: a request given to `submit` is answered exactly once, whatever happens to connections, and never from inside `submit`."""
+"""Network. Rule: a request given to `submit` is answered exactly once, whatever happens to connections, and never from inside `submit`.
+
+A broker answers the requests of one connection in order, and holds some of them back: a Fetch until there is data, a JoinGroup until the
+whole group has come. What must not wait behind those goes over another lane, a connection of its own to the same broker: `new_lane()`
+gives a number, `via(lane, node)` the node to use wherever a node is asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
-from typing import Any
 
 import attrs
 
 from pykafka4.config import ClientConfig
-from pykafka4.core import INFINITY, Close, Connect, Request
-from pykafka4.errors import KafkaError
+from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Reply, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.connection import Answer, Connection, ConnectionState
+from pykafka4.error_table import Written
+from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.wire.schema import Buffer
 
-__all__ = ["Network", "NetworkEffects"]
+__all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
+
+log = logging.getLogger("pykafka4.network")
+LANE = 1 << 32  # broker ids are below it
+STAGGER = 0.5  # an address that has not answered by then is no longer the only one tried
+GAP = 0.1  # between attempts for ANY while everything fails
+STALLED = 2.0  # a connection whose oldest request waits so long is no good for ANY
+READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
+
+
+def via(lane: int, node: int) -> int:
+    """`node`, reached over `lane`. ANY and CONTROLLER have no lanes."""
+    return node + lane * LANE if node >= 0 else node
+
+
+def _broker(node: int) -> int:
+    """The broker behind `node`, whatever the lane."""
+    return node % LANE if node >= 0 else node
 
 
 @attrs.frozen(eq=False)
 class NetworkEffects:
+    """What the transport is to do; `write` holds (link, buffers)."""
+
     connect: tuple[Connect, ...] = ()
     close: tuple[Close, ...] = ()
-    write: tuple[tuple[int, list[Any]], ...] = ()  # (link, buffers)
+    write: tuple[tuple[int, list[Buffer]], ...] = ()
     wake_at: float = INFINITY
+
+
+@attrs.frozen
+class LinkStatus:
+    """A connection as `status()` shows it. `state` is a `ConnectionState` value, or "idle" where none is open."""
+
+    node: int
+    host: str
+    port: int
+    state: str
+    in_flight: int
+    error: str | None
+
+
+@attrs.define(eq=False)
+class Endpoint:
+    """A node, and the connection to it if there is one."""
+
+    node: int
+    host: str
+    port: int
+    backoff: Backoff
+    setup: Backoff
+    tie: float  # random: bootstrap servers are not all asked in the order given
+    connection: Connection | None = None
+    waiting: list[Request] = attrs.Factory(list)  # until there is a connection
+    wanted: bool = False
+    leaving: bool = False  # the cluster no longer has it
+    failures: int = 0  # attempts since it was READY
+    not_before: float = 0.0
+    error: KafkaError | None = None
+
+    @property
+    def address(self) -> str:
+        """As errors show it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests can leave at once."""
+        return self.connection is not None and self.connection.state is READY and not self.leaving
+
+    def due(self, max_idle: float) -> float:
+        """When this one has to be looked at again."""
+        connection = self.connection
+        if connection is None:
+            starts = self.not_before if self.wanted or self.waiting else INFINITY
+            return min(starts, min((request.deadline for request in self.waiting), default=INFINITY))
+        if connection.in_flight or connection.state is not READY:
+            return connection.wake_at
+        return min(connection.wake_at, connection.idle_since + max_idle)
 
 
 class Network:
     """All connections. Machines ask `ready`, `want`, `in_flight`, `version`; the engine submits; the transport reports."""
 
-    changes: int  # grows whenever a node becomes READY or stops being so
-
-    def __init__(self, config: ClientConfig, random: Random) -> None: ...
+    def __init__(self, config: ClientConfig, random: Random) -> None:
+        self.changes = 0  # grows whenever a node becomes READY or stops being so
+        self.controller: int | None = None  # set by the cluster
+        self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
+        self._config, self._random = config, random
+        self._max_idle = config.connections_max_idle_ms / 1000
+        self._endpoints: dict[int, Endpoint] = {}
+        self._links: dict[int, Endpoint] = {}
+        self._ready: dict[int, Connection] = {}
+        self._last_link = self._last_lane = 0
+        self._anyone: deque[Request] = deque()  # ANY requests that wait for a first connection
+        self._anyone_wanted = False
+        self._attempted_at = -INFINITY  # when the last attempt for ANY began
+        self._dirty: dict[int, Endpoint] = {}
+        self._answers: list[Answer] = []
+        self._connect: list[Connect] = []
+        self._close: list[Close] = []
+        self._wake_at = INFINITY
+        self._nothing = NetworkEffects()
+        for number, (host, port) in enumerate(config.bootstrap_servers, 1):
+            self._add(-number, host, port)
 
     # -- for machines
-    def ready(self, node: int) -> bool: ...
-    def want(self, node: int) -> None: ...  # ANY too; remembered until connected
-    def in_flight(self, node: int) -> int: ...
-    def version(self, node: int, api_key: int) -> int | None: ...
-    def submit(self, now: float, request: Request) -> None: ...
-    def trouble(self) -> str: ...  # "127.0.0.1:9092 connection refused; …", empty while a broker is connected; any thread
+
+    def ready(self, node: int) -> bool:
+        """Whether a request to `node` would leave at once."""
+        return node in self._ready
+
+    def want(self, node: int) -> None:
+        """Connect to `node` (or ANY) as soon as its back-off allows; remembered until it is connected or gone from the cluster."""
+        if node == ANY:
+            if not self._anyone_wanted:
+                self._anyone_wanted, self._wake_at = True, -INFINITY
+        elif node not in self._ready and (endpoint := self._endpoint(node)) is not None and not endpoint.wanted:
+            endpoint.wanted = True
+            self._dirty[node] = endpoint
+
+    def in_flight(self, node: int) -> int:
+        """Requests to `node` that are not answered yet."""
+        endpoint = self._endpoints.get(node)
+        if endpoint is None:
+            return 0
+        return len(endpoint.waiting) + (endpoint.connection.in_flight if endpoint.connection is not None else 0)
+
+    def version(self, node: int, api_key: int) -> int | None:
+        """The highest version of `api_key` that both sides speak; None while `node` is not READY, or where there is none."""
+        connection = self._ready.get(node)
+        return None if connection is None else connection.version(api_key)
+
+    def submit(self, now: float, request: Request) -> None:
+        """Send `request` to its node. One for a node that is not READY waits, and fails as NO with the first attempt to connect to it."""
+        node = request.node
+        if node == CONTROLLER:
+            node = ANY if self.controller is None or self.controller not in self._endpoints else self.controller
+        if node == ANY:
+            self._submit_to_any(now, request)
+            return
+        endpoint = self._endpoint(node)
+        if endpoint is None or endpoint.leaving:
+            reason = ConnectionLost(f"broker {_broker(node)} is not part of the cluster (any more)")
+            self._answers.append((request, Failed(reason, Written.NO)))
+            return
+        self._hand_over(now, endpoint, request)
+
+    def new_lane(self) -> int:
+        """A number for `via`, that nobody else has."""
+        self._last_lane += 1
+        return self._last_lane
+
+    def drop_lane(self, lane: int) -> None:
+        """Close the connections of `lane` as soon as their requests are answered."""
+        for node, endpoint in self._endpoints.items():
+            if node // LANE == lane:
+                self._retire(endpoint)
+
+    def why_unreachable(self) -> str:
+        """`no broker reachable: 127.0.0.1:9092 connection refused; …`; empty while a broker is connected. Any thread may ask."""
+        if self._ready:
+            return ""
+        tried = {e.address: str(e.error) for e in list(self._endpoints.values()) if e.error is not None}
+        if not tried:
+            return "no broker reachable: none has answered yet"
+        reasons = (f"{address} {error.removeprefix(f'{address}: ')}" for address, error in tried.items())
+        return f"no broker reachable: {'; '.join(reasons)}"
+
+    def status(self) -> tuple[LinkStatus, ...]:
+        """Every node and the state of its connection."""
+        return tuple(
+            LinkStatus(
+                _broker(e.node),
+                e.host,
+                e.port,
+                "idle" if e.connection is None else e.connection.state.value,
+                self.in_flight(e.node),
+                None if e.ready or e.error is None else str(e.error),
+            )
+            for e in self._endpoints.values()
+        )
 
     # -- for the cluster
-    on_lost: list[Callable[[float, int], None]]  # (now, node): a connection or an attempt failed
-    def place(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None: ...  # the brokers that exist, and where
-    def reachable(self, now: float) -> bool: ...  # an ANY request would leave at once
-    controller: int | None
 
-    # -- for the transport (or the simulation)
-    def connected(self, now: float, link: int) -> None: ...
-    def receive(self, now: float, link: int, frame: Any) -> None: ...
-    def lost(self, now: float, link: int, reason: KafkaError) -> None: ...
-    def written(self, now: float, link: int) -> bool: ...  # all bytes handed out reached the socket; True if that answered a request
-    def poll(self, now: float) -> NetworkEffects: ...
+    def place(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None:
+        """These brokers exist, at these addresses. Who moved is connected to anew, who left is let go."""
+        for endpoint in [e for e in self._endpoints.values() if e.node >= 0]:
+            address = addresses.get(_broker(endpoint.node))
+            if address is None:
+                self._retire(endpoint)
+            elif address != (endpoint.host, endpoint.port):
+                self._move(now, endpoint, *address)
+        for node, (host, port) in addresses.items():
+            self._add(node, host, port).leaving = False
+
+    def reachable(self, now: float) -> bool:
+        """Whether a request to ANY would leave at once."""
+        return self._best(now) is not None
+
+    # -- for the transport
+
+    def connected(self, now: float, link: int) -> None:
+        """The socket of `link` is open."""
+        if (connection := self._connection(link)) is not None:
+            connection.connected(now)
+            self._dirty[connection.node] = self._links[link]
+
+    def receive(self, now: float, link: int, frame: Buffer) -> None:
+        """A whole frame came over `link`; the buffer is ours from now on."""
+        endpoint = self._links.get(link)
+        if endpoint is None or endpoint.connection is None:
+            return
+        connection = endpoint.connection
+        before = connection.state
+        connection.receive(now, frame)
+        if connection.state is not before:
+            self._state_changed(endpoint, connection)
+        if connection.state is CLOSED:  # before anybody hears of it: nobody may take this node for READY then
+            self._ended(now, endpoint, connection)
+            self._answer(now, self._answers)
+            return
+        if connection.has_output or endpoint.leaving:
+            self._dirty[endpoint.node] = endpoint
+        self._answer(now, connection.answers)
+
+    def lost(self, now: float, link: int, reason: KafkaError) -> None:
+        """The socket of `link` is gone, or was never opened."""
+        endpoint = self._links.pop(link, None)
+        if endpoint is not None and endpoint.connection is not None:
+            endpoint.connection.lost(now, reason)
+            self._ended(now, endpoint, endpoint.connection)
+            self._answer(now, self._answers)
+
+    def written(self, now: float, link: int) -> bool:
+        """All bytes handed out for `link` reached the socket; says whether that answered a request."""
+        connection = self._connection(link)
+        if connection is None:
+            return False
+        connection.written_to(now)
+        return self._answer(now, connection.answers) > 0
+
+    def poll(self, now: float) -> NetworkEffects:
+        """Do what is due. Answers failed requests, so machines may be ready again afterwards: then `wake_at` is `now`."""
+        if now < self._wake_at and not self._dirty and not self._answers:
+            return self._idle()
+        touched = self._take_dirty(now)
+        writes = [write for endpoint in touched if (write := self._step(now, endpoint)) is not None]
+        any_due = self._serve_any(now) if self._anyone or self._anyone_wanted else INFINITY
+        if any_due == -INFINITY:  # requests were handed to a connection: write them in this turn
+            again = list(self._dirty.values())
+            self._dirty.clear()
+            writes += [write for endpoint in again if (write := self._step(now, endpoint)) is not None]
+            touched += again
+            any_due = INFINITY
+        self._wake_at = min(self._wake_at, max(any_due, now), *(endpoint.due(self._max_idle) for endpoint in touched), INFINITY)
+        connect, self._connect = tuple(self._connect), []
+        close, self._close = tuple(self._close), []
+        answered = self._answer(now, self._answers)
+        return NetworkEffects(connect, close, tuple(writes), now if answered or self._dirty else self._wake_at)
+
+    def _idle(self) -> NetworkEffects:
+        """Nothing to do. Asked thousands of times a second, so the answer is kept."""
+        if self._nothing.wake_at != self._wake_at:
+            self._nothing = NetworkEffects(wake_at=self._wake_at)
+        return self._nothing
+
+    # -- endpoints
+
+    def _add(self, node: int, host: str, port: int) -> Endpoint:
+        endpoint = self._endpoints.get(node)
+        if endpoint is None:
+            endpoint = self._endpoints[node] = Endpoint(
+                node,
+                host,
+                port,
+                Backoff.reconnect(self._config, self._random),
+                Backoff.setup(self._config, self._random),
+                self._random.random(),
+            )
+        return endpoint
+
+    def _endpoint(self, node: int) -> Endpoint | None:
+        """The endpoint of `node`; a lane's is made on first use."""
+        endpoint = self._endpoints.get(node)
+        if endpoint is None and node >= LANE and (plain := self._endpoints.get(_broker(node))) is not None:
+            endpoint = self._add(node, plain.host, plain.port)
+        return endpoint
+
+    def _connection(self, link: int) -> Connection | None:
+        endpoint = self._links.get(link)
+        return None if endpoint is None else endpoint.connection
+
+    def _retire(self, endpoint: Endpoint) -> None:
+        """Give it nothing more to do; it goes once what it does is done."""
+        endpoint.leaving, endpoint.wanted = True, False
+        reason = ConnectionLost(f"broker {_broker(endpoint.node)} ({endpoint.address}) left the cluster")
+        self._answers += [(request, Failed(reason, Written.NO)) for request in endpoint.waiting]
+        endpoint.waiting.clear()
+        self._unready(endpoint)
+        self._dirty[endpoint.node] = endpoint
+
+    def _move(self, now: float, endpoint: Endpoint, host: str, port: int) -> None:
+        log.info("broker %d moved from %s to %s:%d", _broker(endpoint.node), endpoint.address, host, port)
+        connection = endpoint.connection
+        reason = ConnectionLost(f"{endpoint.address}: broker {_broker(endpoint.node)} moved to {host}:{port}")
+        endpoint.host, endpoint.port, endpoint.leaving = host, port, False
+        if connection is not None:
+            connection.poison(reason)
+            self._ended(now, endpoint, connection)
+            endpoint.wanted = True
+        endpoint.not_before, endpoint.failures = now, 0
+        endpoint.backoff.reset()
+        self._dirty[endpoint.node] = endpoint
+
+    def _hand_over(self, now: float, endpoint: Endpoint, request: Request) -> None:
+        if endpoint.connection is None:
+            endpoint.waiting.append(request)
+        else:
+            endpoint.connection.submit(now, request)
+        self._dirty[endpoint.node] = endpoint
+
+    # -- one endpoint's turn
+
+    def _take_dirty(self, now: float) -> list[Endpoint]:
+        """Those with something to do; all of them when a time has come."""
+        if now >= self._wake_at:
+            self._wake_at = INFINITY
+            touched = list(self._endpoints.values())
+        else:
+            touched = list(self._dirty.values())
+        self._dirty.clear()
+        return touched
+
+    def _step(self, now: float, endpoint: Endpoint) -> tuple[int, list[Buffer]] | None:
+        if endpoint.connection is None:
+            self._step_unconnected(now, endpoint)
+            return None
+        connection = endpoint.connection
+        connection.poll(now)
+        if connection.state is not CLOSED:
+            self._close_unused(now, endpoint, connection)
+        if connection.state is CLOSED:
+            self._ended(now, endpoint, connection)
+            return None
+        buffers = connection.outgoing(now) if connection.has_output else []
+        self._answers += connection.answers
+        connection.answers.clear()
+        return (connection.link, buffers) if buffers else None
+
+    def _step_unconnected(self, now: float, endpoint: Endpoint) -> None:
+        if endpoint.leaving:
+            self._endpoints.pop(endpoint.node, None)
+            return
+        late = [request for request in endpoint.waiting if request.deadline <= now]
+        if late:
+            endpoint.waiting = [request for request in endpoint.waiting if request.deadline > now]
+            reason = ConnectionLost(str(endpoint.error or f"{endpoint.address}: not connected in time"))
+            self._answers += [(request, Failed(reason, Written.NO)) for request in late]
+        if (endpoint.wanted or endpoint.waiting) and now >= endpoint.not_before:
+            self._open(now, endpoint)
+
+    def _open(self, now: float, endpoint: Endpoint) -> None:
+        self._last_link += 1
+        link = self._last_link
+        connection = Connection(endpoint.node, link, self._config, now + endpoint.setup.next(), endpoint.address)
+        endpoint.connection = connection
+        for request in endpoint.waiting:
+            connection.submit(now, request)
+        endpoint.waiting.clear()
+        self._links[link] = endpoint
+        self._connect.append(Connect(link, endpoint.host, endpoint.port))
+        self._wake_at = min(self._wake_at, connection.wake_at)
+
+    def _close_unused(self, now: float, endpoint: Endpoint, connection: Connection) -> None:
+        if connection.in_flight and connection.state is READY:
+            return
+        if endpoint.leaving:
+            connection.poison(ConnectionLost(f"{endpoint.address}: broker {_broker(endpoint.node)} left the cluster"))
+        elif connection.state is READY and now >= connection.idle_since + self._max_idle:
+            connection.poison(ConnectionLost(f"{endpoint.address}: unused for connections_max_idle_ms"))
+        elif connection.state is READY and endpoint.node < 0 and any(node >= 0 for node in self._ready):
+            connection.poison(ConnectionLost(f"{endpoint.address}: the cluster's own addresses are used instead"))
+        else:
+            return
+        endpoint.wanted = False
+        self._part(endpoint, connection)
+
+    def _state_changed(self, endpoint: Endpoint, connection: Connection) -> None:
+        if connection.state is not READY:
+            return
+        if endpoint.failures or 0 <= endpoint.node < LANE:
+            log.info("broker %s (%s) is connected", _name(endpoint.node), endpoint.address)
+        endpoint.failures, endpoint.error, endpoint.wanted = 0, None, False
+        endpoint.backoff.reset()
+        endpoint.setup.reset()
+        if not endpoint.leaving:
+            self._ready[endpoint.node] = connection
+            self.changes += 1
+        self._dirty[endpoint.node] = endpoint
+        if endpoint.node >= 0:  # bootstrap connections can go now
+            self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 and e.connection is not None)
+
+    def _ended(self, now: float, endpoint: Endpoint, connection: Connection) -> None:
+        """The connection is CLOSED and that was not planned: rest before the next attempt."""
+        reason = connection.reason
+        assert reason is not None
+        was_ready = endpoint.node in self._ready
+        self._part(endpoint, connection)
+        if not was_ready and endpoint.failures == 0 and not endpoint.leaving:
+            log.warning("broker %s cannot be reached: %s", _name(endpoint.node), reason)
+        elif was_ready:
+            log.info("broker %s disconnected: %s", _name(endpoint.node), reason)
+        endpoint.error = reason
+        endpoint.failures += not was_ready
+        endpoint.not_before = now + endpoint.backoff.next()
+        for listener in self.on_lost:
+            listener(now, _broker(endpoint.node))
+
+    def _part(self, endpoint: Endpoint, connection: Connection) -> None:
+        """Forget a CLOSED connection; its answers remain to be given."""
+        if self._links.pop(connection.link, None) is not None:
+            self._close.append(Close(connection.link, str(connection.reason)))
+        self._answers += connection.answers
+        connection.answers.clear()
+        endpoint.connection = None
+        self._unready(endpoint)
+        self._dirty[endpoint.node] = endpoint
+
+    def _unready(self, endpoint: Endpoint) -> None:
+        if self._ready.pop(endpoint.node, None) is not None:
+            self.changes += 1
+
+    # -- any broker
+
+    def _submit_to_any(self, now: float, request: Request) -> None:
+        best = self._best(now)
+        if best is not None:
+            self._hand_over(now, best, request)
+            return
+        self._anyone.append(request)
+        self._wake_at = -INFINITY
+
+    def _best(self, now: float) -> Endpoint | None:
+        """The connected broker with least to do; one that does not answer only when there is no other to try. Lanes belong to somebody."""
+        node = min((n for n in self._ready if n < LANE), key=lambda n: self._load(now, n), default=None)
+        if node is None:
+            return None
+        if self._stalled(now, self._ready[node]) and self._untried(now):
+            return None
+        return self._endpoints[node]
+
+    def _load(self, now: float, node: int) -> tuple[bool, bool, bool, int, float]:
+        connection = self._ready[node]
+        return (
+            self._stalled(now, connection),
+            connection.muted_until > now,
+            node < 0,  # bootstrap connections go away
+            connection.in_flight,
+            self._endpoints[node].tie,
+        )
+
+    def _stalled(self, now: float, connection: Connection) -> bool:
+        return connection.silent_since < now - STALLED
+
+    def _untried(self, now: float) -> bool:
+        return any(self._under_way(e) for e in self._endpoints.values()) or self._candidate(now) is not None
+
+    def _under_way(self, endpoint: Endpoint) -> bool:
+        return endpoint.connection is not None and endpoint.connection.state is not READY
+
+    def _candidates(self) -> Iterable[Endpoint]:
+        return (e for e in self._endpoints.values() if e.connection is None and not e.leaving and e.node < LANE)
+
+    def _candidate(self, now: float) -> Endpoint | None:
+        """Whom to connect to when anyone will do: who failed least, brokers before the servers of the configuration."""
+        ripe = [e for e in self._candidates() if e.not_before <= now]
+        return min(ripe, key=lambda e: (e.failures, e.node < 0, e.tie), default=None)
+
+    def _serve_any(self, now: float) -> float:
+        """Hand ANY requests to whoever is connected, else try to connect; returns when to look again, -INFINITY: output is waiting."""
+        self._fail_late_any(now)
+        if not self._anyone and not self._anyone_wanted:
+            return INFINITY
+        best = self._best(now)
+        if best is not None:
+            self._anyone_wanted = False
+            while self._anyone:
+                self._hand_over(now, best, self._anyone.popleft())
+            return -INFINITY
+        return min(self._try_someone(now), min((request.deadline for request in self._anyone), default=INFINITY))
+
+    def _try_someone(self, now: float) -> float:
+        """Begin an attempt if it is time for one; returns when it is time for the next."""
+        candidate = self._candidate(now)
+        under_way = any(map(self._under_way, self._endpoints.values()))
+        pause = STAGGER if under_way else 0.0 if candidate is None or candidate.failures == 0 else GAP
+        if now < self._attempted_at + pause:
+            return self._attempted_at + pause
+        if candidate is None:
+            return min((e.not_before for e in self._candidates()), default=INFINITY)
+        self._attempted_at = now
+        self._open(now, candidate)
+        return now + STAGGER
+
+    def _fail_late_any(self, now: float) -> None:
+        late = [request for request in self._anyone if request.deadline <= now]
+        if late:
+            reason = ConnectionLost(self.why_unreachable() or "no broker answered in time")
+            self._answers += [(request, Failed(reason, Written.NO)) for request in late]
+            self._anyone = deque(request for request in self._anyone if request.deadline > now)
+
+    # -- answers
+
+    def _answer(self, now: float, answers: list[Answer]) -> int:
+        """Pass `answers` on to their owners; they may ask for more, which waits for the next poll."""
+        given = 0
+        while answers:
+            batch = answers[:]
+            answers.clear()
+            given += len(batch)
+            for request, outcome in batch:
+                if isinstance(outcome, Reply) and outcome.node >= LANE:
+                    outcome = attrs.evolve(outcome, node=_broker(outcome.node))
+                request.on_reply(now, outcome)
+        return given
+
+
+def _name(node: int) -> str:
+    """A broker's number; bootstrap servers are not known by one yet."""
+    return str(_broker(node)) if node >= 0 else "?"
