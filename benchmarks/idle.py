@@ -1,0 +1,111 @@
+"""Idle. Rule: a client with nothing to do costs next to nothing, with brokers and without.
+
+`python -m benchmarks.idle` measures the CPU share of one producer and one consumer in a process of their own: connected, a member of a
+group, polling; then with every broker killed. The bars are in BARS, parts of a core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from types import TracebackType
+
+from integration.cluster import Cluster
+from integration.local import LocalCluster
+
+BARS = {"connected": 0.005, "brokers down": 0.015}
+TOPIC = "bench-idle"
+START, SETTLE = 60.0, 3.0
+
+
+class Idler:
+    """The process that idles; it starts with one record sent and read, so that everything is connected."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        command = [sys.executable, "-m", "benchmarks.idle", "--idler", bootstrap, topic]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.answer()
+
+    def __enter__(self) -> Idler:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.process.kill()
+        self.process.wait(10)
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+
+    def share(self, seconds: float) -> float:
+        """The part of a core it uses during that time."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{seconds}\n")
+        return float(self.answer())
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError("the idle process ended; what it said is above")
+        return line
+
+
+def measure(cluster: Cluster, topic: str, seconds: float) -> dict[str, float]:
+    """The share connected, and with every broker killed; the brokers are left down."""
+    with Idler(cluster.bootstrap, topic) as idler:
+        connected = idler.share(seconds)
+        for node in cluster.nodes:
+            cluster.kill(node)
+        return {"connected": connected, "brokers down": idler.share(seconds)}
+
+
+def cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def idle(bootstrap: str, topic: str) -> None:
+    """In the process of its own: obey until standard input ends."""
+    from pykafka4 import Consumer, Producer
+
+    producer = Producer(bootstrap_servers=bootstrap)
+    producer.send(topic, b"hello").result(timeout=START)
+    consumer = Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest")
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + START
+    while not consumer.poll(timeout=1.0):
+        assert time.monotonic() < deadline, "the one record did not come back"
+
+    def poll_for(seconds: float) -> float:
+        began, used = time.monotonic(), cpu()
+        while (left := began + seconds - time.monotonic()) > 0:
+            consumer.poll(timeout=min(left, 1.0))
+        return (cpu() - used) / (time.monotonic() - began)
+
+    print("ready", flush=True)
+    for line in sys.stdin:
+        poll_for(SETTLE)
+        print(poll_for(float(line)), flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--idler", nargs=2, metavar=("BOOTSTRAP", "TOPIC"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.idler:
+        idle(*arguments.idler)
+        return 0
+    with LocalCluster() as cluster:
+        cluster.create_topic(TOPIC, 6, 3)
+        shares = measure(cluster, TOPIC, arguments.seconds)
+    for name, share in shares.items():
+        print(f"{name:14}{share:8.2%} of a core; the bar is {BARS[name]:.1%}: {'met' if share <= BARS[name] else 'MISSED'}")
+    return 0 if all(share <= BARS[name] for name, share in shares.items()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
