@@ -24,14 +24,16 @@ pytestmark = pytest.mark.cluster
 ROOT = Path(__file__).parents[2]
 
 OWNER = """
-import json, sys
+import json, os, sys
 from integration.local import LocalCluster
 cluster = LocalCluster(brokers=2)
 cluster.up()
 cluster.freeze(2)
 pids = [cluster.pid(node) for node in cluster.nodes]
 print(json.dumps({"brokers": pids, "guardian": cluster.ward.guardian.pid, "scratch": str(cluster.folder(1).parent)}), flush=True)
+os.fork()  # the child outlives its parent here, and holds the guardian's pipe open
 sys.stdin.read()
+os._exit(0)
 """
 
 
