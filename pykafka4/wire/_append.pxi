@@ -1,0 +1,853 @@
+# The accumulator. Rule: a record is encoded once, straight into the batch it will be sent in, and counted the moment it is.
+
+cdef enum:
+    PARKING = -2                   # the partition of a topic's placeholder batch for records without one
+    UNDECIDED = -1
+
+
+cdef struct Item:                  # a record on its way into a batch
+    const char* key
+    const char* value
+    const char* headers
+    int64_t key_size, value_size, headers_size
+    int64_t timestamp
+    int32_t partition
+    bint free                      # any partition will do
+    bint forced                    # room is taken whatever the bounds say: its bytes are accounted for already
+    bint asked                     # it has waited for room: those still waiting came later
+    bint news                      # the loop is to be woken once the record is written
+
+
+cdef inline int64_t body_size(Item* r, int64_t delta, int64_t index) noexcept nogil:
+    """Bytes of a record after its length."""
+    cdef int64_t size = 1 + varint_size(delta) + varint_size(index) + varint_size(r.key_size) + varint_size(r.value_size) + r.headers_size
+    if r.key_size > 0:
+        size += r.key_size
+    if r.value_size > 0:
+        size += r.value_size
+    return size
+
+
+cdef inline int64_t alone_size(Item* r) noexcept nogil:
+    """Bytes of a batch that holds nothing else."""
+    cdef int64_t body = body_size(r, 0, 0)
+    return HEADER + varint_size(body) + body
+
+
+@cython.final
+@cython.no_gc
+cdef class Parked:
+    """A record whose topic's partitions are not known yet."""
+
+    cdef Delivery delivery
+    cdef bytes key, value, headers
+    cdef int32_t partition
+    cdef int64_t timestamp, size
+    cdef double created
+    cdef object callback
+    cdef list extras
+
+
+@cython.final
+cdef class Topic:
+    """What the accumulator knows about a topic."""
+
+    cdef str name
+    cdef int count                 # partitions; 0 while unknown
+    cdef int slots                 # most there ever were: arrays have this size
+    cdef bint direct               # partitions are known and nothing is parked: records go straight into batches
+    cdef bint announced            # the loop knows that records wait here
+    cdef list open                 # per partition: Batch or None
+    cdef int64_t* held             # per partition: bytes reserved
+    cdef char* brisk               # per partition: the last batch was full, so the next one starts large
+    cdef int* available            # partitions with a leader
+    cdef int available_count, cursor
+    cdef int sticky                # where records without key and partition go for now
+    cdef int64_t stuck             # bytes that went there
+    cdef object parked             # deque of Parked
+    cdef int64_t parked_first      # running number of its head
+    cdef int64_t parked_bytes
+    cdef Batch limbo               # what handles of parked records point to
+
+    def __dealloc__(self):
+        free(self.held)
+        free(self.brisk)
+        free(self.available)
+
+    cdef int widen(self, int slots) except -1:
+        """Make room for `slots` partitions."""
+        cdef int64_t* held
+        cdef char* brisk
+        cdef int i
+        if slots <= self.slots:
+            return 0
+        held = <int64_t*>realloc(self.held, slots * sizeof(int64_t))
+        if held != NULL:
+            self.held = held
+        brisk = <char*>realloc(self.brisk, slots)
+        if brisk != NULL:
+            self.brisk = brisk
+        if held == NULL or brisk == NULL:
+            raise MemoryError
+        for i in range(self.slots, slots):
+            held[i] = 0
+            brisk[i] = 0
+            self.open.append(None)
+        self.slots = slots
+        return 0
+
+    cdef void rotate(self) noexcept:
+        """The next available partition becomes the sticky one."""
+        self.cursor = (self.cursor + 1) % self.available_count
+        self.sticky = self.available[self.cursor]
+        self.stuck = 0
+
+
+@cython.final
+cdef class Accumulator:
+    """Where `send` puts records and the loop takes batches. See `reference.Accumulator` for the plain version of the same."""
+
+    cdef dict topics
+    cdef str last_name             # the topic of the last send, and its Topic: most sends repeat it
+    cdef Topic last_topic
+    cdef list sealed
+    cdef set live                  # batches not settled yet
+    cdef Block* pool[POOL]
+    cdef int pooled, pool_limit
+    cdef int32_t batch_size
+    cdef int64_t buffer_memory, max_partition_bytes, max_request_size, asked_request_size
+    cdef double linger
+    cdef int codec
+    cdef bint flushing
+    cdef void* oldest              # open batches whose linger runs, by age; borrowed from Topic.open
+    cdef void* newest
+    cdef Hooks hooks
+    cdef object compressor, clock, waker, new_topic, make_room, wall
+    cdef int64_t dice
+    cdef public object refusal
+    cdef public bint hungry
+    cdef public double wake_at
+    cdef public int waiters
+    cdef readonly int64_t accepted, acked, failed, parked_records, reserved, batches
+
+    def __init__(
+        self,
+        *,
+        int batch_size,
+        double linger,
+        int64_t buffer_memory,
+        int64_t max_partition_bytes,
+        int64_t max_request_size,
+        int codec=0,
+        compress=None,
+        clock,
+        wake,
+        new_topic,
+        make_room,
+        wait,
+        submit,
+        lock=None,
+        awaiting=None,
+        wall=None,
+        seed=None,
+    ):
+        if batch_size < HEADER + LEAST_RECORD:
+            raise ValueError(f"batch_size={batch_size} has no room for a record")
+        if codec and compress is None:
+            raise ValueError(f"codec={codec} needs a compress function")
+        self.topics = {}
+        self.sealed = []
+        self.live = set()
+        self.batch_size = <int32_t>min(batch_size, max_request_size)
+        self.pool_limit = <int>max(1, min(POOL, buffer_memory // 4 // self.batch_size))
+        self.linger = linger
+        self.buffer_memory = buffer_memory
+        self.max_partition_bytes = max_partition_bytes
+        self.max_request_size = min(max_request_size, buffer_memory)
+        self.asked_request_size = max_request_size
+        self.codec = codec
+        self.compressor = compress
+        self.clock = clock
+        self.waker = wake
+        self.new_topic = new_topic
+        self.make_room = make_room
+        self.wall = wall
+        self.hooks = Hooks.__new__(Hooks)
+        self.hooks.wait = wait
+        self.hooks.submit = submit
+        self.hooks.awaiting = awaiting
+        self.wake_at = INFINITY
+        self.dice = int.from_bytes(os.urandom(4), "big") if seed is None else seed & 0x7fffffff
+
+    def __dealloc__(self):
+        while self.pooled:
+            self.pooled -= 1
+            free(self.pool[self.pooled])
+
+    # ------------------------------------------------------------ memory and its account
+
+    cdef Block* obtain(self, int32_t cap) except NULL:
+        """A block of `cap` bytes, a warm one if it can be."""
+        cdef Block* block
+        if cap == self.batch_size and self.pooled:
+            self.pooled -= 1
+            block = self.pool[self.pooled]
+        else:
+            block = <Block*>malloc(BLOCK_HEAD + <size_t>cap)
+            if block == NULL:
+                raise MemoryError
+        block.refs = 1
+        block.cap = cap
+        return block
+
+    cdef void recycle(self, Block* block) noexcept:
+        if block.cap == self.batch_size and self.pooled < self.pool_limit:
+            self.pool[self.pooled] = block
+            self.pooled += 1
+        else:
+            free(block)
+
+    cdef inline void reserve(self, Topic t, int partition, int64_t size) noexcept:
+        self.reserved += size
+        t.held[partition] += size
+
+    cdef void unreserve(self, Topic t, int partition, int64_t size) noexcept:
+        self.reserved -= size
+        t.held[partition] -= size
+        self.nudge()
+
+    cdef void nudge(self) noexcept:
+        """Bytes came free: the loop tells those who wait for them. May run while an exception is on its way."""
+        cdef PyObject* kind
+        cdef PyObject* error
+        cdef PyObject* trace
+        if self.waiters > 0:
+            PyErr_Fetch(&kind, &error, &trace)
+            try:
+                self.waker()
+            except Exception:
+                _log.exception("waking the loop failed")
+            PyErr_Restore(kind, error, trace)
+
+    cdef int wake(self) except -1:
+        self.waker()
+        return 0
+
+    cdef inline bint fits(self, Topic t, int partition, int64_t size):
+        """Whether the bounds allow `size` more bytes; an empty partition may always have one batch."""
+        return self.reserved + size <= self.buffer_memory and (
+            t.held[partition] == 0 or t.held[partition] + size <= self.max_partition_bytes
+        )
+
+    cdef bint partition_fits(self, Topic t, int partition, int64_t size):
+        return t.held[partition] == 0 or t.held[partition] + size <= self.max_partition_bytes
+
+    def room(self, str topic, int partition, int64_t nbytes) -> bool:
+        """Whether a record that asked `make_room` for this would get it now."""
+        cdef Topic t = self.topics.get(topic)
+        cdef int i
+        if self.reserved + nbytes > self.buffer_memory:
+            return False
+        if t is None:
+            return True
+        if not t.direct:
+            return t.parked_bytes == 0 or t.parked_bytes + nbytes <= self.max_partition_bytes
+        if 0 <= partition < t.slots:
+            return self.partition_fits(t, partition, nbytes)
+        for i in range(t.available_count):
+            if self.partition_fits(t, t.available[i], nbytes):
+                return True
+        return False
+
+    cdef int beg(self, Topic t, Item* r, int64_t size) except -1:
+        """Wait for room, in Python and without the GIL: afterwards nothing is as it was."""
+        self.make_room(t.name, UNDECIDED if r.free else r.partition, size)
+        r.asked = True
+        return 0
+
+    # ------------------------------------------------------------ open batches
+
+    cdef void introduce(self, Batch b, Topic t, int partition, double created, Block* block):
+        """Book `b`, a new batch in `block`."""
+        b.acc = self
+        b.home = t
+        b.hooks = self.hooks
+        b.topic = t.name
+        b.partition = partition
+        b.created = created
+        b.used = HEADER
+        b.adopt(block)
+        self.batches += 1
+        self.live.add(b)
+
+    cdef void link(self, Batch b) noexcept:
+        b.older = self.newest
+        b.newer = NULL
+        if self.newest != NULL:
+            (<Batch>self.newest).newer = <void*>b
+        else:
+            self.oldest = <void*>b
+        self.newest = <void*>b
+        b.linked = True
+
+    cdef void unlink(self, Batch b) noexcept:
+        if not b.linked:
+            return
+        b.linked = False
+        if b.older != NULL:
+            (<Batch>b.older).newer = b.newer
+        else:
+            self.oldest = b.newer
+        if b.newer != NULL:
+            (<Batch>b.newer).older = b.older
+        else:
+            self.newest = b.older
+        b.older = b.newer = NULL
+
+    cdef void detach(self, Batch b) noexcept:
+        """`b` takes no more records."""
+        cdef Topic t = b.home
+        self.unlink(b)
+        t.open[b.partition] = None
+        b.raw = b.used
+        b._ready = self.codec == 0
+        if b.partition == t.sticky:
+            t.stuck += b.used
+
+    cdef int close_batch(self, Batch b) except -1:
+        """Seal `b`; nothing here runs Python code."""
+        self.sealed.append(b)
+        self.detach(b)
+        b.state = S_SEALED
+        return 0
+
+    cdef int too_large(self, Topic t, int64_t size) except -1:
+        option, limit = "max_request_size", self.asked_request_size
+        if self.max_request_size < limit:
+            option, limit = "buffer_memory", self.max_request_size
+        raise RecordTooLarge(f"{t.name}: a record of {size} bytes (overhead included) is over {option}={limit}; raise the option or split it")
+
+    cdef int32_t start_size(self, Topic t, int partition, int64_t need):
+        """The capacity to start a batch with, as the bounds allow; 0 when they do not."""
+        cdef int64_t cap = SMALL
+        if need > self.batch_size:
+            return <int32_t>need if self.fits(t, partition, need) else 0
+        if t.brisk[partition] and self.reserved + self.batch_size <= self.buffer_memory // 2 and self.fits(t, partition, self.batch_size):
+            return self.batch_size
+        while cap < need:
+            cap *= 4
+        cap = min(cap, self.batch_size)
+        if self.fits(t, partition, cap):
+            return <int32_t>cap
+        return <int32_t>need if self.fits(t, partition, need) else 0
+
+    cdef int start(self, Topic t, Item* r, int partition, object callback) except -1:
+        """Open a batch for `r`, or wait for the room to do so. The caller looks at everything again."""
+        cdef Batch b
+        cdef list callbacks
+        cdef int32_t cap
+        cdef int i
+        cdef int64_t need = alone_size(r)
+        cdef double now
+        if need > self.max_request_size:
+            self.too_large(t, need)
+        now = self.clock()
+        b = Batch.__new__(Batch)
+        callbacks = [] if callback is not None else None
+        # From here to the end other threads wait.
+        if r.free:
+            if t.stuck >= self.batch_size:
+                t.rotate()
+            for i in range(t.available_count):
+                if self.partition_fits(t, t.sticky, min(need, SMALL)):
+                    break
+                t.rotate()
+            partition = t.sticky
+        if PyList_GET_ITEM(t.open, partition) != <PyObject*>None:
+            return 0
+        cap = self.start_size(t, partition, need) if self.waiters == 0 or r.asked or r.forced else 0
+        if cap == 0:
+            if not r.forced:
+                return self.beg(t, r, need)
+            cap = <int32_t>need
+        self.introduce(b, t, partition, now, self.obtain(cap))
+        b.callbacks = callbacks
+        t.open[partition] = b
+        self.link(b)
+        if now + self.linger < self.wake_at:
+            self.wake_at = now + self.linger
+            r.news = True
+        return 0
+
+    cdef int enlarge(self, Topic t, Batch b, Item* r, int64_t total) except -1:
+        """`r` does not fit into `b`: let it grow, or seal it. The caller looks at everything again."""
+        cdef int64_t need = b.used + total
+        cdef int64_t cap = b.cap
+        if alone_size(r) > self.max_request_size:
+            self.too_large(t, alone_size(r))
+        if need <= self.batch_size:
+            while cap < need:
+                cap *= 4
+            cap = min(cap, self.batch_size)
+            if (self.waiters == 0 or r.asked) and self.fits(t, b.partition, cap - b.cap):
+                return self.grow(t, b, <int32_t>cap)
+        if r.forced and (need <= self.batch_size or b.count == 0):
+            return self.grow(t, b, <int32_t>need)
+        if b.count == 0:           # somebody opened it for a smaller record and has not written that yet
+            if self.fits(t, b.partition, need - b.cap):
+                return self.grow(t, b, <int32_t>need)
+            return self.beg(t, r, need - b.cap)
+        return self.fill(t, b, r, need > self.batch_size)
+
+    cdef int grow(self, Topic t, Batch b, int32_t cap) except -1:
+        cdef Block* block = self.obtain(cap)
+        memcpy(bytes_of(block), b.buf, b.used)
+        b.swap(block)
+        return 0
+
+    cdef int fill(self, Topic t, Batch b, Item* r, bint full) except -1:
+        """Seal `b`, which has no room for `r`."""
+        self.close_batch(b)
+        t.brisk[b.partition] = full
+        if r.free and b.partition == t.sticky:
+            t.rotate()
+        if not b._ready:
+            b.compress()
+        elif self.hungry:
+            self.wake()
+        return 0
+
+    # ------------------------------------------------------------ records
+
+    cdef void put(self, Batch b, Item* r, int64_t body) noexcept:
+        """Write `r` at the end of `b`, which has room for it."""
+        cdef char* p = put_varint(b.buf + b.used, body)
+        if b.count == 0:
+            b.base_timestamp = b.max_timestamp = r.timestamp
+        elif r.timestamp > b.max_timestamp:
+            b.max_timestamp = r.timestamp
+        p[0] = 0
+        p = put_varint(p + 1, r.timestamp - b.base_timestamp)
+        p = put_varint(p, b.count)
+        p = put_varint(p, r.key_size)
+        if r.key_size > 0:
+            memcpy(p, r.key, r.key_size)
+            p += r.key_size
+        p = put_varint(p, r.value_size)
+        if r.value_size > 0:
+            memcpy(p, r.value, r.value_size)
+            p += r.value_size
+        memcpy(p, r.headers, r.headers_size)
+        b.used = <int32_t>(p + r.headers_size - b.buf)
+        b.count += 1
+
+    cdef int put_raw(self, Batch b, Item* r, int64_t headers, const char* rest, const char* end) except -1:
+        """Write a record decoded from another batch; `rest` are its headers without their count."""
+        cdef int64_t body
+        cdef char count[10]
+        cdef int32_t grown
+        r.headers = count
+        r.headers_size = put_varint(count, headers) - count
+        body = body_size(r, r.timestamp - b.base_timestamp if b.count else 0, b.count) + (end - rest)
+        if b.used + 10 + body > b.cap:
+            grown = <int32_t>(b.used + 10 + body + b.cap // 2)
+            self.grow(b.home, b, grown)
+        self.put(b, r, body)
+        memcpy(b.buf + b.used, rest, end - rest)
+        b.used += <int32_t>(end - rest)
+        return 0
+
+    cdef int follow(self, Batch b, Item* r, object callback) except -1:
+        """Note the callback of the record that is written next."""
+        cdef Meta* meta
+        cdef int32_t metas
+        if b.count >= b.metas:
+            metas = max(64, b.count * 2)
+            meta = <Meta*>realloc(b.meta, metas * sizeof(Meta))
+            if meta == NULL:
+                raise MemoryError
+            b.meta = meta
+            b.metas = metas
+        while PyList_GET_SIZE(b.callbacks) < b.count:
+            b.callbacks.append(None)
+        b.callbacks.append(callback)
+        b.meta[b.count].timestamp = r.timestamp
+        b.meta[b.count].key_size = <int32_t>r.key_size
+        b.meta[b.count].value_size = <int32_t>r.value_size
+        return 0
+
+    cdef int choose(self, Topic t, Item* r) except -1:
+        """Settle the partition of `r`, or that any will do."""
+        if r.partition >= 0:
+            if r.partition >= t.count:
+                raise ValueError(f"{t.name}: partition={r.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
+        elif r.key_size >= 0:
+            r.partition = <int32_t>((murmur2_hash(r.key, r.key_size) & 0x7fffffff) % t.count)
+        else:
+            r.free = True
+        return 0
+
+    cdef int append(self, Topic t, Item* r, object callback, Delivery d) except -1:
+        """Write `r` into the open batch of its partition and bind `d` to it."""
+        cdef Batch b
+        cdef object found
+        cdef int partition
+        cdef int64_t body, total
+        self.choose(t, r)
+        while True:
+            partition = t.sticky if r.free else r.partition
+            found = <object>PyList_GET_ITEM(t.open, partition)
+            if found is None:
+                self.start(t, r, partition, callback)
+                continue
+            b = <Batch>found
+            if callback is not None and b.callbacks is None:
+                callbacks = []     # may run the collector, and anything with it
+                if b.callbacks is None:
+                    b.callbacks = callbacks
+                continue
+            body = body_size(r, r.timestamp - b.base_timestamp if b.count else 0, b.count)
+            total = varint_size(body) + body
+            if b.used + total > b.cap:
+                self.enlarge(t, b, r, total)
+                continue
+            if b.state == S_OPEN:  # letting go of the last `b` may have run a destructor, and other threads with it
+                break
+        if callback is not None:
+            self.follow(b, r, callback)
+        self.put(b, r, body)
+        d.batch = b
+        d.index = b.count - 1
+        if not r.forced:
+            self.accepted += 1
+        if r.news:
+            self.wake()
+        return 0
+
+    cdef Topic meet(self, object name):
+        """The first send to a topic."""
+        cdef Topic t
+        if not PyUnicode_Check(name):
+            raise TypeError(f"topic must be str, not {type(name).__name__}")
+        t = self.topics.get(name)
+        if t is None:
+            self.new_topic(name)
+            t = self.topic_named(name)
+            t.announced = True
+        return t
+
+    cdef Topic topic_named(self, str name):
+        """The Topic of that name, made if there is none; only the first one made counts."""
+        cdef Topic t = Topic.__new__(Topic)
+        cdef Batch limbo = Batch.__new__(Batch)
+        t.name = name
+        t.open = []
+        t.parked = deque()
+        t.limbo = limbo
+        limbo.topic = name
+        limbo.partition = PARKING
+        limbo.acc = self
+        limbo.home = t
+        limbo.hooks = self.hooks
+        return self.topics.setdefault(name, t)
+
+    def send(self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None):
+        """Take a record; returns its `Delivery`. See `Producer.send`."""
+        cdef Item r
+        cdef Topic t
+        cdef Delivery d
+        cdef object keep_value, keep_key, keep_headers = None
+        cdef PyObject* found
+        if self.refusal is not None:
+            raise self.refusal.with_traceback(None)
+        if topic is self.last_name:
+            t = self.last_topic
+        else:
+            found = PyDict_GetItemWithError(self.topics, topic) if PyUnicode_Check(topic) else NULL
+            t = <Topic>found if found != NULL else self.meet(topic)
+            self.last_name = t.name
+            self.last_topic = t
+        keep_value = _span(t.name, "value", value, &r.value, &r.value_size)
+        keep_key = _span(t.name, "key", key, &r.key, &r.key_size)
+        r.headers = ZERO_HEADERS
+        r.headers_size = 1
+        if headers is not None:
+            keep_headers = _header_bytes(t.name, headers)
+            r.headers = PyBytes_AS_STRING(keep_headers)
+            r.headers_size = PyBytes_GET_SIZE(keep_headers)
+        r.partition = UNDECIDED if partition is None else <int32_t>_integer(t.name, "partition", partition, 0x7fffffff)
+        if timestamp_ms is not None:
+            r.timestamp = _integer(t.name, "timestamp_ms", timestamp_ms, 0x7fffffffffffffff)
+        else:
+            r.timestamp = wall_ms() if self.wall is None else self.wall()
+        if on_delivery is not None and not PyCallable_Check(on_delivery):
+            raise TypeError(f"{t.name}: on_delivery must be callable, not {type(on_delivery).__name__}")
+        r.free = r.forced = r.asked = r.news = False
+        d = Delivery.__new__(Delivery)
+        d.timestamp = r.timestamp
+        d.key_size = <int32_t>r.key_size
+        d.value_size = <int32_t>r.value_size
+        if t.direct or not self.park(t, &r, on_delivery, d):
+            self.append(t, &r, on_delivery, d)
+        return d
+
+    # ------------------------------------------------------------ records whose topic is not known yet
+
+    cdef int park(self, Topic t, Item* r, object callback, Delivery d) except -1:
+        """Keep `r` until its topic's partitions are known; 0 when they have become known in the meantime."""
+        cdef int64_t size = alone_size(r)
+        cdef Parked p
+        if size > self.max_request_size:
+            self.too_large(t, size)
+        size += PARKED_COST
+        p = Parked.__new__(Parked)
+        p.key = None if r.key_size < 0 else PyBytes_FromStringAndSize(r.key, r.key_size)
+        p.value = None if r.value_size < 0 else PyBytes_FromStringAndSize(r.value, r.value_size)
+        p.headers = None if r.headers_size == 1 else PyBytes_FromStringAndSize(r.headers, r.headers_size)
+        p.partition = r.partition
+        p.timestamp = r.timestamp
+        p.size = size
+        p.callback = callback
+        p.delivery = d
+        while True:
+            if not t.announced:
+                self.new_topic(t.name)
+                t.announced = True
+            p.created = self.clock()
+            # From here to the return other threads wait, unless there is no room.
+            if t.direct:
+                return 0
+            if not t.announced:
+                continue
+            if (self.waiters == 0 or r.asked) and self.room(t.name, UNDECIDED, size):
+                break
+            self.make_room(t.name, UNDECIDED if r.partition < 0 else r.partition, size)
+            r.asked = True
+        t.parked.append(p)
+        d.batch = t.limbo
+        d.index = <int32_t>((t.parked_first + len(t.parked) - 1) & 0x7fffffff)
+        t.parked_bytes += size
+        self.reserved += size
+        self.parked_records += 1
+        self.accepted += 1
+        return 1
+
+    cdef Parked unpark(self, Topic t):
+        """The oldest parked record of `t`, taken out of the account of those."""
+        cdef Parked p = t.parked.popleft()
+        t.parked_first += 1
+        t.parked_bytes -= p.size
+        self.reserved -= p.size
+        self.parked_records -= 1
+        if not t.parked:
+            t.announced = False
+            t.direct = t.count > 0
+        return p
+
+    cdef int follow_parked(self, Topic t, Delivery d, object pair, list pairs) except -1:
+        cdef Parked p = t.parked[(d.index - t.parked_first) & 0x7fffffff]
+        if p.extras is None:
+            p.extras = pairs
+        p.extras.append(pair)
+        return 0
+
+    def set_partitions(self, str topic, int count, available) -> None:
+        """The topic has `count` partitions; those in `available` have a leader (none: no difference is made)."""
+        cdef Topic t = self.topics.get(topic)
+        cdef list chosen = [p for p in available if 0 <= p < count] or list(range(count))
+        cdef int* copy
+        cdef int i
+        if t is None:
+            t = self.topic_named(topic)
+        if count <= 0:
+            return
+        copy = <int*>malloc(len(chosen) * sizeof(int))
+        if copy == NULL:
+            raise MemoryError
+        for i in range(<int>len(chosen)):
+            copy[i] = chosen[i]
+        t.widen(count)
+        if t.count == 0:           # not every producer begins with partition 0
+            t.cursor = <int>(self.dice % len(chosen))
+            self.dice = (self.dice * 1103515245 + 12345) & 0x7fffffff
+        free(t.available)
+        t.available = copy
+        t.available_count = <int>len(chosen)
+        if t.count == 0 or t.sticky not in chosen:
+            t.cursor %= t.available_count
+            t.sticky = copy[t.cursor]
+            t.stuck = 0
+        t.count = count
+        t.direct = not t.parked
+
+    def designate(self, str topic, int limit=1000) -> int:
+        """Move up to `limit` parked records, in order, into batches; returns how many still wait."""
+        cdef Topic t = self.topics.get(topic)
+        cdef Parked p
+        cdef Batch lost
+        if t is None:
+            return 0
+        while limit > 0 and t.parked and t.count > 0:
+            limit -= 1
+            p = <Parked>t.parked[0]
+            if p.partition >= t.count:
+                error = ValueError(f"{topic}: partition={p.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
+                lost = self.grave(t, "UNKNOWN_TOPIC_OR_PARTITION", error)
+                self.bury(t, lost)
+                callbacks = lost.conclude()
+                if callbacks is not None:
+                    self.hooks.submit(callbacks)
+            else:
+                self.place(t, p)
+        self.nudge()
+        return len(t.parked)
+
+    cdef int place(self, Topic t, Parked p) except -1:
+        """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are accounted for, so room is not asked for."""
+        cdef Item r
+        _span(t.name, "value", p.value, &r.value, &r.value_size)
+        _span(t.name, "key", p.key, &r.key, &r.key_size)
+        r.headers = ZERO_HEADERS
+        r.headers_size = 1
+        if p.headers is not None:
+            r.headers = PyBytes_AS_STRING(p.headers)
+            r.headers_size = PyBytes_GET_SIZE(p.headers)
+        r.partition = p.partition
+        r.timestamp = p.timestamp
+        r.free = r.asked = r.news = False
+        r.forced = True
+        self.reserved -= p.size
+        t.parked_bytes -= p.size
+        p.size = 0
+        self.append(t, &r, p.callback, p.delivery)
+        if p.extras is not None:
+            if p.delivery.batch.extras is None:
+                p.delivery.batch.extras = p.extras
+            else:
+                p.delivery.batch.extras.extend(p.extras)
+        self.unpark(t)
+        return 0
+
+    def fail_parked(self, str topic, error, double before=INFINITY) -> tuple:
+        """Fail the parked records appended before `before`; returns (how many, None or what runs their callbacks)."""
+        cdef Topic t = self.topics.get(topic)
+        cdef Batch lost
+        if t is None or not t.parked or (<Parked>t.parked[0]).created >= before:
+            return 0, None
+        lost = self.grave(t, code_of(error), error)
+        while t.parked and (<Parked>t.parked[0]).created < before:
+            self.bury(t, lost)
+        callbacks = lost.conclude()
+        self.nudge()
+        return lost.count, callbacks
+
+    cdef Batch grave(self, Topic t, str code, object error):
+        """A failed batch without bytes, for parked records that get no partition any more."""
+        cdef Batch b = Batch.__new__(Batch)
+        b.acc = self
+        b.home = t
+        b.hooks = self.hooks
+        b.topic = t.name
+        b.partition = UNDECIDED
+        b.state = S_FAILED
+        b.kept = []
+        b.extras = []
+        b.code = code
+        b.cause = error
+        b.outcome_written = Written.NO
+        self.batches += 1
+        self.live.add(b)
+        return b
+
+    cdef int bury(self, Topic t, Batch b) except -1:
+        """Give the oldest parked record of `t` its outcome: it fails as part of `b`."""
+        cdef Parked p = <Parked>t.parked[0]
+        (<list>b.kept).append(parked_record(t.name, p))
+        # Up to the last line no other thread may find the handle between the two places.
+        self.unpark(t)
+        p.delivery.batch = b
+        p.delivery.index = b.count
+        b.count += 1
+        self.failed += 1
+        if p.callback is not None:
+            b.extras.append((p.delivery, p.callback))
+        if p.extras is not None:
+            b.extras.extend(p.extras)
+        return 0
+
+    def parked(self, str topic) -> tuple:
+        """(How many records of `topic` wait for its partitions, when the oldest came; 0.0 when none does.)"""
+        cdef Topic t = self.topics.get(topic)
+        if t is None or not t.parked:
+            return 0, 0.0
+        return len(t.parked), (<Parked>t.parked[0]).created
+
+    # ------------------------------------------------------------ the loop
+
+    def take(self, double now) -> tuple:
+        """(batches sealed since the last call, in that order; open ones whose linger has ended since; when the next one ends)."""
+        cdef list fresh = []
+        cdef list due = []
+        cdef list taken
+        cdef Batch b
+        cdef double deadline = INFINITY
+        while self.oldest != NULL:
+            b = <Batch>self.oldest
+            deadline = b.created + self.linger
+            if b.count == 0:       # opened this instant, its record is about to be written
+                deadline = max(deadline, now + 0.001)
+                break
+            if deadline > now and not self.flushing:
+                break
+            self.unlink(b)
+            due.append(b)
+            deadline = INFINITY
+        self.flushing = False
+        self.wake_at = deadline
+        taken = self.sealed
+        self.sealed = fresh
+        return [batch for batch in taken if (<Batch>batch).state == S_SEALED], due, deadline
+
+    def seal(self, Batch batch not None) -> bool:
+        """Seal an open batch now; False when somebody sealed it before, or it is empty."""
+        if batch.state != S_OPEN or batch.count == 0:
+            return False
+        (<Topic>batch.home).brisk[batch.partition] = 0
+        self.close_batch(batch)
+        return True
+
+    def expedite(self) -> None:
+        """Flush: every open batch is due at once."""
+        self.flushing = True
+        self.waker()
+
+    def unfinished(self) -> list:
+        """Everything that is not settled: batches, and the handles of parked records."""
+        cdef list out = list(self.live)
+        for t in list(self.topics.values()):
+            out.extend([(<Parked>p).delivery for p in list((<Topic>t).parked)])
+        return out
+
+
+cdef double INFINITY = float("inf")
+
+
+cdef str code_of(error):
+    """A short name for what went wrong."""
+    code = getattr(error, "code", None)
+    name = getattr(code, "name", code)
+    return name if isinstance(name, str) else type(error).__name__
+
+
+cdef object parked_record(str topic, Parked p):
+    cdef const char* at
+    cdef const char* end
+    cdef const char* wrong = NULL
+    cdef int64_t count = 0
+    headers = NO_HEADERS
+    if p.headers is not None:
+        at = PyBytes_AS_STRING(p.headers)
+        end = at + PyBytes_GET_SIZE(p.headers)
+        at = get_varint(at, end, &count)
+        headers = read_headers(at, end, count, &wrong)
+    return ProducerRecord(topic, p.value, p.key, headers, p.partition if p.partition >= 0 else None, p.timestamp, Written.NO)

@@ -1,0 +1,631 @@
+# Batches and handles. Rule: a batch has exactly one outcome, and its memory lives as long as anybody can still read it.
+#
+# A transport may hold a batch's bytes long after the batch was given up (its delivery timeout was over while the request was being
+# written). Memory recycled then would be sent as somebody else's records, to the wrong topic, with a good checksum. So the bytes lie
+# in counted blocks: one count for the batch, one for each buffer export.
+
+
+cdef struct Block:
+    int32_t refs
+    int32_t cap                    # bytes that follow the head
+
+
+cdef inline char* bytes_of(Block* block) noexcept nogil:
+    return <char*>block + BLOCK_HEAD
+
+
+cdef inline void release(Block* block) noexcept nogil:
+    block.refs -= 1
+    if block.refs == 0:
+        free(block)
+
+
+cdef struct Meta:                  # what a handle needs, for records with a callback
+    int64_t timestamp
+    int32_t key_size, value_size
+
+
+cdef str state_name(int state):
+    return ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")[state]
+
+
+# The states that may follow each, as bits: nothing follows ACKED, FAILED and SPLIT.
+cdef int[5] FOLLOWS = [1 << S_SEALED | 1 << S_FAILED, 1 << S_ACKED | 1 << S_FAILED | 1 << S_SPLIT, 0, 0, 0]
+
+
+@cython.final
+cdef class Hooks:
+    """What handles need of their producer, without keeping its memory alive."""
+
+    cdef object wait, submit, awaiting
+
+
+@cython.final
+cdef class Lease:
+    """The uncompressed records of a batch, readable as a buffer for as long as somebody holds it."""
+
+    cdef Batch batch
+    cdef Block* block
+    cdef int32_t size
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, bytes_of(self.block) + HEADER, self.size, 1, flags)
+
+    def __dealloc__(self):
+        if self.block != NULL:
+            if self.batch is not None:
+                self.batch.drop(self.block)
+            else:                  # the collector cleared us first
+                release(self.block)
+
+
+@cython.final
+@cython.freelist(64)
+cdef class Batch:
+    """A record batch (format v2): filled by the application's threads, sent by the loop, then an outcome for its handles.
+
+    Tracked by the collector, unlike handles and records: it refers to its accumulator, so it can be in a cycle.
+    """
+
+    cdef Block* block
+    cdef char* buf                 # 61 bytes of header, then the records
+    cdef void* older               # neighbours among the open batches whose linger runs; borrowed
+    cdef void* newer
+    cdef Accumulator acc           # gone when nothing is left to account for
+    cdef Topic home
+    cdef Hooks hooks
+    cdef readonly str topic
+    cdef readonly int32_t partition, count
+    cdef int32_t used, cap, raw    # bytes as they are now; bytes uncompressed
+    cdef int32_t blocks            # alive, exported ones included
+    cdef int64_t owed              # bytes freed while callbacks still have to run
+    cdef int64_t base_timestamp, max_timestamp
+    cdef readonly int state
+    cdef readonly double created
+    cdef bint _ready, _settled, linked, compressing, stamped
+    cdef int codec
+    cdef list callbacks            # None, or one entry per record up to the last that has one
+    cdef list extras               # None, or (handle, function) pairs of add_done_callback
+    cdef Meta* meta
+    cdef int32_t metas
+    cdef int64_t base_offset, append_time
+    cdef object code, outcome_written, cause, kept
+    cdef list parts                # after a split: (index of the first record, batch)
+    cdef public int64_t producer_id
+    cdef public int producer_epoch, base_sequence, attempts
+    cdef public bint written, in_flight
+    cdef public double not_before, first_sent
+    cdef public object last_error, owner
+
+    def __cinit__(self):
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = -1
+
+    def __dealloc__(self):
+        if self.block != NULL:
+            release(self.block)
+        free(self.meta)
+
+    def __repr__(self):
+        return f"<Batch {self.topic}-{self.partition} {state_name(self.state)} {self.count} records, {self.used} bytes>"
+
+    def __len__(self):
+        return self.used
+
+    @property
+    def size(self) -> int:
+        """Bytes as it will be sent, header included."""
+        return self.used
+
+    @property
+    def ready(self) -> bool:
+        """Whether its bytes are final but for the header: sealed, and compressed if it must be."""
+        return self._ready
+
+    @property
+    def done(self) -> bool:
+        """Whether every record has its outcome."""
+        if self.state != S_SPLIT:
+            return self.state >= S_ACKED
+        return all([(<Batch>part[1]).done for part in self.parts])
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is done and its callbacks have returned."""
+        if self.state != S_SPLIT:
+            return self._settled
+        return all([(<Batch>part[1]).settled for part in self.parts])
+
+    # ------------------------------------------------------------ memory
+
+    cdef void adopt(self, Block* block) noexcept:
+        """Take `block` as the place of its bytes."""
+        self.block = block
+        self.buf = bytes_of(block)
+        self.cap = block.cap
+        self.blocks += 1
+        self.acc.reserve(self.home, self.partition, block.cap)
+
+    cdef void swap(self, Block* block) noexcept:
+        """Move to `block`, which has the bytes already. In this order: dropping the old one may run Python."""
+        cdef Block* old = self.block
+        self.adopt(block)
+        self.drop(old)
+
+    cdef void drop(self, Block* block) noexcept:
+        """One count of `block` less; the last one frees it."""
+        cdef int32_t cap = block.cap
+        block.refs -= 1
+        if block.refs > 0:
+            return
+        self.blocks -= 1
+        if self.acc is None:
+            free(block)
+            return
+        self.acc.recycle(block)
+        if self.state >= S_ACKED and not self._settled:
+            self.owed += cap
+        else:
+            self.acc.unreserve(self.home, self.partition, cap)
+            self.forget()
+
+    cdef void let_go(self) noexcept:
+        """The batch needs its bytes no more."""
+        cdef Block* block = self.block
+        if block != NULL:
+            self.block = NULL
+            self.buf = NULL
+            self.drop(block)
+
+    cdef void forget(self) noexcept:
+        """Leave the account once there is nothing more to book."""
+        if self._settled and self.blocks == 0:
+            self.acc = None
+            self.home = None
+
+    cdef void settle(self) noexcept:
+        """The callbacks have returned (or there were none)."""
+        cdef Accumulator acc = self.acc
+        cdef int64_t owed = self.owed
+        if self._settled or acc is None:
+            return
+        self._settled = True
+        acc.live.discard(self)
+        acc.batches -= 1
+        if owed:
+            self.owed = 0
+            acc.unreserve(self.home, self.partition, owed)
+        self.forget()
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        if self.block == NULL or not self.stamped:
+            raise BufferError(f"{self!r} has no bytes to send; they are there from finish() to its outcome")
+        PyBuffer_FillInfo(view, self, self.buf, self.used, 1, flags)
+        view.internal = self.block
+        self.block.refs += 1
+
+    def __releasebuffer__(self, Py_buffer* view):
+        self.drop(<Block*>view.internal)
+
+    # ------------------------------------------------------------ to the broker
+
+    def compress(self) -> None:
+        """Compress the records if the producer has a codec for that, and the result is smaller; then it is `ready`.
+
+        Called by the thread that filled the batch, or by the loop or a helper for one that lingered. Calling again does nothing.
+        """
+        cdef Accumulator acc = self.acc
+        cdef Block* fresh
+        if self.state == S_OPEN:
+            raise RuntimeError(f"{self!r} must be sealed before it is compressed")
+        if self._ready or self.compressing or self.block == NULL:
+            return
+        self.compressing = True
+        cdef Lease lease = Lease.__new__(Lease)
+        lease.batch = self
+        lease.block = self.block
+        lease.size = self.raw - HEADER
+        self.block.refs += 1
+        try:
+            data = acc.compressor(acc.codec, memoryview(lease))
+        except Exception:
+            _log.exception("%s-%s: compressing a batch failed; it is sent as it is", self.topic, self.partition)
+            data = None
+        lease = None
+        if self.state == S_SEALED and data is not None and len(data) < self.raw - HEADER:
+            fresh = acc.obtain(HEADER + <int32_t>len(data))
+            memcpy(bytes_of(fresh) + HEADER, PyBytes_AS_STRING(data), len(data))
+            self.used = fresh.cap
+            self.codec = acc.codec
+            self.swap(fresh)
+        self.compressing = False
+        self._ready = True
+        if acc.hungry:
+            acc.wake()
+
+    def finish(self, int64_t producer_id, int producer_epoch, int base_sequence) -> None:
+        """Write header and checksum. Call it again only to change the values; sending the same bytes again needs no call."""
+        cdef Block* block
+        if self.state != S_SEALED or not self._ready:
+            raise RuntimeError(f"{self!r} is not ready to be sent")
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        if self.stamped and producer_id == get64(self.buf + 43) and producer_epoch == get16(self.buf + 51) and base_sequence == get32(self.buf + 53):
+            return
+        if self.block.refs > 1:    # an older transport may still read the bytes: it keeps them, we go on with a copy
+            block = self.acc.obtain(self.cap)
+            memcpy(bytes_of(block), self.buf, self.used)
+            self.swap(block)
+        self.stamp()
+
+    cdef void stamp(self) noexcept:
+        cdef char* p = self.buf
+        cdef uint32_t crc
+        cdef size_t size = self.used - 21
+        put64(p, 0)
+        put32(p + 8, self.used - 12)
+        put32(p + 12, -1)
+        p[16] = 2
+        put16(p + 21, self.codec)
+        put32(p + 23, self.count - 1)
+        put64(p + 27, self.base_timestamp)
+        put64(p + 35, self.max_timestamp)
+        put64(p + 43, self.producer_id)
+        put16(p + 51, self.producer_epoch)
+        put32(p + 53, self.base_sequence)
+        put32(p + 57, self.count)
+        if size > LONG_CRC:
+            with nogil:            # only the loop finishes batches and gives them their outcome, so the bytes stay
+                crc = crc32c_extend(0, p + 21, size)
+        else:
+            crc = crc32c_extend(0, p + 21, size)
+        put32(p + 17, <int32_t>crc)
+        self.stamped = True
+
+    # ------------------------------------------------------------ the outcome
+
+    cdef int move(self, int state) except -1:
+        """Change the state, if the table has that change."""
+        if not FOLLOWS[self.state] & 1 << state:
+            raise RuntimeError(f"{self!r} cannot become {state_name(state)}: a batch has one outcome")
+        if self.state == S_OPEN:
+            self.acc.detach(self)
+        self.state = state
+        return 0
+
+    cdef object conclude(self):
+        """Release what the outcome makes superfluous; returns what runs the callbacks, if there are any."""
+        cdef Settlement settlement = None
+        if self.callbacks or self.extras:
+            settlement = Settlement.__new__(Settlement)
+            settlement.take(self)
+        self.let_go()
+        if settlement is None:
+            self.settle()
+        return settlement
+
+    def complete(self, int64_t base_offset, int64_t log_append_time_ms):
+        """The broker has it: the first record's offset (-1: not told) and the broker's time (-1: the records' own count).
+
+        Returns None, or a callable that runs the callbacks.
+        """
+        self.move(S_ACKED)
+        self.base_offset = base_offset
+        self.append_time = log_append_time_ms
+        self.acc.acked += self.count
+        return self.conclude()
+
+    def fail(self, str code, written, cause=None):
+        """It will not be delivered; the records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
+        kept = self.snapshot() if FOLLOWS[self.state] & 1 << S_FAILED else None
+        self.move(S_FAILED)
+        self.kept = kept
+        self.code = code
+        self.outcome_written = written
+        self.cause = cause
+        self.acc.failed += self.count
+        return self.conclude()
+
+    cdef object snapshot(self):
+        """The bytes of the records, compressed or not."""
+        if self.buf == NULL:
+            return None
+        return PyBytes_FromStringAndSize(self.buf + HEADER, self.used - HEADER)
+
+    cdef bytes plain(self):
+        """The bytes of the records, not compressed."""
+        data = self.kept if self.state == S_FAILED else self.snapshot()
+        if data is None:
+            raise RuntimeError(f"{self!r} has no records any more")
+        if self.codec:
+            from pykafka4.wire.compression import decompress
+
+            data = decompress(self.codec, data, self.raw)
+        return data
+
+    cdef object record_at(self, const char** p, const char* end):
+        """The record at `p` as it was handed to send; moves `p` behind it."""
+        cdef Raw r
+        cdef const char* wrong = read_record(p[0], end, &r)
+        headers = NO_HEADERS
+        if wrong == NULL and r.headers:
+            headers = read_headers(r.rest, r.end, r.headers, &wrong)
+        if wrong != NULL:
+            raise DecodeError(f"{self!r}: {(<bytes>wrong).decode()}")
+        p[0] = r.end
+        written = self.outcome_written if self.state == S_FAILED else Written.MAYBE if self.written else Written.NO
+        return ProducerRecord(
+            self.topic,
+            piece(r.value, r.value_size),
+            piece(r.key, r.key_size),
+            headers,
+            self.partition,
+            self.base_timestamp + r.timestamp,
+            written,
+        )
+
+    def records(self) -> list:
+        """Its records, as they were handed to `send`; RuntimeError after they were acknowledged or split."""
+        if type(self.kept) is list:
+            return list(self.kept)
+        cdef bytes data = self.plain()
+        cdef const char* p = PyBytes_AS_STRING(data)
+        cdef const char* end = p + PyBytes_GET_SIZE(data)
+        cdef list out = []
+        while len(out) < self.count:
+            out.append(self.record_at(&p, end))
+        return out
+
+    cdef object record(self, int index):
+        """One of `records()`."""
+        if type(self.kept) is list:
+            return self.kept[index]
+        return self.records()[index]
+
+    def split(self) -> list:
+        """Two batches of half the records each, sealed, with the sequence numbers the records had; ValueError for a single record."""
+        if self.count < 2:
+            raise ValueError(f"{self!r} has one record and cannot be split")
+        if self.state != S_SEALED:
+            raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
+        cdef bytes data = self.plain()
+        cdef const char* p = PyBytes_AS_STRING(data)
+        cdef const char* end = p + PyBytes_GET_SIZE(data)
+        cdef int32_t half = (self.count + 1) // 2
+        cdef const char* middle = self.pass_records(p, end, half)
+        cdef Batch first = self.part(0, half, p, middle)
+        cdef Batch second = self.part(half, self.count - half, middle, end)
+        self.move(S_SPLIT)
+        self.parts = [(0, first), (half, second)]
+        self.share(first, 0)
+        self.share(second, half)
+        self.extras = None
+        self.callbacks = None
+        self.let_go()
+        self.settle()
+        first.compress()
+        second.compress()
+        return [first, second]
+
+    cdef const char* pass_records(self, const char* p, const char* end, int32_t count) except NULL:
+        """Behind `count` records at `p`."""
+        cdef Raw r
+        cdef int32_t i
+        for i in range(count):
+            if read_record(p, end, &r) != NULL:
+                raise DecodeError(f"{self!r} is damaged")
+            p = r.end
+        return p
+
+    cdef Batch part(self, int32_t start, int32_t count, const char* p, const char* end):
+        """A batch of the `count` records from `p` to `end`."""
+        cdef Batch b = Batch.__new__(Batch)
+        cdef Raw r
+        cdef Item item
+        cdef int32_t i
+        cdef Accumulator acc = self.acc
+        acc.introduce(b, self.home, self.partition, self.created, acc.obtain(HEADER + <int32_t>(end - p) + 16))
+        for i in range(count):
+            if read_record(p, end, &r) != NULL:
+                raise DecodeError(f"{self!r} is damaged")
+            p = r.end
+            item.key, item.key_size, item.value, item.value_size = r.key, r.key_size, r.value, r.value_size
+            item.timestamp = self.base_timestamp + r.timestamp
+            acc.put_raw(b, &item, r.headers, r.rest, r.end)
+        b.state = S_SEALED
+        b.raw = b.used
+        b._ready = acc.codec == 0
+        b.attempts, b.first_sent, b.last_error = self.attempts, self.first_sent, self.last_error
+        if self.base_sequence >= 0:
+            b.base_sequence = (self.base_sequence + start) & 0x7fffffff
+        b.not_before = self.not_before
+        return b
+
+    cdef void share(self, Batch part, int32_t start):
+        """Hand the callbacks of its records on to `part`."""
+        if self.callbacks is not None and len(self.callbacks) > start:
+            part.callbacks = self.callbacks[start:start + part.count]
+            part.meta = <Meta*>malloc(part.count * sizeof(Meta))
+            part.metas = part.count
+            if part.meta != NULL:
+                memcpy(part.meta, self.meta + start, len(part.callbacks) * sizeof(Meta))
+        for pair in self.extras or ():
+            if (<Delivery>pair[0]).home() is part:
+                if part.extras is None:
+                    part.extras = []
+                part.extras.append(pair)
+
+
+@cython.final
+cdef class Settlement:
+    """Runs the callbacks of a batch, once; the batch keeps its reservation of memory until they have returned."""
+
+    cdef Batch batch
+    cdef list callbacks, extras
+    cdef Meta* meta
+
+    def __dealloc__(self):
+        free(self.meta)
+
+    cdef void take(self, Batch batch):
+        self.batch = batch
+        self.callbacks, batch.callbacks = batch.callbacks, None
+        self.extras, batch.extras = batch.extras, None
+        self.meta, batch.meta = batch.meta, NULL
+        batch.metas = 0
+
+    def __call__(self):
+        cdef Batch batch = self.batch
+        cdef Accumulator acc
+        if batch is None:
+            return
+        self.batch = None
+        acc = batch.acc
+        try:
+            self.run(batch)
+        finally:
+            batch.settle()
+            if acc is not None:
+                acc.wake()
+
+    cdef void run(self, Batch batch):
+        cdef Delivery d
+        cdef int32_t i
+        if self.callbacks is not None:
+            for i in range(<int32_t>len(self.callbacks)):
+                callback = self.callbacks[i]
+                if callback is not None:
+                    self.callbacks[i] = None
+                    d = Delivery.__new__(Delivery)
+                    d.batch = batch
+                    d.index = i
+                    d.timestamp = self.meta[i].timestamp
+                    d.key_size = self.meta[i].key_size
+                    d.value_size = self.meta[i].value_size
+                    call_back(callback, d)
+        for pair in self.extras or ():
+            call_back(pair[1], pair[0])
+        self.callbacks = self.extras = None
+
+
+cdef void call_back(object function, Delivery d):
+    try:
+        function(d)
+    except BaseException:          # one bad callback must not keep the others from being called
+        _log.exception("the callback %r of a delivery to %s raised", function, d.topic)
+
+
+@cython.final
+@cython.no_gc                      # millions may be alive: the collector must not walk them
+@cython.freelist(4096)
+cdef class Delivery:
+    """What `send` returns: the promise of one record's outcome. Keeping it keeps no batch memory."""
+
+    cdef Batch batch
+    cdef int64_t timestamp
+    cdef int32_t index, key_size, value_size
+
+    cdef inline Batch home(self):
+        """The batch it belongs to, through splits."""
+        while self.batch.state == S_SPLIT:
+            self.descend()
+        return self.batch
+
+    cdef void descend(self) noexcept:
+        cdef int32_t start
+        for first, part in reversed(self.batch.parts):
+            start = first
+            if self.index >= start:
+                self.index -= start
+                self.batch = <Batch>part
+                return
+
+    @property
+    def topic(self) -> str:
+        """The topic it goes to."""
+        return self.batch.topic
+
+    @property
+    def partition(self):
+        """The partition it goes to; None while none was chosen."""
+        cdef int32_t partition = self.home().partition
+        return partition if partition >= 0 else None
+
+    @property
+    def timestamp_ms(self) -> int:
+        """The record's own timestamp."""
+        return self.timestamp
+
+    def done(self) -> bool:
+        """Whether the outcome is there."""
+        return self.home().state >= S_ACKED
+
+    @property
+    def settled(self) -> bool:
+        """Whether the outcome is there and its batch's callbacks have returned."""
+        return self.home()._settled
+
+    cdef int await_outcome(self, timeout) except -1:
+        cdef Hooks hooks
+        if self.home().state >= S_ACKED:
+            return 0
+        hooks = self.batch.hooks
+        if not hooks.wait(self.done, timeout):
+            where = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+            raise KafkaTimeoutError(f"{where}: not acknowledged within {timeout:g} s; the record is still on its way, ask again")
+        return 0
+
+    cdef object failure(self):
+        cdef Batch b = self.batch
+        return DeliveryFailed(b.topic, self.partition, b.code, b.outcome_written, b.record(self.index), b.cause)
+
+    def result(self, timeout=None):
+        """Where the record lies (`RecordMetadata`), once it is acknowledged.
+
+        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, DeliveryFailed when it failed.
+        """
+        self.await_outcome(timeout)
+        cdef Batch b = self.home()
+        if b.state == S_FAILED:
+            raise self.failure()
+        return RecordMetadata(
+            b.topic,
+            b.partition,
+            b.base_offset + self.index if b.base_offset >= 0 else -1,
+            b.append_time if b.append_time >= 0 else self.timestamp,
+            self.key_size,
+            self.value_size,
+        )
+
+    def exception(self, timeout=None):
+        """The DeliveryFailed of a record that failed, None for one that was acknowledged; waits like `result`."""
+        self.await_outcome(timeout)
+        return self.failure() if self.home().state == S_FAILED else None
+
+    def add_done_callback(self, fn) -> None:
+        """Have `fn(delivery)` called on the callback executor, once, when the outcome is there (at once if it is)."""
+        cdef Batch b
+        cdef list pairs = []       # made before looking: see the module's rule
+        cdef object pair = (self, fn)
+        if not callable(fn):
+            raise TypeError(f"{self.topic}: a callback must be callable, not {type(fn).__name__}")
+        b = self.home()
+        if b.state >= S_ACKED:
+            b.hooks.submit(lambda: call_back(fn, self))
+        elif b.partition == PARKING:
+            b.acc.follow_parked(b.home, self, pair, pairs)
+        else:
+            if b.extras is None:
+                b.extras = pairs
+            b.extras.append(pair)
+
+    def __await__(self):
+        return self.batch.hooks.awaiting(self)
+
+    def __repr__(self):
+        cdef Batch b = self.home()
+        if b.partition == PARKING:
+            return f"<Delivery {b.topic} waiting for a partition>"
+        return f"<Delivery {b.topic}-{b.partition} {state_name(b.state)}>" if b.partition >= 0 else f"<Delivery {b.topic} {state_name(b.state)}>"

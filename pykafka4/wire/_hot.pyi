@@ -1,0 +1,180 @@
+"""Types of the core, compiled or plain. `reference.py` says what each does."""
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, final
+
+from typing_extensions import Buffer
+
+from pykafka4.error_table import Written
+from pykafka4.records import Headers, HeadersLike, ProducerRecord, RecordMetadata
+
+OPEN: Final = 0
+SEALED: Final = 1
+ACKED: Final = 2
+FAILED: Final = 3
+SPLIT: Final = 4
+
+def murmur2(data: Buffer) -> int: ...
+def crc32c(data: Buffer, value: int = 0) -> int: ...
+def _crc32c_portable(data: Buffer, value: int = 0) -> int: ...
+@final
+class Record:
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: str
+    key: Any
+    value: Any
+    headers: Headers
+    leader_epoch: int
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp_ms: int = -1,
+        timestamp_type: str = "CREATE_TIME",
+        key: Any = None,
+        value: Any = None,
+        headers: Headers = (),
+        leader_epoch: int = -1,
+    ) -> None: ...
+    def __hash__(self) -> int: ...
+
+@final
+class Chunk:
+    topic: Final[str]
+    partition: Final[int]
+    serial: Final[Any]
+    next_offset: int
+    position: int
+    size: int
+    incomplete: int
+    last_leader_epoch: int
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        data: Buffer,
+        fetch_offset: int,
+        *,
+        serial: object = None,
+        decompress: Callable[[int, Buffer, int], bytes],
+        max_decompressed: int,
+    ) -> None: ...
+    @property
+    def exhausted(self) -> bool: ...
+    def decode(self, out: list[Record], limit: int) -> int: ...
+    def skip(self) -> int: ...
+
+@final
+class Batch:
+    topic: Final[str]
+    partition: Final[int]
+    count: Final[int]
+    state: int
+    created: Final[float]
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    attempts: int
+    written: bool
+    in_flight: bool
+    not_before: float
+    first_sent: float
+    last_error: Any
+    owner: Any
+    @property
+    def size(self) -> int: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def done(self) -> bool: ...
+    @property
+    def settled(self) -> bool: ...
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def compress(self) -> None: ...
+    def finish(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None: ...
+    def complete(self, base_offset: int, log_append_time_ms: int) -> Callable[[], None] | None: ...
+    def fail(self, code: str, written: Written, cause: BaseException | None = None) -> Callable[[], None] | None: ...
+    def records(self) -> list[ProducerRecord]: ...
+    def split(self) -> list[Batch]: ...
+
+@final
+class Delivery:
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int | None: ...
+    @property
+    def timestamp_ms(self) -> int: ...
+    @property
+    def settled(self) -> bool: ...
+    def done(self) -> bool: ...
+    def result(self, timeout: float | None = None) -> RecordMetadata: ...
+    def exception(self, timeout: float | None = None) -> BaseException | None: ...
+    def add_done_callback(self, fn: Callable[[Delivery], object]) -> None: ...
+    def __await__(self) -> Generator[Any, Any, RecordMetadata]: ...
+
+@final
+class Accumulator:
+    refusal: BaseException | None
+    hungry: bool
+    wake_at: float
+    waiters: int
+    @property
+    def accepted(self) -> int: ...
+    @property
+    def acked(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def parked_records(self) -> int: ...
+    @property
+    def reserved(self) -> int: ...
+    @property
+    def batches(self) -> int: ...
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        linger: float,
+        buffer_memory: int,
+        max_partition_bytes: int,
+        max_request_size: int,
+        codec: int = 0,
+        compress: Callable[[int, Buffer], bytes] | None = None,
+        clock: Callable[[], float],
+        wake: Callable[[], object],
+        new_topic: Callable[[str], object],
+        make_room: Callable[[str, int, int], object],
+        wait: Callable[[Callable[[], bool], float | None], bool],
+        submit: Callable[[Callable[[], None]], object],
+        lock: AbstractContextManager[Any, bool | None] | None = None,
+        awaiting: Callable[[Delivery], Generator[Any, Any, RecordMetadata]] | None = None,
+        wall: Callable[[], int] | None = None,
+        seed: int | None = None,
+    ) -> None: ...
+    def send(
+        self,
+        topic: str,
+        value: Buffer | str | None = None,
+        *,
+        key: Buffer | str | None = None,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+    ) -> Delivery: ...
+    def take(self, now: float) -> tuple[list[Batch], list[Batch], float]: ...
+    def seal(self, batch: Batch) -> bool: ...
+    def expedite(self) -> None: ...
+    def room(self, topic: str, partition: int, nbytes: int) -> bool: ...
+    def set_partitions(self, topic: str, count: int, available: Sequence[int]) -> None: ...
+    def designate(self, topic: str, limit: int = 1000) -> int: ...
+    def fail_parked(self, topic: str, error: BaseException, before: float = ...) -> tuple[int, Callable[[], None] | None]: ...
+    def parked(self, topic: str) -> tuple[int, float]: ...
+    def unfinished(self) -> list[Batch | Delivery]: ...
