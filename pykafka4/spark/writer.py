@@ -1,0 +1,115 @@
+"""Writer. Rule: a task ends without an error only when every row it was given is acknowledged."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core.ledger import ProducerStats
+from pykafka4.errors import KafkaTimeoutError
+from pykafka4.misuse import check_topic
+from pykafka4.producer import Producer
+from pykafka4.spark._pool import pool
+from pykafka4.spark.columns import Arguments, Column, columns, records
+
+__all__ = ["PartitionWriter", "partition_writer", "worker_stats"]
+
+
+LOOK = 0.25  # seconds between looks at what has failed
+
+
+@attrs.frozen
+class PartitionWriter:
+    """What `partition_writer` returns: called with a partition's rows, inside the task."""
+
+    config: Mapping[str, Any]
+    topic: str
+    columns: tuple[Column, ...]
+
+    def __call__(self, rows: Iterable[Any]) -> None:
+        rows = iter(rows)
+        for first in rows:  # an empty partition has none, and needs no producer
+            self.write(itertools.chain((first,), rows))
+
+    def write(self, rows: Iterable[Any]) -> None:
+        """Deliver every row, or raise the first failure."""
+        patience = ProducerConfig.parse(self.config).delivery_timeout_ms / 1000
+        with pool().lease(self.config) as producer, producer.delivery_scope():
+            failed = producer.stats().lost
+            if not (sent(producer, self.topic, records(self.columns, rows), failed) and settled(producer, failed, patience)):
+                producer.close(timeout=0)  # the task has failed: waiting for its other records would only make it fail later
+
+
+def sent(producer: Producer, topic: str, calls: Iterable[Arguments], failed: int) -> bool:
+    """Send everything; False as soon as more than `failed` records have failed."""
+    send, clock = producer.send, time.monotonic
+    look = clock() + LOOK
+    for arguments in calls:
+        send(topic, **arguments)
+        if clock() >= look:
+            if producer.stats().lost > failed:
+                return False
+            look = clock() + LOOK
+    return True
+
+
+def settled(producer: Producer, failed: int, patience: float) -> bool:
+    """Wait until everything is acknowledged; False as soon as more than `failed` records have failed.
+
+    After `patience` seconds it is left to the scope, whose own flush ends with an error.
+    """
+    deadline = time.monotonic() + patience
+    while not flushed(producer) and time.monotonic() < deadline:
+        if producer.stats().lost > failed:
+            return False
+    return True
+
+
+def flushed(producer: Producer) -> bool:
+    """Wait a little for everything to have its outcome, which `delivery_timeout_ms` brings at the latest."""
+    try:
+        producer.flush(timeout=LOOK)
+    except KafkaTimeoutError:
+        return False
+    return True
+
+
+def worker_stats() -> list[ProducerStats]:
+    """What became of every record that this Python worker's producers were given; call it inside a task.
+
+    A producer whose task failed is gone, and its numbers with it.
+    """
+    mine = pool()
+    return [producer.stats() for producer in (*mine.leased, *mine.idle.values())]
+
+
+def partition_writer(
+    config: Mapping[str, Any],
+    *,
+    topic: str,
+    value: str | None = "value",
+    key: str | None = None,
+    headers: str | None = None,
+    timestamp: str | None = None,
+    partition: str | None = None,
+) -> PartitionWriter:
+    """A function for `df.foreachPartition` (or an RDD of Row or dict) that produces every row to `topic`.
+
+    `config` holds the producer's options; all else names columns: `value` and `key` string or binary (a null value is a
+    tombstone), `headers` array<struct<key:string,value:binary>> or map<string,binary>, `timestamp` a timestamp or bigint
+    milliseconds, `partition` int.
+
+    One producer per Python worker serves its tasks one after the other. A task ends when everything is acknowledged; the first
+    record that was not delivered within `delivery_timeout_ms` fails it with `DeliveryFailed`: topic, partition, cause. Delivery
+    is at least once: Spark runs a failed task again from its first row. A wrong option or topic raises here, ConfigError or
+    TypeError, a wrong column in the task.
+    """
+    check_topic(topic)
+    ProducerConfig.parse(config)
+    wanted = columns(value=value, key=key, headers=headers, timestamp=timestamp, partition=partition)
+    return PartitionWriter(dict(config), topic, wanted)

@@ -1,0 +1,52 @@
+"""One Spark session per module, whose Python workers find what the tests find; the brokers' fixtures are those of tests/integration."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+HERE = Path(__file__).resolve().parent
+SHARED = importlib.util.spec_from_file_location("shared_brokers", HERE.parent / "integration" / "conftest.py")
+assert SHARED is not None
+assert SHARED.loader is not None
+shared = importlib.util.module_from_spec(SHARED)
+SHARED.loader.exec_module(shared)
+cluster, topic, whole, pytest_runtest_makereport = shared.cluster, shared.topic, shared.whole, shared.pytest_runtest_makereport
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Two threads, four attempts for each task."""
+    scratch = tmp_path_factory.mktemp("spark")
+    quiet = scratch / "log4j2.properties"
+    quiet.write_text("rootLogger.level = off\n")
+    environment = {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), str(HERE), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet}",
+        "spark.local.dir": str(scratch),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+    }
+    builder = SparkSession.builder.master("local[2,4]").appName("tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        session = builder.getOrCreate()
+        yield session
+        session.stop()

@@ -1,0 +1,93 @@
+"""What runs inside Spark's Python workers: importable there, so that it is shipped by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import attrs
+from pyspark import TaskContext
+from pyspark.sql import Row
+
+Rows = Iterable[Row]
+Writer = Callable[[Rows], None]
+
+PATIENCE = 60.0
+
+
+def attempt() -> int:
+    """Which try of its task this is, from 0."""
+    context = TaskContext.get()
+    assert context is not None
+    return context.attemptNumber()
+
+
+def with_pid(_: int) -> Row:
+    """A row that names the worker it was made in."""
+    return Row(value=str(os.getpid()))
+
+
+@attrs.frozen
+class DieMidway:
+    """The first attempt of one partition's task is killed when `after` of its rows were taken and some are surely in the log."""
+
+    partition: int
+    after: int
+
+    def __call__(self, index: int, numbers: Iterable[int]) -> Iterator[Row]:
+        for taken, number in enumerate(numbers):
+            if (index, taken, attempt()) == (self.partition, self.after, 0):
+                time.sleep(0.5)  # many times the linger: what was taken has been sent
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield Row(key=str(number), value=str(number))
+
+
+@attrs.frozen
+class RowsAroundAnOutage:
+    """A hundred rows, and a hundred more once the file says that the brokers are gone."""
+
+    gone: Path
+
+    def __call__(self, _: Iterable[int]) -> Iterator[Row]:
+        yield from (Row(value=f"before {n}") for n in range(100))
+        deadline = time.monotonic() + PATIENCE
+        while not self.gone.exists():
+            assert time.monotonic() < deadline, "the test did not stop the brokers"
+            time.sleep(0.01)
+        yield from (Row(value=f"after {n}") for n in range(100))
+
+
+@attrs.frozen
+class Noted:
+    """A writer whose failures are written down: one file for each attempt, the seconds since the outage and the error."""
+
+    writer: Writer
+    gone: Path
+
+    def __call__(self, rows: Rows) -> None:
+        begun = time.time()
+        try:
+            self.writer(rows)
+        except Exception as error:
+            seconds = time.time() - max(begun, self.gone.stat().st_mtime)
+            self.gone.with_name(f"attempt-{attempt()}").write_text(f"{seconds}\n{type(error).__name__}: {error}")
+            raise
+
+
+@attrs.frozen
+class FirstOneThenTheOther:
+    """Two writers in one worker, the first of which fails: the error's text becomes the only row of the second."""
+
+    bad: Writer
+    good: Writer
+
+    def __call__(self, rows: Rows) -> None:
+        try:
+            self.bad(rows)
+        except Exception as error:
+            self.good([Row(value=f"{os.getpid()} {type(error).__name__}: {error}")])
+        else:
+            raise AssertionError("the first writer did not fail")

@@ -1,0 +1,109 @@
+"""A producer belongs to one task at a time, and a failed task never gives one back."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pykafka4.errors import ClosedError, ConfigError
+from pykafka4.spark import _pool
+from pykafka4.spark._pool import LIMIT, Pool
+
+CONFIG = {"bootstrap_servers": "a:1"}
+
+
+class FakeProducer:
+    """Counts how often it was closed; `broken` is what it raises when it is looked at."""
+
+    def __init__(self, **options):
+        self.options, self.closed, self.broken = options, 0, None
+
+    def flush(self, timeout):
+        if self.broken:
+            raise self.broken
+
+    def close(self, timeout):
+        assert timeout == 0, "a task that failed must not wait"
+        self.closed += 1
+        return []
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    monkeypatch.setattr(_pool, "Producer", FakeProducer)
+    return Pool()
+
+
+def lease(pool, config=CONFIG):
+    """One task that succeeds; returns its producer."""
+    with pool.lease(config) as producer:
+        return producer
+
+
+def test_the_next_task_gets_the_same_producer(pool):
+    first = lease(pool)
+    assert lease(pool) is first
+    assert first.closed == 0
+
+
+def test_the_options_are_compared_by_meaning(pool):
+    assert lease(pool, {"bootstrap_servers": "a:1,b:2", "acks": "all"}) is lease(pool, {"acks": -1, "bootstrap_servers": ["a:1", "b:2"]})
+    assert lease(pool, {"bootstrap_servers": "a:1"}) is not lease(pool, {"bootstrap_servers": "a:1", "linger_ms": 6})
+
+
+def test_two_tasks_at_once_get_two_producers_and_one_is_kept(pool):
+    with pool.lease(CONFIG) as first:
+        second = lease(pool)
+        assert second is not first
+    assert second.closed == 1
+    assert lease(pool) is first
+
+
+def test_a_failed_task_closes_its_producer_and_the_next_gets_a_new_one(pool):
+    with pytest.raises(ZeroDivisionError), pool.lease(CONFIG) as failed:
+        raise ZeroDivisionError
+    assert failed.closed == 1
+    assert lease(pool) is not failed
+    assert not pool.leased
+
+
+def test_a_task_that_is_interrupted_counts_as_failed(pool):
+    with pytest.raises(KeyboardInterrupt), pool.lease(CONFIG) as failed:
+        raise KeyboardInterrupt
+    assert failed.closed == 1
+    assert not pool.idle
+
+
+def test_a_producer_that_broke_while_idle_is_replaced(pool):
+    first = lease(pool)
+    first.broken = ClosedError("the loop crashed")
+    assert lease(pool) is not first
+    assert first.closed == 1
+
+
+def test_no_more_than_the_limit_lie_idle_and_the_oldest_goes(pool):
+    producers = [lease(pool, {**CONFIG, "linger_ms": n}) for n in range(LIMIT + 1)]
+    assert [producer.closed for producer in producers] == [1] + [0] * LIMIT
+
+
+def test_a_wrong_option_makes_no_producer(pool):
+    with pytest.raises(ConfigError, match="did you mean"), pool.lease({**CONFIG, "linger": 1}):
+        pass
+    assert not pool.leased
+
+
+def test_close_closes_what_is_idle(pool):
+    producers = [lease(pool, {**CONFIG, "linger_ms": n}) for n in range(3)]
+    pool.close()
+    assert [producer.closed for producer in producers] == [1, 1, 1]
+
+
+def test_a_forked_worker_starts_with_a_pool_of_its_own(pool, monkeypatch):
+    monkeypatch.setattr(_pool, "_pools", {})
+    inherited = lease(_pool.pool())
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    assert lease(_pool.pool()) is not inherited
+    _pool.close()
+    assert inherited.closed == 0
