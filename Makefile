@@ -8,7 +8,7 @@ SIM_SCHEDULES ?= 200000
 CHAOS_RUNS ?= 10
 BENCH_ROUNDS ?= 3
 
-.PHONY: help base kafka demo test unit integration check format sim chaos fuzz bench bench-idle options clean
+.PHONY: help base kafka demo test unit integration check lint formatted types contracts documented format sim chaos fuzz bench bench-idle options clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,18 +27,21 @@ test: kafka ## all tests: unit and simulation first, then the real cluster (unde
 
 unit: kafka ## unit and simulation tests; those of the hot part with the compiled and the plain-Python implementation
 	$(PYTEST) -m 'not cluster and not spark and not chaos'
-	PYKAFKA4_IMPL=python $(PYTEST) -m 'not cluster and not spark and not chaos and not simulation and not slow'
+	PYKAFKA4_IMPL=python $(PYTEST) -m 'not cluster and not spark and not chaos and not simulation' --ignore tests/test_packaging.py
 
 integration: kafka ## tests against the real 3-broker cluster, Spark included
 	$(PYTEST) -m '(cluster or spark) and not chaos'
 
 check: base ## ruff, format, mypy --strict, import contracts, docs/options.md; long files and functions are reported
-	$(PY) -m ruff check
-	$(PY) -m ruff format --check
-	$(PY) -m mypy
-	.venv/bin/lint-imports --no-cache
-	$(PY) -m tools.options --check
 	@$(PY) -m tools.sizes
+	@$(MAKE) --no-print-directory --keep-going lint formatted types contracts documented
+
+lint formatted types contracts documented: base
+lint: ; $(PY) -m ruff check
+formatted: ; $(PY) -m ruff format --check
+types: ; $(PY) -m mypy
+contracts: ; .venv/bin/lint-imports --no-cache
+documented: ; $(PY) -m tools.options --check
 
 format: base ## let ruff mend what it can
 	$(PY) -m ruff check --fix
