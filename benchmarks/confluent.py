@@ -93,8 +93,8 @@ def produce_threads(spec: Spec, meter: Meter) -> None:
 
 
 def consume(spec: Spec, meter: Meter) -> None:
-    settings = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 10, "enable.auto.commit": False, "group.id": "bench"}
-    client = ck.Consumer({"bootstrap.servers": spec.bootstrap, **settings, **spec.options})
+    settings = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 10, "fetch.wait.max.ms": 50, "enable.auto.commit": False}
+    client = ck.Consumer({"bootstrap.servers": spec.bootstrap, "group.id": "bench", **settings, **spec.options})
     client.assign([ck.TopicPartition(spec.topic, int(partition), 0) for partition in spec.ends])
 
     def batch(limit: int) -> tuple[int, int]:
