@@ -1,0 +1,149 @@
+"""Coordinator. Rule: losing the coordinator is a pause, never a rebalance; only its own answers say what became of the member.
+
+Also the table of what each error code means to a member: group, commits and lookups all read it.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable
+from random import Random
+
+from pykafka4.config import ConsumerConfig
+from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.cluster import Cluster
+from pykafka4.error_table import Refresh, error_code
+from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
+from pykafka4.wire.messages_cluster import FindCoordinatorRequest
+
+__all__ = ["Coordinator", "Reaction", "reaction"]
+
+GROUP = 0  # FindCoordinator's key type
+ONE_KEY = 3  # the last version that asks for one key; every broker from 0.11 to 4.x speaks one of these
+
+log = logging.getLogger("pykafka4.group")
+
+
+class Reaction(enum.Enum):
+    """What a group error code asks of the member."""
+
+    NONE = "go on"
+    RETRY = "ask again after a back-off"
+    REFIND = "ask who coordinates the group, then again"
+    REJOIN = "a rebalance is under way: give back the partitions and join"
+    STRANGER = "the coordinator does not know this member: the partitions are lost, join as a new one"
+    OUTDATED = "the generation is over: the partitions are lost, join again"
+    NAMED = "join again under the member id just given"
+    FATAL = "no retry helps"
+
+
+_BY_NAME = {
+    "NONE": Reaction.NONE,
+    "REBALANCE_IN_PROGRESS": Reaction.REJOIN,
+    "UNKNOWN_MEMBER_ID": Reaction.STRANGER,
+    "ILLEGAL_GENERATION": Reaction.OUTDATED,
+    "MEMBER_ID_REQUIRED": Reaction.NAMED,
+    "REQUEST_TIMED_OUT": Reaction.REFIND,  # the coordinator cannot reach its replicas: another may have taken over
+    "UNKNOWN_SERVER_ERROR": Reaction.RETRY,  # a hiccup of the broker must not end a consumer
+}
+
+
+def reaction(code: int) -> Reaction:
+    """What to do about `code`: its own row, else what the error table says about retries."""
+    row = error_code(code)
+    known = _BY_NAME.get(row.name)
+    if known is not None:
+        return known
+    if not row.retriable:
+        return Reaction.FATAL
+    return Reaction.REFIND if row.refresh is Refresh.COORDINATOR else Reaction.RETRY
+
+
+class Coordinator:
+    """Who coordinates the group. `node` is None while unknown; `want` has it looked for."""
+
+    __slots__ = ("_asking", "_backoff", "_cluster", "_config", "_not_before", "_on_fatal", "_send", "_wanted", "lane", "last_error", "node")
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        cluster: Cluster,
+        lane: int,
+        random: Random,
+        send: Callable[[Request], None],
+        on_fatal: Callable[[KafkaError], None],
+    ) -> None:
+        """`send` takes requests; `on_fatal` hears of a refusal that no retry can change.
+
+        `lane` is the connection for the group's requests: heartbeats must not wait behind a Fetch, nor a Fetch behind a JoinGroup.
+        """
+        self.lane = lane
+        self._config, self._cluster, self._send, self._on_fatal = config, cluster, send, on_fatal
+        self._backoff = Backoff.retry(config, random)
+        self._not_before = 0.0
+        self._asking = self._wanted = False
+        self.node: int | None = None
+        self.last_error: KafkaError | None = None
+
+    def want(self) -> None:
+        """Somebody has something to ask it."""
+        self._wanted = True
+
+    def lost(self, now: float, node: int, reason: KafkaError) -> None:
+        """`node` is not, or no longer, the coordinator; of several that notice only the first counts."""
+        if self.node == node:
+            log.info("group %s: coordinator %d is gone (%s)", self._config.group_id, node, reason)
+            self.node = None
+            self.last_error = reason
+            self._rest(now)
+
+    def well(self) -> None:
+        """It answered: the next loss begins with the shortest pause."""
+        self._backoff.reset()
+        self.last_error = None
+
+    def poll(self, now: float) -> float:
+        """Ask if it is wanted; returns when to be polled again."""
+        if self.node is not None or not self._wanted or self._asking:
+            return INFINITY
+        if now < self._not_before:
+            return self._not_before
+        self._asking = True
+        message = FindCoordinatorRequest(key=self._config.group_id or "", key_type=GROUP)
+        self._send(Request(ANY, message, now + self._config.request_timeout_ms / 1000, self._answered, max_version=ONE_KEY))
+        return INFINITY
+
+    def _rest(self, now: float) -> None:
+        self._not_before = now + self._backoff.next()
+
+    def _answered(self, now: float, outcome: Outcome) -> None:
+        self._asking = False
+        if isinstance(outcome, Failed):
+            self._refused(now, outcome.reason)
+            return
+        answer = outcome.message
+        if answer.error_code == 0:
+            self._found(now, answer.node_id)
+        else:
+            self._refused(now, broker_error(answer.error_code, f"coordinator of group {self._config.group_id}", answer.error_message))
+
+    def _found(self, now: float, node: int) -> None:
+        if node not in self._cluster.brokers:  # our picture is older than the answer
+            self._cluster.refresh(now)
+            self._refused(
+                now, KafkaError(f"group {self._config.group_id} is coordinated by broker {node}, which the metadata does not name yet")
+            )
+            return
+        log.info("group %s: coordinated by broker %d", self._config.group_id, node)
+        self.node = node
+        self._wanted = False
+
+    def _refused(self, now: float, error: KafkaError) -> None:
+        self.last_error = error
+        self._rest(now)
+        code = getattr(getattr(error, "code", None), "code", 0)
+        if isinstance(error, UnsupportedVersion) or reaction(code) is Reaction.FATAL:
+            self._wanted = False
+            self._on_fatal(error)

@@ -1,0 +1,184 @@
+"""Subscription. Rule: fetched data belongs to a claim, and dies with it; every field of a claim is written by one thread only.
+
+A claim is one partition for as long as nothing breaks its sequence: an assignment makes it, a seek replaces it, revocation ends it.
+Chunks, errors and markers carry the claim they were made under, so whatever is still under way when it ends is recognised and dropped.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+from pykafka4.core import Transitions
+from pykafka4.errors import KafkaError
+from pykafka4.records import TopicPartition
+
+__all__ = ["Assigned", "Claim", "Ended", "Ending", "Lasting", "Located", "Position", "Stage", "Start", "Ticket", "Trouble", "Truncated"]
+
+
+class Start(enum.Enum):
+    """Where reading begins, if not at an offset."""
+
+    COMMITTED = "committed"  # the group's committed offset; without one, auto_offset_reset
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"  # only as a policy: there is no place to begin, say so
+
+
+class Claim:
+    """One partition, from an assignment or seek to the next. Compared by identity."""
+
+    __slots__ = ("consumed", "delivered", "end", "epoch", "live", "position", "tp", "troubled")
+
+    def __init__(self, tp: TopicPartition) -> None:
+        self.tp = tp
+        # written by the loop
+        self.delivered = 0  # bytes put before the application
+        self.end = -1  # high watermark as the last answer gave it
+        # written by the application
+        self.consumed = 0  # bytes of `delivered` read or dropped
+        self.position: int | None = None  # offset of the next record to hand out
+        self.epoch = -1  # leader epoch of the last record handed out
+        self.live = True
+        # set by the loop when it is False, cleared by the application when it is True
+        self.troubled = False
+
+    def __repr__(self) -> str:
+        return f"<Claim of {self.tp} at {self.position}>"
+
+
+class Ending(enum.Enum):
+    """How an assignment ended."""
+
+    REVOKED = "revoked"  # still ours until released: what is finished can be committed
+    LOST = "lost"  # somebody else may be reading already
+
+
+@attrs.define(eq=False)
+class Ticket:
+    """One generation's assignment. The loop makes and ends it, the application gives it back by `released`."""
+
+    generation: int
+    member_id: str
+    claims: tuple[Claim, ...]
+    ending: Ending | None = None
+    reason: str = ""
+    deadline: float = 0.0  # a revocation not released by then is a loss
+
+
+# ---- what the loop puts into the reader's arrivals besides chunks
+
+
+@attrs.frozen(eq=False)
+class Assigned:
+    """The group gave us these partitions."""
+
+    ticket: Ticket
+
+
+@attrs.frozen(eq=False)
+class Ended:
+    """The group takes them back; `ticket.ending` says how."""
+
+    ticket: Ticket
+
+
+@attrs.frozen(eq=False)
+class Located:
+    """Where reading begins, or goes on after a reset; takes its turn among the chunks."""
+
+    claim: Claim
+    offset: int
+    epoch: int = -1
+
+
+@attrs.frozen(eq=False)
+class Truncated:
+    """The log was cut at `offset` by an unclean election; what was read beyond never was."""
+
+    claim: Claim
+    offset: int
+
+
+class Lasting(enum.Enum):
+    """Whether an error goes away by being told."""
+
+    ONCE = "once"  # the loop tries again meanwhile
+    UNTIL_SEEK = "until seek"
+
+
+@attrs.frozen(eq=False)
+class Trouble:
+    """An error to raise from `poll`, after everything before it was handed out; `claim` is None when it concerns the consumer."""
+
+    claim: Claim | None
+    error: KafkaError
+    lasting: Lasting = Lasting.UNTIL_SEEK
+
+
+# ---- the loop's side of a claim
+
+
+class Stage(enum.Enum):
+    """What a position waits for."""
+
+    UNKNOWN = "asks for the committed offset"
+    ASKING = "waits for the committed offset"
+    RESETTING = "looks for the first or last offset"
+    FETCHING = "reading"
+    STOPPED = "stopped by an error; seek goes on"
+
+
+STAGES = Transitions(
+    "position",
+    {
+        Stage.UNKNOWN: {Stage.ASKING, Stage.RESETTING, Stage.FETCHING, Stage.STOPPED},
+        Stage.ASKING: {Stage.UNKNOWN, Stage.RESETTING, Stage.FETCHING, Stage.STOPPED},
+        Stage.RESETTING: {Stage.FETCHING, Stage.STOPPED},
+        Stage.FETCHING: {Stage.RESETTING, Stage.STOPPED},
+        Stage.STOPPED: set(),
+    },
+)
+
+
+class Position:
+    """Where the loop reads a partition; ahead of the claim's own position by what is buffered."""
+
+    __slots__ = ("claim", "epoch", "fallback", "limit", "offset", "paused", "reported", "rest_until", "stage", "target", "topic_id", "tp")
+
+    def __init__(self, claim: Claim, start: Start | int, fallback: Start, limit: int) -> None:
+        """`fallback` says what to do without a committed offset; `limit` is the most bytes to ask for at once."""
+        self.claim, self.tp = claim, claim.tp
+        self.fallback, self.limit = fallback, limit
+        self.offset = -1
+        self.epoch = -1  # leader epoch of the last batch fetched
+        self.target = start if isinstance(start, Start) else fallback  # what a reset looks for
+        self.stage = Stage.UNKNOWN
+        self.paused = False
+        self.reported = False  # to recovery, as offline
+        self.rest_until = 0.0
+        self.topic_id: object = None
+        if isinstance(start, int):
+            self.locate(start, -1)
+        elif start is not Start.COMMITTED:
+            self.move(Stage.RESETTING)
+
+    def move(self, to: Stage) -> None:
+        """Change the stage; RuntimeError if that cannot follow."""
+        self.stage = STAGES.move(self.stage, to)
+
+    def locate(self, offset: int, epoch: int) -> None:
+        """Read from `offset`; `epoch` is the leader epoch of the record before it, -1 unknown."""
+        self.move(Stage.FETCHING)
+        self.offset, self.epoch = offset, epoch
+
+    def reset(self, target: Start) -> None:
+        """Look for the first or last offset."""
+        self.move(Stage.RESETTING)
+        self.target = target
+
+    @property
+    def buffered(self) -> int:
+        """Bytes put before the application and not read yet."""
+        return self.claim.delivered - self.claim.consumed
