@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import struct
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Final
 
@@ -17,7 +17,7 @@ import attrs
 
 from pykafka4.errors import DecodeError
 from pykafka4.records import TopicPartition
-from pykafka4.wire.batch import WireRecord, crc32c, records_of
+from pykafka4.wire.batch import WireRecord, crc32c, read_header, records_of
 
 __all__ = ["Appended", "Header", "Memory", "PartitionLog", "ProducerMemory", "Repeats", "StoredBatch", "parse_header"]
 
@@ -78,6 +78,7 @@ class StoredBatch:
     base_offset: int
     header: Header
     data: bytes
+    decoded: tuple[WireRecord, ...] | None = None  # None: not looked into
 
     @property
     def next_offset(self) -> int:
@@ -127,6 +128,13 @@ class Repeats(Enum):
     ERROR = "error"  # DUPLICATE_SEQUENCE_NUMBER
 
 
+def _decoded(data: bytes) -> tuple[WireRecord, ...] | None:
+    try:
+        return tuple(records_of(read_header(data)))
+    except DecodeError:
+        return None
+
+
 @attrs.define(eq=False)
 class PartitionLog:
     """Batches, leader epochs, producers. Appended is committed."""
@@ -171,14 +179,7 @@ class PartitionLog:
             return "INVALID_RECORD"
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
             return "INVALID_RECORD"
-        return self._content_refusal(header, data)
-
-    def _content_refusal(self, header: Header, data: bytes) -> str | None:
-        try:
-            offsets = [record.offset - header.base_offset for record in records_of(data)]
-        except DecodeError:
-            return "INVALID_RECORD"
-        return None if offsets == list(range(header.count)) else "INVALID_RECORD"
+        return None
 
     def _repeat(self, first_copy: Remembered) -> Appended:
         if self.repeats is Repeats.ERROR:
@@ -206,12 +207,15 @@ class PartitionLog:
             struct.pack_into(">h", body, 21, header.attributes | TIMESTAMP_TYPE)
             struct.pack_into(">q", body, 35, stamp)
             struct.pack_into(">I", body, CRC_AT, crc32c(memoryview(body)[BODY_AT:]))
-        self.store(bytes(body))
+        records = _decoded(bytes(body))
+        if records is None or [r.offset for r in records] != list(range(base, base + header.count)):
+            return Appended("INVALID_RECORD")
+        self.store(bytes(body), records)
         if header.producer_id >= 0:
             self._remember(header, base)
         return Appended("NONE", base, stamp)
 
-    def store(self, data: bytes) -> None:
+    def store(self, data: bytes, records: tuple[WireRecord, ...] | None = None) -> None:
         """Put a batch into the log as it is, its own offsets and epoch believed: for gaps, control batches, damaged batches."""
         header = parse_header(data)
         if header is None:
@@ -220,7 +224,7 @@ class PartitionLog:
             raise ValueError(f"{self.tp}: base offset {header.base_offset} is below the end offset {self.end_offset}")
         if not self.epochs or header.leader_epoch > self.epochs[-1][0]:
             self.epochs.append((header.leader_epoch, header.base_offset))
-        self.batches.append(StoredBatch(header.base_offset, header, data))
+        self.batches.append(StoredBatch(header.base_offset, header, data, records))
         self._bases.append(header.base_offset)
         self.end_offset = self.batches[-1].next_offset
 
@@ -253,8 +257,13 @@ class PartitionLog:
     def records(self) -> Iterator[WireRecord]:
         """Every record, in order."""
         for batch in self.batches:
-            if not batch.header.attributes & CONTROL:
-                yield from records_of(batch.data)
+            yield from self.records_in(batch)
+
+    def records_in(self, batch: StoredBatch) -> Iterable[WireRecord]:
+        """The records of one batch; a control batch has none that anybody sees."""
+        if batch.header.attributes & CONTROL:
+            return ()
+        return records_of(read_header(batch.data)) if batch.decoded is None else batch.decoded
 
     def offset_at(self, timestamp_ms: int) -> tuple[int, int]:
         """(offset, timestamp) of the first record stamped `timestamp_ms` or later; (-1, -1) when there is none."""

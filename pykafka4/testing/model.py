@@ -118,6 +118,7 @@ class ModelCluster:
         self.controls = Controls()
         self.requests: Counter[str] = Counter()
         self.history: deque[tuple[float, int, str, int, str]] = deque(maxlen=10_000)
+        self.on_request: Callable[[str], None] = lambda line: None  # told of each request that is executed
         self.on_append: list[Callable[[TopicPartition, int, int], None]] = []  # (partition, first new offset, count)
         self.wall_ms: Callable[[], int] = lambda: 1_700_000_000_000 + int(self.timeline.now * 1000)
         self.waiting = data_api.Waiting(self.timeline)
@@ -149,7 +150,9 @@ class ModelCluster:
     def seen(self, call: Call, fault: Injected | None) -> None:
         """Note a request that is about to be executed."""
         self.requests[call.name] += 1
-        self.history.append((self.timeline.now, call.broker.node, call.name, call.version, fault.fault.name if fault else ""))
+        wrong = fault.fault.name if fault else ""
+        self.history.append((self.timeline.now, call.broker.node, call.name, call.version, wrong))
+        self.on_request(f"broker {call.broker.node}: {call.name} v{call.version} {wrong}")
 
     def chance(self, likelihood: float) -> bool:
         """True that often."""

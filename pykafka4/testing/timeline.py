@@ -15,10 +15,10 @@ class Moment:
 
     __slots__ = ("_number", "act", "at")
 
-    def __init__(self, at: float, number: int, act: Callable[[], None]) -> None:
+    def __init__(self, at: float, number: int, act: Callable[[], object]) -> None:
         self.at = at
         self._number = number
-        self.act: Callable[[], None] | None = act
+        self.act: Callable[[], object] | None = act
 
     def cancel(self) -> None:
         """Forget it; harmless when it has happened already."""
@@ -38,14 +38,14 @@ class Timeline:
         self._moments: list[Moment] = []
         self._count = 0
 
-    def at(self, when: float, act: Callable[[], None]) -> Moment:
+    def at(self, when: float, act: Callable[[], object]) -> Moment:
         """Do `act` at `when`, not before now."""
         self._count += 1
         moment = Moment(max(when, self.now), self._count, act)
         heapq.heappush(self._moments, moment)
         return moment
 
-    def after(self, delay: float, act: Callable[[], None]) -> Moment:
+    def after(self, delay: float, act: Callable[[], object]) -> Moment:
         """Do `act` in `delay` seconds."""
         return self.at(self.now + delay, act)
 

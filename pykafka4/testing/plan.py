@@ -1,0 +1,278 @@
+"""Plans. Rule: everything a schedule does follows from its seed, and the plan can be read before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from pykafka4.testing.faults import Fault, When
+from pykafka4.testing.weather import Climate
+from pykafka4.wire.messages_cluster import MetadataRequest
+from pykafka4.wire.messages_data import ProduceRequest
+from pykafka4.wire.messages_txn import InitProducerIdRequest
+
+if TYPE_CHECKING:
+    from pykafka4.testing.simulation import Simulation
+
+__all__ = ["FAULTS", "Plan", "draw"]
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """One schedule: who sends how much, for how long things go wrong, and what goes wrong how often."""
+
+    seed: int
+    options: dict[str, Any]
+    release: str
+    topics: dict[str, int]  # partitions
+    unknown_topics: tuple[str, ...]  # created when somebody sends to them
+    actors: int
+    records: int  # per actor
+    trouble: float  # seconds until everything heals
+    fault_interval: float  # mean seconds between faults
+    faults: tuple[str, ...]
+    climate: Climate
+    zombies: float
+    give_up: bool  # the producer is closed in the middle of the trouble
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether duplicates are forbidden."""
+        return bool(self.options.get("enable_idempotence", self.options.get("acks", "all") == "all"))
+
+
+def draw(seed: int) -> Plan:
+    """The plan of `seed`."""
+    r = Random(seed)
+    names = [name for name in FAULTS if r.random() < 0.5] or [r.choice(sorted(FAULTS))]
+    return Plan(
+        seed=seed,
+        options=_options(r),
+        release=r.choice(("4.4", "4.4", "4.0", "3.9", "2.8", "2.1", "0.11")),
+        topics={"t": r.choice((1, 2, 4)), "u": r.choice((1, 3))},
+        unknown_topics=("new",) if r.random() < 0.2 else (),
+        actors=r.choice((1, 2, 3)),
+        records=r.choice((20, 40, 80)),
+        trouble=r.choice((2.0, 5.0, 10.0)),
+        fault_interval=r.choice((0.05, 0.2, 0.6)),
+        faults=tuple(sorted(names)),
+        climate=Climate(
+            delay=r.choice(((0.0002, 0.002), (0.001, 0.02), (0.0, 0.2))),
+            refused=r.choice((0.0, 0.0, 0.2)),
+            unanswered=r.choice((0.0, 0.0, 0.05)),
+            leak=r.choice((0.0, 0.5, 0.9)),
+        ),
+        zombies=r.choice((0.0, 0.5)),
+        give_up=r.random() < 0.1,
+    )
+
+
+def _options(r: Random) -> dict[str, Any]:
+    idempotent = r.random() < 0.8
+    short = r.random() < 0.3
+    return {
+        "enable_idempotence": idempotent,
+        "acks": "all" if idempotent else r.choice(("all", "1")),
+        "linger_ms": r.choice((0, 5, 50)),
+        "batch_size": r.choice((1024, 4096)),
+        "buffer_memory": r.choice((64 * 1024, 256 * 1024)),
+        "max_partition_bytes": r.choice((8 * 1024, 32 * 1024)),
+        "max_request_size": r.choice((4096, 64 * 1024)),
+        "max_in_flight_requests_per_connection": r.choice((1, 2, 5)),
+        "compression_type": r.choice(("none", "none", "gzip", "lz4")),
+        "delivery_timeout_ms": r.choice((500, 3_000)) if short else 120_000,
+        "request_timeout_ms": r.choice((300, 2_000)),
+        "retry_backoff_ms": r.choice((10, 100)),
+        "reconnect_backoff_ms": r.choice((10, 50)),
+        "unknown_topic_timeout_ms": 60_000,
+        "metadata_max_age_ms": r.choice((500, 300_000)),
+        "connections_max_idle_ms": r.choice((1_000, 540_000)),
+    }
+
+
+# ---- what goes wrong: each fault is a function of the simulation; it returns what it hit, for the coverage table
+
+RESENT: Final = (
+    "NOT_LEADER_OR_FOLLOWER",
+    "LEADER_NOT_AVAILABLE",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "NETWORK_EXCEPTION",
+    "KAFKA_STORAGE_ERROR",
+    "CORRUPT_MESSAGE",
+    "NOT_ENOUGH_REPLICAS",
+    "FENCED_LEADER_EPOCH",
+)
+AFTER: Final = ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT", "UNKNOWN_SERVER_ERROR")
+
+
+def _move_leader(sim: Simulation) -> None:
+    topic, partition = sim.some_partition()
+    sim.note(f"leader of {topic}-{partition} moves to {sim.cluster.move_leader(topic, partition)}")
+
+
+def _orphan(sim: Simulation) -> None:
+    topic, partition = sim.some_partition()
+    sim.note(f"{topic}-{partition} has no leader")
+    sim.cluster.orphan(topic, partition, sim.random.uniform(0.05, 1.5))
+
+
+def _stop_broker(sim: Simulation) -> None:
+    node = sim.some_node()
+    sim.note(f"broker {node} stops")
+    sim.cluster.stop_broker(node, failover=sim.random.uniform(0.0, 1.0))
+    sim.timeline.after(sim.random.uniform(0.1, 3.0), lambda: sim.cluster.start_broker(node))
+
+
+def _freeze_broker(sim: Simulation) -> None:
+    node = sim.some_node()
+    sim.note(f"broker {node} freezes")
+    sim.cluster.freeze(node, sim.random.uniform(0.05, 4.0))
+
+
+def _slow_broker(sim: Simulation) -> None:
+    node = sim.some_node()
+    sim.note(f"broker {node} is slow")
+    sim.cluster.slow(node, sim.random.uniform(0.01, 0.5))
+    sim.timeline.after(sim.random.uniform(0.1, 2.0), lambda: sim.cluster.slow(node, 0.0))
+
+
+def _dark_node(sim: Simulation) -> None:
+    node = sim.some_node()
+    sim.note(f"nothing gets through to broker {node}")
+    sim.weather.darken(node, sim.random.uniform(0.05, 3.0))
+
+
+def _cut_connection(sim: Simulation) -> None:
+    paths = sim.weather.open_paths()
+    if paths:
+        sim.weather.cut(sim.random.choice(paths))
+
+
+def _cut_all(sim: Simulation) -> None:
+    for path in sim.weather.open_paths():
+        sim.weather.cut(path)
+
+
+def _stale_metadata(sim: Simulation) -> None:
+    sim.note("metadata is stale")
+    sim.cluster.stale_metadata(sim.random.uniform(0.1, 2.0))
+
+
+def _hide_topic(sim: Simulation) -> None:
+    topic, _ = sim.some_partition()
+    sim.note(f"metadata hides {topic}")
+    sim.cluster.hide_topic(topic, sim.random.uniform(0.1, 5.0))
+
+
+def _fault_of(fault: Fault) -> Callable[[Simulation], None]:
+    def inject(sim: Simulation) -> None:
+        seconds = sim.random.uniform(0.05, 3.0)
+        sim.note(f"the next Produce: {fault.value}")
+        sim.cluster.inject(ProduceRequest, fault, seconds=seconds, times=sim.random.choice((1, 1, 3)))
+
+    return inject
+
+
+def _error_before(sim: Simulation) -> None:
+    topic, partition = sim.some_partition()
+    error = sim.random.choice(RESENT)
+    sim.note(f"{topic}-{partition} answers {error}")
+    sim.cluster.push_error(ProduceRequest, error, topic=topic, partition=partition, times=sim.random.choice((1, 1, 4)))
+
+
+def _error_after(sim: Simulation) -> None:
+    topic, partition = sim.some_partition()
+    error = sim.random.choice(AFTER)
+    sim.note(f"{topic}-{partition} appends and answers {error}")
+    sim.cluster.push_error(ProduceRequest, error, topic=topic, partition=partition, when=When.AFTER)
+
+
+def _error_fatal(sim: Simulation) -> None:
+    topic, partition = sim.some_partition()
+    error = sim.random.choice(
+        ("INVALID_RECORD", "TOPIC_AUTHORIZATION_FAILED", "POLICY_VIOLATION", "MESSAGE_TOO_LARGE", "INVALID_TIMESTAMP")
+    )
+    sim.note(f"{topic}-{partition} refuses with {error}")
+    sim.cluster.push_error(ProduceRequest, error, topic=topic, partition=partition)
+
+
+def _error_sequence(sim: Simulation) -> None:
+    topic, partition = sim.some_partition()
+    error = sim.random.choice(("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH"))
+    sim.note(f"{topic}-{partition} answers {error}")
+    sim.cluster.push_error(ProduceRequest, error, topic=topic, partition=partition)
+
+
+def _error_metadata(sim: Simulation) -> None:
+    sim.note("the next Metadata goes wrong")
+    if sim.random.random() < 0.5:
+        sim.cluster.inject(MetadataRequest, sim.random.choice((Fault.DROP_BEFORE, Fault.SWALLOW, Fault.DELAY)), seconds=0.7)
+    else:
+        sim.cluster.push_error(MetadataRequest, sim.random.choice(("LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION")))
+
+
+def _error_identity(sim: Simulation) -> None:
+    sim.note("the next InitProducerId goes wrong")
+    if sim.random.random() < 0.5:
+        sim.cluster.inject(InitProducerIdRequest, sim.random.choice((Fault.DROP_AFTER, Fault.SWALLOW)))
+    else:
+        sim.cluster.push_error(InitProducerIdRequest, sim.random.choice(("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")))
+
+
+def _throttle(sim: Simulation) -> None:
+    sim.note("the next Produce is throttled")
+    sim.cluster.throttle(ProduceRequest, sim.random.uniform(0.05, 1.0))
+
+
+def _recreate_topic(sim: Simulation) -> None:
+    topic, _ = sim.some_partition()
+    sim.note(f"{topic} is deleted and created again")
+    sim.cluster.recreate_topic(topic)
+
+
+def _more_partitions(sim: Simulation) -> None:
+    topic, _ = sim.some_partition()
+    count = len(sim.cluster.topics[topic].partitions)
+    if count < 8:
+        sim.note(f"{topic} grows to {count + 1} partitions")
+        sim.cluster.add_partitions(topic, count + 1)
+
+
+def _forget_producers(sim: Simulation) -> None:
+    sim.note("producer state is lost")
+    sim.cluster.forget_producers()
+    sim.watch.duplicates_allowed = True  # nobody is left who could recognise them
+
+
+FAULTS: Final[dict[str, Callable[[Simulation], None]]] = {
+    "move leader": _move_leader,
+    "no leader": _orphan,
+    "broker stops": _stop_broker,
+    "broker freezes": _freeze_broker,
+    "broker is slow": _slow_broker,
+    "network is dark": _dark_node,
+    "connection is cut": _cut_connection,
+    "all connections are cut": _cut_all,
+    "metadata is stale": _stale_metadata,
+    "topic is hidden": _hide_topic,
+    "lost before append": _fault_of(Fault.DROP_BEFORE),
+    "lost after append": _fault_of(Fault.DROP_AFTER),
+    "lost midway in the answer": _fault_of(Fault.DROP_MIDWAY),
+    "answer swallowed": _fault_of(Fault.SWALLOW),
+    "request delayed": _fault_of(Fault.DELAY),
+    "answer delayed": _fault_of(Fault.DELAY_REPLY),
+    "answer damaged": _fault_of(Fault.GARBAGE),
+    "error before append": _error_before,
+    "error after append": _error_after,
+    "refusal": _error_fatal,
+    "sequence error": _error_sequence,
+    "metadata error": _error_metadata,
+    "identity error": _error_identity,
+    "throttled": _throttle,
+    "topic recreated": _recreate_topic,
+    "more partitions": _more_partitions,
+    "producer state lost": _forget_producers,
+}
