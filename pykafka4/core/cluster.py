@@ -1,25 +1,45 @@
-"""Cluster. Rule: the picture only moves forward; an older leader epoch, a missing topic or an empty answer never takes knowledge away."""
+"""Cluster. Rule: the picture only moves forward; an older leader epoch, a missing topic or an empty answer never takes knowledge away.
+
+Brokers learn of changes at different times, so an answer can be older than what is known already. Leader epochs (per topic id) tell the
+older from the newer; a topic id that was replaced never comes back.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from random import Random
+from typing import TypeAlias
 from uuid import UUID
 
 import attrs
 
 from pykafka4.config import ClientConfig
-from pykafka4.core import Effects
+from pykafka4.core import ANY, INFINITY, Effects, Failed, Outcome, Request
+from pykafka4.core.backoff import Backoff
 from pykafka4.core.network import Network
-from pykafka4.error_table import ErrorCode
-from pykafka4.errors import KafkaError
+from pykafka4.error_table import BY_NAME, ErrorCode, error_code
+from pykafka4.errors import KafkaError, broker_error
 from pykafka4.records import TopicPartition
+from pykafka4.wire.messages_cluster import MetadataRequest, MetadataResponse
+from pykafka4.wire.schema import NO_UUID
 
 __all__ = ["Broker", "BrokerAdded", "BrokerRemoved", "Change", "Cluster", "Leader", "MetadataChanged"]
+
+log = logging.getLogger("pykafka4.cluster")
+BROKERS = ""  # no topic has this name: it stands for the list of brokers among the things to ask for
+PATIENCE = 3.0  # a broker that has not answered by then is not the only one asked any more
+RECHECK = 0.5  # while no broker is connected
+MOST_PARTITIONS = 1_000_000  # of one topic; a larger number is a broken answer, not a reason to take the memory
+MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}
+REBOOTSTRAP = 129
+Then: TypeAlias = Callable[["KafkaError | None"], None]
 
 
 @attrs.frozen
 class Broker:
+    """A broker, and where it listens."""
+
     node: int
     host: str
     port: int
@@ -28,13 +48,15 @@ class Broker:
 
 @attrs.frozen
 class Leader:
+    """Who leads a partition. `epoch` is -1 where the broker is too old to tell it."""
+
     node: int
-    epoch: int  # -1: the broker is too old to tell
+    epoch: int
 
 
 @attrs.frozen
 class Change:
-    """What became different."""
+    """What became different: these topics, and the brokers or not."""
 
     version: int
     topics: frozenset[str]
@@ -43,6 +65,8 @@ class Change:
 
 @attrs.frozen
 class BrokerAdded:
+    """Event: the cluster has a broker it did not have."""
+
     node: int
     host: str
     port: int
@@ -50,6 +74,8 @@ class BrokerAdded:
 
 @attrs.frozen
 class BrokerRemoved:
+    """Event: the cluster has a broker no more (or not at this address)."""
+
     node: int
     host: str
     port: int
@@ -57,29 +83,397 @@ class BrokerRemoved:
 
 @attrs.frozen
 class MetadataChanged:
+    """Event: leaders, topics or brokers are others than before."""
+
     version: int
+
+
+@attrs.define(eq=False)
+class Topic:
+    """What is known of a topic, and when it may be asked for again."""
+
+    backoff: Backoff
+    topic_id: UUID | None = None
+    former_ids: frozenset[UUID] = frozenset()
+    leaders: list[Leader | None] = attrs.Factory(list)
+    epochs: list[int] = attrs.Factory(list)  # the newest seen, of leaderless partitions too
+    available: list[int] = attrs.Factory(list)
+    error: ErrorCode | None = None
+    missing_since: float | None = None
+    asked_at: float = -INFINITY
+    not_before: float = -INFINITY
+
+    @property
+    def troubled(self) -> bool:
+        """Whether asking again may tell more."""
+        if self.error is not None:
+            return self.error.retriable
+        return not self.leaders or len(self.available) < len(self.leaders)
+
+    def picture(self) -> tuple[object, ...]:
+        """What users of the cluster can see of it."""
+        return self.topic_id, tuple(self.leaders), self.error
+
+    def lead(self, partition: int, leader: Leader | None, epoch: int) -> None:
+        """Note who leads, unless that is older than what is known. A broker too old to tell epochs is believed."""
+        if -1 < epoch < self.epochs[partition]:
+            return
+        self.epochs[partition] = max(epoch, self.epochs[partition])
+        self.leaders[partition] = leader
+
+    def settle(self) -> None:
+        """After changes: list the partitions that have a leader."""
+        self.available = [partition for partition, leader in enumerate(self.leaders) if leader is not None]
+
+    def begin_anew(self, topic_id: UUID) -> None:
+        """This name belongs to another topic now."""
+        if self.topic_id is not None:
+            self.former_ids |= {self.topic_id}
+        self.topic_id, self.leaders, self.epochs = topic_id, [], []
+
+    def resize(self, partitions: int) -> None:
+        """Have room for so many. With a topic id fewer than before means an older answer; without, perhaps another topic."""
+        if self.topic_id is None:
+            del self.leaders[partitions:], self.epochs[partitions:]
+        missing = partitions - len(self.leaders)
+        self.leaders += [None] * missing
+        self.epochs += [-1] * missing
+
+
+@attrs.define(eq=False)
+class Waiter:
+    """Somebody who wants to hear when these were asked for, in a request later than number `after`."""
+
+    names: set[str]
+    after: int
+    then: Then
 
 
 class Cluster:
-    version: int
-    brokers: Mapping[int, Broker]
-    controller: int | None
-    cluster_id: str | None
-    on_change: list[Callable[[Change], None]]
+    """The machine that keeps the picture. Lookups are for the loop thread; they cost a dict access or two."""
 
-    def __init__(self, config: ClientConfig, network: Network, random: Random, emit: Callable[[object], None]) -> None: ...
-    def partitions(self, topic: str) -> int: ...
-    def available(self, topic: str) -> list[int]: ...
-    def leader(self, tp: TopicPartition) -> Leader | None: ...
-    def topic_id(self, topic: str) -> UUID | None: ...
-    def topic_name(self, topic_id: UUID) -> str | None: ...
-    def topic_error(self, topic: str) -> ErrorCode | None: ...
-    def unknown_since(self, topic: str) -> float | None: ...
-    def want(self, topic: str) -> None: ...  # remembered; learned on demand; never created
-    def want_created(self, topic: str) -> None: ...  # for producers: asks the brokers to create it (if allow_auto_create_topics)
-    def forget(self, topic: str) -> None: ...
-    def refresh(self, now: float, topics: Collection[str] | None = None) -> None: ...
-    def refreshed(self, now: float, topics: Collection[str] | None, then: Callable[[KafkaError | None], None]) -> None: ...
-    def hint(self, tp: TopicPartition, node: int, epoch: int, endpoint: tuple[str, int] | None = None) -> None: ...
-    def poll(self, now: float) -> Effects: ...
-    def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]: ...
+    def __init__(self, config: ClientConfig, network: Network, random: Random, emit: Callable[[object], None]) -> None:
+        self.version = 0  # grows with each change
+        self.brokers: Mapping[int, Broker] = {}
+        self.controller: int | None = None
+        self.cluster_id: str | None = None
+        self.error: KafkaError | None = None  # why the last attempt to learn something failed
+        self.on_change: list[Callable[[Change], None]] = []
+        self._config, self._network, self._random, self._emit = config, network, random, emit
+        self._topics: dict[str, Topic] = {BROKERS: self._new_topic()}
+        self._names: dict[UUID, str] = {}
+        self._wanted: dict[str, bool] = {}  # topic -> whether brokers may create it
+        self._pending: dict[str, float] = {BROKERS: -INFINITY}  # what to ask for, and from when on
+        self._asked: dict[int, tuple[frozenset[str], float]] = {}  # requests under way: number -> (names, since)
+        self._number = 0
+        self._waiters: list[Waiter] = []
+        self._retry = Backoff.retry(config, random)
+        self._not_before = -INFINITY  # after a failed request
+        self._expires = INFINITY
+        self._unplaced = False  # a hint named a broker the network does not know yet
+        self._networks_changes = 0
+        self._wake_at = -INFINITY
+        self._nothing = Effects()
+        network.on_lost.append(self._lost)
+
+    # -- lookups
+
+    def partitions(self, topic: str) -> int:
+        """How many there are; 0: not known."""
+        known = self._topics.get(topic)
+        return 0 if known is None else len(known.leaders)
+
+    def available(self, topic: str) -> list[int]:
+        """The partitions that have a leader."""
+        known = self._topics.get(topic)
+        return [] if known is None else known.available
+
+    def leader(self, tp: TopicPartition) -> Leader | None:
+        """Who leads `tp`; None where nobody does or nothing is known."""
+        known = self._topics.get(tp.topic)
+        if known is None or not 0 <= tp.partition < len(known.leaders):
+            return None
+        return known.leaders[tp.partition]
+
+    def topic_id(self, topic: str) -> UUID | None:
+        """The id of `topic`; None where the brokers are too old to have one."""
+        known = self._topics.get(topic)
+        return None if known is None else known.topic_id
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The topic with this id."""
+        return self._names.get(topic_id)
+
+    def topic_error(self, topic: str) -> ErrorCode | None:
+        """What the brokers last said when asked for `topic`; None: no error."""
+        known = self._topics.get(topic)
+        return None if known is None else known.error
+
+    def unknown_since(self, topic: str) -> float | None:
+        """Since when brokers say that `topic` does not exist; None while it does, or nobody was asked."""
+        known = self._topics.get(topic)
+        return None if known is None else known.missing_since
+
+    # -- wishes
+
+    def want(self, topic: str, create: bool = False) -> None:
+        """Learn `topic` and keep it up to date. With `create` brokers may create it (allow_auto_create_topics): producers want that."""
+        self._wanted[topic] = self._wanted.get(topic, False) or (create and self._config.allow_auto_create_topics)
+        known = self._topic(topic)
+        if not known.leaders or (known.error is not None and not known.error.retriable):
+            self._ask_for(topic, known.not_before)
+
+    def forget(self, topic: str) -> None:
+        """No reader needs `topic` any more: it is not kept up to date, what is known of it stays. Producers' topics remain wanted."""
+        if self._wanted.get(topic) is False:
+            del self._wanted[topic]
+            self._pending.pop(topic, None)
+
+    def refresh(self, now: float, topics: Collection[str] | None = None) -> None:
+        """Ask again for `topics` (None: brokers and all that is wanted): at once the first time, then with back-off."""
+        for name in self._all() if topics is None else topics:
+            known = self._topic(name)
+            if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000:
+                known.backoff.reset()
+                known.not_before = now
+            self._ask_for(name, known.not_before)
+
+    def refreshed(self, now: float, topics: Collection[str] | None, then: Then) -> None:
+        """Ask at once, and call `then` when the answer is in (None) or cannot come (the error)."""
+        names = set(self._all() if topics is None else topics)
+        self._waiters.append(Waiter(set(names), self._number, then))
+        for name in names:
+            self._ask_for(name, now)
+
+    def hint(self, tp: TopicPartition, node: int, epoch: int, endpoint: tuple[str, int] | None = None) -> None:
+        """A broker said who leads `tp` now (KIP-951). Believed when it is newer than what is known and the node can be reached."""
+        known = self._topics.get(tp.topic)
+        if known is None or not 0 <= tp.partition < len(known.leaders) or epoch <= known.epochs[tp.partition]:
+            return
+        if endpoint is not None and self._address(node) != endpoint:
+            self.brokers = {**self.brokers, node: Broker(node, *endpoint)}
+            self._unplaced, self._wake_at = True, -INFINITY
+        if node not in self.brokers:
+            return
+        known.lead(tp.partition, Leader(node, epoch), epoch)
+        known.settle()
+        self._changed(frozenset((tp.topic,)), self._unplaced)
+
+    # -- the machine
+
+    def poll(self, now: float) -> Effects:
+        """Send the one request that is due, if a broker is connected."""
+        if now < self._wake_at and self._networks_changes == self._network.changes:
+            return self._nothing
+        self._networks_changes = self._network.changes
+        if self._unplaced:
+            self._unplaced = False
+            self._place(now)
+        self._expire(now)
+        request, self._wake_at = self._next(now)
+        self._nothing = Effects(wake_at=self._wake_at)
+        return self._nothing if request is None else Effects((request,), wake_at=self._wake_at)
+
+    def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
+        """Tell those who wait."""
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.then(reason)
+        return ()
+
+    # -- what to ask
+
+    def _new_topic(self) -> Topic:
+        return Topic(Backoff.retry(self._config, self._random))
+
+    def _topic(self, name: str) -> Topic:
+        known = self._topics.get(name)
+        if known is None:
+            known = self._topics[name] = self._new_topic()
+        return known
+
+    def _all(self) -> list[str]:
+        return [BROKERS, *self._wanted]
+
+    def _ask_for(self, name: str, when: float) -> None:
+        self._pending[name] = min(when, self._pending.get(name, INFINITY))
+        self._wake_at = -INFINITY
+
+    def _lost(self, now: float, node: int) -> None:
+        """A connection to a broker ended: its partitions may have moved, and nobody may be asking it for them now."""
+        if node >= 0:
+            self.refresh(now)
+
+    def _expire(self, now: float) -> None:
+        """What is too old is asked for again; so is what a silent broker was asked for."""
+        if now >= self._expires:
+            self._set_expiry(now)
+            self.refresh(now)
+        for names, since in self._asked.values():
+            if since + PATIENCE <= now < since + 2 * PATIENCE:
+                for name in names:
+                    self._pending.setdefault(name, now)
+        vanished = now - self._config.unknown_topic_timeout_ms / 1000
+        for name in [n for n in self._pending if (t := self._topics[n]).missing_since is not None and t.leaders]:
+            if (self._topics[name].missing_since or now) <= vanished:
+                self._topics[name].leaders, self._topics[name].epochs, self._topics[name].available = [], [], []
+                self._changed(frozenset((name,)), False)
+
+    def _set_expiry(self, now: float) -> None:
+        self._expires = now + self._config.metadata_max_age_ms / 1000 * (1 - 0.2 * self._random.random())
+
+    def _next(self, now: float) -> tuple[Request | None, float]:
+        """The request to send now, and when to look again."""
+        blocked = max((since + PATIENCE for _, since in self._asked.values()), default=self._not_before)
+        starts = max(blocked, min(self._pending.values(), default=INFINITY))
+        if starts > now:
+            return None, min(starts, self._expires)
+        if not self._network.reachable(now):
+            self._network.want(ANY)
+            return None, now + RECHECK
+        return self._ask(now), min(now + PATIENCE, self._expires)
+
+    def _ask(self, now: float) -> Request:
+        """A request for all that is due, or will be in a moment. Topics to create go by themselves: the flag is for a whole request."""
+        soon = now + self._config.retry_backoff_ms / 1000
+        due = [name for name, when in self._pending.items() if when <= soon]
+        creating = [name for name in due if self._wanted.get(name) and not self._topics[name].leaders]
+        names = creating or due
+        for name in names:
+            del self._pending[name]
+            self._topics[name].asked_at = now
+        self._number += 1
+        number = self._number
+        self._asked[number] = (frozenset(names), now)
+        message = MetadataRequest(
+            topics=[MetadataRequest.Topic(name=name) for name in names if name != BROKERS],
+            allow_auto_topic_creation=bool(creating),
+        )
+        deadline = now + self._config.request_timeout_ms / 1000
+        return Request(ANY, message, deadline, lambda now, outcome: self._answered(now, number, outcome))
+
+    # -- what the answer says
+
+    def _answered(self, now: float, number: int, outcome: Outcome) -> None:
+        names, _ = self._asked.pop(number)
+        self._wake_at = -INFINITY
+        if isinstance(outcome, Failed):
+            self._failed(now, names, outcome.reason)
+            if not outcome.passing:
+                self.crash(outcome.reason)
+            return
+        message: MetadataResponse = outcome.message
+        if message.error_code:
+            if message.error_code == REBOOTSTRAP:
+                self._set_brokers(now, {}, None)
+            self._failed(now, names, broker_error(message.error_code, "Metadata"))
+            return
+        self._retry.reset()
+        self._not_before, self.error = -INFINITY, None
+        self._apply(now, names, message)
+        self._tell_waiters(number, names)
+
+    def _failed(self, now: float, names: frozenset[str], reason: KafkaError) -> None:
+        self.error = reason
+        self._not_before = now + self._retry.next()
+        for name in names:
+            self._pending.setdefault(name, self._not_before)
+
+    def _tell_waiters(self, number: int, names: frozenset[str]) -> None:
+        for waiter in [w for w in self._waiters if w.after < number]:
+            waiter.names -= names
+            if not waiter.names:
+                self._waiters.remove(waiter)
+                waiter.then(None)
+
+    def _apply(self, now: float, names: frozenset[str], message: MetadataResponse) -> None:
+        self._check_cluster(message.cluster_id)
+        brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in message.brokers if b.node_id >= 0}
+        brokers_changed = self._set_brokers(now, brokers, message.controller_id) if brokers else False
+        if self._expires == INFINITY:
+            self._set_expiry(now)
+        topics = frozenset(t.name for t in message.topics if t.name and self._apply_topic(now, self._topic(t.name), t))
+        for name in names:
+            self._pace(now, name, name in topics or (name == BROKERS and brokers_changed))
+        if not brokers:
+            self._ask_for(BROKERS, self._topics[BROKERS].not_before)
+        if topics or brokers_changed:
+            self._changed(topics, brokers_changed)
+
+    def _pace(self, now: float, name: str, changed: bool) -> None:
+        """When this may be asked for again. News means that asking paid, so the next time it is done at once."""
+        known = self._topics[name]
+        if changed and not known.troubled:
+            known.backoff.reset()
+            known.not_before = now
+        else:
+            known.not_before = now + known.backoff.next()
+        if name in self._wanted and known.troubled:
+            self._ask_for(name, known.not_before)
+
+    def _check_cluster(self, cluster_id: str | None) -> None:
+        if cluster_id is None or cluster_id == self.cluster_id:
+            return
+        if self.cluster_id is not None:
+            log.warning("cluster id changed from %s to %s: do bootstrap_servers name two clusters?", self.cluster_id, cluster_id)
+        self.cluster_id = cluster_id
+
+    def _apply_topic(self, now: float, known: Topic, told: MetadataResponse.Topic) -> bool:
+        before = known.picture()
+        if told.error_code:
+            self._apply_error(now, known, told.error_code)
+        elif told.topic_id in known.former_ids:
+            return False
+        else:
+            known.error = known.missing_since = None
+            self._apply_partitions(known, told)
+        known.settle()
+        return known.picture() != before
+
+    def _apply_error(self, now: float, known: Topic, code: int) -> None:
+        known.error = error_code(code)
+        if code in MISSING:
+            known.missing_since = now if known.missing_since is None else known.missing_since
+            known.leaders = [None] * len(known.leaders)
+
+    def _apply_partitions(self, known: Topic, told: MetadataResponse.Topic) -> None:
+        topic_id = None if told.topic_id == NO_UUID else told.topic_id
+        if topic_id is not None and topic_id != known.topic_id:
+            known.begin_anew(topic_id)
+            self._names[topic_id] = told.name or ""
+        partitions = [p for p in told.partitions if 0 <= p.partition_index < MOST_PARTITIONS]
+        known.resize(1 + max((p.partition_index for p in partitions), default=-1))
+        for p in partitions:
+            there = p.leader_id in self.brokers
+            known.lead(p.partition_index, Leader(p.leader_id, p.leader_epoch) if there else None, p.leader_epoch)
+
+    # -- brokers
+
+    def _address(self, node: int) -> tuple[str, int] | None:
+        broker = self.brokers.get(node)
+        return None if broker is None else (broker.host, broker.port)
+
+    def _set_brokers(self, now: float, brokers: dict[int, Broker], controller: int | None) -> bool:
+        before, self.brokers = self.brokers, brokers
+        self.controller = controller if controller in brokers else None
+        self._network.controller = self.controller
+        if before == brokers:
+            return False
+        self._place(now)
+        for broker in before.values():
+            if (now_there := brokers.get(broker.node)) is None or (now_there.host, now_there.port) != (broker.host, broker.port):
+                self._emit(BrokerRemoved(broker.node, broker.host, broker.port))
+        for broker in brokers.values():
+            if (was := before.get(broker.node)) is None or (was.host, was.port) != (broker.host, broker.port):
+                self._emit(BrokerAdded(broker.node, broker.host, broker.port))
+        return True
+
+    def _place(self, now: float) -> None:
+        self._network.place(now, {broker.node: (broker.host, broker.port) for broker in self.brokers.values()})
+
+    def _changed(self, topics: frozenset[str], brokers: bool) -> None:
+        self.version += 1
+        change = Change(self.version, topics, brokers)
+        for listener in self.on_change:
+            listener(change)
+        self._emit(MetadataChanged(self.version))

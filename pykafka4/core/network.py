@@ -130,6 +130,11 @@ class Network:
 
     # -- for machines
 
+    @property
+    def up(self) -> bool:
+        """Whether any broker is connected."""
+        return bool(self._ready)
+
     def ready(self, node: int) -> bool:
         """Whether a request to `node` would leave at once."""
         return node in self._ready
