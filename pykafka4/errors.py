@@ -24,11 +24,14 @@ __all__ = [
     "RecordTooLarge",
     "UnsupportedVersion",
     "broker_error",
+    "short_name",
 ]
 
 
 class KafkaError(Exception):
-    """Everything this package raises on purpose."""
+    """Everything this package raises on purpose. `code` is its short name: Kafka's for what a broker said, else one of ours."""
+
+    code: ErrorCode | str = "CLIENT_ERROR"
 
 
 class ConfigError(KafkaError, ValueError):
@@ -38,9 +41,13 @@ class ConfigError(KafkaError, ValueError):
 class ConnectionLost(KafkaError, ConnectionError):
     """A broker could not be reached, or the connection broke."""
 
+    code = "CONNECTION_LOST"
+
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
     """The time given was over before the operation was; the message says what it waited for."""
+
+    code = "TIMED_OUT"
 
 
 class BufferFull(KafkaError, BufferError):
@@ -66,6 +73,8 @@ class CorruptRecord(KafkaError):
 class ClosedError(KafkaError):
     """The client was closed; make a new one."""
 
+    code = "CLOSED"
+
 
 class ForkedClientError(KafkaError):
     """The client was made in another process; threads and sockets do not survive a fork. Make a client in this process."""
@@ -74,9 +83,13 @@ class ForkedClientError(KafkaError):
 class UnsupportedVersion(KafkaError):
     """The broker is too old (or too new) for what was asked."""
 
+    code = "UNSUPPORTED_VERSION"
+
 
 class BrokerError(KafkaError):
     """A broker answered with an error code. `code` is its row of the table."""
+
+    code: ErrorCode
 
     def __init__(self, code: ErrorCode | int, what: str, detail: str | None = None) -> None:
         self.code = error_code(code) if isinstance(code, int) else code
@@ -126,6 +139,11 @@ class DeliveryFailed(KafkaError):
         where = topic if partition is None else f"{topic}-{partition}"
         because = f" ({cause})" if cause is not None else ""
         super().__init__(f"{where}: {code}, {written.value}{because}")
+
+
+def short_name(error: BaseException) -> str:
+    """The name a failure is counted under: `NOT_ENOUGH_REPLICAS`, `TIMED_OUT`, …"""
+    return str(error.code) if isinstance(error, KafkaError) else type(error).__name__
 
 
 _CLASSES: dict[str, type[BrokerError]] = {

@@ -292,7 +292,7 @@ class _Core:
         reason = ClosedError("the producer was closed before this was acknowledged")
         left = [item for item in pending if not _done(item)]
         with contextlib.suppress(KafkaError):  # a crashed loop has failed them already
-            self.client.loop.ask(lambda _: self.sender.abandon("CLOSED", reason), SHORT, "giving up undelivered records")
+            self.client.loop.ask(lambda _: self.sender.abandon(reason), SHORT, "giving up undelivered records")
         for item in left:
             if isinstance(item, Batch):
                 self.undelivered.extend(item.records() if _failed(item) else ())  # type: ignore[union-attr]

@@ -12,7 +12,7 @@ from enum import Enum
 from pykafka4.core import ANY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.error_table import error_code
-from pykafka4.errors import KafkaError, broker_error
+from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
 from pykafka4.wire.messages_txn import InitProducerIdRequest
 
 __all__ = ["Identity", "IdentityState"]
@@ -93,7 +93,7 @@ class Identity:
             return None
         self.state = TABLE.move(self.state, S.ASKING)
         keep = 0 <= self.epoch < LAST_EPOCH
-        message = InitProducerIdRequest(  # before version 3 brokers ignore the old id and give a new one
+        message = InitProducerIdRequest(
             transactional_id=None,
             transaction_timeout_ms=60_000,
             producer_id=self.producer_id if keep else -1,
@@ -117,6 +117,9 @@ class Identity:
         ):
             self.producer_id, self.epoch = -1, -1  # nobody can take over an id without a transactional id: begin afresh
             self._again(now)
+        elif isinstance(outcome, Failed) and isinstance(outcome.reason, UnsupportedVersion) and self.producer_id >= 0:
+            self.producer_id, self.epoch = -1, -1  # brokers before 2.5 cannot raise an epoch: a new id does as well
+            self.state = TABLE.move(self.state, S.NONE)
         elif isinstance(outcome, Failed):
             (self._again(now) if outcome.passing else self.fail(outcome.reason))
         elif error_code(code).retriable:

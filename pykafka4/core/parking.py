@@ -19,7 +19,7 @@ __all__ = ["Parking"]
 
 SLICE = 1000  # records moved per turn: the loop stays responsive
 
-Fail = Callable[[str, str, KafkaError, float], None]
+Fail = Callable[[str, KafkaError, float], None]
 
 
 class Parking:
@@ -28,7 +28,7 @@ class Parking:
     __slots__ = ("_acc", "_cluster", "_config", "_fail", "_network", "_picture", "_told", "_waiting")
 
     def __init__(self, config: ProducerConfig, accumulator: Accumulator, cluster: Cluster, network: Network, fail: Fail) -> None:
-        """`fail(topic, code, reason, before)` hands back the parked records that came before `before`."""
+        """`fail(topic, reason, before)` hands back the parked records that came before `before`."""
         self._config, self._acc, self._cluster, self._network, self._fail = config, accumulator, cluster, network, fail
         self._told: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator knows of each topic
         self._waiting: set[str] = set()
@@ -72,7 +72,7 @@ class Parking:
     def _wait(self, topic: str, now: float) -> float:
         error = self._cluster.topic_error(topic)
         if error is not None and not error.retriable:
-            self._fail(topic, error.name, broker_error(error.code, f"topic {topic}"), INFINITY)
+            self._fail(topic, broker_error(error.code, f"topic {topic}"), INFINITY)
             return INFINITY
         patience = min(self._config.unknown_topic_timeout_ms, self._config.delivery_timeout_ms) / 1000
         parked, oldest = self._acc.parked(topic)
@@ -84,8 +84,9 @@ class Parking:
     def _give_up(self, topic: str, patience: float, now: float) -> None:
         error = self._cluster.topic_error(topic)
         if error is not None:
-            code, cause = error.name, broker_error(error.code, f"no such topic {topic!r} for {patience:g} s")
-            self._fail(topic, code, cause, now - patience)
+            self._fail(topic, broker_error(error.code, f"no such topic {topic!r} for {patience:g} s"), now - patience)
         else:
-            timeout = KafkaTimeoutError(f"topic {topic} could not be looked up for {patience:g} s: {self._network.trouble() or 'the brokers give no answer'}")
-            self._fail(topic, "DELIVERY_TIMEOUT", timeout, now - patience)
+            timeout = KafkaTimeoutError(
+                f"topic {topic} could not be looked up for {patience:g} s: {self._network.trouble() or 'the brokers give no answer'}"
+            )
+            self._fail(topic, timeout, now - patience)

@@ -81,7 +81,7 @@ class PartitionQueue:
     def requeue(self, batch: Batch) -> None:
         """Keep `batch` where it is, to be sent again when those behind it have come back."""
         self.returned(batch)
-        self.broken = self.in_flight > 0
+        self.broken = self.in_flight > 0 and not batch.done
 
     def remove(self, batch: Batch) -> None:
         """`batch` is finished. The head in the ordinary case; anywhere after a delivery timeout."""
@@ -93,7 +93,6 @@ class PartitionQueue:
 
     def replace(self, batch: Batch, parts: list[Batch]) -> None:
         """Put the halves of a batch that was too large where it stood."""
-        self.requeue(batch)
         at = self.batches.index(batch)
         del self.batches[at]
         for part in reversed(parts):

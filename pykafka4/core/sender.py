@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random as _random
 from collections.abc import Callable, Iterable
+from uuid import UUID
 
 import attrs
 
@@ -25,7 +26,7 @@ from pykafka4.core.queues import PartitionQueue
 from pykafka4.core.recovery import Recovery
 from pykafka4.core.timers import Timers
 from pykafka4.error_table import Produce, Refresh, Written, error_code
-from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error, short_name
 from pykafka4.records import TopicPartition
 from pykafka4.wire.hot import Accumulator, Batch
 from pykafka4.wire.messages_data import ProduceRequest, ProduceResponse
@@ -34,6 +35,7 @@ __all__ = ["Sender"]
 
 BY_NAME_ONLY = 12  # from Produce 13 on topics go by id
 MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer
+NO_ID = UUID(int=0)
 INLINE = 16 * 1024  # compressing so little takes less than handing it to the helper executor
 
 Answer = ProduceResponse.Topic.Partition
@@ -105,7 +107,7 @@ class Sender:
     def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
         """The loop is going down: everything still here fails with `reason`."""
         self._refuse(reason)
-        self.abandon("CRASHED", reason)
+        self.abandon(reason)
         deliver, self._deliver = tuple(self._deliver), []
         self._progress()
         return deliver
@@ -114,16 +116,16 @@ class Sender:
         """The first record for `topic` was sent: learn its partitions."""
         self._parking.want(topic)
 
-    def abandon(self, code: str, reason: KafkaError) -> None:
+    def abandon(self, reason: KafkaError) -> None:
         """Fail everything that is still here: what may be in the log as MAYBE."""
         for batch in [b for b in self.acc.unfinished() if isinstance(b, Batch)]:
             self.acc.seal(batch)
         self._collect(INFINITY)
         for topic in self._parking.topics:
-            self._fail_parked(topic, code, reason, INFINITY)
+            self._fail_parked(topic, reason, INFINITY)
         for queue in self.queues.values():
             for batch in list(queue.batches):
-                self._fail(queue, batch, code, reason)
+                self._fail(queue, batch, short_name(reason), reason)
 
     # ---------------------------------------------------------------- taking batches in
 
@@ -140,6 +142,7 @@ class Sender:
         for batch in due:
             queue = self._queue(batch.topic, batch.partition)
             queue.due = batch
+            self._watch(queue)
             self._lines.place(queue)
         return linger_ends
 
@@ -167,20 +170,23 @@ class Sender:
         self._timers.at(queue.held_until, lambda _: self._lines.place(queue))
 
     def _watch(self, queue: PartitionQueue) -> None:
-        """Have the delivery deadline of the oldest batch looked at."""
-        if not queue.watched and queue.batches:
+        """Have the delivery deadline of the oldest batch looked at, sealed or not."""
+        oldest = queue.batches[0] if queue.batches else queue.due
+        if not queue.watched and oldest is not None:
             queue.watched = True
-            self._timers.at(queue.batches[0].created + self.config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
+            self._timers.at(oldest.created + self.config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         """Fail the batches of `queue` that were not acknowledged within delivery_timeout_ms."""
         queue.watched = False
         limit = now - self.config.delivery_timeout_ms / 1000
+        if queue.due is not None and queue.due.created <= limit:
+            self._seal_due(queue, now)
         for batch in [b for b in queue.batches if b.created <= limit]:
             reason = batch.last_error or KafkaTimeoutError(
                 f"not acknowledged within delivery_timeout_ms={self.config.delivery_timeout_ms:g}"
             )
-            self._fail(queue, batch, "DELIVERY_TIMEOUT", reason)
+            self._fail(queue, batch, "TIMED_OUT", reason)
         self._watch(queue)
         self._lines.place(queue)
 
@@ -204,9 +210,9 @@ class Sender:
             queue.topic_id = known
         return known is not None and queue.topic_id != known
 
-    def _fail_parked(self, topic: str, code: str, reason: KafkaError, before: float) -> None:
-        failed, callbacks = self.acc.fail_parked(topic, code, reason, before)
-        self.ledger.lost(topic, None, code, Written.NO, failed, reason)
+    def _fail_parked(self, topic: str, reason: KafkaError, before: float) -> None:
+        failed, callbacks = self.acc.fail_parked(topic, reason, before)
+        self.ledger.lost(topic, None, short_name(reason), Written.NO, failed, reason)
         self._settled(callbacks)
 
     # ---------------------------------------------------------------- who we are
@@ -220,7 +226,7 @@ class Sender:
             return None
         if self.identity.fatal is not None:
             self._refuse(self.identity.fatal)
-            self.abandon(_code_of(self.identity.fatal), self.identity.fatal)
+            self.abandon(self.identity.fatal)
             return None
         if not any(queue.in_doubt for queue in self._doubtful()):
             self.identity.settle()
@@ -331,7 +337,7 @@ class Sender:
         message = ProduceRequest(
             acks=self.config.acks,
             timeout_ms=int(self.config.request_timeout_ms),
-            topics=[_topic(name, ids[name], partitions) for name, partitions in topics.items()],
+            topic_data=[_topic(name, ids[name], partitions) for name, partitions in topics.items()],
         )
         flight = Flight(node, tuple(entries))
         self._flights[node] = self._flights.get(node, 0) + 1
@@ -375,29 +381,40 @@ class Sender:
 
     def _read_answers(self, flight: Flight, now: float, message: ProduceResponse) -> None:
         answers: dict[TopicPartition, Answer] = {}
-        for topic in message.topics:
+        for topic in message.responses:
             name = topic.name or self.cluster.topic_name(topic.topic_id)
-            for answer in topic.partitions:
+            for answer in topic.partition_responses:
                 answers[TopicPartition(name or "", answer.index)] = answer
         endpoints = {e.node_id: (e.host, e.port) for e in message.node_endpoints}
         for queue, batch in flight.entries:
             answer = answers.get(queue.tp)
             if answer is None:
-                self._resend(queue, batch, now, error_code(-1), KafkaError(f"{queue.tp}: the broker's answer leaves it out"))
+                self._left_out(queue, batch, now)
                 continue
             if answer.current_leader.leader_id >= 0:
                 hinted = answer.current_leader
                 self.cluster.hint(queue.tp, hinted.leader_id, hinted.leader_epoch, endpoints.get(hinted.leader_id))
             self._act(queue, batch, now, answer)
 
+    def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
+        """An answer without this partition says nothing about it: maybe written."""
+        batch.written = True
+        self._home(queue, batch)
+        if not batch.done:
+            self._hold(queue, now)
+
     def _act(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer) -> None:
         """What the table says for this code."""
         row = error_code(answer.error_code)
-        if row.produce is Produce.ACK:
-            self._landed(queue, batch, answer.base_offset, answer.log_append_time_ms)
+        if row.produce in (Produce.ACK, Produce.DUPLICATE):
+            landed_at = answer.base_offset if row.produce is Produce.ACK else -1
+            self._landed(queue, batch, landed_at, answer.log_append_time_ms)
             self.recovery.healthy(queue.tp)
             queue.proven = True
             queue.backoff.reset()
+            return
+        self._home(queue, batch)
+        if batch.done:  # its delivery timeout was first
             return
         error = broker_error(row.code, str(queue.tp), answer.error_message)
         batch.written = batch.written or row.written is Written.MAYBE
@@ -415,40 +432,33 @@ class Sender:
     def _flight_lost(self, flight: Flight, now: float, outcome: Failed) -> None:
         """No answer: every batch stays; what may have been written keeps its number."""
         for queue, batch in flight.entries:
-            if not outcome.passing:
-                self._fail(queue, batch, type(outcome.reason).__name__, outcome.reason)
-                continue
             batch.written = batch.written or outcome.written is Written.MAYBE
             batch.last_error = outcome.reason
-            self._keep(queue, batch)
+            self._home(queue, batch)
+            if not outcome.passing and not batch.done:
+                self._fail(queue, batch, short_name(outcome.reason), outcome.reason)
+                continue
             self.recovery.report(now, queue.tp, outcome.reason)
 
-    def _keep(self, queue: PartitionQueue, batch: Batch) -> None:
-        if batch.done:
-            queue.returned(batch)
-        else:
-            queue.requeue(batch)
+    def _home(self, queue: PartitionQueue, batch: Batch) -> None:
+        """`batch` is no longer in flight; it stays where it is in its queue."""
+        if not batch.done:
             self.ledger.returned(batch.count)
+        queue.requeue(batch)
 
     # what a produce response does with its batch, by the table
 
-    def _duplicate(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
-        self._landed(queue, batch, -1, -1)
-
     def _resend(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
-        self._keep(queue, batch)
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
             self.recovery.report(now, queue.tp, error)
         else:
             self._hold(queue, now)
 
     def _split(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
-        if batch.done or batch.count == 1:
+        if batch.count == 1:
             self._fail(queue, batch, "MESSAGE_TOO_LARGE", error)
-            return
-        count_before = batch.count
-        queue.replace(batch, batch.split())
-        self.ledger.returned(count_before)
+        else:
+            queue.replace(batch, batch.split())
 
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
         """The broker expects another sequence.
@@ -456,30 +466,24 @@ class Sender:
         Behind an unacknowledged batch that is only the echo of its failure. At the head our numbering and the broker's have parted:
         take a new epoch, and let go of what may have been written under the old one.
         """
-        if batch.done or queue.batches[0] is not batch:
-            self._keep(queue, batch)
+        if queue.batches[0] is not batch:
             return
         self.identity.renew(str(error))
         if batch.written:
-            self._fail(queue, batch, _code_of(error), error)
-        else:
-            self._keep(queue, batch)
+            self._fail(queue, batch, short_name(error), error)
 
     def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
         self.identity.fail(error)
-        self._fail(queue, batch, _code_of(error), error)
+        self._fail(queue, batch, short_name(error), error)
 
     def _refused(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
-        self._fail(queue, batch, _code_of(error), error)
+        self._fail(queue, batch, short_name(error), error)
 
     def _fail(self, queue: PartitionQueue, batch: Batch, code: str, error: KafkaError) -> None:
         """Hand the records of `batch` back.
 
         A number that will never reach the log leaves a gap: renew the epoch, unless the number can be undone.
         """
-        if batch.done:
-            queue.returned(batch)
-            return
         written = Written.MAYBE if batch.written or batch.in_flight else Written.NO
         numbered = batch.base_sequence >= 0
         if batch.in_flight:
@@ -496,18 +500,11 @@ class Sender:
             self._deliver.append(callbacks)
 
 
-def _code_of(error: KafkaError) -> str:
-    return error.code.name if isinstance(error, BrokerError) else type(error).__name__
-
-
-def _topic(name: str, topic_id: object, partitions: list[ProduceRequest.Topic.Partition]) -> ProduceRequest.Topic:
-    if topic_id is None:
-        return ProduceRequest.Topic(name=name, partitions=partitions)
-    return ProduceRequest.Topic(name=name, topic_id=topic_id, partitions=partitions)
+def _topic(name: str, topic_id: UUID | None, partitions: list[ProduceRequest.Topic.Partition]) -> ProduceRequest.Topic:
+    return ProduceRequest.Topic(name=name, topic_id=topic_id or NO_ID, partition_data=partitions)
 
 
 ACTIONS = {
-    Produce.DUPLICATE: Sender._duplicate,
     Produce.RESEND: Sender._resend,
     Produce.SPLIT: Sender._split,
     Produce.SEQUENCE: Sender._sequence,

@@ -144,7 +144,7 @@ class Bench:
 
     def settle(self) -> None:
         for _ in range(5):
-            self.poll()
+            self.poll(self.config.linger_ms / 1000)
 
     def batch(self, value: bytes = b"v", partition: int = 0) -> Any:
         """Send one record as a batch of its own."""
@@ -165,13 +165,13 @@ class Bench:
             ProduceResponse.Topic(
                 name="t",
                 topic_id=ID,
-                partitions=[
-                    ProduceResponse.Topic.Partition(index=p.index, error_code=row.code, base_offset=offset) for p in topic.partitions
+                partition_responses=[
+                    ProduceResponse.Topic.Partition(index=p.index, error_code=row.code, base_offset=offset) for p in topic.partition_data
                 ],
             )
-            for topic in request.message.topics
+            for topic in request.message.topic_data
         ]
-        request.on_reply(self.now, Reply(ProduceResponse(topics=topics), 12, request.node))
+        request.on_reply(self.now, Reply(ProduceResponse(responses=topics), 12, request.node))
         self.check()
         self.poll()
 
@@ -183,13 +183,13 @@ class Bench:
 
 def header(request: Request) -> tuple[int, int, int]:
     """(epoch, base sequence, partition) of the only batch of a request."""
-    (partition,) = request.message.topics[0].partitions
+    (partition,) = request.message.topic_data[0].partition_data
     data = bytes(partition.records)
     return int.from_bytes(data[51:53], "big", signed=True), int.from_bytes(data[53:57], "big", signed=True), partition.index
 
 
 def values(request: Request) -> bytes:
-    return bytes(request.message.topics[0].partitions[0].records)
+    return bytes(request.message.topic_data[0].partition_data[0].records)
 
 
 def test_a_record_is_acknowledged_with_its_offset() -> None:
@@ -316,7 +316,7 @@ def test_delivery_timeout_says_not_written_when_it_never_left() -> None:
     bench.poll(11)
     error = delivery.exception(0)
     assert isinstance(error, DeliveryFailed)
-    assert (error.code, error.written) == ("DELIVERY_TIMEOUT", Written.NO)
+    assert (error.code, error.written) == ("TIMED_OUT", Written.NO)
     assert error.record is not None
     assert error.record.value == b"v"
 
@@ -445,7 +445,7 @@ def test_abandon_tells_written_from_not_written() -> None:
     flying = bench.batch(b"flying", 0)
     bench.network.up.clear()
     waiting = bench.batch(b"waiting", 1)
-    bench.sender.abandon("CLOSED", KafkaTimeoutError("closed"))
+    bench.sender.abandon(KafkaTimeoutError("closed"))
     assert flying.exception(0).written is Written.MAYBE
     assert waiting.exception(0).written is Written.NO
 

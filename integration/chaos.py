@@ -1,0 +1,142 @@
+"""Chaos. Rule: what the producer claims is compared with the brokers' own logs, record by record.
+
+A load of numbered records at a fixed rate, a leader killed and restarted again and again, and a verdict: nothing acknowledged is
+missing, nothing is there twice, every partition holds its records in the order of sending, and every offset that was reported is right.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from integration.cluster import NOT_YET, Cluster
+from integration.waiting import until
+from pykafka4 import Producer
+
+__all__ = ["Cycle", "Load", "Verdict", "judge", "kill_cycle"]
+
+PARTITIONS = 6
+FAILOVER, RECOVERY = 60.0, 60.0
+
+
+class Load(threading.Thread):
+    """Sends record n = 0, 1, 2, … to partition n % 6 at `rate` per second until `enough()`; keeps what was reported of each."""
+
+    def __init__(self, producer: Producer, topic: str, rate: float, enough: Callable[[int], bool]) -> None:
+        super().__init__(name="chaos-load", daemon=True)
+        self.producer, self.topic, self.rate, self.enough = producer, topic, rate, enough
+        self.sent = 0
+        self.offsets: dict[int, int] = {}  # record -> offset reported
+        self.failures: dict[int, BaseException] = {}
+        self.completions: Counter[int] = Counter()
+        self.last_ack = [0.0] * PARTITIONS  # monotonic seconds
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Send in small bursts, so that the rate holds however coarse the clock is."""
+        begin = time.monotonic()
+        try:
+            while not self.enough(self.sent):
+                due = int((time.monotonic() - begin) * self.rate) + 1
+                for _ in range(due - self.sent):
+                    self.send_one()
+                time.sleep(0.005)
+        except BaseException as error:  # the test reads it
+            self.error = error
+
+    def send_one(self) -> None:
+        """The next record; its partition follows from its number, so every partition has traffic."""
+        n = self.sent
+        self.producer.send(self.topic, b"%d" % n, partition=n % PARTITIONS, on_delivery=lambda d: self.finished(n, d))
+        self.sent += 1
+
+    def finished(self, n: int, delivery: Any) -> None:
+        """On the callback executor: note the outcome."""
+        self.completions[n] += 1
+        error = delivery.exception(0)
+        if error is not None:
+            self.failures[n] = error
+        else:
+            self.offsets[n] = delivery.result(0).offset
+            self.last_ack[n % PARTITIONS] = time.monotonic()
+
+
+@attrs.frozen
+class Cycle:
+    """One leader killed: seconds from its death until a new leader was seen, and from then until a record was acknowledged by it."""
+
+    node: int
+    election: float
+    first_ack: float
+
+
+def kill_cycle(cluster: Cluster, topic: str, load: Load, partition: int) -> Cycle:
+    """Kill the leader of `partition`, wait for the first acknowledgement from its successor, restart it, see all replicas in sync."""
+    node = cluster.wait_leader(topic, partition)
+    cluster.kill(node)
+    died = time.monotonic()
+    until(lambda: cluster.leader(topic, partition) not in (node, -1), FAILOVER, f"a new leader of {topic}-{partition}", forgive=NOT_YET)
+    elected = time.monotonic()
+    until(lambda: load.last_ack[partition] > elected, RECOVERY, f"an acknowledgement from the new leader of {topic}-{partition}")
+    cycle = Cycle(node, elected - died, load.last_ack[partition] - elected)
+    cluster.start(node)
+    cluster.wait_full_isr([topic])
+    return cycle
+
+
+@attrs.frozen
+class Verdict:
+    """What the logs say against what was reported; every list is of record numbers."""
+
+    sent: int
+    acked: int
+    lost: list[int]
+    duplicated: list[int]
+    reordered: list[int]
+    wrong_offset: list[int]
+    not_completed_once: list[int]
+    failed: dict[int, BaseException]
+
+    def complaints(self) -> list[str]:
+        """One line for each kind of wrong; empty when all is well."""
+        kinds = {
+            "acknowledged but not in the log": self.lost,
+            "in the log more than once": self.duplicated,
+            "behind a later one in its partition": self.reordered,
+            "not at the offset reported": self.wrong_offset,
+            "not completed exactly once": self.not_completed_once,
+            "failed": [f"{n}: {error}" for n, error in self.failed.items()],
+        }
+        return [f"{len(found)} records {kind}: {found[:5]}" for kind, found in kinds.items() if found]
+
+
+def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
+    """Read the topic from its leaders and compare."""
+    logs = cluster.log(topic)
+    seen: Counter[int] = Counter()
+    reordered, wrong = [], []
+    for records in logs.values():
+        latest = -1
+        for record in records:
+            n = int(record.value or b"-1")
+            seen[n] += 1
+            if n < latest:
+                reordered.append(n)
+            latest = max(latest, n)
+            if n in load.offsets and load.offsets[n] not in (record.offset, -1):
+                wrong.append(n)
+    return Verdict(
+        sent=load.sent,
+        acked=len(load.offsets),
+        lost=[n for n in load.offsets if not seen[n]],
+        duplicated=[n for n, times in seen.items() if times > 1],
+        reordered=reordered,
+        wrong_offset=wrong,
+        not_completed_once=[n for n in range(load.sent) if load.completions[n] != 1],
+        failed=load.failures,
+    )

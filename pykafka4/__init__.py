@@ -1,0 +1,90 @@
+"""pykafka4: a Kafka client. Rule: everything public is named here, and importing the package costs nothing until a name is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pykafka4.client import Client as Client
+    from pykafka4.consumer import Consumer as Consumer
+    from pykafka4.core.cluster import BrokerAdded as BrokerAdded
+    from pykafka4.core.cluster import BrokerRemoved as BrokerRemoved
+    from pykafka4.core.cluster import MetadataChanged as MetadataChanged
+    from pykafka4.core.ledger import ProducerStats as ProducerStats
+    from pykafka4.core.recovery import PartitionOffline as PartitionOffline
+    from pykafka4.core.recovery import PartitionOnline as PartitionOnline
+    from pykafka4.error_table import ErrorCode as ErrorCode
+    from pykafka4.error_table import Written as Written
+    from pykafka4.errors import AuthenticationError as AuthenticationError
+    from pykafka4.errors import AuthorizationError as AuthorizationError
+    from pykafka4.errors import BrokerError as BrokerError
+    from pykafka4.errors import BufferFull as BufferFull
+    from pykafka4.errors import ClosedError as ClosedError
+    from pykafka4.errors import ConfigError as ConfigError
+    from pykafka4.errors import ConnectionLost as ConnectionLost
+    from pykafka4.errors import CorruptRecord as CorruptRecord
+    from pykafka4.errors import DecodeError as DecodeError
+    from pykafka4.errors import DeliveryFailed as DeliveryFailed
+    from pykafka4.errors import ForkedClientError as ForkedClientError
+    from pykafka4.errors import GroupError as GroupError
+    from pykafka4.errors import KafkaError as KafkaError
+    from pykafka4.errors import KafkaTimeoutError as KafkaTimeoutError
+    from pykafka4.errors import ProducerFencedError as ProducerFencedError
+    from pykafka4.errors import RecordTooLarge as RecordTooLarge
+    from pykafka4.errors import UnsupportedVersion as UnsupportedVersion
+    from pykafka4.producer import Producer as Producer
+    from pykafka4.records import OffsetAndMetadata as OffsetAndMetadata
+    from pykafka4.records import ProducerRecord as ProducerRecord
+    from pykafka4.records import RecordMetadata as RecordMetadata
+    from pykafka4.records import TopicPartition as TopicPartition
+    from pykafka4.wire.hot import Delivery as Delivery
+    from pykafka4.wire.hot import Record as Record
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "pykafka4.client": ("Client",),
+    "pykafka4.consumer": ("Consumer",),
+    "pykafka4.producer": ("Producer",),
+    "pykafka4.core.cluster": ("BrokerAdded", "BrokerRemoved", "MetadataChanged"),
+    "pykafka4.core.ledger": ("ProducerStats",),
+    "pykafka4.core.recovery": ("PartitionOffline", "PartitionOnline"),
+    "pykafka4.error_table": ("ErrorCode", "Written"),
+    "pykafka4.errors": (
+        "AuthenticationError",
+        "AuthorizationError",
+        "BrokerError",
+        "BufferFull",
+        "ClosedError",
+        "ConfigError",
+        "ConnectionLost",
+        "CorruptRecord",
+        "DecodeError",
+        "DeliveryFailed",
+        "ForkedClientError",
+        "GroupError",
+        "KafkaError",
+        "KafkaTimeoutError",
+        "ProducerFencedError",
+        "RecordTooLarge",
+        "UnsupportedVersion",
+    ),
+    "pykafka4.records": ("OffsetAndMetadata", "ProducerRecord", "RecordMetadata", "TopicPartition"),
+    "pykafka4.wire.hot": ("Delivery", "Record"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted([*_HOME, "__version__"])  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'pykafka4' has no {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,393 @@
+"""The producer on real brokers: what it promises, each with its real fault."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from integration.chaos import Load, judge
+from integration.cluster import Cluster, LogRecord
+from integration.local import LocalCluster
+from integration.proxy import ProxiedCluster
+from integration.waiting import until
+from pykafka4 import Client, ConnectionLost, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError, Producer, RecordTooLarge
+
+pytestmark = pytest.mark.cluster
+
+NOWHERE = "127.0.0.1:1"  # nothing listens there
+
+
+def numbers(records: list[LogRecord]) -> list[int]:
+    return [int(record.value or b"-1") for record in records]
+
+
+def everything(cluster: Cluster, topic: str) -> list[int]:
+    return sorted(n for records in cluster.log(topic).values() for n in numbers(records))
+
+
+def test_first_send_creates_the_topic(cluster: LocalCluster, topic: str) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        meta = producer.send(topic, b"0", key=b"k", headers=[("h", b"1"), ("h", None)], timestamp_ms=1_700_000_000_000).result(30)
+    (record,) = cluster.log(topic)[meta.partition]
+    assert (record.offset, record.key, record.value, record.timestamp) == (meta.offset, b"k", b"0", 1_700_000_000_000)
+    assert tuple(record.headers) == (("h", b"1"), ("h", None))
+
+
+def test_nulls_and_empty_values_stay_what_they_are(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 1)
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        producer.send(topic, None, key=b"deleted")
+        producer.send(topic, b"", key=b"")
+        producer.send(topic, "grüße", key=None)
+    assert [(r.key, r.value) for r in cluster.log(topic)[0]] == [(b"deleted", None), (b"", b""), (None, "grüße".encode())]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_codec_carries_900_kb_and_small_records(cluster: LocalCluster, topic: str, codec: str) -> None:
+    cluster.create_topic(topic, 1)
+    big = os.urandom(450_000) + bytes(450_000)
+    with Producer(bootstrap_servers=cluster.bootstrap, compression_type=codec) as producer:
+        for n in range(500):
+            producer.send(topic, b"%d" % n)
+        producer.send(topic, big)
+    values = [record.value for record in cluster.log(topic)[0]]
+    assert values == [b"%d" % n for n in range(500)] + [big]
+
+
+def test_many_threads_keep_their_order(cluster: LocalCluster, topic: str) -> None:
+    """15 threads, each to its own topic and to topics shared with others; one producer."""
+    shared = {f"{topic}-shared-{size}": size for size in (15, 7, 3, 2)}
+    for name in shared:
+        cluster.create_topic(name, 1)
+    rounds = 300
+
+    def work(producer: Producer, thread: int) -> None:
+        for n in range(rounds):
+            producer.send(f"{topic}-own-{thread}", b"%d" % n, partition=0)
+            for name, size in shared.items():
+                if thread < size:
+                    producer.send(name, b"%d %d" % (thread, n))
+
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        threads = [threading.Thread(target=work, args=(producer, t)) for t in range(15)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    for t in range(15):
+        assert numbers(cluster.log(f"{topic}-own-{t}")[0]) == list(range(rounds))
+    for name, size in shared.items():
+        per_thread = defaultdict(list)
+        for record in cluster.log(name)[0]:
+            thread, n = map(int, (record.value or b"").split())
+            per_thread[thread].append(n)
+        assert per_thread == {t: list(range(rounds)) for t in range(size)}
+
+
+def test_sending_goes_on_while_a_leader_is_down(cluster: LocalCluster, topic: str) -> None:
+    """200 records; a broker is stopped at record 30: acknowledged = sent = length of the topic, in order."""
+    cluster.create_topic(topic, 3)
+    victim = cluster.leader(topic, 0)
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        handles = []
+        for n in range(200):
+            if n == 30:
+                producer.flush(30)
+                cluster.kill(victim)
+            before = time.monotonic()
+            handles.append(producer.send(topic, b"%d" % n, partition=n % 3))
+            assert time.monotonic() - before < 1, "send waited for a broker"
+        offsets = [handle.result(60).offset for handle in handles]
+    cluster.start(victim)
+    cluster.wait_full_isr([topic])
+    logs = cluster.log(topic)
+    assert [numbers(logs[p]) for p in range(3)] == [list(range(p, 200, 3)) for p in range(3)]
+    assert offsets == [n // 3 for n in range(200)]
+
+
+def test_works_when_started_with_a_broker_down_and_after_it_is_back(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 3)
+    victim = cluster.leader(topic, 1)
+    cluster.kill(victim)
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        first = [producer.send(topic, b"%d" % n, partition=n) for n in range(3)]
+        assert [h.result(60).offset for h in first] == [0, 0, 0]
+        cluster.start(victim)
+        cluster.wait_full_isr([topic])
+        second = [producer.send(topic, b"%d" % n, partition=n) for n in range(3)]
+        assert [h.result(60).offset for h in second] == [1, 1, 1]
+
+
+def test_a_clean_restart_costs_the_application_nothing(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 6)
+    stop = threading.Event()
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        load = Load(producer, topic, 1_000, lambda sent: stop.is_set())
+        load.start()
+        for node in cluster.nodes:
+            cluster.restart(node)
+            cluster.wait_full_isr([topic])
+        stop.set()
+        load.join(30)
+    verdict = judge(cluster, topic, load)
+    assert not verdict.complaints()
+    assert verdict.acked == verdict.sent
+
+
+def test_a_frozen_leader_neither_loses_nor_repeats(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 6)
+    stop = threading.Event()
+    with Producer(bootstrap_servers=cluster.bootstrap, request_timeout_ms=5_000) as producer:
+        load = Load(producer, topic, 1_000, lambda sent: stop.is_set())
+        load.start()
+        until(lambda: load.last_ack[0], 30, "the first acknowledgement")
+        victim = cluster.leader(topic, 0)
+        cluster.freeze(victim)
+        until(lambda: cluster.leader(topic, 0) not in (victim, -1), 30, "another leader", forgive=(OSError, KafkaError))
+        elected = time.monotonic()
+        until(lambda: load.last_ack[0] > elected, 30, "an acknowledgement from the new leader")
+        cluster.thaw(victim)
+        cluster.wait_full_isr([topic])
+        stop.set()
+        load.join(30)
+    verdict = judge(cluster, topic, load)
+    assert not verdict.complaints()
+    assert verdict.acked == verdict.sent
+
+
+def test_order_per_key_survives_moved_leaders(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 3)
+    keys = [b"key-%d" % k for k in range(20)]
+    with Producer(bootstrap_servers=cluster.bootstrap, linger_ms=0) as producer:
+        for n in range(3_000):
+            producer.send(topic, b"%d" % n, key=keys[n % 20])
+            if n % 1_000 == 500:
+                partition = n // 1_000
+                cluster.move_leader(topic, partition, next(b for b in cluster.nodes if b != cluster.leader(topic, partition)))
+    per_key = defaultdict(list)
+    for records in cluster.log(topic).values():
+        for record in records:
+            per_key[record.key].append(int(record.value or b"-1"))
+    assert per_key == {key: list(range(k, 3_000, 20)) for k, key in enumerate(keys)}
+
+
+def test_lost_acknowledgements_make_no_duplicates(proxied_cluster: ProxiedCluster, topic: str) -> None:
+    """Every connection dies after 0.5 to 1.5 s; in half of these deaths the broker wrote what was never acknowledged."""
+    cluster = proxied_cluster
+    cluster.create_topic(topic, 6)
+    with Producer(bootstrap_servers=cluster.bootstrap, linger_ms=1) as producer:
+        load = Load(producer, topic, 4_000, lambda sent: sent >= 40_000)
+        for proxy in cluster.proxies.values():
+            proxy.chaos()
+        load.start()
+        load.join(120)
+        for proxy in cluster.proxies.values():
+            proxy.heal()
+        producer.flush(60)
+        retries = producer.stats().retries
+    verdict = judge(cluster, topic, load)
+    assert not verdict.complaints()
+    assert verdict.acked == verdict.sent >= 40_000
+    assert retries > 0
+
+
+def test_swallowed_answers_are_asked_for_again(proxied_cluster: ProxiedCluster, topic: str) -> None:
+    """One-way loss: requests arrive, answers do not, until the request times out."""
+    cluster = proxied_cluster
+    cluster.create_topic(topic, 1)
+    with Producer(bootstrap_servers=cluster.bootstrap, request_timeout_ms=2_000) as producer:
+        producer.send(topic, b"0").result(30)
+        proxy = cluster.proxies[cluster.leader(topic)]
+        proxy.swallow_responses()
+        handle = producer.send(topic, b"1")
+        until(lambda: len(cluster.log(topic)[0]) == 2, 30, "the broker to write the record")
+        proxy.heal()
+        assert handle.result(60).offset == 1
+    assert everything(cluster, topic) == [0, 1]
+
+
+def test_close_delivers_what_lingers(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 1)
+    producer = Producer(bootstrap_servers=cluster.bootstrap, linger_ms=20_000)
+    for n in range(100):
+        producer.send(topic, b"%d" % n)
+    begin = time.monotonic()
+    assert producer.close(timeout=30) == []
+    assert time.monotonic() - begin < 10
+    assert everything(cluster, topic) == list(range(100))
+
+
+KILLED = """
+import sys
+from pykafka4 import Producer
+producer = Producer(bootstrap_servers=sys.argv[1])
+def acked(delivery):
+    if delivery.exception(0) is None:
+        print(delivery.result(0).offset, flush=True)
+n = 0
+while True:
+    producer.send(sys.argv[2], b"%d" % n, partition=0, on_delivery=acked)
+    n += 1
+"""
+
+
+def test_what_a_killed_process_was_told_is_there(cluster: LocalCluster, topic: str) -> None:
+    """SIGKILL with a full buffer: every acknowledged record is in the log, and no batch is there in part."""
+    cluster.create_topic(topic, 1)
+    with subprocess.Popen([sys.executable, "-c", KILLED, cluster.bootstrap, topic], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        acked = [int(child.stdout.readline()) for _ in range(5_000)]
+        child.send_signal(signal.SIGKILL)
+        acked += [int(line) for line in child.stdout if line.endswith("\n")]
+    log = cluster.log(topic)[0]
+    assert numbers(log) == list(range(len(log)))
+    assert max(acked) < len(log)
+
+
+def test_far_more_than_the_buffer_takes_stays_in_bounds(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 3)
+    bound = 4 * 1024 * 1024
+    highest = 0
+    with Producer(bootstrap_servers=cluster.bootstrap, buffer_memory=bound) as producer:
+        for n in range(40_000):
+            producer.send(topic, b"%d " % n + bytes(1_000))
+            if n % 1_000 == 0:
+                highest = max(highest, producer.stats().buffered_bytes)
+    assert highest <= bound
+    assert sum(len(records) for records in cluster.log(topic).values()) == 40_000
+
+
+def test_callbacks_that_sleep_or_raise_delay_no_acknowledgement(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 1)
+    stuck = threading.Event()
+
+    def callback(_: object) -> None:
+        stuck.wait(30)
+        raise RuntimeError("the application's own bug")
+
+    with Producer(bootstrap_servers=cluster.bootstrap, linger_ms=0) as producer:
+        producer.send(topic, b"0", on_delivery=callback).result(30)
+        assert [producer.send(topic, b"%d" % n).result(10).offset for n in range(1, 20)] == list(range(1, 20))
+        stuck.set()
+
+
+def test_many_producers_share_one_client(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 3)
+    with Client(bootstrap_servers=cluster.bootstrap) as client:
+        producers = [Producer(client=client) for _ in range(5)]
+        for n in range(500):
+            producers[n % 5].send(topic, b"%d" % n)
+        assert [p.close(30) for p in producers] == [[]] * 5
+    assert everything(cluster, topic) == list(range(500))
+
+
+def test_bootstrap_goes_on_to_the_next_address(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 1)
+    servers = f"no-such-host.invalid:9092,{NOWHERE},{cluster.bootstrap}"
+    with Producer(bootstrap_servers=servers) as producer:
+        assert producer.send(topic, b"0").result(30).offset == 0
+
+
+def test_no_broker_reachable_names_each_address_and_why() -> None:
+    with (
+        pytest.raises(DeliveryFailed),
+        Producer(bootstrap_servers=f"no-such-host.invalid:9092,{NOWHERE}", delivery_timeout_ms=3_000) as producer,
+    ):
+        error = producer.send("t", b"x").exception(20)
+        assert isinstance(error, DeliveryFailed)
+        assert "no-such-host.invalid" in str(error)
+        assert NOWHERE in str(error)
+        assert "refused" in str(error)
+        with pytest.raises((ConnectionLost, KafkaTimeoutError), match=NOWHERE):
+            producer.partitions_for("t", timeout=1)
+
+
+def test_a_record_over_the_limit_is_refused_at_once(cluster: LocalCluster, topic: str) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer, pytest.raises(RecordTooLarge, match="max_request_size"):
+        producer.send(topic, bytes(2_000_000))
+
+
+def test_a_batch_over_the_topics_limit_is_split(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 1, configs={"max.message.bytes": "20000"})
+    with pytest.raises(DeliveryFailed), Producer(bootstrap_servers=cluster.bootstrap, linger_ms=200) as producer:
+        handles = [producer.send(topic, b"%d " % n + bytes(500)) for n in range(200)]
+        assert [h.result(60).offset for h in handles] == list(range(200))
+        too_large = producer.send(topic, bytes(30_000)).exception(60)
+        assert isinstance(too_large, DeliveryFailed)
+        assert too_large.code == "MESSAGE_TOO_LARGE"
+        after = producer.send(topic, b"after")
+        assert after.result(60).offset == 200
+
+
+def test_close_returns_what_it_could_not_deliver(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 1, replication_factor=1)
+    victim = cluster.leader(topic)
+    producer = Producer(bootstrap_servers=cluster.bootstrap)
+    producer.send(topic, b"there").result(30)
+    cluster.kill(victim)
+    for n in range(10):
+        producer.send(topic, b"%d" % n, key=b"k")
+    begin = time.monotonic()
+    undelivered = producer.close(timeout=2)
+    assert time.monotonic() - begin < 3
+    assert [(r.topic, r.value, r.key) for r in undelivered] == [(topic, b"%d" % n, b"k") for n in range(10)]
+    cluster.start(victim)
+    cluster.wait_full_isr()
+
+
+def test_a_forked_child_gets_an_error_and_the_parent_goes_on(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 1)
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        producer.send(topic, b"0").result(30)
+        pid = os.fork()
+        if pid == 0:  # nothing of pytest may run here
+            code = 1
+            try:
+                producer.send(topic, b"child")
+            except ForkedClientError:
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert [producer.send(topic, b"%d" % n).result(30).offset for n in range(1, 50)] == list(range(1, 50))
+    assert everything(cluster, topic) == list(range(50))
+
+
+FORGETFUL = """
+import sys
+from pykafka4 import Producer
+producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=60_000)
+for n in range(1000):
+    producer.send(sys.argv[2], b"%d" % n)
+"""
+
+
+def test_leaving_the_interpreter_drains(cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
+    cluster.create_topic(topic, 1)
+    done = subprocess.run([sys.executable, "-c", FORGETFUL, cluster.bootstrap, topic], timeout=60, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert everything(cluster, topic) == list(range(1000))
+
+
+def test_replicas_moved_while_producing(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, 6)
+    stop = threading.Event()
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+        load = Load(producer, topic, 2_000, lambda sent: stop.is_set())
+        load.start()
+        for partition in range(3):
+            now = cluster.leader(topic, partition)
+            cluster.move_leader(topic, partition, next(b for b in cluster.nodes if b != now))
+        stop.set()
+        load.join(30)
+    verdict = judge(cluster, topic, load)
+    assert not verdict.complaints()
+    assert verdict.acked == verdict.sent
