@@ -20,7 +20,7 @@ cdef const char* read_record(const char* p, const char* end, Raw* r) noexcept no
     if p == NULL or size < 1 or size > end - p:
         return "a record's length leads out of its batch"
     r.end = end = p + size
-    p = get_varint(p + 1, end, &r.timestamp)
+    p = get_varlong(p + 1, end, &r.timestamp)
     if p != NULL:
         p = get_varint(p, end, &r.offset)
     if p != NULL:
@@ -81,6 +81,7 @@ cdef inline object piece(const char* data, int64_t size):
 
 cdef str CREATE_TIME = "CREATE_TIME"
 cdef str LOG_APPEND_TIME = "LOG_APPEND_TIME"
+cdef dict TIMESTAMP_TYPES = {0: CREATE_TIME, 1: LOG_APPEND_TIME, -1: "NO_TIMESTAMP_TYPE"}
 cdef tuple NO_HEADERS = ()
 
 
@@ -309,7 +310,7 @@ cdef class Chunk:
             self.position = get64(entry)
         data = PyBytes_FromStringAndSize(entry, size)
         try:
-            self.legacy = iter(plain.legacy_records(data, self.max_decompressed))
+            self.legacy = iter(plain.records_of(plain.read_header(data), self.max_decompressed))
         except RecordTooLarge as error:
             raise RecordTooLarge(f"{self.topic}-{self.partition} at offset {self.position}: {error}") from None
         except DecodeError as error:
@@ -328,7 +329,7 @@ cdef class Chunk:
             if r.offset < self.position:
                 continue
             out.append(
-                Record(self.topic, self.py_partition, r.offset, r.timestamp_ms, r.timestamp_type, r.key, r.value, r.headers, -1)
+                Record(self.topic, self.py_partition, r.offset, r.timestamp_ms, TIMESTAMP_TYPES[r.timestamp_type], r.key, r.value, (), -1)
             )
             self.position = r.offset + 1
             n += 1

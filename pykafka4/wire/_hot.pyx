@@ -33,6 +33,7 @@ cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
     object PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*)
     bint PyCallable_Check(object)
+    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
 
 cdef extern from "_plat.h" nogil:
     void plat_init()
@@ -48,6 +49,7 @@ cdef extern from "_plat.h" nogil:
     int varint_size(int64_t)
     char* put_varint(char*, int64_t)
     const char* get_varint(const char*, const char*, int64_t*)
+    const char* get_varlong(const char*, const char*, int64_t*)
     int64_t wall_ms()
 
 cdef extern from "_record.h":
@@ -128,12 +130,9 @@ cdef inline object _span(str topic, str what, object value, const char** data, i
     return _slow_span(topic, what, value, data, size)
 
 
-cdef bytes _header_bytes(str topic, object headers):
-    """`headers` as they go on the wire: count, then length and bytes of each name and value."""
-    cdef list flat = []
-    cdef const char* data
-    cdef int64_t size, total
-    cdef char* p
+cdef list _checked_headers(str topic, object headers):
+    """`headers` as (str, bytes or None) tuples; TypeError names what is none."""
+    cdef list out = []
     pairs = headers.items() if hasattr(headers, "items") else headers
     if isinstance(pairs, (str, bytes)) or not hasattr(pairs, "__iter__"):
         raise TypeError(f"{topic}: headers must be (name, value) pairs or a mapping, not {type(headers).__name__}")
@@ -143,21 +142,56 @@ cdef bytes _header_bytes(str topic, object headers):
         name, value = pair
         if not PyUnicode_Check(name):
             raise TypeError(f"{topic}: the name of a header must be str, not {name!r}")
-        flat.append(name)
-        if value is not None and not PyBytes_Check(value) and not PyUnicode_Check(value):
-            value = _copied(topic, f"header {name!r}", value)
-        flat.append(value)
-    total = varint_size(len(flat) // 2)
-    for item in flat:
-        _span(topic, "header", item, &data, &size)
+        if PyUnicode_Check(value):
+            value = value.encode()
+        elif value is not None and not PyBytes_CheckExact(value):
+            value = _copied(topic, f"the value of header {name!r}", value)
+        out.append((name, value))
+    return out
+
+
+cdef int64_t _headers_size(list pairs) except -2:
+    """Bytes of `pairs` on the wire; -1 when they are not all exactly (str, bytes or None) tuples."""
+    cdef int64_t total = varint_size(PyList_GET_SIZE(pairs))
+    cdef Py_ssize_t i, size
+    cdef tuple pair
+    for i in range(PyList_GET_SIZE(pairs)):
+        found = <object>PyList_GET_ITEM(pairs, i)
+        if type(found) is not tuple:
+            return -1
+        pair = <tuple>found
+        if len(pair) != 2 or type(pair[0]) is not str or (pair[1] is not None and not PyBytes_CheckExact(pair[1])):
+            return -1
+        PyUnicode_AsUTF8AndSize(pair[0], &size)
+        total += varint_size(size) + size
+        size = -1 if pair[1] is None else PyBytes_GET_SIZE(pair[1])
         total += varint_size(size) + max(size, 0)
+    return total
+
+
+cdef bytes _header_bytes(str topic, object headers):
+    """`headers` as they go on the wire: count, then length and bytes of each name and value."""
+    cdef list pairs = <list>headers if type(headers) is list else list(headers) if type(headers) is tuple else _checked_headers(topic, headers)
+    cdef int64_t total = _headers_size(pairs)
+    cdef const char* data
+    cdef Py_ssize_t i, size
+    cdef char* p
+    if total < 0:
+        pairs = _checked_headers(topic, pairs)
+        total = _headers_size(pairs)
     cdef bytes out = PyBytes_FromStringAndSize(NULL, total)
-    p = put_varint(PyBytes_AS_STRING(out), len(flat) // 2)
-    for item in flat:
-        _span(topic, "header", item, &data, &size)
+    p = put_varint(PyBytes_AS_STRING(out), PyList_GET_SIZE(pairs))
+    for i in range(PyList_GET_SIZE(pairs)):
+        pair = <tuple>PyList_GET_ITEM(pairs, i)
+        data = PyUnicode_AsUTF8AndSize((<tuple>pair)[0], &size)
+        p = put_varint(p, size)
+        memcpy(p, data, size)
+        p += size
+        value = (<tuple>pair)[1]
+        size = -1 if value is None else PyBytes_GET_SIZE(value)
         p = put_varint(p, size)
         if size > 0:
-            memcpy(p, data, size)
+            memcpy(p, PyBytes_AS_STRING(value), size)
             p += size
     return out
 
@@ -166,9 +200,11 @@ cdef int64_t _integer(str topic, str what, object value, int64_t most) except -1
     """`value` as an integer from 0 to `most`."""
     if not PyLong_Check(value):
         raise TypeError(f"{topic}: {what} must be an int or None, not {type(value).__name__}")
-    if not 0 <= value <= most:
+    cdef int overflow
+    cdef int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow or not 0 <= number <= most:
         raise ValueError(f"{topic}: {what}={value} must be from 0 to {most}")
-    return value
+    return number
 
 
 # ---------------------------------------------------------------- functions others use

@@ -130,12 +130,16 @@ static inline int64_t get64(const char *p) {
     return (int64_t)((uint64_t)(uint32_t)get32(p) << 32 | (uint32_t)get32(p + 4));
 }
 
-/* ---- zigzag varints: at most ten bytes; get_varint returns NULL instead of reading past `end` */
+/* ---- zigzag varints, of at most five bytes (varint) or ten (varlong); reading one returns NULL where it leads past `end` or is longer */
 
 static inline int varint_size(int64_t value) {
     uint64_t z = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
     int size = 1;
+#ifdef __GNUC__
+    if (z > 127) size = (70 - __builtin_clzll(z)) / 7; /* ceil(bits / 7) */
+#else
     for (; z > 127; z >>= 7) size++;
+#endif
     return size;
 }
 static inline char *put_varint(char *p, int64_t value) {
@@ -144,17 +148,32 @@ static inline char *put_varint(char *p, int64_t value) {
     *p++ = (char)z;
     return p;
 }
-static inline const char *get_varint(const char *p, const char *end, int64_t *value) {
+static inline const char *get_varint_of(const char *p, const char *end, int bits, int64_t *value) {
     uint64_t z = 0;
-    for (int shift = 0; p < end && shift < 70; shift += 7) {
+    for (int shift = 0; p < end && shift < bits; shift += 7) {
         uint64_t byte = (unsigned char)*p++;
         z |= (byte & 127) << shift;
         if (byte < 128) {
+            if (shift + 7 > bits && byte >> (bits - shift)) return NULL; /* a last byte with more bits than there are */
             *value = (int64_t)(z >> 1) ^ -(int64_t)(z & 1);
             return p;
         }
     }
     return NULL;
+}
+static inline const char *get_varint(const char *p, const char *end, int64_t *value) { /* lengths, counts, offset deltas */
+    if (p < end && !(*p & 0x80)) {
+        *value = (int64_t)((unsigned char)*p >> 1) ^ -(int64_t)(*p & 1);
+        return p + 1;
+    }
+    return get_varint_of(p, end, 32, value);
+}
+static inline const char *get_varlong(const char *p, const char *end, int64_t *value) { /* timestamp deltas */
+    if (p < end && !(*p & 0x80)) {
+        *value = (int64_t)((unsigned char)*p >> 1) ^ -(int64_t)(*p & 1);
+        return p + 1;
+    }
+    return get_varint_of(p, end, 64, value);
 }
 
 /* ---- murmur2 exactly as Kafka's Java client has it (org.apache.kafka.common.utils.Utils.murmur2) */
