@@ -54,8 +54,7 @@ class Ports:
         """The next port of the block that can be bound now; it stays bound until `release`."""
         while self.next < self.end:
             port, self.next = self.next, self.next + 1
-            held = socket.socket()
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held = socket.socket()  # without SO_REUSEADDR: two that have it may both be bound as long as neither listens
             try:
                 held.bind((HOST, port))
             except OSError:

@@ -1,0 +1,103 @@
+"""The judge reads what Java's client wrote, bit for bit, and sees what a client that lost its answers wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.admin import Connection
+from integration.java import JavaRecord, java_produce
+from integration.judge import LogRecord, Wrong, rising
+from integration.local import LocalCluster
+from integration.proxy import ProxiedCluster
+from integration.waiting import until
+from pykafka4.wire.batch import WireRecord, build_batch
+from pykafka4.wire.compression import CODECS
+from pykafka4.wire.messages_data import ProduceRequest
+
+WITH_NAMES = 12
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("codec", sorted(CODECS))
+def test_the_log_holds_exactly_what_java_was_told_it_holds(cluster: LocalCluster, topic: str, codec: str) -> None:
+    cluster.create_topic(topic, partitions=2)
+    sent = [
+        JavaRecord(b"%d" % n, b"v" * n if n % 7 else None, (("n", b"%d" % n),), n % 2, timestamp=1_700_000_000_000 + n) for n in range(300)
+    ]
+    sent += [JavaRecord(b"big", bytes(900_000), partition=0, timestamp=1_700_000_000_000), JavaRecord(partition=1, timestamp=1)]
+    acks = java_produce(cluster.bootstrap, topic, sent, codec=codec, properties={"batch.size": "1000"})
+    log = cluster.log(topic)
+    assert cluster.offsets(topic) == {0: (0, 151), 1: (0, 151)}
+    for record, ack in zip(sent, acks, strict=True):
+        assert log[ack.partition][ack.offset][:5] == (ack.offset, record.key, record.value, record.headers, record.timestamp)
+    for rows in log.values():
+        assert [row.offset for row in rows] == list(range(151))
+        assert [row.sequence for row in rows] == list(range(151))
+        assert len({(row.producer_id, row.epoch) for row in rows}) == 1
+
+
+@pytest.mark.cluster
+def test_control_records_are_not_shown(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, partitions=1)
+    java_produce(cluster.bootstrap, topic, [JavaRecord(value=b"x")] * 2, properties={"transactional.id": topic}, transaction="commit")
+    until(lambda: cluster.offsets(topic) == {0: (0, 3)}, 30, "the commit marker, which is written after the answer")
+    assert [row.offset for row in cluster.log(topic)[0]] == [0, 1]
+
+
+@pytest.mark.cluster
+def test_an_empty_topic_has_an_empty_log(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, partitions=2)
+    assert cluster.log(topic) == {0: [], 1: []}
+
+
+@pytest.mark.cluster
+def test_a_log_is_read_across_a_failover(cluster: LocalCluster, topic: str) -> None:
+    cluster.create_topic(topic, partitions=1)
+    java_produce(cluster.bootstrap, topic, [JavaRecord(value=b"%d" % n) for n in range(5)])
+    old = cluster.leader(topic)
+    cluster.kill(old)
+    assert [row.value for row in cluster.log(topic)[0]] == [b"0", b"1", b"2", b"3", b"4"]
+    cluster.start(old)
+    cluster.wait_full_isr([topic])
+
+
+def produce(value: bytes, topic: str) -> ProduceRequest:
+    data = build_batch([WireRecord(offset=0, timestamp_ms=1, value=value)])
+    partition = ProduceRequest.Topic.Partition(index=0, records=data)
+    return ProduceRequest(acks=-1, timeout_ms=5000, topic_data=[ProduceRequest.Topic(name=topic, partition_data=[partition])])
+
+
+@pytest.mark.cluster
+def test_swallowed_answers_are_in_the_log_and_swallowed_requests_are_not(proxied_cluster: ProxiedCluster, topic: str) -> None:
+    proxied_cluster.create_topic(topic, partitions=1)
+    proxy = proxied_cluster.proxies[proxied_cluster.leader(topic)]
+    for fault, value in (("swallow_responses", b"written"), ("swallow_requests", b"lost")):
+        connection = Connection(proxy.address)
+        getattr(proxy, fault)()
+        with pytest.raises(TimeoutError):
+            connection.request(produce(value, topic), timeout=1, highest=WITH_NAMES)
+        connection.close()
+        proxy.heal()
+    until(lambda: proxied_cluster.offsets(topic) == {0: (0, 1)}, 10, "the record whose answer was lost")
+    assert [row.value for row in proxied_cluster.log(topic)[0]] == [b"written"]
+
+
+@pytest.mark.cluster
+def test_a_held_request_is_written_after_its_connection_died(proxied_cluster: ProxiedCluster, topic: str) -> None:
+    proxied_cluster.create_topic(topic, partitions=1)
+    proxy = proxied_cluster.proxies[proxied_cluster.leader(topic)]
+    connection = Connection(proxy.address)
+    proxy.hold_requests()
+    with pytest.raises(TimeoutError):
+        connection.request(produce(b"late", topic), timeout=0.5, highest=WITH_NAMES)
+    connection.close()
+    assert proxied_cluster.log(topic) == {0: []}
+    proxy.release()
+    until(lambda: [row.value for row in proxied_cluster.log(topic)[0]] == [b"late"], 10, "the held request to be written")
+
+
+@pytest.mark.parametrize("offsets", [(0, 2, 1), (0, 0), (5, 4)])
+def test_offsets_that_do_not_rise_are_an_error(offsets: tuple[int, ...]) -> None:
+    records = [LogRecord(offset, None, None, (), 0, -1, -1, -1) for offset in offsets]
+    with pytest.raises(Wrong, match="t-0: offset"):
+        rising("t", 0, records)
