@@ -266,7 +266,7 @@ class _Core:
                 first.add_note(f"{count} records failed in all")
             raise first
 
-    def close(self, timeout: float | None) -> list[ProducerRecord]:
+    def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Flush, give up the rest, stop what is ours."""
         if self.undelivered is not None:
             return self.undelivered
@@ -325,8 +325,13 @@ os.register_at_fork(after_in_child=_after_fork)
 def awaiting(delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
     """What `await delivery` does: the outcome comes from the callback executor to the running asyncio loop."""
     loop = asyncio.get_running_loop()
-    future = loop.create_future()
-    delivery.add_done_callback(lambda _: loop.call_soon_threadsafe(lambda: future.done() or future.set_result(None)))
+    future: asyncio.Future[None] = loop.create_future()
+
+    def finish() -> None:
+        if not future.done():  # the awaiting task may be gone
+            future.set_result(None)
+
+    delivery.add_done_callback(lambda _: loop.call_soon_threadsafe(finish))
     yield from future
     return delivery.result(0)
 

@@ -387,14 +387,14 @@ class Sender:
                 answers[TopicPartition(name or "", answer.index)] = answer
         endpoints = {e.node_id: (e.host, e.port) for e in message.node_endpoints}
         for queue, batch in flight.entries:
-            answer = answers.get(queue.tp)
-            if answer is None:
+            found = answers.get(queue.tp)
+            if found is None:
                 self._left_out(queue, batch, now)
                 continue
-            if answer.current_leader.leader_id >= 0:
-                hinted = answer.current_leader
+            if found.current_leader.leader_id >= 0:
+                hinted = found.current_leader
                 self.cluster.hint(queue.tp, hinted.leader_id, hinted.leader_epoch, endpoints.get(hinted.leader_id))
-            self._act(queue, batch, now, answer)
+            self._act(queue, batch, now, found)
 
     def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
         """An answer without this partition says nothing about it: maybe written."""
