@@ -1,43 +1,288 @@
-"""Client. Rule: owns one loop; producers and consumers attach to it, and the last of a private one closes it."""
+"""Client. Rule: owns one loop; producers and consumers attach to it, and the last user of a private one closes it.
+
+The loop's thread knows nothing of the `Client` object: one that is forgotten while open is collected, says so in a ResourceWarning, and
+its loop ends.
+"""
 
 from __future__ import annotations
 
+import atexit
+import time
+import warnings
+import weakref
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
+from random import Random
+from types import TracebackType
 from typing import Any, Protocol
 
 from pykafka4.config import ClientConfig
+from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, MetadataChanged
 from pykafka4.core.engine import Engine
-from pykafka4.net.handoff import Callbacks
+from pykafka4.core.recovery import PartitionOffline, PartitionOnline
+from pykafka4.errors import ConfigError, KafkaError, broker_error
+from pykafka4.misuse import check_topic, refuse_pickling
+from pykafka4.net.handoff import Callbacks, Feed, Promise
 from pykafka4.net.loop import Loop
 
-__all__ = ["Client"]
+__all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline", "User"]
+
+EXIT_SECONDS = 5.0
+STATUS_SECONDS = 5.0
+Listener = Callable[[object], Any]
 
 
 class User(Protocol):
-    """A producer or consumer on this client (kept by weak reference)."""
+    """A producer or consumer that uses a client."""
 
     def close(self, timeout: float | None = None) -> Any:
-        """`client.close` closes those still attached first."""
+        """`client.close` closes those still attached first. Ends with `client.detach(self)`."""
 
-    def drain(self, timeout: float) -> None:
-        """The interpreter exits: deliver what is there, warn about the rest."""
+    def drain(self, timeout: float) -> Any:
+        """The interpreter exits: finish what can be finished in `timeout` seconds, warn about the rest."""
+
+
+class _Events:
+    """What the machines emit, for those who listen. Apart from `Client`, so that the loop does not keep the client alive."""
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        self._callbacks = callbacks
+        self._feeds: tuple[Feed, ...] = ()
+
+    def add(self, listener: Listener) -> None:
+        self._feeds = (*self._feeds, Feed(self._callbacks, listener))
+
+    def emit(self, event: object) -> None:
+        """Loop thread; never blocks on a listener."""
+        for feed in self._feeds:
+            if isinstance(event, (PartitionOffline, PartitionOnline)):
+                feed.alternate(event.tp, event)
+            elif isinstance(event, (BrokerAdded, BrokerRemoved)):
+                feed.alternate(event.node, event)
+            else:
+                feed.latest(type(event), event)
 
 
 class Client:
-    loop: Loop
-    engine: Engine  # loop thread only
-    config: ClientConfig
-    callbacks: Callbacks
+    """One loop thread, its connections and its picture of the cluster, shared by any number of producers and consumers.
 
-    def __init__(self, *, callback_executor: Executor | None = None, **options: Any) -> None: ...
+    `Client(bootstrap_servers="host:9092", **options)`: options are those of `ClientConfig` (docs/options.md). `callback_executor` is a
+    `concurrent.futures.Executor` for delivery callbacks and events; by default they run one after the other on a thread of the client.
+    All methods may be called from any thread. Made in one process, it cannot be used in a forked child, nor pickled.
+    """
+
+    _finalizer: weakref.finalize[Any, Client]
+
+    def __init__(self, *, callback_executor: Executor | None = None, **options: Any) -> None:
+        """ConfigError names a wrong option. Brokers are looked for in the background; none need be there yet."""
+        self._open(ClientConfig.parse(options), callback_executor)
+        self._private = False
+        self._finalizer = weakref.finalize(self, _forgotten, self.loop)
+        self._finalizer.atexit = False
+
     @classmethod
-    def private(cls, config: ClientConfig, callback_executor: Executor | None = None) -> Client: ...  # closes with its last user
-    def attach(self, user: User) -> None: ...
-    def detach(self, user: User) -> None: ...
-    def check(self) -> None: ...  # raises ForkedClientError, ClosedError, or the crash
-    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]: ...
-    def refresh_metadata(self, topics: Collection[str] | None = None, timeout: float | None = None) -> None: ...
-    def events(self, listener: Callable[[object], None]) -> None: ...
-    def status(self) -> Any: ...
-    def close(self, timeout: float | None = None) -> None: ...
+    def private(cls, config: ClientConfig, callback_executor: Executor | None = None) -> Client:
+        """A client that closes when its last user detaches."""
+        client = cls.__new__(cls)
+        client._open(config, callback_executor)
+        client._private = True
+        client._finalizer = weakref.finalize(client, client.loop.stop)
+        client._finalizer.atexit = False
+        return client
+
+    def _open(self, config: ClientConfig, executor: Executor | None) -> None:
+        self.config = config
+        self.callbacks = Callbacks(executor)
+        self._events = _Events(self.callbacks)
+        self.engine = Engine(config, Random(), self._events.emit)  # loop thread only
+        self.loop = Loop(self.engine, self.callbacks)
+        self._users: list[User] = []
+        _CLIENTS.add(self)
+        self.loop.start()
+
+    # -- for applications
+
+    def events(self, listener: Listener) -> None:
+        """Have `listener(event)` called on the callback executor: PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
+        BrokerRemoved(node, host, port), MetadataChanged(version).
+
+        A slow listener misses intermediate states, never the present one: what comes and goes while it is busy cancels itself out.
+        """
+        self.check()
+        self._events.add(listener)
+
+    def refresh_metadata(self, topics: Collection[str] | None = None, timeout: float | None = None) -> None:
+        """Ask a broker for the cluster's present state: of `topics`, or of all that is in use (None).
+
+        `timeout` in seconds, default `request_timeout_ms`. KafkaTimeoutError says which addresses were tried, and why in vain.
+        """
+        if isinstance(topics, str):
+            raise ConfigError(f"topics={topics!r}: must be a list of names")
+
+        def ask(now: float) -> Promise[None]:
+            promise: Promise[None] = self.loop.promise()
+            self.engine.cluster.refreshed(now, topics, lambda error: _finish(promise, error))
+            return promise
+
+        self.loop.ask(ask, self._seconds(timeout), "refreshing metadata")
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """The partitions of `topic`; asks the cluster if they are not known, and waits for a topic that does not exist to appear.
+
+        `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError, BrokerError (AuthorizationError, …).
+        """
+        check_topic(topic)
+        wait: Promise[list[int]] = self.loop.promise()
+        cluster = self.engine.cluster
+
+        def look(change: Change | None = None) -> None:
+            error = cluster.topic_error(topic)
+            if cluster.partitions(topic):
+                wait.set_result(list(range(cluster.partitions(topic))))
+            elif error is not None and not error.retriable:
+                wait.set_exception(broker_error(error.code, f"topic {topic}"))
+
+        def ask(now: float) -> Promise[list[int]]:
+            cluster.want(topic)
+            cluster.on_change.append(look)
+            look()
+            return wait
+
+        def stop(now: float) -> None:
+            if look in cluster.on_change:
+                cluster.on_change.remove(look)
+
+        try:
+            return self.loop.ask(ask, self._seconds(timeout), f"looking up topic {topic}{self._missing(topic)}")
+        finally:
+            wait.set_exception(KafkaError("nobody waits any more"))  # no-op when it is done
+            self.loop.call(stop)
+
+    def status(self) -> dict[str, Any]:
+        """Why is nothing flowing: `state` (connected, connecting, unreachable, crashed, closed), `reason`, `brokers`, `offline` partitions,
+        `topics` in trouble. Times are seconds ago. Works on a closed or crashed client, too.
+        """
+        try:
+            return self.loop.ask(self._status, STATUS_SECONDS, "the client's status")
+        except KafkaError as error:
+            state = "crashed" if self.loop.crashed is not None else "closed"
+            return {
+                "state": state,
+                "reason": str(error),
+                "cluster_id": None,
+                "controller": None,
+                "brokers": [],
+                "offline": {},
+                "topics": {},
+            }
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close the producers and consumers that use this client, then the loop and its connections, within `timeout` seconds.
+
+        None: as long as those take. Closing twice, or from a callback, is allowed.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        self._finalizer.detach()
+        if not self.loop.forked:
+            for user in list(self._users):
+                user.close(_left(deadline))
+        self._users.clear()
+        self.loop.close(_left(deadline))
+
+    def __enter__(self) -> Client:
+        self.check()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        servers = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
+        return f"<Client {self.config.client_id!r} of {servers}>"
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling("Client")
+
+    # -- for producers and consumers
+
+    def check(self) -> None:
+        """Raise ForkedClientError, ClosedError or the loop's crash."""
+        self.loop.check()
+
+    def attach(self, user: User) -> None:
+        """`user` works with this client until it detaches."""
+        self.check()
+        self._users.append(user)
+
+    def detach(self, user: User) -> None:
+        """`user` is done. The last one of a private client closes it."""
+        self._users[:] = [other for other in self._users if other is not user]
+        if self._private and not self._users:
+            self.close()
+
+    # -- inside
+
+    def _seconds(self, timeout: float | None) -> float:
+        return self.config.request_timeout_ms / 1000 if timeout is None else timeout
+
+    def _missing(self, topic: str) -> str:
+        error = self.engine.cluster.topic_error(topic)
+        return "" if error is None else f" ({error.name})"
+
+    def _status(self, now: float) -> dict[str, Any]:
+        engine = self.engine
+        why = engine.network.why_unreachable()
+        links = engine.network.status()
+        return {
+            "state": "connected" if not why else "unreachable" if any(link.error for link in links) else "connecting",
+            "reason": why or None,
+            "cluster_id": engine.cluster.cluster_id,
+            "controller": engine.cluster.controller,
+            "brokers": [
+                {
+                    "node": link.node,
+                    "address": f"{link.host}:{link.port}",
+                    "state": link.state,
+                    "in_flight": link.in_flight,
+                    "error": link.error,
+                }
+                for link in links
+            ],
+            "offline": {str(tp): {"since": now - o.since, "reason": str(o.reason)} for tp, o in engine.recovery.offline.items()},
+            "topics": engine.cluster.troubles(),
+        }
+
+    def _drain(self, deadline: float) -> None:
+        if self.loop.alive:
+            for user in list(self._users):
+                user.drain(max(0.0, deadline - time.monotonic()))
+            self._finalizer.detach()
+            self.loop.close(max(0.0, deadline - time.monotonic()))
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def _finish(promise: Promise[None], error: KafkaError | None) -> None:
+    if error is None:
+        promise.set_result(None)
+    else:
+        promise.set_exception(error)
+
+
+def _forgotten(loop: Loop) -> None:
+    """The collector took an open client. Nothing may block here."""
+    if loop.alive:
+        warnings.warn("a Client was not closed; use `with`, or close()", ResourceWarning, stacklevel=2)
+    loop.stop()
+
+
+_CLIENTS: weakref.WeakSet[Client] = weakref.WeakSet()
+
+
+@atexit.register
+def _drain_all() -> None:
+    deadline = time.monotonic() + EXIT_SECONDS
+    for client in list(_CLIENTS):
+        client._drain(deadline)

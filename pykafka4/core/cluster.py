@@ -214,6 +214,20 @@ class Cluster:
         known = self._topics.get(topic)
         return None if known is None else known.missing_since
 
+    def troubles(self) -> dict[str, str]:
+        """Wanted topics that have an error, or partitions without a leader, and which."""
+        found = {}
+        for name in self._wanted:
+            known = self._topics[name]
+            leaderless = [str(partition) for partition, leader in enumerate(known.leaders) if leader is None]
+            if known.error is not None:
+                found[name] = known.error.name
+            elif leaderless:
+                found[name] = f"no leader for partition {', '.join(leaderless)}"
+            elif not known.leaders:
+                found[name] = "not looked up yet"
+        return found
+
     # -- wishes
 
     def want(self, topic: str, create: bool = False) -> None:

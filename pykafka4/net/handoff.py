@@ -1,45 +1,379 @@
-"""Where threads meet. Rule: every lock of the client is in this module, and none is held while foreign code runs."""
+"""Where threads meet. Rule: every lock of the client is in this module, and none is held while foreign code runs.
+
+Waiting is done in `threading` primitives only: they let KeyboardInterrupt through, and all of them take a deadline.
+"""
 
 from __future__ import annotations
 
+import logging
+import socket
+import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Callbacks", "Gate", "Helper", "Inbox", "Promise", "Signal", "Wakeup"]
+from pykafka4.errors import KafkaTimeoutError
+
+__all__ = ["Callbacks", "Feed", "Gate", "Helper", "Inbox", "Promise", "Signal", "Wakeup"]
+
+log = logging.getLogger("pykafka4.handoff")
 T = TypeVar("T")
+FOREVER = threading.TIMEOUT_MAX
+HELPERS = 4  # threads for name look-ups and slow codecs
+IDLE_SECONDS = 10.0  # a thread with nothing to do for so long ends
+
+
+def _left(deadline: float | None) -> float:
+    """Seconds until `deadline`, for a lock; never more than it can take, never less than 0."""
+    return FOREVER if deadline is None else max(0.0, min(deadline - monotonic(), FOREVER))
+
+
+def _deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else monotonic() + timeout
+
+
+class Inbox:
+    """What other threads want run on the loop thread, in order."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self) -> None:
+        self._calls: deque[Callable[[float], object]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def post(self, fn: Callable[[float], object]) -> None:
+        """Add `fn`; a deque's append is atomic, so there is no lock."""
+        self._calls.append(fn)
+
+    def run(self, now: float) -> None:
+        """Call what was there at the beginning; what is added meanwhile waits for the next turn, so that the loop gets on."""
+        for _ in range(len(self._calls)):
+            self._calls.popleft()(now)
+
+
+class Wakeup:
+    """Ends the loop's sleep from another thread, with one byte however many ask.
+
+    `news` says that somebody has work; the loop clears it, works, raises `asleep`, looks at `news` once more and only then sleeps.
+    So a `wake` after that look finds `asleep` raised and writes the byte, one before it leaves `news` for the look to find.
+    """
+
+    __slots__ = ("_reader", "_writer", "asleep", "news")
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        self.asleep = False
+        self.news = False
+
+    def fileno(self) -> int:
+        """The end to select on."""
+        return self._reader.fileno()
+
+    def wake(self) -> None:
+        """There is work."""
+        self.news = True
+        if self.asleep:
+            self.asleep = False
+            try:
+                self._writer.send(b"\0")
+            except OSError:  # full: it wakes up anyway; closed: nobody sleeps there
+                return
+
+    def clear(self) -> None:
+        """Take the bytes out."""
+        try:
+            while len(self._reader.recv(4096)) == 4096:
+                pass
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Close both ends, without a word to the other side."""
+        self._reader.close()
+        self._writer.close()
 
 
 class Promise(Generic[T]):
-    def result(self, timeout: float | None = None) -> T: ...
-    def exception(self, timeout: float | None = None) -> BaseException | None: ...
-    def done(self) -> bool: ...
-    def set_result(self, value: T) -> None: ...  # the first of these two wins, later ones do nothing
-    def set_exception(self, error: BaseException) -> None: ...
-    def add_done_callback(self, fn: Callable[[Promise[T]], None]) -> None: ...
+    """A result that comes later. The first `set_result` or `set_exception` counts."""
+
+    __slots__ = ("__weakref__", "_callbacks", "_condition", "_done", "_error", "_value")
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._done = False
+        self._value: T | None = None
+        self._error: BaseException | None = None
+        self._callbacks: list[Callable[[Promise[T]], None]] = []
+
+    def done(self) -> bool:
+        """Whether the result is in."""
+        return self._done
+
+    def set_result(self, value: T) -> None:
+        """It is done."""
+        self._finish(value, None)
+
+    def set_exception(self, error: BaseException) -> None:
+        """It failed."""
+        self._finish(None, error)
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait up to `timeout` seconds; raises what `set_exception` was given, or KafkaTimeoutError."""
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self._value  # type: ignore[return-value]
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait as `result` does; what went wrong, None if nothing did."""
+        if not self._done:
+            with self._condition:
+                if not self._condition.wait_for(self.done, None if timeout is None else min(timeout, FOREVER)):
+                    raise KafkaTimeoutError(f"no result within {timeout:g} s")
+        return self._error
+
+    def add_done_callback(self, fn: Callable[[Promise[T]], None]) -> None:
+        """Call `fn(self)` when it is done (at once if it is), on the thread that finishes it."""
+        with self._condition:
+            if not self._done:
+                self._callbacks.append(fn)
+                return
+        fn(self)
+
+    def _finish(self, value: T | None, error: BaseException | None) -> None:
+        with self._condition:
+            if self._done:
+                return
+            self._value, self._error, self._done = value, error, True
+            callbacks, self._callbacks = self._callbacks, []
+            self._condition.notify_all()
+        for fn in callbacks:
+            fn(self)
 
 
 class Signal:
-    def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool: ...
-    def notify(self) -> None: ...
+    """Something changed: look again. `notify` costs one attribute read while nobody waits."""
+
+    __slots__ = ("_condition", "_waiters")
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._waiters = 0
+
+    def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Wait until `predicate()` is true, up to `timeout` seconds; returns what it said last."""
+        if predicate():
+            return True
+        with self._condition:
+            self._waiters += 1  # before looking: a `notify` from here on finds us, one before left its trace for the predicate
+            try:
+                return self._condition.wait_for(predicate, None if timeout is None else min(timeout, FOREVER))
+            finally:
+                self._waiters -= 1
+
+    def notify(self) -> None:
+        """Have everyone who waits look again. Call it after the change."""
+        if self._waiters:
+            with self._condition:
+                self._condition.notify_all()
 
 
 class Gate:
-    waiting: int  # a newcomer lines up when this is not 0
-    def wait(self, try_again: Callable[[], bool], timeout: float | None) -> bool: ...
-    def release(self) -> None: ...
+    """First come, first served: threads that wait for room.
+
+    Only the first in line tries, so a small request cannot starve a large one. `lock` is not used here: it is for those whose data
+    structures need one where there is no compiled core.
+    """
+
+    __slots__ = ("_guard", "_line", "lock")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._guard = threading.RLock()  # reentrant: the collector may run a `close` in the middle of anything
+        self._line: deque[threading.Event] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many stand in line; a newcomer lines up when this is not 0."""
+        return len(self._line)
+
+    def wait(self, try_again: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Stand in line until `try_again()` succeeds, up to `timeout` seconds; returns whether it did."""
+        ticket, deadline = threading.Event(), _deadline(timeout)
+        with self._guard:
+            self._line.append(ticket)
+        try:
+            while True:
+                ticket.clear()  # before trying: a release from here on is not missed
+                if self._line[0] is ticket and try_again():
+                    return True
+                if not ticket.wait(_left(deadline)):
+                    return False
+        finally:
+            with self._guard:
+                self._line.remove(ticket)
+            self.release()  # the next may fit into what is left
+
+    def release(self) -> None:
+        """Room was made: the first in line tries again."""
+        if not self._line:
+            return
+        with self._guard:
+            if self._line:
+                self._line[0].set()
+
+
+_inside = threading.local()
+
+
+class _Workers:
+    """Up to `most` daemon threads, started when needed, gone when idle; with `most=1` things run in order.
+
+    Not concurrent.futures' pool: that one keeps the interpreter from exiting while a callback hangs.
+    """
+
+    __slots__ = ("_condition", "_idle", "_most", "_name", "_queue", "_threads")
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name, self._most = name, most
+        self._queue: deque[Callable[[], Any]] = deque()
+        self._condition = threading.Condition()
+        self._threads = self._idle = 0
+
+    def submit(self, fn: Callable[[], Any]) -> None:
+        """Run `fn` on one of the threads, soon."""
+        with self._condition:
+            self._queue.append(fn)
+            if self._idle >= len(self._queue):
+                self._condition.notify()
+            elif self._threads < self._most:
+                self._threads += 1
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+
+    def _run(self) -> None:
+        while (fn := self._take()) is not None:
+            try:
+                fn()
+            except BaseException:  # SystemExit in a callback ends the callback, not the thread
+                log.exception("an exception in %s was ignored", self._name)
+            del fn  # do not keep what it holds until the next one comes
+
+    def _take(self) -> Callable[[], Any] | None:
+        with self._condition:
+            self._idle += 1
+            self._condition.wait_for(lambda: self._queue, IDLE_SECONDS)
+            self._idle -= 1
+            if self._queue:
+                return self._queue.popleft()
+            self._threads -= 1
+            return None
 
 
 class Callbacks:
-    def __init__(self, executor: Executor | None = None) -> None: ...
-    def submit(self, fn: Callable[[], Any]) -> None: ...
-    def in_callback(self) -> bool: ...
+    """Runs the application's callbacks: on one thread of ours, in order, or on the executor it gave."""
+
+    __slots__ = ("_executor", "_workers")
+
+    def __init__(self, executor: Executor | None = None) -> None:
+        self._executor = executor
+        self._workers = _Workers("pykafka4-callbacks", 1)
+
+    def submit(self, fn: Callable[[], Any]) -> None:
+        """Run `fn` soon. What it raises is logged; it never reaches the loop."""
+
+        def marked() -> None:
+            _inside.depth = getattr(_inside, "depth", 0) + 1
+            try:
+                fn()
+            except Exception:
+                log.exception("a callback raised")
+            finally:
+                _inside.depth -= 1
+
+        if self._executor is not None:
+            try:
+                self._executor.submit(marked)
+                return
+            except RuntimeError:  # it was shut down before the client; a callback is owed all the same
+                log.warning("callback_executor is shut down; callbacks run on a thread of the client")
+                self._executor = None
+        self._workers.submit(marked)
+
+    def in_callback(self) -> bool:
+        """Whether the calling thread is running a callback: then it must not wait for what only another callback can bring."""
+        return getattr(_inside, "depth", 0) > 0
 
 
-class Helper: ...
+class Feed:
+    """Events for one listener, bounded however slow it is.
+
+    Events of one key alternate (offline, online, offline …): of those that wait, a pair that cancels itself out is left out, so the
+    listener always ends up knowing how things are. With `latest` only the last of a key waits.
+    """
+
+    __slots__ = ("_callbacks", "_listener", "_lock", "_pending", "_scheduled")
+
+    def __init__(self, callbacks: Callbacks, listener: Callable[[object], Any]) -> None:
+        self._callbacks, self._listener = callbacks, listener
+        self._lock = threading.RLock()
+        self._pending: dict[object, list[object]] = {}
+        self._scheduled = False
+
+    def latest(self, key: object, event: object) -> None:
+        """Queue `event` in place of those of its key that still wait."""
+        with self._lock:
+            self._pending[key] = [event]
+        self._schedule()
+
+    def alternate(self, key: object, event: object) -> None:
+        """Queue `event` behind those of its key."""
+        with self._lock:
+            waiting = self._pending.setdefault(key, [])
+            waiting.append(event)
+            if len(waiting) > 2:
+                del waiting[:2]
+        self._schedule()
+
+    def _schedule(self) -> None:
+        with self._lock:
+            due, self._scheduled = not self._scheduled, True
+        if due:
+            self._callbacks.submit(self._deliver)
+
+    def _deliver(self) -> None:
+        with self._lock:
+            events = [event for waiting in self._pending.values() for event in waiting]
+            self._pending.clear()
+            self._scheduled = False
+        for event in events:
+            try:
+                self._listener(event)
+            except Exception:
+                log.exception("a listener of client.events raised")
 
 
-class Inbox: ...
+class Helper:
+    """Work that may block: name look-ups, slow codecs. Nobody ever joins these threads."""
 
+    __slots__ = ("_workers",)
 
-class Wakeup: ...
+    def __init__(self) -> None:
+        self._workers = _Workers("pykafka4-helper", HELPERS)
+
+    def submit(self, run: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """`then(result or exception)` is called on the helper's thread; post it on from there."""
+
+        def work() -> None:
+            try:
+                result = run()
+            except Exception as error:
+                result = error
+            then(result)
+
+        self._workers.submit(work)

@@ -2,27 +2,242 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
+import threading
+import weakref
 from collections.abc import Callable
-from typing import TypeVar
+from time import monotonic
+from typing import Any, TypeVar, overload
 
-from pykafka4.core.engine import Engine
-from pykafka4.errors import KafkaError
-from pykafka4.net.handoff import Promise
+from pykafka4.core import Job
+from pykafka4.core.engine import Engine, Turn
+from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.net.handoff import Callbacks, Helper, Inbox, Promise
+from pykafka4.net.transport import Event, EventKind, SocketTransport, Transport
 
 __all__ = ["Loop"]
+
+log = logging.getLogger("pykafka4.loop")
 T = TypeVar("T")
+LONGEST_SLEEP = 3600.0  # select takes no infinity
+JOIN_SECONDS = 10.0
+FORKED = "this client was made in another process, and threads and sockets do not survive a fork: make a client in this process"
+_LOOPS: weakref.WeakSet[Loop] = weakref.WeakSet()
 
 
 class Loop:
-    engine: Engine
-    crashed: KafkaError | None
-    forked: bool
+    """The thread of a client. `call`, `ask`, `wake`, `promise`, `check`, `now`, `close` are for any thread."""
 
-    def now(self) -> float: ...  # the loop's clock (monotonic), any thread
-    def call(self, fn: Callable[[float], object]) -> None: ...  # run fn(now) on the loop thread, soon; any thread
-    def ask(self, fn: Callable[[float], T | Promise[T]], timeout: float | None, what: str = "the operation") -> T: ...  # and wait
-    def wake(self) -> None: ...  # news for a machine: turn soon; any thread, costs two attribute accesses while the loop is awake
-    def promise(self) -> Promise[T]: ...  # one that fails when the loop crashes or closes
-    def check(self) -> None: ...  # raises ForkedClientError, ClosedError or the crash
-    def on_loop(self) -> bool: ...
-    def close(self, timeout: float | None = None) -> None: ...
+    def __init__(self, engine: Engine, callbacks: Callbacks, clock: Callable[[], float] = monotonic) -> None:
+        self.engine = engine  # loop thread only
+        self.now = clock
+        self.crashed: KafkaError | None = None
+        self.forked = False
+        self._callbacks, self._helper = callbacks, Helper()
+        self._inbox = Inbox()
+        self._transport: Transport = SocketTransport(engine.config.receive_message_max_bytes, self._helper, self.call)
+        self._wakeup = self._transport.wakeup
+        self._promises: set[Promise[Any]] = set()  # to fail when the loop ends
+        self._stopping = self._ended = False
+        self._thread = threading.Thread(target=self._run, name="pykafka4-loop", daemon=True)
+        self._events: dict[EventKind, Callable[[float, int, Any], object]] = {
+            EventKind.FRAME: engine.network.receive,
+            EventKind.CONNECTED: lambda now, link, _: engine.network.connected(now, link),
+            EventKind.LOST: engine.network.lost,
+            EventKind.WRITTEN: lambda now, link, _: engine.network.written(now, link),
+        }
+        _LOOPS.add(self)
+
+    # -- for any thread
+
+    def start(self) -> None:
+        """Begin to turn."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is news for a machine: turn soon. Costs two attribute accesses while the loop is awake."""
+        self._wakeup.wake()
+
+    def call(self, fn: Callable[[float], object]) -> None:
+        """Have `fn(now)` run on the loop thread. After the end of the loop nothing happens."""
+        self._inbox.post(fn)
+        self._wakeup.wake()
+
+    @overload
+    def ask(self, fn: Callable[[float], Promise[T]], timeout: float | None, what: str = ...) -> T: ...
+
+    @overload
+    def ask(self, fn: Callable[[float], T], timeout: float | None, what: str = ...) -> T: ...
+
+    def ask(self, fn: Callable[[float], Any], timeout: float | None, what: str = "the operation") -> Any:
+        """Run `fn(now)` on the loop thread and return its result, or that of the Promise it returns.
+
+        Raises what `fn` raises, KafkaTimeoutError naming `what` after `timeout` seconds, the crash, ClosedError or ForkedClientError.
+        """
+        self.check()
+        if self.on_loop():
+            return self._own_result(fn(self.now()), what)
+        promise = self.promise()
+        self.call(lambda now: _settle(promise, fn, now))
+        if self._ended:  # it ended after `check`, perhaps before it could see the promise
+            promise.set_exception(self._end())
+        try:
+            return promise.result(timeout)
+        except KafkaTimeoutError:
+            if promise.done():
+                raise
+            raise KafkaTimeoutError(f"{what}: not done within {timeout:g} s{self._because()}") from None
+
+    def promise(self) -> Promise[Any]:
+        """A Promise that fails when the loop crashes or closes, if it is not done by then."""
+        promise: Promise[Any] = Promise()
+        self._promises.add(promise)
+        promise.add_done_callback(self._promises.discard)
+        return promise
+
+    def check(self) -> None:
+        """Raise ForkedClientError, the crash or ClosedError, if any of them is the case."""
+        if self.forked:
+            raise ForkedClientError(FORKED)
+        if self._ended or self._stopping:
+            raise self._end()
+
+    def on_loop(self) -> bool:
+        """Whether the calling thread is the loop's."""
+        return threading.current_thread() is self._thread
+
+    @property
+    def alive(self) -> bool:
+        """Whether it turns."""
+        return not (self._ended or self.forked)
+
+    def stop(self) -> None:
+        """End soon; waits for nothing, so the collector may call it."""
+        self._stopping = True
+        self._wakeup.wake()
+
+    def close(self, timeout: float | None = None) -> None:
+        """End the loop and wait up to `timeout` seconds (None: 10). The loop's own thread and a forked child do not wait."""
+        self.stop()
+        if self.forked or self.on_loop() or not self._thread.is_alive():
+            return
+        self._thread.join(JOIN_SECONDS if timeout is None else timeout)
+
+    # -- the thread
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._turn()
+        except BaseException as error:
+            self._crash(error)
+        finally:
+            self._finish()
+
+    def _turn(self) -> None:
+        """The loop: take what others asked for, turn, carry out, sleep until something happens."""
+        wakeup = self._wakeup
+        wakeup.news = False
+        now = self.now()
+        if self._inbox:
+            self._inbox.run(now)
+        turn = self.engine.turn(now)
+        self._perform(now, turn)
+        wakeup.asleep = True  # from here on a wake-up writes a byte; one that came before left `news`
+        timeout = 0.0 if wakeup.news or self._stopping else turn.wake_at - self.now()
+        events = self._transport.select(min(max(timeout, 0.0), LONGEST_SLEEP))
+        wakeup.asleep = False
+        if events:
+            self._report(events)
+
+    def _report(self, events: list[Event]) -> None:
+        now = self.now()
+        for kind, link, payload in events:
+            self._events[kind](now, link, payload)
+
+    def _perform(self, now: float, turn: Turn) -> None:
+        for close in turn.close:
+            self._transport.close(close.link)
+        for connect in turn.connect:
+            self._transport.connect(connect.link, connect.host, connect.port)
+        for link, buffers in turn.write:
+            if self._transport.write(link, buffers) and self.engine.network.written(now, link):
+                self._wakeup.news = True  # a request without a reply is answered: its machine may go on
+        for fn in turn.deliver:
+            self._callbacks.submit(fn)
+        for job in turn.jobs:
+            self._start_job(job)
+
+    def _start_job(self, job: Job) -> None:
+        self._helper.submit(job.run, lambda result: self.call(lambda now: job.then(now, result)))
+
+    # -- ends
+
+    def _own_result(self, result: T | Promise[T], what: str) -> T:
+        if not isinstance(result, Promise):
+            return result
+        if not result.done():
+            raise KafkaError(f"{what} was asked for on the loop's own thread, which would wait for itself")
+        return result.result(0)
+
+    def _because(self) -> str:
+        why = self.engine.network.why_unreachable()
+        return f"; {why}" if why else ""
+
+    def _end(self) -> KafkaError:
+        return self.crashed or ClosedError("this client is closed; make a new one")
+
+    def _crash(self, error: BaseException) -> None:
+        self.crashed = KafkaError(f"the loop crashed: {type(error).__name__}: {error}; the client is dead, make a new one")
+        self.crashed.__cause__ = error
+        log.critical("the loop crashed", exc_info=error)
+
+    def _finish(self) -> None:
+        """Tell everyone, then let go of the sockets."""
+        self._ended = True
+        reason = self._end()
+        with contextlib.suppress(Exception):  # each machine's own failure is logged by the engine
+            for fn in self.engine.crash(reason):
+                self._callbacks.submit(fn)
+        for promise in list(self._promises):
+            promise.set_exception(reason)
+        self._transport.shut()
+        _LOOPS.discard(self)
+
+    def abandon(self) -> None:
+        """In a forked child: no thread is here, and the descriptors are the parent's. No lock is touched: its owner may be gone."""
+        self.forked = True
+        self._wakeup.asleep = False
+        self._transport.abandon()
+
+
+def _settle(promise: Promise[T], fn: Callable[[float], T | Promise[T]], now: float) -> None:
+    """Run `fn` for whoever waits on `promise`. What it raises is theirs, and no reason for the loop to crash."""
+    try:
+        result = fn(now)
+    except Exception as error:
+        promise.set_exception(error)
+        return
+    if isinstance(result, Promise):
+        result.add_done_callback(lambda inner: _pass_on(inner, promise))
+    else:
+        promise.set_result(result)
+
+
+def _pass_on(inner: Promise[T], outer: Promise[T]) -> None:
+    error = inner.exception(0)
+    if error is not None:
+        outer.set_exception(error)
+    else:
+        outer.set_result(inner.result(0))
+
+
+def _after_fork() -> None:
+    for loop in list(_LOOPS):
+        loop.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
