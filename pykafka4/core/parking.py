@@ -45,7 +45,7 @@ class Parking:
     def want(self, topic: str) -> None:
         """The first record for `topic` is parked."""
         self._waiting.add(topic)
-        self._cluster.want_created(topic)
+        self._cluster.want(topic, create=True)
         self._picture = -1
 
     def poll(self, now: float) -> float:
@@ -87,6 +87,6 @@ class Parking:
             self._fail(topic, broker_error(error.code, f"no such topic {topic!r} for {patience:g} s"), now - patience)
         else:
             timeout = KafkaTimeoutError(
-                f"topic {topic} could not be looked up for {patience:g} s: {self._network.trouble() or 'the brokers give no answer'}"
+                f"topic {topic} could not be looked up for {patience:g} s: {self._network.why_unreachable() or 'the brokers give no answer'}"
             )
             self._fail(topic, timeout, now - patience)

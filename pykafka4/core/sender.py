@@ -438,7 +438,7 @@ class Sender:
             if not outcome.passing and not batch.done:
                 self._fail(queue, batch, short_name(outcome.reason), outcome.reason)
                 continue
-            self.recovery.report(now, queue.tp, outcome.reason)
+            self.recovery.report(now, queue.tp, outcome.reason, flight.node)
 
     def _home(self, queue: PartitionQueue, batch: Batch) -> None:
         """`batch` is no longer in flight; it stays where it is in its queue."""
@@ -450,7 +450,7 @@ class Sender:
 
     def _resend(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
-            self.recovery.report(now, queue.tp, error)
+            self.recovery.report(now, queue.tp, error, queue.node)
         else:
             self._hold(queue, now)
 

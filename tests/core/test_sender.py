@@ -35,7 +35,7 @@ class FakeNetwork:
     def want(self, node: int) -> None:
         self.wanted.append(node)
 
-    def trouble(self) -> str:
+    def why_unreachable(self) -> str:
         return "no broker reachable"
 
 
@@ -64,7 +64,7 @@ class FakeCluster:
     def topic_error(self, topic: str) -> ErrorCode | None:
         return self.error
 
-    def want_created(self, topic: str) -> None:
+    def want(self, topic: str, create: bool = False) -> None:
         self.wanted.append(topic)
 
     def hint(self, *args: Any) -> None: ...
@@ -80,7 +80,7 @@ class FakeRecovery:
         node = self.leaders.get(tp)
         return None if node is None else Leader(node, 0)
 
-    def report(self, now: float, tp: TopicPartition, reason: KafkaError) -> None:
+    def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
         self.reports.append((tp, reason))
 
     def healthy(self, tp: TopicPartition) -> None: ...
