@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import itertools
 
+import pykafka4
 from benchmarks.load import WARM_UP, Tally, drain, in_threads, pairs, values
 from benchmarks.meter import Meter, Spec
-from pykafka4 import Consumer, Delivery, Producer, TopicPartition
 from pykafka4.wire.hot import IMPLEMENTATION
 
 FLUSH = 120.0
 
 
-def producer(spec: Spec, meter: Meter) -> Producer:
+def producer(spec: Spec, meter: Meter) -> pykafka4.Producer:
     meter.extra["implementation"] = IMPLEMENTATION
-    client = Producer(bootstrap_servers=spec.bootstrap, **spec.options)
+    client = pykafka4.Producer(bootstrap_servers=spec.bootstrap, **spec.options)
     send(client, spec.topic, WARM_UP)
     client.flush(FLUSH)
     return client
 
 
-def send(client: Producer, topic: str, count: int) -> None:
+def send(client: pykafka4.Producer, topic: str, count: int) -> None:
     send = client.send
     for value in values(count):
         send(topic, value)
 
 
-def finish(client: Producer, meter: Meter, records: int) -> None:
+def finish(client: pykafka4.Producer, meter: Meter, records: int) -> None:
     client.flush(FLUSH)
     meter.stop(records)
     left = client.close(timeout=10)
@@ -43,7 +43,7 @@ def produce(spec: Spec, meter: Meter) -> None:
 def produce_callback(spec: Spec, meter: Meter) -> None:
     client, tally = producer(spec, meter), Tally()
 
-    def delivered(delivery: Delivery) -> None:
+    def delivered(delivery: pykafka4.Delivery) -> None:
         error = delivery.exception()
         if error is None:
             tally.good += 1
@@ -74,10 +74,10 @@ def produce_threads(spec: Spec, meter: Meter) -> None:
     finish(client, meter, spec.records)
 
 
-def consumer(spec: Spec, meter: Meter) -> Consumer:
+def consumer(spec: Spec, meter: Meter) -> pykafka4.Consumer:
     meter.extra["implementation"] = IMPLEMENTATION
-    client = Consumer(bootstrap_servers=spec.bootstrap, auto_offset_reset="earliest", **spec.options)
-    client.assign([TopicPartition(spec.topic, int(partition)) for partition in spec.ends])
+    client = pykafka4.Consumer(bootstrap_servers=spec.bootstrap, auto_offset_reset="earliest", **spec.options)
+    client.assign([pykafka4.TopicPartition(spec.topic, int(partition)) for partition in spec.ends])
     return client
 
 
