@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import select
 import socket
 import struct
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -26,14 +27,12 @@ from pykafka4.wire.messages_admin import (
     ElectLeadersRequest,
 )
 from pykafka4.wire.messages_cluster import ApiVersionsRequest, DescribeClusterRequest, MetadataRequest, MetadataResponse
-from pykafka4.wire.schema import Request, Response
+from pykafka4.wire.schema import Request, ResponseT
 
 if TYPE_CHECKING:
     from integration.cluster import Address, Cluster
 
 __all__ = ["Admin", "ClusterView", "Connection", "Partition"]
-
-R = TypeVar("R", bound=Response)
 
 CLIENT_ID = "integration"
 ANSWER = 10.0  # seconds for one answer: a broker that is starting on a busy machine is slow
@@ -62,12 +61,16 @@ class Partition:
     isr: tuple[int, ...]
     error: int = 0
 
+    def whole(self, alive: set[int]) -> bool:
+        """Whether it has a leader and all its replicas are alive and in sync."""
+        return self.leader in alive and set(self.isr) == set(self.replicas) <= alive
+
 
 class Connection:
     """A blocking connection that knows the broker's versions; one request at a time, and useless after the first failure."""
 
     def __init__(self, address: Address, timeout: float = ANSWER) -> None:
-        self.address, self.lock, self.broken = address, threading.Lock(), False
+        self.address, self.broken = address, False
         self.numbers = itertools.count(1)
         deadline = Deadline(timeout)
         self.socket = socket.create_connection(address, timeout=timeout)
@@ -79,13 +82,20 @@ class Connection:
             raise
         self.offered = {api.api_key: (api.min_version, api.max_version) for api in told.api_keys}
 
-    def request(self, message: Request[R], timeout: float = ANSWER, highest: int | None = None) -> R:
+    def request(self, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
         """Send at the highest version both know (at most `highest`) and wait for the answer."""
         deadline = Deadline(timeout)
-        with self.lock:
-            return self.exchange(message, self.version(message, highest), deadline)
+        return self.exchange(message, self.version(message, highest), deadline)
 
-    def version(self, message: Request[R], highest: int | None) -> int:
+    def usable(self) -> bool:
+        """Whether it can carry another request; bytes nobody asked for are the broker's farewell."""
+        if self.broken:
+            return False
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return not poll.poll(0)
+
+    def version(self, message: Request[ResponseT], highest: int | None) -> int:
         ours = type(message).versions
         low, high = self.offered.get(type(message).api_key, (0, -1))
         version = min(high, ours[1], ours[1] if highest is None else highest)
@@ -95,7 +105,7 @@ class Connection:
             )
         return version
 
-    def exchange(self, message: Request[R], version: int, deadline: Deadline) -> R:
+    def exchange(self, message: Request[ResponseT], version: int, deadline: Deadline) -> ResponseT:
         number = next(self.numbers)
         try:
             self.socket.settimeout(max(0.001, deadline.left()))
@@ -136,21 +146,21 @@ class Admin:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.lock = threading.Lock()
+        self.turns: dict[Address, threading.Lock] = {}
         self.connections: dict[Address, Connection] = {}
 
     def close(self) -> None:
-        with self.lock:
-            for connection in self.connections.values():
-                connection.close()
-            self.connections.clear()
+        for connection in list(self.connections.values()):
+            connection.close()
+        self.connections.clear()
 
     # -- asking ------------------------------------------------------------------------------------------------------------
 
-    def ask(self, node: int, message: Request[R], timeout: float = ANSWER, highest: int | None = None) -> R:
+    def ask(self, node: int, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
         """The answer of one broker."""
         return self.ask_address(self.cluster.admin_address(node), message, timeout, highest)
 
-    def ask_any(self, message: Request[R], timeout: float = ANSWER) -> R:
+    def ask_any(self, message: Request[ResponseT], timeout: float = ANSWER) -> ResponseT:
         """The answer of the first running broker that gives one."""
         failures: list[str] = []
         for node in self.cluster.running():
@@ -160,23 +170,29 @@ class Admin:
                 failures.append(f"broker {node}: {error}")
         raise ConnectionLost(f"no running broker answers {type(message).__name__}: {'; '.join(failures) or 'none runs'}")
 
-    def ask_address(self, address: Address, message: Request[R], timeout: float = ANSWER, highest: int | None = None) -> R:
+    def ask_address(self, address: Address, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
+        """The answer of whoever listens there; threads that ask the same address take turns."""
         deadline = Deadline(timeout)
-        return self.connection(address, timeout).request(message, deadline.left(), highest)
+        with self.lock:
+            turn = self.turns.setdefault(address, threading.Lock())
+        if not turn.acquire(timeout=timeout):
+            raise TimeoutError(f"{address}: another thread has been waiting for its answer for {timeout:g} s")
+        try:
+            return self.connection(address, deadline.left()).request(message, deadline.left(), highest)
+        finally:
+            turn.release()
 
     def connection(self, address: Address, timeout: float) -> Connection:
-        with self.lock:
-            known = self.connections.get(address)
-        if known is not None and not known.broken:
+        """The connection to `address`, a new one where the broker has closed the last."""
+        known = self.connections.get(address)
+        if known is not None and known.usable():
             return known
-        fresh = Connection(address, timeout)
-        with self.lock:
-            older, self.connections[address] = self.connections.get(address), fresh
-        if older is not None and older.broken:
-            older.close()
-        return fresh
+        if known is not None:
+            known.close()
+        self.connections[address] = Connection(address, timeout)
+        return self.connections[address]
 
-    def order(self, message: Request[R], judge: Callable[[R, bool], None], timeout: float) -> None:
+    def order(self, message: Request[ResponseT], judge: Callable[[ResponseT, bool], None], timeout: float) -> None:
         """Send to the controller until `judge(response, again)` raises nothing; retriable codes and lost connections are tried again."""
         attempts = itertools.count()
 
@@ -234,14 +250,15 @@ class Admin:
         return [index for index, row in self.partitions(topic, node).items() if row.leader >= 0 and row.error == 0]
 
     def out_of_sync(self, node: int, topics: list[str] | None) -> list[str]:
-        """The partitions without a leader or with fewer replicas in sync than assigned, in the eyes of `node`."""
+        """The partitions without a leader or with fewer replicas in sync than assigned, in the eyes of `node`.
+
+        A replica whose process does not run is never in sync, although the brokers believe in it until its session ends.
+        """
         answer = self.metadata(node, topics)
-        alive = {broker.node_id for broker in answer.brokers}
-        rows = [(topic.name, row.partition_index, partition_of(row)) for topic in answer.topics for row in topic.partitions]
+        alive = {broker.node_id for broker in answer.brokers} & set(self.cluster.running())
         missing = [f"{topic.name}: error {topic.error_code}" for topic in answer.topics if topic.error_code]
-        return missing + [
-            f"{name}-{index} {row}" for name, index, row in rows if row.leader not in alive or set(row.isr) != set(row.replicas)
-        ]
+        rows = [(f"{topic.name}-{row.partition_index}", partition_of(row)) for topic in answer.topics for row in topic.partitions]
+        return missing + [f"{name} {row}" for name, row in rows if not row.whole(alive)]
 
     def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str], timeout: float) -> None:
         settings = [CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in configs.items()]
