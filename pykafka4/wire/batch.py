@@ -16,7 +16,7 @@ import attrs
 
 from pykafka4.errors import ConfigError, DecodeError
 from pykafka4.wire.compression import CODECS, compress, decompress, repair_lz4
-from pykafka4.wire.fields import Buffer
+from pykafka4.wire.fields import Readable
 
 __all__ = [
     "ATTRIBUTES",
@@ -168,7 +168,7 @@ class RecordBatch:
 # -- numbers -----------------------------------------------------------------------
 
 
-def crc32c(data: Buffer, value: int = 0) -> int:
+def crc32c(data: Readable, value: int = 0) -> int:
     """CRC-32C (Castagnoli) of `data`, going on from `value`."""
     return _extend(value, data if isinstance(data, bytes) else bytes(data))
 
@@ -202,7 +202,7 @@ def read_varint(view: memoryview, pos: int, bits: int = 32) -> tuple[int, int]:
 # -- reading batches -----------------------------------------------------------------
 
 
-def batches(buffer: Buffer) -> Iterator[RecordBatch]:
+def batches(buffer: Readable) -> Iterator[RecordBatch]:
     """The whole batches in `buffer`, headers read and nothing else; one that is cut short at the end is left out."""
     view, pos = memoryview(buffer).cast("B"), 0
     while len(view) - pos > MAGIC:
@@ -225,7 +225,7 @@ def _size_at(view: memoryview, pos: int) -> int:
     return size
 
 
-def read_header(buffer: Buffer, pos: int = 0) -> RecordBatch:
+def read_header(buffer: Readable, pos: int = 0) -> RecordBatch:
     """The batch at `pos`, header read and nothing else. DecodeError if it is not there as a whole."""
     view = memoryview(buffer).cast("B")[pos:]
     if len(view) <= MAGIC:

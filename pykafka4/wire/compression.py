@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 import zlib
 from collections import deque
@@ -14,7 +13,7 @@ import snappy
 import zstandard
 
 from pykafka4.errors import ConfigError, DecodeError, RecordTooLarge
-from pykafka4.wire.fields import Buffer
+from pykafka4.wire.fields import Readable
 
 __all__ = ["CODECS", "CODEC_NAMES", "LEVELS", "compress", "decompress", "repair_lz4"]
 
@@ -38,7 +37,7 @@ _LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
 # -- compressing ---------------------------------------------------------------------
 
 
-def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
     """`data` under Kafka's codec number, the same bytes every time. ConfigError for an unknown codec or a level out of range."""
     writer = _WRITERS.get(codec)
     if writer is None:
@@ -101,18 +100,20 @@ _ZSTD_READERS: deque[Any] = deque(maxlen=_POOLED)
 # -- decompressing -------------------------------------------------------------------
 
 
-def decompress(codec: int, data: Buffer, max_size: int) -> bytes:
-    """`data` as it was before `compress`, in at most `max_size` bytes and little more memory than that.
+def decompress(codec: int, data: Readable, max_size: int) -> bytes:
+    """`data` as it was before `compress`, in at most `max_size` bytes.
 
+    A bomb costs that much memory and a few MiB; what is within the bound costs its own size, twice for the moment it is put together.
     Raises RecordTooLarge, naming the limit, as soon as there is more; DecodeError for anything that is damaged, cut short or too long.
     """
     reader = _READERS.get(codec)
     if reader is None:
         raise DecodeError(f"compression codec {codec} is unknown; there are {CODECS}")
+    view = memoryview(data).cast("B")
     try:
-        return reader(memoryview(data).cast("B"), max_size)
+        return reader(view, max_size)
     except _DAMAGE as error:
-        raise DecodeError(f"damaged {CODEC_NAMES[codec]} data of {len(data)} bytes: {error}") from error
+        raise DecodeError(f"damaged {CODEC_NAMES[codec]} data of {len(view)} bytes: {str(error) or error.__cause__}") from error
 
 
 def _too_large(max_size: int) -> RecordTooLarge:
@@ -122,12 +123,13 @@ def _too_large(max_size: int) -> RecordTooLarge:
 
 
 class _Output:
-    """Collects pieces up to the bound. BytesIO grows in place and gives its bytes away without copying them."""
+    """Collects pieces up to the bound; one that grew in place would be copied at every step, with both copies alive."""
 
-    __slots__ = ("_out", "_size", "max_size")
+    __slots__ = ("_pieces", "_size", "max_size")
 
     def __init__(self, max_size: int) -> None:
-        self._out, self._size, self.max_size = io.BytesIO(), 0, max_size
+        self._pieces: list[bytes] = []
+        self._size, self.max_size = 0, max_size
 
     @property
     def room(self) -> int:
@@ -140,11 +142,11 @@ class _Output:
 
     def add(self, piece: bytes) -> None:
         self.reserve(len(piece))
-        self._out.write(piece)
+        self._pieces.append(piece)
         self._size += len(piece)
 
     def bytes(self) -> bytes:
-        return self._out.getvalue()
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
 
 def _pieces(view: memoryview) -> Iterator[memoryview]:
@@ -254,7 +256,7 @@ def _zstd_of_unknown_size(context: Any, view: memoryview, max_size: int) -> byte
     raise _too_large(max_size)
 
 
-def repair_lz4(data: Buffer) -> bytes:
+def repair_lz4(data: Readable) -> bytes:
     """An LZ4 frame with a right header checksum.
 
     Writers of message format v0 hashed the wrong bytes, and Kafka kept it so; the header is made anew from its own flags.

@@ -9,13 +9,13 @@ from uuid import UUID
 import attrs
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer as _Buffer
+    from typing_extensions import Buffer as Readable
 
-    class Buffer(_Buffer, Sized, Protocol):
+    class Buffer(Readable, Sized, Protocol):
         """Bytes under any name: `len` is their number, `memoryview` gives them without a copy."""
 
 else:
-    Buffer = object
+    Readable = Buffer = object
 
 __all__ = [
     "MAX_INT32",
@@ -24,6 +24,7 @@ __all__ = [
     "NO_UUID",
     "Buffer",
     "Kind",
+    "Readable",
     "Spec",
     "Versions",
     "array",

@@ -44,6 +44,7 @@ from pykafka4.wire.fields import (
 )
 
 __all__ = [
+    "DATA",
     "MAX_INT32",
     "MAX_INT64",
     "MIN_INT32",
@@ -120,6 +121,7 @@ class Request(Message, Generic[ResponseT]):
 
 
 REQUESTS: dict[int, type[Request[Any]]] = {}
+DATA: dict[str, type[Data]] = {}
 _RESPONSES: dict[int, type[Response]] = {}
 
 
@@ -173,7 +175,13 @@ def request(*, api_key: int, versions: str, flexible: str = "none") -> Callable[
 @dataclass_transform(kw_only_default=True)
 def data(*, versions: str, flexible: str = "none") -> Callable[[type[DataT]], type[DataT]]:
     """Declare bytes that carry their own version in front."""
-    return lambda cls: _declare(cls, versions, flexible)
+
+    def declare(cls: type[DataT]) -> type[DataT]:
+        made = _declare(cls, versions, flexible)
+        DATA[made.__name__] = made
+        return made
+
+    return declare
 
 
 # -- encoding ------------------------------------------------------------------------

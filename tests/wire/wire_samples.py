@@ -1,0 +1,165 @@
+"""What the wire tests share. Rule: every sample comes from the schema itself, so that a new message is tested by being declared."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import string as letters
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import attrs
+from hypothesis import strategies as st
+
+from pykafka4.errors import DecodeError
+from pykafka4.wire import frame
+from pykafka4.wire.fields import Kind, array, fields_at, spec_of
+from pykafka4.wire.schema import DATA, REQUESTS, Message
+
+CORPUS = Path(__file__).parent / "corpus"
+BUFFERS: dict[str, Callable[[bytes], Any]] = {
+    "bytes": bytes,
+    "bytearray": bytearray,
+    "memoryview": memoryview,
+    "view of a bytearray": lambda data: memoryview(bytearray(b"?" + data + b"?"))[1:-1],
+}
+RANGES = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
+
+
+def messages() -> list[type[Message]]:
+    """Every declared message."""
+    assert frame.DECLARED
+    return [cls for request in REQUESTS.values() for cls in (request, request.response)] + list(DATA.values())
+
+
+def every_version() -> list[tuple[type[Message], int]]:
+    return [(cls, version) for cls in messages() for version in range(cls.versions.lo, cls.versions.hi + 1)]
+
+
+def name_of(value: Any) -> str:
+    return value.__name__ if isinstance(value, type) else f"v{value}"
+
+
+# -- hypothesis -------------------------------------------------------------------
+
+
+def _kind(kind: Kind) -> st.SearchStrategy[Any]:
+    bits = RANGES.get(kind.name)
+    if bits:
+        return st.integers(-(2**bits), 2**bits - 1)
+    return {
+        "bool": st.booleans(),
+        "uint16": st.integers(0, 65535),
+        "float64": st.floats(allow_nan=False),
+        "string": st.one_of(st.text(max_size=5), st.sampled_from(["", "ä" * 100, "x" * 32767])),
+        "bytes": st.one_of(st.binary(max_size=5), st.just(b"x" * 200)),
+        "records": st.one_of(st.binary(max_size=5), st.just(b"x" * 20000)),
+        "uuid": st.uuids(),
+    }[kind.name]
+
+
+def _type(type: Any, version: int) -> st.SearchStrategy[Any]:
+    if not isinstance(type, array):
+        return _kind(type) if isinstance(type, Kind) else instances(type, version)
+    few = st.lists(_type(type.of, version), max_size=3)
+    if not isinstance(type.of, Kind) or type.of.name not in RANGES:
+        return few
+    return st.one_of(few, st.integers(30, 34).map(lambda n: list(range(n))))  # either side of the compiler's table
+
+
+def instances(cls: type, version: int) -> st.SearchStrategy[Any]:
+    """Any object of `cls` that `version` can carry: fields it has no room for stay at their defaults."""
+    inline, tagged, _ = fields_at(cls, version)
+    given = {}
+    for field in inline + tagged:
+        spec = spec_of(field)
+        values = _type(spec.type, version)
+        given[field.name] = st.one_of(st.none(), values) if version in spec.nullable else values
+    return st.builds(cls, **given)
+
+
+# -- plain samples, for what needs many and quickly -----------------------------------
+
+
+def _plain(type: Any, version: int, rng: random.Random) -> Any:
+    if isinstance(type, array):
+        return [_plain(type.of, version, rng) for _ in range(rng.choice((0, 1, 2, 3)))]
+    if not isinstance(type, Kind):
+        return sample(type, version, rng)
+    bits = RANGES.get(type.name)
+    if bits:
+        return rng.randrange(-(2**bits), 2**bits)
+    return {
+        "bool": lambda: rng.random() < 0.5,
+        "uint16": lambda: rng.randrange(65536),
+        "float64": rng.random,
+        "string": lambda: "".join(rng.choices(letters.ascii_letters, k=rng.randrange(6))),
+        "bytes": lambda: rng.randbytes(rng.randrange(6)),
+        "records": lambda: rng.randbytes(rng.randrange(30)),
+        "uuid": lambda: UUID(bytes=rng.randbytes(16)),
+    }[type.name]()
+
+
+def sample(cls: Any, version: int, rng: random.Random) -> Any:
+    """An object with most fields set."""
+    inline, tagged, _ = fields_at(cls, version)
+    given = {}
+    for field in inline + tagged:
+        spec = spec_of(field)
+        null = version in spec.nullable and rng.random() < 0.2
+        given[field.name] = None if null else _plain(spec.type, version, rng)
+    return cls(**given)
+
+
+def mutations(data: bytes, rng: random.Random, count: int) -> Iterator[bytes]:
+    """`data` with bytes changed, cut, doubled, or with a length where none belongs."""
+    nasty = (
+        b"\xff" * 4,
+        b"\x7f\xff\xff\xff",
+        b"\x80\x00\x00\x00",
+        b"\xff\xff\xff\xff\x0f",
+        b"\xff" * 10,
+        b"\x00" * 4,
+        b"\xff\xff",
+        b"\x7f\xff",
+    )
+    for _ in range(count):
+        changed = bytearray(data)
+        for _ in range(rng.choice((1, 1, 1, 2, 5))):
+            at = rng.randrange(len(changed) + 1)
+            match rng.randrange(5):
+                case 0 if at < len(changed):
+                    changed[at] ^= 1 << rng.randrange(8)
+                case 1:
+                    del changed[at:]
+                case 2:
+                    changed[at : at + rng.randrange(5)] = rng.choice(nasty)
+                case 3:
+                    changed[at:at] = rng.randbytes(rng.randrange(1, 5))
+                case _:
+                    del changed[at : at + rng.randrange(1, 5)]
+        yield bytes(changed)
+
+
+def survives(read: Callable[[bytes], Any], data: bytes, kept_as: str, *allowed: type[Exception]) -> None:
+    """`read` may take `data` or refuse it as it promised; anything else is a failure, and the input is kept."""
+    try:
+        read(data)
+    except (DecodeError, *allowed):
+        pass
+    except BaseException:
+        CORPUS.mkdir(exist_ok=True)
+        (CORPUS / f"{kept_as}-{hashlib.sha256(data).hexdigest()[:12]}.bin").write_bytes(data)
+        raise
+
+
+def parts_of(cls: type) -> Iterator[type]:
+    """A message class and the classes of all its parts."""
+    yield cls
+    for field in attrs.fields(cls):
+        kind = spec_of(field).type
+        inner = kind.of if isinstance(kind, array) else kind
+        if not isinstance(inner, Kind):
+            yield from parts_of(inner)
