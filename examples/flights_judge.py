@@ -53,9 +53,9 @@ def flight(line: Mapping[str, str]) -> Flight:
 def check_log(log: Log, expected: Sequence[Flight]) -> list[Check]:
     """Every flight once, unchanged, in input order within its key."""
     found = {partition: [(record.key, json.loads(record.value or b"null")) for record in records] for partition, records in log.items()}
-    times = Counter(numbers(value for records in found.values() for _, value in records))
+    times = Counter(number_of(value) for records in found.values() for _, value in records)
     lost = [number for number in range(len(expected)) if number not in times]
-    twice = [number for number, count in times.items() if count > 1]
+    twice = [number for number, count in times.items() if number is not None and count > 1]
     changed = [value for records in found.values() for key, value in records if not same(key, value, expected)]
     disordered = [number for records in found.values() for number in out_of_order(records)]
     nulls, wanted = (
@@ -71,13 +71,15 @@ def check_log(log: Log, expected: Sequence[Flight]) -> list[Check]:
     ]
 
 
-def numbers(values: Iterable[Any]) -> Iterable[Any]:
-    return (value.get("number") if isinstance(value, dict) else None for value in values)
+def number_of(value: Any) -> int | None:
+    """The number of a flight, None for what is none."""
+    number = value.get("number") if isinstance(value, dict) else None
+    return number if isinstance(number, int) else None
 
 
 def same(key: bytes | None, value: Any, expected: Sequence[Flight]) -> bool:
-    number = value.get("number") if isinstance(value, dict) else None
-    if not isinstance(number, int) or not 0 <= number < len(expected):
+    number = number_of(value)
+    if number is None or not 0 <= number < len(expected):
         return False
     tail = expected[number].get("tailnum")
     return bool(value == expected[number] and key == (tail.encode() if tail else None))
@@ -88,9 +90,10 @@ def out_of_order(records: Iterable[tuple[bytes | None, Any]]) -> list[int]:
     last: dict[bytes | None, int] = {}
     wrong = []
     for key, value in records:
-        if value["number"] < last.get(key, -1):
-            wrong.append(value["number"])
-        last[key] = value["number"]
+        number = number_of(value)
+        if number is not None and number < last.get(key, -1):
+            wrong.append(number)
+        last[key] = number if number is not None else last.get(key, -1)
     return wrong
 
 

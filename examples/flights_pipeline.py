@@ -42,6 +42,7 @@ ROWS, TOPIC, GROUP, PARTITIONS, MEMBERS = 336_776, "flights", "flights-readers",
 CLUSTERS: dict[str, Callable[[], Cluster]] = {"local": LocalCluster}
 
 UNHURRIED = 10.0  # seconds for the first third, so that the moment of the kill can be met
+BURST = 0.1  # seconds at full speed before the kill
 OUTAGE = 30.0  # seconds for what is left of the second third, so that the broker can be back before it is over
 HOLD = 0.6  # of the rows: nothing more is sent above it while the broker is down
 WAIT = 120.0  # seconds: the limit of every single wait
@@ -76,11 +77,11 @@ class Run:
         self.board.set_pace(rows_per_second / 2)
 
     def until(self, condition: Callable[[], float | bool | None], what: str, timeout: float = WAIT) -> float:
-        """Wait while the job runs; its end, before the condition holds, is an error."""
+        """Wait while the job runs; that it ends before the condition holds is an error."""
 
         def holds() -> float | bool | None:
             if self.produced.is_set():
-                raise RuntimeError(f"the job ended before {what}")
+                raise RuntimeError(f"the job ended while the script waited for {what}")
             return condition()
 
         return until(holds, timeout, what)
@@ -113,22 +114,23 @@ class Outage:
 def outage(run: Run) -> Outage:
     """Kill the broker that leads most partitions after a third of the rows; have it back before two thirds."""
     run.pace(run.rows / 3 / UNHURRIED)
-    run.until(lambda: run.acked() >= run.rows / 3, "a third of the rows was acknowledged")
+    run.until(lambda: run.acked() >= run.rows / 3, "a third of the rows to be acknowledged")
     leaders = {partition: run.cluster.leader(TOPIC, partition) for partition in range(PARTITIONS)}
     victim, led = Counter(leaders.values()).most_common(1)[0]
     run.pace(math.inf)  # the kill shall meet as much as possible in flight
-    in_flight = int(run.until(lambda: run.board.total("in_flight"), "records were in flight"))
+    time.sleep(BURST)
+    in_flight = int(run.until(lambda: run.board.total("in_flight"), "records in flight"))
     killed, at_kill, resent = time.monotonic(), run.acked(), run.board.total("retries")
     run.cluster.kill(victim)
     run.pace(max(2 / 3 * run.rows - at_kill, 0) / OUTAGE)
     run.say(f"broker {victim}, leader of {led} partitions, killed with {in_flight:,} records in flight")
     recover(run, [partition for partition, leader in leaders.items() if leader == victim])
     recovered = time.monotonic() - killed
-    run.until(lambda: run.board.total("retries") > resent, "what was in flight was sent again", timeout=5.0)
+    run.until(lambda: run.board.total("retries") > resent, "what was in flight to be sent again", timeout=5.0)
     resent = run.board.total("retries") - resent
     run.say(f"all partitions take records again after {recovered:.1f} s; broker {victim} starts")
     run.cluster.launch(victim)
-    run.until(lambda: back(run, victim), f"broker {victim} was back")
+    run.until(lambda: back(run, victim), f"broker {victim} to serve again")
     at_return, returned = run.acked(), time.monotonic() - killed
     run.say(f"broker {victim} serves again after {returned:.1f} s")
     return Outage(victim, led, at_kill, in_flight, resent, recovered, at_return, returned)
@@ -137,7 +139,7 @@ def outage(run: Run) -> Outage:
 def recover(run: Run, orphans: list[int]) -> None:
     """Wait until every partition that lost its leader has taken new records."""
     before = run.cluster.offsets(TOPIC)  # answered when all partitions have leaders again
-    run.until(lambda: all(run.cluster.offsets(TOPIC)[p][1] > before[p][1] for p in orphans), "all partitions took records again")
+    run.until(lambda: all(run.cluster.offsets(TOPIC)[p][1] > before[p][1] for p in orphans), "records in all partitions again")
 
 
 def back(run: Run, victim: int) -> bool:
@@ -255,19 +257,20 @@ def run_all(run: Run) -> tuple[list[Check], list[tuple[str, str]]]:
     ]
 
 
-def table(checks: list[Check], figures: list[tuple[str, str]]) -> None:
+def show(checks: list[Check], figures: list[tuple[str, str]]) -> None:
     """The result, with rich where it is installed."""
-    rows = [*figures, *((check.promise, f"{'yes' if check.kept else 'NO'}: {check.found}") for check in checks)]
+    for check in checks:
+        print(f"{'ok    ' if check.kept else 'FAILED'}  {check.promise}: {check.found}")
     try:
         from rich.console import Console
         from rich.table import Table
     except ImportError:
-        print("\n".join(f"{name:<50} {value}" for name, value in rows))
+        print("\n".join(f"{name:<32} {value}" for name, value in figures))
         return
-    drawn = Table(title="flights through a broken cluster", show_header=False)
-    for row in rows:
-        drawn.add_row(*row)
-    Console().print(drawn)
+    table = Table(show_header=False)
+    for row in figures:
+        table.add_row(*row)
+    Console().print(table)
 
 
 def main() -> int:
@@ -278,7 +281,7 @@ def main() -> int:
     print("three brokers start", flush=True)
     with tempfile.TemporaryDirectory(prefix="flights-") as folder, CLUSTERS[options.cluster]() as cluster:
         checks, figures = run_all(Run(cluster, options.rows, Path(folder)))
-    table(checks, figures)
+    show(checks, figures)
     broken = [check.promise for check in checks if not check.kept]
     print(f"FAILED: {'; '.join(broken)}" if broken else "Nothing lost, nothing twice, nothing reordered.")
     return 1 if broken else 0

@@ -1,0 +1,233 @@
+"""The examples do what they say, on real brokers; and the judge of the main job sees every kind of damage."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from integration.cluster import Cluster
+from integration.local import LocalCluster
+from integration.waiting import until
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+
+
+# ---------------------------------------------------------------- produce.py and consume.py
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with LocalCluster() as brokers:
+        yield brokers
+
+
+def command(name: str, *arguments: str) -> list[str]:
+    return [sys.executable, str(EXAMPLES / name), *arguments]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+
+
+def run(name: str, *arguments: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(name, *arguments), env=environment(), capture_output=True, text=True, timeout=timeout, check=False)
+
+
+@pytest.mark.cluster
+def test_what_produce_sends_consume_prints(cluster: Cluster) -> None:
+    where = ["--bootstrap-servers", cluster.bootstrap, "--topic", "hello"]
+    produced = run("produce.py", *where, "--count", "50")
+    assert produced.returncode == 0, produced.stderr
+    assert "delivered 51 records" in produced.stdout
+    consumed = run("consume.py", *where, "--count", "51")
+    assert consumed.returncode == 0, consumed.stderr
+    assert len(consumed.stdout.splitlines()) == 51
+    assert "b'greeting 49'" in consumed.stdout
+    assert "(('lang', b'en'),)" in consumed.stdout
+
+
+@pytest.mark.cluster
+def test_consume_goes_on_where_ctrl_c_stopped_it(cluster: Cluster, tmp_path: Path) -> None:
+    where = ["--bootstrap-servers", cluster.bootstrap, "--topic", "again"]
+    assert run("produce.py", *where, "--count", "20").returncode == 0
+    first = interrupted(tmp_path / "first", 21, *where)
+    assert run("produce.py", *where, "--count", "5").returncode == 0
+    second = interrupted(tmp_path / "second", 6, *where)
+    assert len(first) == 21
+    assert 6 <= len(second) <= 7, "six new ones, and at most the one in hand when it was stopped"
+
+
+def interrupted(out: Path, lines: int, *where: str) -> list[str]:
+    """Let consume.py print so many lines, then press Ctrl-C."""
+    with out.open("w") as file, subprocess.Popen(command("consume.py", *where), env=environment(), stdout=file) as child:
+        try:
+            until(lambda: len(out.read_text().splitlines()) >= lines, 60.0, f"{lines} records")
+            child.send_signal(signal.SIGINT)
+            assert child.wait(timeout=30.0) == 0
+        finally:
+            child.kill()
+    return out.read_text().splitlines()
+
+
+# ---------------------------------------------------------------- the main job
+
+
+@pytest.mark.cluster
+@pytest.mark.spark
+def test_flights_pipeline() -> None:
+    done = run("flights_pipeline.py", "--rows", "60000", timeout=240.0)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "Nothing lost, nothing twice, nothing reordered." in done.stdout
+
+
+class Logged(NamedTuple):
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@pytest.fixture(scope="module")
+def judge():
+    """The module, and the two that it imports, without leaving the examples on the path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLES))
+        import flights_judge
+
+        yield flights_judge
+
+
+FLIGHTS = [
+    {"number": 0, "tailnum": "N1", "day": 1},
+    {"number": 1, "tailnum": "N2", "day": 1},
+    {"number": 2, "day": 2},
+    {"number": 3, "tailnum": "N1", "day": 3},
+]
+
+
+def as_log(*partitions: list[dict]) -> dict[int, list[Logged]]:
+    """A log that holds these flights."""
+    return {
+        partition: [
+            Logged(offset, flight["tailnum"].encode() if "tailnum" in flight else None, json.dumps(flight).encode())
+            for offset, flight in enumerate(flights)
+        ]
+        for partition, flights in enumerate(partitions)
+    }
+
+
+def broken(checks) -> list[str]:
+    return [check.promise for check in checks if not check.kept]
+
+
+A, B, C, D = FLIGHTS
+RIGHT = ([A, D], [C, B])
+
+
+def test_a_right_log_passes(judge) -> None:
+    assert broken(judge.check_log(as_log(*RIGHT), FLIGHTS)) == []
+
+
+@pytest.mark.parametrize(
+    ("partitions", "promise"),
+    [
+        (([A], [C, B]), "lost"),
+        (([A, D, D], [C, B]), "twice"),
+        (([D, A], [C, B]), "order"),
+        (([A, {**D, "day": 4}], [C, B]), "unchanged"),
+        (([A, {**D, "more": 1}], [C, B]), "unchanged"),
+        (([A, {**D, "tailnum": "N2"}], [C, B]), "unchanged"),
+        (([A, D], [C, B, {"number": 4, "tailnum": "N9"}]), "unchanged"),
+        (([A, D], [B]), "null key"),
+    ],
+)
+def test_damage_in_the_log_is_seen(judge, partitions, promise) -> None:
+    found = broken(judge.check_log(as_log(*partitions), FLIGHTS))
+    assert any(promise in line for line in found), found
+
+
+def test_a_record_that_is_no_flight_is_seen(judge) -> None:
+    log = as_log(*RIGHT)
+    log[0].append(Logged(2, b"N1", None))
+    assert broken(judge.check_log(log, FLIGHTS)) == ["every flight is unchanged, under its own key"]
+
+
+def read_all(judge, log):
+    """What three perfect readers saw, one of them with no partition."""
+    Read = judge.Read  # noqa: N806
+    seen = [[Read(partition, r.offset, judge.checksum(r.key, r.value)) for r in records] for partition, records in log.items()]
+    return [seen[0][:1], seen[0][1:], seen[1]]
+
+
+def test_a_group_that_read_everything_passes_and_what_it_read_again_is_counted(judge) -> None:
+    log = as_log(*RIGHT)
+    seen = read_all(judge, log)
+    assert broken(judge.check_group(seen, log)) == []
+    assert judge.rereads(seen) == 0
+    again = [seen[0], seen[0] + seen[1], seen[2] + seen[2][:1]]
+    assert broken(judge.check_group(again, log)) == []
+    assert judge.rereads(again) == 2
+
+
+@pytest.mark.parametrize(
+    ("damage", "promise"),
+    [
+        (lambda a, b, c: [a, b, c[:-1]], "read every record"),
+        (lambda a, b, c: [a, b, [c[0]._replace(checksum=1), *c[1:]]], "what the log holds"),
+        (lambda a, b, c: [a, b, [*c, c[0]._replace(offset=99)]], "what the log holds"),
+        (lambda a, b, c: [a, b, c[::-1]], "in the order of the log"),
+        (lambda a, b, c: [a + b, [], c], "all three members"),
+    ],
+)
+def test_damage_in_the_reading_is_seen(judge, damage, promise) -> None:
+    log = as_log(*RIGHT)
+    found = broken(judge.check_group(damage(*read_all(judge, log)), log))
+    assert any(promise in line for line in found), found
+
+
+def test_a_null_an_empty_and_a_missing_part_have_different_checksums(judge) -> None:
+    pairs = [(None, None), (b"", None), (None, b""), (b"", b""), (b"a", b""), (b"", b"a")]
+    assert len({judge.checksum(*pair) for pair in pairs}) == len(pairs)
+
+
+@pytest.fixture(scope="module")
+def pipeline(judge):
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("flights_pipeline", EXAMPLES / "flights_pipeline.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    path = list(sys.path)
+    sys.modules["flights_pipeline"] = module
+    spec.loader.exec_module(module)
+    sys.path[:] = path
+    yield module
+    del sys.modules["flights_pipeline"]
+
+
+GOOD = {"victim": 1, "led": 2, "at_kill": 40, "in_flight": 5, "resent": 1, "recovered": 2.0, "at_return": 60, "returned": 9.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "promise"),
+    [
+        ({}, None),
+        ({"in_flight": 0}, "in flight"),
+        ({"resent": 0}, "in flight"),
+        ({"at_kill": 30}, "after a third"),
+        ({"at_kill": 80, "at_return": 90}, "after a third"),
+        ({"at_return": 80}, "before two thirds"),
+    ],
+)
+def test_a_kill_that_met_nothing_or_came_at_the_wrong_time_fails_the_script(pipeline, change, promise) -> None:
+    found = broken(pipeline.check_outage(100, pipeline.Outage(**{**GOOD, **change})))
+    assert any(promise in line for line in found) if promise else found == []
