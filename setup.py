@@ -23,7 +23,10 @@ class OptionalBuild(build_ext):
         except (CCompilerError, ExecError, PlatformError, OSError) as error:
             if WANTED == "yes":
                 raise
-            print(f"pykafka4: compiled core not built ({error}); the plain-Python core is used, about 30 times slower", file=sys.stderr)
+            print(
+                f"pykafka4: compiled core not built ({error}); the plain-Python core is used, some 60 times slower per record",
+                file=sys.stderr,
+            )
 
 
 def extensions() -> list[Extension]:
@@ -35,7 +38,7 @@ def extensions() -> list[Extension]:
         "pykafka4.wire._hot",
         ["pykafka4/wire/_hot.pyx"],
         extra_compile_args=["-O2"],
-        depends=["pykafka4/wire/_append.pxi", "pykafka4/wire/_decode.pxi", "pykafka4/wire/_plat.h", "pykafka4/wire/_record.h"],
+        depends=[f"pykafka4/wire/{name}" for name in ("_append.pxi", "_batch.pxi", "_decode.pxi", "_plat.h", "_record.h")],
     )
     return list(cythonize([core], language_level=3))
 
