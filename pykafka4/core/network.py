@@ -29,6 +29,7 @@ LANE = 1 << 32  # broker ids are below it
 STAGGER = 0.5  # an address that has not answered by then is no longer the only one tried
 GAP = 0.1  # between attempts for ANY while everything fails
 STALLED = 2.0  # a connection whose oldest request waits so long is no good for ANY
+_LEFT = "left the cluster"
 READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
 
 
@@ -367,10 +368,13 @@ class Network:
             return None
         connection = endpoint.connection
         connection.poll(now)
-        if connection.state is not CLOSED:
-            self._close_unused(now, endpoint, connection)
         if connection.state is CLOSED:
             self._ended(now, endpoint, connection)
+            return None
+        if (reason := self._unused(now, endpoint, connection)) is not None:
+            connection.poison(ConnectionLost(f"{endpoint.address}: {reason}"))
+            endpoint.wanted = False
+            self._part(endpoint, connection)
             return None
         buffers = connection.outgoing(now) if connection.has_output else []
         self._answers += connection.answers
@@ -401,19 +405,19 @@ class Network:
         self._connect.append(Connect(link, endpoint.host, endpoint.port))
         self._wake_at = min(self._wake_at, connection.wake_at)
 
-    def _close_unused(self, now: float, endpoint: Endpoint, connection: Connection) -> None:
-        if connection.in_flight and connection.state is READY:
-            return
+    def _unused(self, now: float, endpoint: Endpoint, connection: Connection) -> str | None:
+        """Why the connection should be closed, if it should and nobody waits on it."""
+        if connection.state is not READY:
+            return _LEFT if endpoint.leaving else None
+        if connection.in_flight:
+            return None
         if endpoint.leaving:
-            connection.poison(ConnectionLost(f"{endpoint.address}: broker {_broker(endpoint.node)} left the cluster"))
-        elif connection.state is READY and now >= connection.idle_since + self._max_idle:
-            connection.poison(ConnectionLost(f"{endpoint.address}: unused for connections_max_idle_ms"))
-        elif connection.state is READY and endpoint.node < 0 and any(node >= 0 for node in self._ready):
-            connection.poison(ConnectionLost(f"{endpoint.address}: the cluster's own addresses are used instead"))
-        else:
-            return
-        endpoint.wanted = False
-        self._part(endpoint, connection)
+            return _LEFT
+        if now >= connection.idle_since + self._max_idle:
+            return "unused for connections_max_idle_ms"
+        if endpoint.node < 0 and any(0 <= node < LANE for node in self._ready):
+            return "the cluster's own addresses are used instead"
+        return None
 
     def _state_changed(self, endpoint: Endpoint, connection: Connection) -> None:
         if connection.state is not READY:

@@ -1,0 +1,360 @@
+"""Connection: negotiation, FIFO, deadlines, and that the first thing that is wrong ends it for all."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from core_talk import FAR, Answers, config, frame, metadata, read, request, versions
+
+from pykafka4.core import Outcome, Request
+from pykafka4.core.connection import SOFTWARE_VERSION, Connection, ConnectionState, usable
+from pykafka4.error_table import Written
+from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
+from pykafka4.wire.messages_cluster import ApiVersionsResponse, DescribeClusterRequest, MetadataRequest
+from pykafka4.wire.messages_data import ProduceRequest
+
+S = ConnectionState
+LOST = ConnectionLost("b1:9092: reset by peer")
+
+
+def connecting(setup_deadline: float = 10.0) -> Connection:
+    return Connection(1, 7, config(), setup_deadline, "b1:9092")
+
+
+def ready(**limits: tuple[int, int] | None) -> Connection:
+    connection = connecting()
+    connection.connected(0.0)
+    ((header, _),) = read(connection.outgoing(0.0))
+    connection.receive(0.0, frame(versions(**limits), header.version, header.correlation_id))
+    assert connection.state is S.READY
+    return connection
+
+
+def settle(connection: Connection) -> None:
+    """Give the answers, as Network does."""
+    answers, connection.answers = connection.answers, []
+    for asked, outcome in answers:
+        asked.on_reply(0.0, outcome)
+
+
+def submit(connection: Connection, **options: Any) -> Answers:
+    asked, answers = request(**options)
+    connection.submit(0.0, asked)
+    return answers
+
+
+# -- negotiation
+
+
+def test_the_first_question_is_what_the_broker_speaks_and_tells_who_asks() -> None:
+    connection = connecting()
+    connection.connected(0.0)
+    ((header, message),) = read(connection.outgoing(0.0))
+    assert (header.version, header.client_id) == (4, "pykafka4")
+    assert (message.client_software_name, message.client_software_version) == ("pykafka4", SOFTWARE_VERSION)
+
+
+def test_the_version_told_to_brokers_is_the_packages() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert project["project"]["version"] == SOFTWARE_VERSION
+
+
+@pytest.mark.parametrize(
+    ("reply", "asked_next"),
+    [
+        (b"\0\x23" + b"\0\0\0\0", 0),  # error 35 and no versions
+        (b"\0\x23" + b"\0\0\0\1" + b"\0\x12\0\0\0\2", 2),  # error 35 and what it speaks, in the form of v0
+        (b"\0\x23\1\0\x12\0\0\0\2", 0),  # librdkafka's mock: neither v0 nor v4
+        (b"\0\x23", 0),
+        (b"", 0),
+        (b"\0\0\0", 0),
+    ],
+)
+def test_a_broker_that_does_not_know_our_version_is_asked_again_in_one_it_knows(reply: bytes, asked_next: int) -> None:
+    connection = connecting()
+    connection.connected(0.0)
+    ((header, _),) = read(connection.outgoing(0.0))
+    connection.receive(0.0, header.correlation_id.to_bytes(4, "big") + reply)
+    ((header, _),) = read(connection.outgoing(0.0))
+    assert header.version == asked_next
+    connection.receive(0.0, frame(versions(), header.version, header.correlation_id))
+    assert connection.state is S.READY
+
+
+def test_asking_again_ends() -> None:
+    """A broker that lists every version of ApiVersions and refuses all of them."""
+    connection = connecting()
+    connection.connected(0.0)
+    for _ in range(10):
+        if connection.state is S.CLOSED:
+            break
+        ((header, _),) = read(connection.outgoing(0.0))
+        refusal = ApiVersionsResponse(error_code=35, api_keys=[ApiVersionsResponse.Api(api_key=18, min_version=0, max_version=9)])
+        connection.receive(0.0, frame(refusal, 0, header.correlation_id))
+    assert connection.state is S.CLOSED
+    assert "UNSUPPORTED_VERSION" in str(connection.reason)
+
+
+def test_requests_wait_until_the_broker_said_what_it_speaks() -> None:
+    connection = connecting()
+    submit(connection)
+    connection.connected(0.0)
+    ((header, _),) = read(connection.outgoing(0.0))
+    assert not connection.outgoing(0.0)
+    connection.receive(0.0, frame(versions(), header.version, header.correlation_id))
+    ((_, message),) = read(connection.outgoing(0.0))
+    assert isinstance(message, MetadataRequest)
+
+
+def test_produce_is_never_spoken_below_our_minimum_though_brokers_list_it() -> None:
+    assert usable((0, 2), ProduceRequest.api_key) is None
+    assert usable((0, 5), ProduceRequest.api_key) == (3, 5)
+    assert ready(Produce=(0, 2)).version(ProduceRequest.api_key) is None
+    assert ready(Produce=(0, 13)).version(ProduceRequest.api_key) == 13
+    assert ready(Produce=(0, 13)).version(ProduceRequest.api_key, 12) == 12
+
+
+@pytest.mark.parametrize(
+    ("limit", "cap", "text"),
+    [
+        (None, None, "DescribeClusterRequest: broker 1 does not have it, this client 0-2"),
+        ((8, 9), None, "broker 1 has versions 8 to 9, this client 0-2"),
+        ((1, 2), 0, "broker 1 has versions 1 to 2, this client 0-2, here at most 0"),
+    ],
+)
+def test_a_request_the_broker_does_not_speak_fails_alone_and_says_both_ranges(limit: Any, cap: int | None, text: str) -> None:
+    connection = ready(DescribeCluster=limit)
+    answers = submit(connection, message=DescribeClusterRequest(), max_version=cap)
+    other = submit(connection)
+    assert len(read(connection.outgoing(0.0))) == 1
+    settle(connection)
+    assert isinstance(answers.failure.reason, UnsupportedVersion)
+    assert answers.failure.written is Written.NO
+    assert text in str(answers.failure.reason)
+    assert not other.outcomes
+
+
+def test_a_request_that_cannot_be_encoded_fails_alone() -> None:
+    connection = ready()
+    answers = submit(connection, message=MetadataRequest(topics="no list"))
+    other = submit(connection)
+    ((header, _),) = read(connection.outgoing(0.0))
+    connection.receive(0.0, frame(metadata({}), header.version, header.correlation_id))
+    settle(connection)
+    assert isinstance(answers.failure.reason, KafkaError)
+    assert answers.failure.written is Written.NO
+    assert other.reply.node == 1
+
+
+# -- order
+
+
+def test_replies_go_to_their_requests_in_order_and_carry_version_and_node() -> None:
+    connection = ready(Metadata=(0, 9))
+    first, second = submit(connection), submit(connection, message=DescribeClusterRequest())
+    (one, _), (two, _) = read(connection.outgoing(0.0))
+    assert one.correlation_id != two.correlation_id
+    connection.receive(1.0, frame(metadata({}), one.version, one.correlation_id))
+    settle(connection)
+    assert (first.reply.version, first.reply.node) == (9, 1)
+    assert not second.outcomes
+    assert connection.in_flight == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda header: frame(metadata({}), header.version, header.correlation_id + 1),  # not the one that is next
+        lambda header: frame(metadata({}), header.version, header.correlation_id)[:-1],
+        lambda header: frame(metadata({}), header.version, header.correlation_id) + b"\0",
+        lambda header: b"",
+        lambda header: b"HTTP",
+    ],
+)
+def test_an_answer_that_cannot_be_right_ends_the_connection_for_all(bad: Any) -> None:
+    connection = ready()
+    first, second = submit(connection), submit(connection)
+    (header, _), _ = read(connection.outgoing(0.0))
+    queued = submit(connection)
+    connection.receive(0.0, bad(header))
+    settle(connection)
+    assert connection.state is S.CLOSED
+    assert isinstance(first.failure.reason, DecodeError)
+    assert isinstance(second.failure.reason, ConnectionLost)
+    assert first.failure.written is second.failure.written is Written.MAYBE
+    assert queued.failure.written is Written.NO
+    assert str(connection.reason).startswith("b1:9092: ")
+
+
+def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
+    connection = ready()
+    connection.receive(0.0, frame(metadata({}), 9, 5))
+    assert connection.state is S.CLOSED
+
+
+def test_correlation_ids_wrap_instead_of_overflowing() -> None:
+    connection = ready()
+    connection._correlation = 2**31 - 1
+    answers = [submit(connection), submit(connection)]
+    for header, _ in read(connection.outgoing(0.0)):
+        connection.receive(0.0, frame(metadata({}), header.version, header.correlation_id))
+    settle(connection)
+    assert all(a.reply for a in answers)
+
+
+# -- requests without a reply
+
+
+def test_a_request_without_reply_is_done_when_its_last_byte_reached_the_socket() -> None:
+    connection = ready()
+    silent = submit(connection, message=ProduceRequest(acks=0, timeout_ms=1, topic_data=[]), expects_reply=False)
+    read(connection.outgoing(0.0))
+    settle(connection)
+    assert not silent.outcomes
+    assert connection.in_flight == 1
+    connection.written_to(1.0)
+    settle(connection)
+    assert silent.reply.message is None
+    assert connection.in_flight == 0
+
+
+def test_a_request_without_reply_that_the_socket_never_takes_ends_the_connection() -> None:
+    connection = ready()
+    message = ProduceRequest(acks=0, timeout_ms=1, topic_data=[])
+    silent = submit(connection, message=message, expects_reply=False, deadline=5.0)
+    read(connection.outgoing(0.0))
+    connection.poll(5.0)
+    settle(connection)
+    assert silent.failure.written is Written.MAYBE
+    assert connection.state is S.CLOSED
+
+
+# -- deadlines
+
+
+def test_no_answer_in_time_ends_the_connection_so_that_a_late_one_is_not_taken_for_anothers() -> None:
+    connection = ready()
+    late, other = submit(connection, deadline=5.0), submit(connection)
+    (header, _), _ = read(connection.outgoing(0.0))
+    queued = submit(connection)
+    assert connection.wake_at <= 5.0
+    connection.poll(4.9)
+    assert connection.state is S.READY
+    connection.poll(5.0)
+    settle(connection)
+    assert isinstance(late.failure.reason, KafkaTimeoutError)
+    assert late.failure.written is other.failure.written is Written.MAYBE
+    assert queued.failure.written is Written.NO
+    connection.receive(6.0, frame(metadata({}), header.version, header.correlation_id))
+    settle(connection)
+    assert len(late.outcomes) == 1
+
+
+def test_a_short_deadline_behind_a_long_one_counts() -> None:
+    connection = ready()
+    long, short = submit(connection, deadline=300.0), submit(connection, deadline=5.0)
+    read(connection.outgoing(0.0))
+    connection.poll(5.0)
+    settle(connection)
+    assert isinstance(short.failure.reason, KafkaTimeoutError)
+    assert isinstance(long.failure.reason, ConnectionLost)
+
+
+def test_a_request_that_was_never_handed_out_fails_alone() -> None:
+    connection = ready()
+    connection.muted_until = 60.0
+    late, patient = submit(connection, deadline=5.0), submit(connection)
+    assert not connection.outgoing(1.0)
+    connection.poll(5.0)
+    settle(connection)
+    assert isinstance(late.failure.reason, KafkaTimeoutError)
+    assert late.failure.written is Written.NO
+    assert connection.state is S.READY
+    assert len(read(connection.outgoing(60.0))) == 1
+    assert not patient.outcomes
+
+
+@pytest.mark.parametrize("step", [S.CONNECTING, S.NEGOTIATING])
+def test_a_peer_that_is_silent_before_it_is_ready_is_given_up_at_the_setup_deadline(step: ConnectionState) -> None:
+    connection = connecting(setup_deadline=10.0)
+    waiting = submit(connection)
+    if step is S.NEGOTIATING:
+        connection.connected(1.0)
+        connection.outgoing(1.0)
+    connection.poll(9.9)
+    assert connection.state is step
+    connection.poll(10.0)
+    settle(connection)
+    assert connection.state is S.CLOSED
+    assert waiting.failure.written is Written.NO
+    assert "within the setup timeout" in str(waiting.failure.reason)
+
+
+def test_polling_with_nothing_due_looks_at_nothing() -> None:
+    connection = ready()
+    for _ in range(100):
+        submit(connection, deadline=5.0)
+    connection._queued = None  # type: ignore[assignment]  # touching it would raise
+    connection.poll(4.9)
+
+
+# -- throttling and ends
+
+
+def test_a_throttled_connection_stops_sending_and_goes_on_receiving() -> None:
+    connection = ready()
+    first, second = submit(connection), submit(connection)
+    (one, _), (two, _) = read(connection.outgoing(0.0))
+    told = metadata({})
+    told.throttle_time_ms = 2_000
+    connection.receive(1.0, frame(told, one.version, one.correlation_id))
+    third = submit(connection)
+    assert not connection.outgoing(2.9)
+    assert connection.wake_at <= 3.0
+    connection.receive(2.9, frame(metadata({}), two.version, two.correlation_id))
+    settle(connection)
+    assert first.reply
+    assert second.reply
+    assert not third.outcomes
+    assert len(read(connection.outgoing(3.0))) == 1
+
+
+def test_a_lost_connection_tells_written_from_unwritten() -> None:
+    connection = ready()
+    written = submit(connection)
+    connection.outgoing(0.0)
+    queued = submit(connection)
+    connection.lost(1.0, LOST)
+    settle(connection)
+    assert (written.failure.written, queued.failure.written) == (Written.MAYBE, Written.NO)
+    assert written.failure.reason is queued.failure.reason is LOST
+
+
+def test_a_closed_connection_answers_what_is_submitted_to_it() -> None:
+    connection = ready()
+    connection.lost(1.0, LOST)
+    late = submit(connection)
+    connection.receive(2.0, b"")
+    connection.lost(2.0, LOST)
+    settle(connection)
+    assert late.failure.written is Written.NO
+
+
+def test_on_reply_is_never_called_from_inside() -> None:
+    def loud(now: float, outcome: Outcome) -> None:
+        raise AssertionError("called from inside")
+
+    connection = ready()
+    connection.submit(0.0, Request(1, MetadataRequest(topics=[]), FAR, loud))
+    connection.outgoing(0.0)
+    connection.lost(0.0, LOST)
+    assert len(connection.answers) == 1
+
+
+def test_an_illegal_step_raises() -> None:
+    connection = ready()
+    with pytest.raises(RuntimeError, match="NEGOTIATING cannot follow READY"):
+        connection.connected(0.0)
