@@ -117,6 +117,7 @@ class Network:
         self._links: dict[int, Endpoint] = {}
         self._ready: dict[int, Connection] = {}
         self._last_link = self._last_lane = 0
+        self._lanes: set[int] = set()
         self._anyone: deque[Request] = deque()  # ANY requests that wait for a first connection
         self._anyone_wanted = False
         self._attempted_at = -INFINITY  # when the last attempt for ANY began
@@ -179,12 +180,14 @@ class Network:
     def new_lane(self) -> int:
         """A number for `via`, that nobody else has."""
         self._last_lane += 1
+        self._lanes.add(self._last_lane)
         return self._last_lane
 
     def drop_lane(self, lane: int) -> None:
         """Close the connections of `lane` as soon as their requests are answered."""
+        self._lanes.discard(lane)
         for node, endpoint in self._endpoints.items():
-            if node // LANE == lane:
+            if node >= LANE and node // LANE == lane:
                 self._retire(endpoint)
 
     def why_unreachable(self) -> str:
@@ -221,8 +224,10 @@ class Network:
                 self._retire(endpoint)
             elif address != (endpoint.host, endpoint.port):
                 self._move(now, endpoint, *address)
+            elif endpoint.leaving:
+                self._revive(endpoint)
         for node, (host, port) in addresses.items():
-            self._add(node, host, port).leaving = False
+            self._add(node, host, port)
 
     def reachable(self, now: float) -> bool:
         """Whether a request to ANY would leave at once."""
@@ -252,6 +257,8 @@ class Network:
             return
         if connection.has_output or endpoint.leaving:
             self._dirty[endpoint.node] = endpoint
+        elif now + self._max_idle < self._wake_at:  # it may have nothing more to do, and nobody else will look
+            self._wake_at = now + self._max_idle
         self._answer(now, connection.answers)
 
     def lost(self, now: float, link: int, reason: KafkaError) -> None:
@@ -329,6 +336,15 @@ class Network:
         endpoint.waiting.clear()
         self._unready(endpoint)
         self._dirty[endpoint.node] = endpoint
+
+    def _revive(self, endpoint: Endpoint) -> None:
+        """It was about to leave and is back."""
+        if endpoint.node >= LANE and endpoint.node // LANE not in self._lanes:
+            return
+        endpoint.leaving = False
+        if endpoint.connection is not None and endpoint.connection.state is READY:
+            self._ready[endpoint.node] = endpoint.connection
+            self.changes += 1
 
     def _move(self, now: float, endpoint: Endpoint, host: str, port: int) -> None:
         log.info("broker %d moved from %s to %s:%d", _broker(endpoint.node), endpoint.address, host, port)
