@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import attrs
+import psutil
 
 from integration import prerequisites
 from integration.cluster import Address, BrokerDied, Cluster, State
@@ -196,6 +197,7 @@ class LocalCluster(Cluster):
         self.parent = Path(scratch) if scratch else Path(tempfile.gettempdir())
         self.advertised, self.properties = advertised, properties
         self.members: dict[int, Node] = {}
+        self.log_sizes: dict[int, int] = {}  # where the log of the present run begins
         self.ports: Ports | None = None
         self.ward: Ward | None = None
 
@@ -287,6 +289,7 @@ class LocalCluster(Cluster):
             self.ports.release(*member.ports)
         options = [f"-Dlog4j2.configurationFile={member.folder / 'log4j2.yaml'}", f"-Djava.io.tmpdir={member.folder / 'tmp'}"]
         command = [self.command[0], *options, *self.command[1:], "kafka.Kafka", str(member.config)]
+        self.log_sizes[node] = member.log.stat().st_size if member.log.exists() else 0
         self.guarded().start(str(node), command, member.log, member.folder)
 
     # -- one broker --------------------------------------------------------------------------------------------------------
@@ -352,10 +355,22 @@ class LocalCluster(Cluster):
     def check_alive(self, node: int) -> None:
         if self.state(node) is not State.DOWN:
             return
-        tail = "\n".join(self.server_log(node).read_text(errors="replace").splitlines()[-15:])
-        raise (PortTaken if PORT_TAKEN.search(tail) else BrokerDied)(
-            f"broker {node} ended while it was waited for; the end of its log:\n{tail}"
-        )
+        lines = self.server_log(node).read_bytes()[self.log_sizes[node] :].decode(errors="replace").splitlines()
+        kind = PortTaken if any(PORT_TAKEN.search(line) for line in lines) else BrokerDied
+        raise kind("\n".join([f"broker {node} ended while it was waited for; the end of its log:", *lines[-20:]]))
+
+    def ready(self, wanted: set[int]) -> bool:
+        """Asked of the process too: a broker may answer on one listener before it fails to bind the next."""
+        return all(set(self.members[node].ports) <= self.listening(node) for node in wanted) and super().ready(wanted)
+
+    def listening(self, node: int) -> set[int]:
+        """The ports on which the broker's own process listens."""
+        self.check_alive(node)
+        try:
+            found = psutil.Process(self.pid(node)).net_connections("tcp")
+        except psutil.Error:
+            return set()
+        return {row.laddr.port for row in found if row.status == psutil.CONN_LISTEN}
 
     # -- where things are --------------------------------------------------------------------------------------------------
 

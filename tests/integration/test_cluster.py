@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -129,21 +130,19 @@ def test_heal_mends_what_a_test_broke(cluster: LocalCluster) -> None:
 
 
 def test_a_cluster_takes_other_ports_when_one_is_stolen_at_the_last_moment() -> None:
-    class Robbed(LocalCluster):
-        thief: socket.socket | None = None
+    thieves: list[socket.socket] = []
 
+    class Robbed(LocalCluster):
         def launch(self, node: int) -> None:
-            if self.thief is None and self.ports is not None:
+            if not thieves and self.ports is not None:
                 port = self.members[node].client
                 self.ports.release(port)
-                self.thief = socket.create_server(("127.0.0.1", port))
+                thieves.append(stack.enter_context(socket.create_server(("127.0.0.1", port))))
             super().launch(node)
 
-    with Robbed(brokers=1) as robbed:
-        assert robbed.thief is not None
-        assert robbed.address(1)[1] != robbed.thief.getsockname()[1]
+    with contextlib.ExitStack() as stack, Robbed(brokers=1) as robbed:
+        assert robbed.address(1)[1] != thieves[0].getsockname()[1]
         assert robbed.admin.describe_cluster(1).brokers == {1}
-        robbed.thief.close()
 
 
 def test_a_folder_left_by_a_killed_guardian_is_swept_and_a_live_one_is_not(cluster: LocalCluster, tmp_path: Path) -> None:
