@@ -183,7 +183,8 @@ class Group:
             return INFINITY
         if self._lease_ends(now) <= now:
             self._application.beckoned = True
-            return INFINITY
+            if self._lease_ends(now) <= now:  # looked at again: a poll that began in between did not see the sign
+                return INFINITY
         if now < self._rest_until:
             return self._rest_until
         if self._coordinator.node is None:
@@ -257,7 +258,7 @@ class Group:
 
     def _live(self, now: float) -> float:
         """Heartbeats; returns when to look again."""
-        if not self._holds:
+        if not self._holds():
             return now
         expires = self._alive + self._session
         if now >= expires:
@@ -265,11 +266,10 @@ class Group:
             self._lost(now, f"{silence} ({self.error or 'no coordinator'})", MemberState.UNJOINED)
             return now
         lease_ends = self._keep_lease(now)
-        if not self._holds:
+        if not self._holds():
             return now
         return min(lease_ends, expires, self._beat(now))
 
-    @property
     def _holds(self) -> bool:
         """Whether partitions are ours, so that the coordinator expects heartbeats."""
         return self.state is MemberState.STABLE or self.state is MemberState.REVOKING
@@ -468,7 +468,7 @@ class Group:
 
     def _beat_answered(self, now: float, sent_at: float, ticket: Ticket | None, node: int, outcome: Outcome) -> None:
         self._beating = False
-        if ticket is not self.ticket or not self._holds:
+        if ticket is not self.ticket or not self._holds():
             return
         if isinstance(outcome, Failed):
             self.error = outcome.reason
@@ -494,7 +494,7 @@ class Group:
 
     def on_commit_verdict(self, now: float, ticket: Ticket | None, verdict: Reaction, error: KafkaError) -> None:
         """The answer to a commit said something about the member that made it."""
-        if ticket is None or ticket is not self.ticket or not self._holds:
+        if ticket is None or ticket is not self.ticket or not self._holds():
             return
         name = getattr(getattr(error, "code", None), "name", "")
         if verdict is not Reaction.FATAL or name in ENDS_MEMBER:

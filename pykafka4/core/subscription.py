@@ -7,6 +7,7 @@ Chunks, errors and markers carry the claim they were made under, so whatever is 
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 import attrs
 
@@ -145,7 +146,21 @@ STAGES = Transitions(
 class Position:
     """Where the loop reads a partition; ahead of the claim's own position by what is buffered."""
 
-    __slots__ = ("claim", "epoch", "fallback", "limit", "offset", "paused", "reported", "rest_until", "stage", "target", "topic_id", "tp")
+    __slots__ = (
+        "by_policy",
+        "claim",
+        "epoch",
+        "fallback",
+        "limit",
+        "offset",
+        "paused",
+        "reported",
+        "search",
+        "stage",
+        "target",
+        "topic_id",
+        "tp",
+    )
 
     def __init__(self, claim: Claim, start: Start | int, fallback: Start, limit: int) -> None:
         """`fallback` says what to do without a committed offset; `limit` is the most bytes to ask for at once."""
@@ -157,8 +172,9 @@ class Position:
         self.stage = Stage.UNKNOWN
         self.paused = False
         self.reported = False  # to recovery, as offline
-        self.rest_until = 0.0
         self.topic_id: object = None
+        self.by_policy = start is Start.COMMITTED  # not told where to begin
+        self.search: Any = None  # the one under way for it
         if isinstance(start, int):
             self.locate(start, -1)
         elif start is not Start.COMMITTED:

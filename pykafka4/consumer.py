@@ -1,0 +1,745 @@
+"""Consumer. Rule: a record counts as finished when the next one is asked for, and nothing unfinished is ever committed.
+
+Decoding, positions and listeners belong to the thread that polls; fetching, heartbeats and commits to the loop (`core.member`). The two
+meet in `core.reader`: chunks go one way and counters the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from itertools import chain
+from operator import length_hint
+from threading import Thread, current_thread
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from pykafka4.client import Client
+from pykafka4.config import ClientConfig, ConsumerConfig
+from pykafka4.core import INFINITY
+from pykafka4.core.member import COMMIT_SECONDS, Member
+from pykafka4.core.offsets import Found
+from pykafka4.core.reader import Place, Reader
+from pykafka4.core.subscription import Assigned, Claim, Ending, Start, Ticket
+from pykafka4.errors import ClosedError, ConfigError, GroupError, KafkaError, KafkaTimeoutError
+from pykafka4.misuse import check_topic, hint, refuse_pickling, topic_partition
+from pykafka4.net.handoff import Promise, Signal
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.hot import Record
+
+__all__ = ["Consumer"]
+
+API_SECONDS: Final = 60.0  # calls without a timeout of their own
+CLOSE_SECONDS: Final = 10.0
+PARTING_SECONDS: Final = 10.0  # for the last auto-commit before partitions are given back
+LEAVE_SECONDS: Final = 5.0
+SHORT: Final = 10.0  # the loop answers at once; this bounds the wait if it cannot
+FIRST_LIST: Final = 16  # records a loop decodes ahead to begin with
+QUICK, SLOW = 0.05, 0.25  # seconds a loop may spend on one such list: longer, and a rebalance would wait for it
+ILLEGAL_GENERATION: Final = 22
+LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
+PEERS_NAMES: Final = {
+    "consume": "poll",
+    "poll_batch": "poll",
+    "fetch": "poll",
+    "getmany": "poll",
+    "getone": "poll",
+    "get_message": "poll",
+    "position_of": "position",
+    "commit_sync": "commit",
+    "commitSync": "commit",
+    "commitAsync": "commit_async",
+    "store_offsets": "commit(offsets)",
+    "get_watermark_offsets": "lag",
+    "seekToBeginning": "seek_to_beginning",
+    "seekToEnd": "seek_to_end",
+    "unassign": "assign([])",
+    "stop": "close",
+    "list_topics": "status",
+    "wakeup": "close",
+}
+
+T = TypeVar("T")
+Partitions = Iterable["TopicPartition | tuple[str, int]"]
+Offsets = Mapping[Any, "int | OffsetAndMetadata"]
+OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
+
+
+class Consumer:
+    """Reads records from Kafka: by `subscribe` as a member of a group, by `assign` from given partitions, or both side by side.
+
+    `Consumer(bootstrap_servers="host:9092", **options)` owns a client; `Consumer(client=client, **options)` shares one. Options are those
+    of `ConsumerConfig` (docs/options.md). One thread at a time uses it; heartbeats go on by themselves. Listeners run inside `poll` and
+    iteration, on the thread that polls. Partitions are `TopicPartition`s or (topic, partition) pairs, timeouts are seconds.
+    """
+
+    def __init__(self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Any) -> None:
+        """ConfigError names a wrong option. Nothing is connected to before something is to be read.
+
+        `callback_executor` runs the callbacks of `commit_async`; by default they run on a thread of the client.
+        """
+        self._core = core = _Core(client, callback_executor, options)
+        self.__dict__["poll"] = core.poll  # one call less; `poll` below is its contract
+        self._finalizer = weakref.finalize(self, _Core.forgotten, core)
+        self._finalizer.atexit = False  # the client drains at exit
+
+    # -- what to read
+
+    def subscribe(self, topics: Sequence[str], listener: object | None = None) -> None:
+        """Read `topics` as a member of the group, in place of those subscribed to before. Joining begins with the next poll.
+
+        `listener` has any of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each gets a list of
+        TopicPartitions. Without on_partitions_lost a loss is told to on_partitions_revoked. Raises ConfigError.
+        """
+        self._core.subscribe(topics, listener)
+
+    def unsubscribe(self) -> None:
+        """Leave the group and give up every partition, assigned ones too. What is finished is committed if enable_auto_commit says so."""
+        self._core.unsubscribe()
+
+    def assign(self, partitions: Partitions) -> None:
+        """Read exactly these partitions, beside what `subscribe` brings; those already assigned go on where they are.
+
+        With a group_id reading begins at the committed offset, without one or the other by auto_offset_reset. Raises ConfigError for
+        duplicates and for partitions of subscribed topics.
+        """
+        self._core.assign(partitions)
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions this consumer reads now."""
+        return set(self._core.reader.claims)
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to."""
+        return set(self._core.topics)
+
+    # -- records
+
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
+        """Up to `max_records` records (default max_poll_records), always a list; empty when none came within `timeout` seconds.
+
+        What earlier polls handed out counts as finished from here on. None waits as long as it takes, 0 not at all. Raises CorruptRecord
+        and RecordTooLarge for a batch that cannot be read, again until `seek` passes it; errors that only an application or administrator
+        can answer (GroupError, AuthorizationError, …); and whatever a listener raises.
+        """
+        return self._core.poll(timeout, max_records)
+
+    def __iter__(self) -> Iterator[Record]:
+        """One record after the other, without end. Each counts as finished when the next is asked for."""
+        return chain.from_iterable(self._lists())
+
+    def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record]]:
+        """What `poll` returns, again and again without end: empty lists too, so that the loop's body can look at other things."""
+        while True:
+            yield self._core.poll(timeout, max_records)
+
+    def _lists(self) -> Iterator[Iterator[Record]]:
+        yield from self._core.lists()
+
+    # -- positions
+
+    def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
+        """Read on from `offset`. What was buffered or fetched meanwhile is dropped; records before it count as finished."""
+        if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+            raise ConfigError(f"offset={offset!r}: must be an int from 0 up; seek_to_beginning and seek_to_end know the ends")
+        self._core.seek((partition,), offset, "seek")
+
+    def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
+        """Read on from the first record there is; None: of all assigned partitions."""
+        self._core.seek(partitions, Start.EARLIEST, "seek_to_beginning")
+
+    def seek_to_end(self, partitions: Partitions | None = None) -> None:
+        """Read on from what comes after the last record there is; None: of all assigned partitions."""
+        self._core.seek(partitions, Start.LATEST, "seek_to_end")
+
+    def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
+        """The offset of the record handed out next. Waits up to `timeout` seconds (default 60) while it is being found out."""
+        return self._core.position(topic_partition(partition), API_SECONDS if timeout is None else timeout)
+
+    def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
+        """How many offsets lie between the position and the end of the log as last heard of; None while either is unknown."""
+        return self._core.lag(topic_partition(partition))
+
+    def pause(self, partitions: Partitions) -> None:
+        """Hand out nothing of these until `resume`; membership and position stay."""
+        self._core.pause(partitions)
+
+    def resume(self, partitions: Partitions) -> None:
+        """Hand these out again."""
+        self._core.resume(partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions paused."""
+        return set(self._core.reader.paused)
+
+    # -- commits
+
+    def commit(self, offsets: Offsets | None = None, timeout: float | None = None) -> None:
+        """Store positions with the group; returns when the coordinator has them.
+
+        Without `offsets`: everything handed out by polls that returned, inside a `for` loop everything before the record in hand.
+        `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata). Raises GroupError when the
+        partitions are somebody else's by now, KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
+        """
+        self._core.commit(offsets, API_SECONDS if timeout is None else timeout)
+
+    def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None) -> None:
+        """The same without waiting; `on_done(offsets, error)` is called on the callback executor, with None for no error.
+
+        Commits reach the coordinator in the order in which they were made.
+        """
+        self._core.commit_async(offsets, on_done)
+
+    def committed(self, partitions: Any, timeout: float | None = None) -> Any:
+        """What the group has stored: an OffsetAndMetadata or None for one partition, a dict of these for several."""
+        limit = API_SECONDS if timeout is None else timeout
+        if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
+            return self._core.committed((partitions,), limit)[topic_partition(partitions)]
+        return self._core.committed(partitions, limit)
+
+    # -- the rest
+
+    def status(self) -> dict[str, Any]:
+        """Why is nothing flowing: the client's status, this member's, and what each partition waits for."""
+        return {**self._core.client.status(), "consumer": self._core.status()}
+
+    def stats(self) -> dict[str, int]:
+        """Bytes fetched so far, bytes that wait for `poll`, partitions assigned."""
+        return self._core.stats()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Commit what is finished (with enable_auto_commit), tell the listener, leave the group, let go of everything.
+
+        Takes at most `timeout` seconds (default 10) and the listener's time. The records now in the application's hands are not finished:
+        commit them first if they are. Closing twice, in a listener or from another thread is allowed; a poll there raises ClosedError.
+        """
+        self._finalizer.detach()
+        self._core.close(timeout)
+
+    def __enter__(self) -> Consumer:
+        self._core.check()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Consumer of group {self._core.config.group_id!r} at {self._core.client!r}>"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(hint("Consumer", name, PEERS_NAMES, dir(type(self))))
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling("Consumer")
+
+
+class _Core:
+    """Everything of a consumer but its handle: the client may keep this alive, not the handle, so a forgotten one is noticed."""
+
+    def __init__(self, client: Client | None, executor: Executor | None, options: dict[str, Any]) -> None:
+        self.config = _config(client, executor, options)
+        self.client = client if client is not None else Client.private(self.config, executor)
+        self.client.check()
+        self.signal = Signal()
+        self.reader = Reader(self.client.loop.now, self.signal.notify, self._reseek)
+        self.topics: tuple[str, ...] = ()
+        self.listener: object | None = None
+        self.static: dict[TopicPartition, None] = {}
+        self._telling = ""  # the listener's method that runs
+        self._parting: Promise[KafkaError | None] | None = None  # the last auto-commit before partitions go
+        self._busy: dict[str, tuple[Thread, str]] = {}  # who uses the consumer, and for what
+        self.closing = self.closed = False
+        self.member: Member = self.client.loop.ask(self._start, SHORT, "starting the consumer")
+        self.client.attach(self)
+
+    def _start(self, now: float) -> Member:
+        engine = self.client.engine
+        member = Member(self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.reader)
+        engine.add(member)
+        return member
+
+    def _reseek(self, old: Claim, new: Claim, start: Start | int) -> None:
+        self._post(lambda _: self.member.fetcher.seek(old, new, start))
+
+    def _post(self, fn: Callable[[float], object]) -> None:
+        self.client.loop.call(fn)
+
+    # ---------------------------------------------------------------- one thread at a time
+
+    def check(self) -> None:
+        """Raise what every call would raise."""
+        self.client.check()
+        if self.closing:
+            raise ClosedError("this consumer is closed; make a new one")
+
+    @contextlib.contextmanager
+    def _using(self, what: str) -> Iterator[None]:
+        outermost = self._enter(what)
+        try:
+            yield
+        finally:
+            if outermost:
+                self._leave()
+
+    def _enter(self, what: str) -> bool:
+        """Have the consumer for this thread; whether this call is the one to give it back."""
+        self.check()
+        mine = (current_thread(), what)
+        holder = self._busy.setdefault("user", mine)  # one step under the interpreter's lock: only one of two threads gets it
+        if holder[0] is not mine[0]:
+            raise KafkaError(
+                f"thread {holder[0].name!r} is in {holder[1]} and thread {mine[0].name!r} called {what}: "
+                "a consumer is used by one thread at a time; give each thread its own"
+            )
+        return holder is mine
+
+    def _leave(self) -> None:
+        self._busy.clear()
+        if self.closing:
+            self.signal.notify()
+
+    # ---------------------------------------------------------------- polling
+
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
+        """See Consumer.poll."""
+        return self._turn(timeout, self._limit(max_records), self.reader.take)  # type: ignore[return-value]
+
+    def lists(self) -> Iterator[Iterator[Record]]:
+        """Lists for a loop to run through, so short that between two of them there is always time for the group."""
+        limit, most = min(FIRST_LIST, self.config.max_poll_records), self.config.max_poll_records
+        now = self.client.loop.now
+        while True:
+            records = self._turn(None, limit, self.reader.take_one_by_one)
+            began = now()
+            yield records  # type: ignore[misc]
+            spent = now() - began
+            if spent < QUICK:
+                limit = min(most, limit * 2)
+            elif spent > SLOW:
+                limit = max(1, limit // 2)
+
+    def _limit(self, max_records: int | None) -> int:
+        if max_records is None:
+            return self.config.max_poll_records
+        if not isinstance(max_records, int) or isinstance(max_records, bool) or max_records < 1:
+            raise ConfigError(f"max_records={max_records!r}: must be an int from 1 up, or None for max_poll_records")
+        return max_records
+
+    def _turn(self, timeout: float | None, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+        """One poll."""
+        if timeout is not None and not timeout >= 0:
+            raise ConfigError(f"timeout={timeout!r}: must be seconds from 0 up, or None to wait as long as it takes")
+        if not self._enter("poll"):
+            raise KafkaError(f"poll inside {self._telling}: the poll that runs the listener goes on when it returns")
+        reader = self.reader
+        try:
+            reader.enter()
+            if reader.beckoned:
+                reader.beckoned = False
+                self.client.loop.wake()
+            return self._look(INFINITY if timeout is None else self.client.loop.now() + timeout, limit, take)
+        finally:
+            reader.leave()
+            self._leave()
+
+    def _look(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+        reader, loop = self.reader, self.client.loop
+        while True:
+            if reader.ready:
+                self._take_news(deadline)
+            if self._parting is None:
+                records = take(limit)
+                if reader.consumed >= reader.resume_at:
+                    self._make_room()
+                if length_hint(records):
+                    return records
+                reader.relieve()
+            left = deadline - loop.now()
+            if left <= 0:
+                return []
+            self.signal.wait(self._worth_a_look, None if left == INFINITY else left)
+            self.check()
+
+    def _worth_a_look(self) -> bool:
+        return self.reader.ready or self.closing
+
+    def _make_room(self) -> None:
+        self.reader.resume_at = INFINITY
+        self._post(self.member.fetcher.space)
+
+    def _take_news(self, deadline: float) -> None:
+        reader = self.reader
+        reader.drain()
+        while reader.events:
+            event = reader.events[0]
+            if isinstance(event, Assigned):
+                reader.events.popleft()
+                self._gain(event.ticket)
+            elif not self._give_back(event.ticket, deadline):
+                return
+        if reader.fatal is not None:
+            raise reader.fatal
+        if reader.notices:
+            raise reader.notices.popleft()
+
+    # ---------------------------------------------------------------- partitions come and go
+
+    def _gain(self, ticket: Ticket) -> None:
+        if ticket.ending is not None:  # over before it was seen: its end comes next
+            return
+        self.reader.ticket = ticket
+        self.reader.adopt(ticket.claims)
+        self._tell("on_partitions_assigned", ticket)
+
+    def _give_back(self, ticket: Ticket, deadline: float) -> bool:
+        """Commit what is finished, tell the listener, let go. False: the commit is not through yet and the poll's time is over."""
+        reader = self.reader
+        if reader.ticket is not ticket:
+            reader.events.popleft()
+            self._post(lambda _: self.member.group.released(ticket))
+            return True
+        if self._parting is None:
+            reader.purge(reader.current(ticket.claims))
+            self._parting = self._commit_finished(ticket, PARTING_SECONDS)
+        left = deadline - self.client.loop.now()
+        if not _settled(self._parting, None if left == INFINITY else max(0.0, left)):
+            return False
+        reader.events.popleft()
+        self._parting = None
+        try:
+            self._tell("on_partitions_lost" if ticket.ending is Ending.LOST else "on_partitions_revoked", ticket)
+        finally:
+            self._forget(ticket)
+        return True
+
+    def _forget(self, ticket: Ticket) -> None:
+        self.reader.release(ticket.claims)
+        self.reader.ticket = None
+        self._post(lambda _: self.member.group.released(ticket))
+
+    def _tell(self, method: str, ticket: Ticket) -> None:
+        if method == "on_partitions_lost" and not hasattr(self.listener, method):
+            method = "on_partitions_revoked"
+        tell = getattr(self.listener, method, None)
+        if tell is not None:
+            self._telling = method
+            try:
+                tell([claim.tp for claim in ticket.claims])
+            finally:
+                self._telling = ""
+
+    def subscribe(self, topics: Sequence[str], listener: object | None) -> None:
+        """See Consumer.subscribe."""
+        names = _topics(topics)
+        if self.config.group_id is None:
+            raise ConfigError("subscribe needs a group_id: members of a group share out the partitions; without a group use assign")
+        if listener is not None and not any(callable(getattr(listener, name, None)) for name in LISTENS):
+            raise ConfigError(f"listener={listener!r}: has none of the methods {', '.join(LISTENS)}")
+        self._refuse_overlap(names, self.static)
+        with self._using("subscribe"):
+            self.topics, self.listener = names, listener
+            self.reader.fatal = None
+            self._post(lambda _: self.member.group.subscribe(names))
+
+    def assign(self, partitions: Partitions) -> None:
+        """See Consumer.assign."""
+        tps = _partitions(partitions)
+        self._refuse_overlap(self.topics, tps)
+        with self._using("assign"):
+            reader = self.reader
+            gone = [reader.claims[tp] for tp in self.static if tp not in tps]
+            fresh = [Claim(tp) for tp in tps if tp not in self.static]
+            if gone:
+                self._commit_finished(reader.ticket, COMMIT_SECONDS, {claim.tp for claim in gone})
+                reader.release(gone)
+            reader.adopt(fresh)
+            self.static = dict.fromkeys(tps)
+            self._post(lambda _: self.member.fetcher.drop(gone))
+            self._post(lambda _: self.member.fetcher.adopt(fresh, Start.COMMITTED))
+
+    def _refuse_overlap(self, topics: Iterable[str], tps: Iterable[TopicPartition]) -> None:
+        both = sorted({tp.topic for tp in tps} & set(topics))
+        if both:
+            raise ConfigError(f"topic {both[0]!r}: is both subscribed to and assigned from; the group would share out what is read already")
+
+    def unsubscribe(self) -> None:
+        """See Consumer.unsubscribe."""
+        with self._using("unsubscribe"):
+            self._part(self.client.loop.now() + PARTING_SECONDS)
+            self.topics, self.listener, self.reader.fatal = (), None, None
+
+    def _part(self, deadline: float) -> None:
+        """Commit, tell the listener, give everything up, leave the group: as far as `deadline` allows."""
+        reader, loop = self.reader, self.client.loop
+        ticket = reader.ticket
+        reader.purge(list(reader.claims.values()))
+        if self._parting is None:
+            self._parting = self._commit_finished(ticket, max(0.0, deadline - loop.now()))
+        _settled(self._parting, max(0.0, deadline - loop.now()))
+        self._parting = None
+        claims = list(reader.claims.values())
+        try:
+            if ticket is not None:
+                self._tell("on_partitions_lost" if ticket.ending is Ending.LOST else "on_partitions_revoked", ticket)
+        finally:
+            reader.release(claims)
+            reader.ticket, self.static = None, {}
+            self._post(lambda _: self.member.fetcher.drop(claims))
+            self._say_goodbye(min(LEAVE_SECONDS, max(0.0, deadline - loop.now())))
+
+    def _say_goodbye(self, patience: float) -> None:
+        left: Promise[None] = self.client.loop.promise()
+        self._post(lambda now: self.member.leave(now, patience, lambda: left.set_result(None)))
+        _settled(left, patience + 1)
+
+    # ---------------------------------------------------------------- positions
+
+    def _assigned(self, partitions: Partitions | None, what: str) -> list[TopicPartition]:
+        if partitions is None:
+            return list(self.reader.claims)
+        tps = _partitions(partitions)
+        for tp in tps:
+            if tp not in self.reader.claims:
+                raise ConfigError(f"{what}: {tp} is not assigned to this consumer; assignment() says what is")
+        return list(tps)
+
+    def seek(self, partitions: Partitions | None, start: Start | int, what: str) -> None:
+        """See Consumer.seek and its relatives."""
+        with self._using(what):
+            for tp in self._assigned(partitions, what):
+                self.reader.seek(tp, start)
+
+    def position(self, tp: TopicPartition, timeout: float) -> int:
+        """See Consumer.position."""
+        with self._using("position"):
+            self._assigned((tp,), "position")
+
+            def known() -> bool:
+                self.reader.drain()
+                return self.closing or self.reader.next_offset(tp) is not None
+
+            if not self.signal.wait(known, timeout):
+                raise KafkaTimeoutError(f"position of {tp}: not known after {timeout:g} s; status() says what it waits for")
+            self.check()
+            offset = self.reader.next_offset(tp)
+            assert offset is not None
+            return offset
+
+    def lag(self, tp: TopicPartition) -> int | None:
+        """See Consumer.lag."""
+        with self._using("lag"):
+            self._assigned((tp,), "lag")
+            position, end = self.reader.positions().get(tp), self.reader.claims[tp].end
+            return None if position is None or end < 0 else max(0, end - position)
+
+    def pause(self, partitions: Partitions) -> None:
+        """See Consumer.pause."""
+        with self._using("pause"):
+            for tp in self._assigned(partitions, "pause"):
+                self.reader.pause(tp)
+                self._post(lambda _, claim=self.reader.claims[tp]: self.member.fetcher.pause(claim))  # type: ignore[misc]
+
+    def resume(self, partitions: Partitions) -> None:
+        """See Consumer.resume."""
+        with self._using("resume"):
+            for tp in self._assigned(partitions, "resume"):
+                self.reader.resume(tp)
+                self._post(lambda _, claim=self.reader.claims[tp]: self.member.fetcher.resume(claim))  # type: ignore[misc]
+
+    # ---------------------------------------------------------------- commits
+
+    def commit(self, offsets: Offsets | None, timeout: float) -> None:
+        """See Consumer.commit."""
+        places = self._places(offsets)
+        if not places:
+            return
+        promise = self._send_commit(places, self._ticket_for(places), timeout)
+        error = promise.result(timeout + SHORT)
+        if error is not None:
+            raise error
+
+    def commit_async(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
+        """See Consumer.commit_async."""
+        places = self._places(offsets)
+        promise = self._send_commit(places, self._ticket_for(places), COMMIT_SECONDS)
+        if on_done is not None:
+            promise.add_done_callback(lambda p: self.client.callbacks.submit(lambda: on_done(places, _outcome(p))))
+
+    def _places(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        self.check()
+        if self.config.group_id is None:
+            raise ConfigError("commit needs a group_id: offsets are stored under the group's name")
+        if offsets is not None:
+            return {topic_partition(tp): _place(tp, place) for tp, place in offsets.items()}
+        with self._using("commit"):
+            return _places(self.reader.reached())
+
+    def _ticket_for(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> Ticket | None:
+        """The membership to commit under. Without one a subscribed consumer has nothing it may commit."""
+        ticket = self.reader.ticket
+        if self.topics and places and (ticket is None or ticket.ending is Ending.LOST):
+            why = "poll joins the group" if ticket is None else f"{ticket.reason}; poll joins the group again"
+            raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer holds no partitions of the group now: {why}")
+        return ticket
+
+    def _send_commit(
+        self, places: dict[TopicPartition, OffsetAndMetadata], ticket: Ticket | None, timeout: float
+    ) -> Promise[KafkaError | None]:
+        promise: Promise[KafkaError | None] = self.client.loop.promise()
+        wanted = dict(places)
+        self._post(lambda now: self.member.commit(wanted, ticket, now + timeout, promise.set_result))
+        return promise
+
+    def _commit_finished(
+        self, ticket: Ticket | None, timeout: float, only: Iterable[TopicPartition] | None = None
+    ) -> Promise[KafkaError | None]:
+        """Auto-commit before partitions go. Failing is logged by the loop: the records are read again, which at-least-once allows."""
+        finished = self.reader.settle()
+        chosen = finished if only is None else {tp: finished[tp] for tp in only if tp in finished}
+        allowed = self.config.enable_auto_commit and self.config.group_id is not None
+        if not chosen or not allowed or (ticket is None and self.topics) or (ticket is not None and ticket.ending is Ending.LOST):
+            done: Promise[KafkaError | None] = Promise()
+            done.set_result(None)
+            return done
+        promise: Promise[KafkaError | None] = self.client.loop.promise()
+        self._post(lambda now: self.member.commit_last(_places(chosen), ticket, now + timeout, promise.set_result))
+        return promise
+
+    def committed(self, partitions: Partitions, timeout: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """See Consumer.committed."""
+        self.check()
+        if self.config.group_id is None:
+            raise ConfigError("committed needs a group_id: offsets are stored under the group's name")
+        tps = _partitions(partitions)
+        if not tps:
+            return {}
+        promise: Promise[Found | KafkaError] = self.client.loop.promise()
+        self._post(lambda now: self.member.offsets.lookup(tps, now + timeout, lambda _, found: promise.set_result(found)))
+        found = promise.result(timeout + SHORT)
+        if isinstance(found, KafkaError):
+            raise found
+        return {tp: found[tp] for tp in tps}
+
+    # ---------------------------------------------------------------- the rest
+
+    def status(self) -> dict[str, Any]:
+        """See Consumer.status."""
+        try:
+            return self.client.loop.ask(self.member.status, SHORT, "the consumer's status")
+        except KafkaError as error:
+            return {"state": "closed", "reason": str(error)}
+
+    def stats(self) -> dict[str, int]:
+        """See Consumer.stats."""
+        delivered = self.member.fetcher.delivered
+        waiting = delivered - self.reader.consumed
+        return {"fetched_bytes": delivered, "buffered_bytes": waiting, "partitions": len(self.reader.claims)}
+
+    def close(self, timeout: float | None = None) -> None:
+        """See Consumer.close."""
+        if self.closed:
+            return
+        self.closed = self.closing = True
+        timeout = CLOSE_SECONDS if timeout is None else timeout
+        deadline = time.monotonic() + timeout
+        self.signal.notify()
+        mine = ("user" in self._busy) and self._busy.get("user", (None, ""))[0] is current_thread()
+        if not mine:  # another thread's poll ends now; its listener may take a while
+            self.signal.wait(lambda: not self._busy, timeout)
+        with contextlib.suppress(KafkaError):  # a crashed or closed loop has nobody to tell
+            if self.client.loop.alive:
+                self._end(deadline)
+        self.client.detach(self)
+
+    def _end(self, deadline: float) -> None:
+        try:
+            self._part(self.client.loop.now() + max(0.0, deadline - time.monotonic()))
+        finally:
+            self._post(lambda _: self.client.engine.remove(self.member))
+            self._post(lambda _: self.member.gone())
+
+    def drain(self, timeout: float) -> None:
+        """At interpreter exit: commit what is finished, leave the group."""
+        self.close(timeout)
+
+    @staticmethod
+    def forgotten(core: _Core) -> None:
+        """The handle was collected while open: say so and close on another thread, since the collector must not wait."""
+        if not core.closed and core.client.loop.alive:
+            warnings.warn("a Consumer was not closed; use `with`, or close()", ResourceWarning, stacklevel=2)
+            core.client.callbacks.submit(lambda: core.close(LEAVE_SECONDS))
+
+
+def _settled(promise: Promise[Any], timeout: float | None) -> bool:
+    """Whether it is done within `timeout` seconds, however it ended."""
+    if promise.done():
+        return True
+    with contextlib.suppress(KafkaTimeoutError):
+        promise.exception(timeout)
+    return promise.done()
+
+
+def _outcome(promise: Promise[KafkaError | None]) -> KafkaError | None:
+    error = promise.exception(0)
+    if error is not None:
+        return error if isinstance(error, KafkaError) else KafkaError(str(error))
+    return promise.result(0)
+
+
+def _places(reached: Mapping[TopicPartition, Place]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {tp: OffsetAndMetadata(offset, epoch) for tp, (offset, epoch) in reached.items()}
+
+
+def _place(tp: object, place: object) -> OffsetAndMetadata:
+    if isinstance(place, int) and not isinstance(place, bool):
+        place = OffsetAndMetadata(place)
+    if not isinstance(place, OffsetAndMetadata):
+        raise TypeError(f"offset of {tp}: must be an int or OffsetAndMetadata, not {place!r}")
+    if place.offset < 0:
+        raise ConfigError(f"offset of {tp}: {place.offset} is negative")
+    return place
+
+
+def _topics(topics: object) -> tuple[str, ...]:
+    if isinstance(topics, str):
+        raise ConfigError(f"subscribe({topics!r}): takes a list of names, such as subscribe([{topics!r}])")
+    if not isinstance(topics, Iterable):
+        raise TypeError(f"subscribe takes a list of names, not {topics!r}")
+    names = tuple(check_topic(topic) for topic in topics)
+    if not names:
+        raise ConfigError("subscribe([]): names no topic; unsubscribe() leaves the group")
+    _refuse_duplicates(names, "topic")
+    return names
+
+
+def _partitions(partitions: object) -> dict[TopicPartition, None]:
+    """The partitions, each once, in order."""
+    if isinstance(partitions, (str, TopicPartition)) or not isinstance(partitions, Iterable):
+        raise ConfigError(f"partitions={partitions!r}: takes a list of TopicPartitions or (topic, partition) pairs")
+    tps = [topic_partition(tp) for tp in partitions]
+    _refuse_duplicates(tps, "partition")
+    return dict.fromkeys(tps)
+
+
+def _refuse_duplicates(items: Sequence[object], what: str) -> None:
+    twice = [item for i, item in enumerate(items) if item in items[:i]] if len(set(items)) < len(items) else []
+    if twice:
+        raise ConfigError(f"{what} {twice[0]} is named twice")
+
+
+def _config(client: Client | None, executor: Executor | None, options: dict[str, Any]) -> ConsumerConfig:
+    """The options; a shared client's own come from it."""
+    if client is None:
+        return ConsumerConfig.parse(options)
+    if not isinstance(client, Client):
+        raise ConfigError(f"client must be a pykafka4.Client, not {client!r}; options are keywords: Consumer(bootstrap_servers=…)")
+    theirs = [name for name in options if name in attrs.fields_dict(ClientConfig)] + ["callback_executor"] * (executor is not None)
+    if theirs:
+        raise ConfigError(f"{', '.join(theirs)}: set on the shared Client already; give it there")
+    return ConsumerConfig.parse({**attrs.asdict(client.config, recurse=False), **options})

@@ -1,0 +1,508 @@
+"""Fetcher. Rule: a position moves by fetched data or by the reset policy only; what arrives for a claim that ended is dropped unread.
+
+One Fetch is under way per broker. The next is sent as soon as the answer is in, before anybody decodes it, for the partitions that have
+room: each may have its share of `prefetch_bytes` waiting for the application. An answer counts only if it was asked at the offset that the
+position still has, so two brokers that both think they lead a partition cannot make a record come twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final, Protocol
+from uuid import UUID
+
+import attrs
+
+from pykafka4.config import ConsumerConfig
+from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core.cluster import Cluster
+from pykafka4.core.network import Network, via
+from pykafka4.core.offsets import Found, Offsets
+from pykafka4.core.recovery import Recovery
+from pykafka4.core.searches import Search, Searches
+from pykafka4.core.subscription import Claim, Lasting, Located, Position, Stage, Start, Trouble, Truncated
+from pykafka4.core.timers import Timers
+from pykafka4.error_table import ErrorCode, error_code
+from pykafka4.errors import CorruptRecord, DecodeError, KafkaError, broker_error
+from pykafka4.records import TopicPartition
+from pykafka4.wire.compression import decompress
+from pykafka4.wire.hot import Chunk
+from pykafka4.wire.messages_data import FetchRequest, FetchResponse
+from pykafka4.wire.schema import NO_UUID
+
+__all__ = ["Fetcher", "Intake"]
+
+log = logging.getLogger("pykafka4.fetcher")
+
+FETCH: Final = 1
+BY_NAME_ONLY: Final = 12  # from Fetch 13 on topics go by id
+EPOCHS_FROM: Final = 12  # `last_fetched_epoch`: the broker notices that our log is not its log
+NO_SESSION: Final = -1
+CONSUMER: Final = -1
+SHORT_WAIT: Final = 0.05  # while a partition had no room: it may have some before the broker's usual patience is over
+RETRY_LOOKUP: Final = 1.0  # after a refusal that only an administrator can change
+
+Answer = FetchResponse.Topic.Partition
+
+
+class Intake(Protocol):
+    """Where fetched data goes: the thread that polls."""
+
+    consumed: int  # bytes read or dropped since the beginning; the application writes it
+    resume_at: float  # set here: wake the loop when `consumed` reaches this
+
+    def put(self, item: object) -> None:
+        """Hand over a chunk or event."""
+
+
+@attrs.frozen(eq=False)
+class Flight:
+    """One Fetch under way: what was asked for, at which offset."""
+
+    node: int
+    asked: dict[tuple[str, int], tuple[Position, int]]
+    names: Mapping[UUID, str]
+
+
+class Fetcher:
+    """Reads the claimed partitions ahead of the application."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        network: Network,
+        cluster: Cluster,
+        recovery: Recovery,
+        offsets: Offsets,
+        intake: Intake,
+        lane: int,
+        send: Callable[[Request], None],
+    ) -> None:
+        """`lane` is the connection for Fetch alone: a broker that has nothing new holds back whatever comes behind one."""
+        self._config, self._network, self._cluster, self._recovery = config, network, cluster, recovery
+        self._offsets, self._intake, self._lane, self._send = offsets, intake, lane, send
+        self._policy = Start(config.auto_offset_reset)
+        self.searches = Searches(config, cluster, recovery, send)
+        self.positions: dict[TopicPartition, Position] = {}
+        self.delivered = 0  # bytes put before the application
+        self._lines: dict[int, list[Position]] = {}  # by leader: what can be fetched
+        self._flights: dict[int, Flight] = {}
+        self._due: set[int] = set()  # nodes to look at
+        self._unlocated: list[Position] = []
+        self._regroup = False
+        self._seen = (-1, -1)
+        self._timers = Timers()
+
+    # ---------------------------------------------------------------- what is read
+
+    def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Start] | None = None) -> None:
+        """Begin to read `claims` at `start`; `fallback(tp)` says where without a committed offset, instead of auto_offset_reset."""
+        for claim in claims:
+            self._place(claim, start, self._policy if fallback is None else fallback(claim.tp))
+
+    def drop(self, claims: Collection[Claim]) -> None:
+        """Stop reading the partitions of `claims`, under whatever claim a seek has put in its place."""
+        for claim in claims:
+            if self.positions.pop(claim.tp, None) is not None:
+                self._regroup = True
+
+    def seek(self, old: Claim, new: Claim, start: Start | int) -> None:
+        """Read on elsewhere, unless `old` ended meanwhile: then the application will hear of it."""
+        position = self.positions.get(old.tp)
+        if position is not None and position.claim is old:
+            self._place(new, start, self._policy).paused = position.paused
+
+    def pause(self, claim: Claim) -> None:
+        """Fetch no more of it for now."""
+        self._set_paused(claim, paused=True)
+
+    def resume(self, claim: Claim) -> None:
+        """Fetch it again."""
+        self._set_paused(claim, paused=False)
+
+    def space(self, now: float) -> None:
+        """The application has read some of what waited."""
+        self._intake.resume_at = INFINITY
+        self._due.update(self._lines)
+
+    def status(self, position: Position) -> dict[str, Any]:
+        """What `position` does or waits for."""
+        tp = position.tp
+        leader = self._recovery.leader(tp)
+        offline = self._recovery.offline.get(tp)
+        error = self._cluster.topic_error(tp.topic)
+        waits = str(offline.reason) if offline is not None else f"topic {tp.topic}: {error.name}" if error is not None else None
+        return {
+            "doing": "paused" if position.paused else position.stage.value,
+            "offset": position.offset,
+            "end": position.claim.end,
+            "buffered": position.buffered,
+            "leader": None if leader is None else leader.node,
+            "waits_for": waits if leader is None else None,
+        }
+
+    def _set_paused(self, claim: Claim, *, paused: bool) -> None:
+        position = self.positions.get(claim.tp)
+        if position is not None and position.claim is claim:
+            position.paused = paused
+            self._regroup = True
+
+    def _place(self, claim: Claim, start: Start | int, fallback: Start) -> Position:
+        position = Position(claim, start, fallback, self._config.max_partition_fetch_bytes)
+        self.positions[claim.tp] = position
+        self._cluster.want(claim.tp.topic)
+        position.topic_id = self._cluster.topic_id(claim.tp.topic)
+        self._regroup = True
+        if position.stage is Stage.UNKNOWN:
+            self._unlocated.append(position)
+        elif position.stage is Stage.RESETTING:
+            self._search(position)
+        return position
+
+    def _lives(self, position: Position) -> bool:
+        return self.positions.get(position.tp) is position
+
+    # ---------------------------------------------------------------- the clock
+
+    def poll(self, now: float) -> float:
+        """Send what can be sent; returns when to be polled again."""
+        self._timers.run(now)
+        seen = (self._cluster.version, self._recovery.changes)
+        if seen != self._seen:
+            self._seen = seen
+            self._regroup = True
+            self.searches.stir()
+            self._look_at_topics()
+        if self._unlocated:
+            self._ask_committed()
+        self.searches.poll(now)
+        if self._regroup:
+            self._group_by_leader()
+        if self._due:
+            self._fetch(now)
+        return self._timers.wake_at
+
+    def _group_by_leader(self) -> None:
+        self._regroup = False
+        lines: dict[int, list[Position]] = {}
+        for position in self.positions.values():
+            if position.stage is Stage.FETCHING and not position.paused:
+                leader = self._recovery.leader(position.tp)
+                if leader is not None:
+                    lines.setdefault(leader.node, []).append(position)
+        self._lines = lines
+        self._due.update(lines)
+
+    def _look_at_topics(self) -> None:
+        """A topic made anew shares nothing with the old one but the name: its offsets mean other records."""
+        for position in list(self.positions.values()):
+            known = self._cluster.topic_id(position.tp.topic)
+            error = self._cluster.topic_error(position.tp.topic)
+            if error is not None and not error.retriable:
+                self._tell_once(position, broker_error(error.code, f"topic {position.tp.topic}"))
+            if position.by_policy and position.stage is not Stage.FETCHING:
+                self._look_whether_new(position, error)
+            if known is None or known == position.topic_id:
+                continue
+            if position.topic_id is not None and position.stage is Stage.FETCHING:
+                log.warning("%s: the topic was deleted and created again; offset %d is void", position.tp, position.offset)
+                self._restart(position)
+            position.topic_id = known
+
+    def _look_whether_new(self, position: Position, error: ErrorCode | None) -> None:
+        """A partition that was not there when its reading began is read from its beginning, whatever `latest` says."""
+        size = self._cluster.partitions(position.tp.topic)
+        missing = (size == 0 and error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION") or 0 < size <= position.tp.partition
+        if missing and position.fallback is Start.LATEST:
+            position.fallback = position.target = Start.EARLIEST
+            if position.search is not None:
+                position.search.target = Start.EARLIEST
+
+    def _restart(self, position: Position) -> None:
+        position.epoch = -1
+        if self._policy is Start.NONE:
+            what = "the topic was deleted and created again, and auto_offset_reset=none; seek says where to go on"
+            self._stop(position, KafkaError(f"{position.tp}: {what}"))
+        else:
+            # All of the new topic appeared after the subscription, so it is read from its beginning whatever the policy.
+            self._reset(position, Start.EARLIEST)
+
+    # ---------------------------------------------------------------- where to begin
+
+    def _ask_committed(self) -> None:
+        asking, self._unlocated = [p for p in self._unlocated if self._lives(p)], []
+        if not asking:
+            return
+        if self._config.group_id is None:
+            for position in asking:
+                self._without_committed(position)
+            return
+        for position in asking:
+            position.move(Stage.ASKING)
+        self._offsets.lookup([p.tp for p in asking], INFINITY, lambda now, found: self._committed(now, asking, found))
+
+    def _committed(self, now: float, asked: list[Position], found: Found | KafkaError) -> None:
+        for position in [p for p in asked if self._lives(p)]:
+            if isinstance(found, KafkaError):
+                position.move(Stage.UNKNOWN)
+                self._tell_once(position, found)
+                self._timers.at(now + RETRY_LOOKUP, lambda _, position=position: self._unlocated.append(position))  # type: ignore[misc]
+                continue
+            place = found[position.tp]
+            if place is None:
+                self._without_committed(position)
+            else:
+                self._offsets.stored[position.tp] = place.offset
+                self._locate(position, place.offset, place.leader_epoch)
+
+    def _without_committed(self, position: Position) -> None:
+        self._offsets.stored.pop(position.tp, None)
+        if position.fallback is Start.NONE:
+            group = f"in group {self._config.group_id}" if self._config.group_id is not None else "(there is no group_id)"
+            what = f"no committed offset {group} and auto_offset_reset=none; seek says where to begin"
+            self._stop(position, KafkaError(f"{position.tp}: {what}"))
+        else:
+            self._reset(position, position.fallback)
+
+    def _reset(self, position: Position, target: Start) -> None:
+        position.reset(target)
+        self._regroup = True
+        self._search(position)
+
+    def _search(self, position: Position) -> None:
+        def found(now: float, offset: int, epoch: int) -> None:
+            position.search = None
+            log.info("%s: reading from offset %d, the %s", position.tp, offset, position.target.value)
+            self._locate(position, offset, -1)
+
+        def wanted() -> bool:
+            return self._lives(position) and position.stage is Stage.RESETTING
+
+        refused = lambda now, error: self._tell_once(position, error)  # noqa: E731
+        position.search = Search(position.tp, position.target, found, refused, wanted)
+        self.searches.begin(position.search)
+
+    def _locate(self, position: Position, offset: int, epoch: int) -> None:
+        position.locate(offset, epoch)
+        self._intake.put(Located(position.claim, offset, epoch))
+        self._regroup = True
+
+    def _stop(self, position: Position, error: KafkaError) -> None:
+        """Only a seek goes on from here."""
+        position.move(Stage.STOPPED)
+        self._regroup = True
+        self._intake.put(Trouble(position.claim, error))
+
+    def _tell_once(self, position: Position, error: KafkaError) -> None:
+        """Raise `error` from a poll; while that has not happened there is nothing to add."""
+        if self._lives(position) and not position.claim.troubled:
+            position.claim.troubled = True
+            self._intake.put(Trouble(position.claim, error, Lasting.ONCE))
+
+    # ---------------------------------------------------------------- asking
+
+    def _fetch(self, now: float) -> None:
+        due, self._due = self._due, set()
+        for node in due:
+            if node not in self._flights and node in self._lines:
+                self._fetch_from(now, node)
+
+    def _fetch_from(self, now: float, node: int) -> None:
+        line = self._lines[node]
+        line.append(line.pop(0))  # whoever comes first gets a whole batch however large: let it be everyone's turn
+        free = self._config.prefetch_bytes - (self.delivered - self._intake.consumed)
+        budget = min(self._config.fetch_max_bytes, free // len(self._lines))
+        worth = min(self._config.max_partition_fetch_bytes, self._config.prefetch_bytes // (2 * len(self._lines)))
+        if budget < min(worth, self._config.fetch_max_bytes):
+            self._wait_for_space()
+            return
+        share = self._config.prefetch_bytes // len(self.positions)
+        chosen = [p for p in line if not (held := p.buffered) or held < share]
+        if len(chosen) < len(line):
+            self._wait_for_space()
+        if chosen:
+            wait = self._config.fetch_max_wait_ms / 1000
+            self._ask(now, node, chosen, budget, min(wait, SHORT_WAIT) if len(chosen) < len(line) else wait)
+
+    def _wait_for_space(self) -> None:
+        """Be woken when a part of what waits was read.
+
+        The mark is set before `consumed` is looked at again, and the application adds to `consumed` before it looks at the mark: one of
+        the two sees the other.
+        """
+        intake = self._intake
+        waiting = self.delivered - intake.consumed
+        mark = self.delivered - waiting + max(1, waiting // 4)
+        intake.resume_at = mark
+        if intake.consumed >= mark:
+            intake.resume_at = INFINITY
+            self._due.update(self._lines)
+            self._timers.at(0.0, lambda now: None)
+
+    def _ask(self, now: float, node: int, chosen: list[Position], budget: int, wait: float) -> None:
+        address = via(self._lane, node)
+        version = self._network.version(address, FETCH)
+        with_epochs = version is not None and version >= EPOCHS_FROM
+        topics: dict[str, list[FetchRequest.Topic.Partition]] = {}
+        asked: dict[tuple[str, int], tuple[Position, int]] = {}
+        for position in chosen:
+            leader = self._recovery.leader(position.tp)
+            tp = position.tp
+            asked[tp] = (position, position.offset)
+            topics.setdefault(tp.topic, []).append(
+                FetchRequest.Topic.Partition(
+                    partition=tp.partition,
+                    current_leader_epoch=-1 if leader is None else leader.epoch,
+                    fetch_offset=position.offset,
+                    last_fetched_epoch=position.epoch if with_epochs else -1,
+                    partition_max_bytes=position.limit,
+                )
+            )
+        ids = {topic: self._cluster.topic_id(topic) for topic in topics}
+        message = FetchRequest(
+            replica_id=CONSUMER,
+            max_wait_ms=int(wait * 1000),
+            min_bytes=self._config.fetch_min_bytes,
+            max_bytes=max(budget, 1),
+            session_epoch=NO_SESSION,
+            topics=[FetchRequest.Topic(topic=name, topic_id=ids[name] or NO_UUID, partitions=parts) for name, parts in topics.items()],
+        )
+        flight = Flight(node, asked, {topic_id: name for name, topic_id in ids.items() if topic_id is not None})
+        self._flights[node] = flight
+        deadline = now + self._config.request_timeout_ms / 1000 + wait
+        by_id = len(flight.names) == len(topics)
+        self._send(Request(address, message, deadline, lambda at, got: self._answered(at, flight, got), None if by_id else BY_NAME_ONLY))
+
+    # ---------------------------------------------------------------- answers
+
+    def _answered(self, now: float, flight: Flight, outcome: Outcome) -> None:
+        self._flights.pop(flight.node, None)
+        self._due.add(flight.node)
+        if isinstance(outcome, Failed):
+            self._unanswered(now, flight, outcome.reason, outcome.passing)
+            return
+        message: FetchResponse = outcome.message
+        if message.error_code:
+            self._unanswered(now, flight, broker_error(message.error_code, "Fetch"), error_code(message.error_code).retriable)
+            return
+        endpoints = {e.node_id: (e.host, e.port) for e in message.node_endpoints}
+        for topic in message.responses:
+            name = topic.topic or flight.names.get(topic.topic_id, "")
+            for answer in topic.partitions:
+                # A partition named twice, or one not asked for, finds nothing here.
+                position, offset = flight.asked.pop((name, answer.partition_index), (None, 0))
+                if position is not None and self._lives(position) and position.offset == offset and position.stage is Stage.FETCHING:
+                    self._heed(now, flight.node, position, answer, endpoints)
+
+    def _unanswered(self, now: float, flight: Flight, reason: KafkaError, passing: bool) -> None:
+        for position, _ in flight.asked.values():
+            if self._lives(position):
+                self._report(now, flight.node, position, reason)
+                if not passing:
+                    self._tell_once(position, reason)
+
+    def _heed(self, now: float, node: int, position: Position, answer: Answer, endpoints: Mapping[int, tuple[str, int]]) -> None:
+        if answer.current_leader.leader_id >= 0:
+            hinted = answer.current_leader
+            self._cluster.hint(position.tp, hinted.leader_id, hinted.leader_epoch, endpoints.get(hinted.leader_id))
+        row = error_code(answer.error_code)
+        if row.code:
+            ERRORS.get(row.name, Fetcher._by_the_table)(self, now, node, position, row)
+            return
+        if position.reported:
+            position.reported = False
+            self._recovery.healthy(position.tp)
+        if answer.diverging_epoch.epoch >= 0:
+            self._truncate(position, answer.diverging_epoch.end_offset)
+            return
+        position.claim.end = answer.high_watermark
+        if answer.records:
+            self._take(position, answer.records)
+
+    def _take(self, position: Position, records: Any) -> None:
+        """Put the whole batches before the application, undecoded."""
+        tp, claim = position.tp, position.claim
+        try:
+            chunk = Chunk(
+                tp.topic,
+                tp.partition,
+                records,
+                position.offset,
+                serial=claim,
+                decompress=_decompress,
+                max_decompressed=self._config.max_decompressed_bytes,
+            )
+        except DecodeError as error:
+            self._stop(position, CorruptRecord(tp.topic, tp.partition, position.offset, str(error)))
+            return
+        if chunk.exhausted:
+            # Even the first batch was cut: ask for all of it next time.
+            position.limit = max(position.limit, min(chunk.incomplete, self._config.receive_message_max_bytes))
+            return
+        if chunk.next_offset <= position.offset:
+            position.move(Stage.STOPPED)  # nothing readable: decoding will say why
+            self._regroup = True
+        position.offset = chunk.next_offset
+        if chunk.last_leader_epoch >= 0:
+            position.epoch = chunk.last_leader_epoch
+        claim.delivered += chunk.size
+        self.delivered += chunk.size
+        self._intake.put(chunk)
+
+    def _truncate(self, position: Position, end: int) -> None:
+        """An unclean election cut the log below what we read. The application steps back itself: it knows how far it has come."""
+        position.move(Stage.STOPPED)
+        self._regroup = True
+        self._intake.put(Truncated(position.claim, max(end, 0)))
+
+    # what an error code of a partition does, by name; all others go by the table
+
+    def _report(self, now: float, node: int, position: Position, reason: KafkaError) -> None:
+        position.reported = True
+        self._regroup = True
+        self._recovery.report(now, position.tp, reason, node)
+
+    def _by_the_table(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
+        """Wait for the leader, or for time to pass; what neither can be expected to cure is raised as well."""
+        error = broker_error(row.code, f"fetching {position.tp} at offset {position.offset}")
+        self._report(now, node, position, error)
+        if not row.retriable and row.name != "UNKNOWN_SERVER_ERROR":
+            self._tell_once(position, error)
+
+    def _out_of_range(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
+        if self._policy is Start.NONE:
+            self._explain_range(position)
+            return
+        log.warning("%s: offset %d is out of range; going on at the %s", position.tp, position.offset, self._policy.value)
+        position.epoch = -1
+        self._reset(position, self._policy)
+
+    def _explain_range(self, position: Position) -> None:
+        """Ask for the valid range, then stop with an error that names it."""
+        position.move(Stage.RESETTING)
+        self._regroup = True
+
+        def wanted() -> bool:
+            return self._lives(position) and position.stage is Stage.RESETTING
+
+        def refused(now: float, error: KafkaError) -> None:
+            self._tell_once(position, error)
+
+        def first(now: float, earliest: int, epoch: int) -> None:
+            def last(now: float, latest: int, epoch: int) -> None:
+                hint = f"offset {position.offset} is not among {earliest} to {latest}, and auto_offset_reset=none; seek says where to go on"
+                self._stop(position, broker_error(1, str(position.tp), hint))
+
+            self.searches.begin(Search(position.tp, Start.LATEST, last, refused, wanted))
+
+        self.searches.begin(Search(position.tp, Start.EARLIEST, first, refused, wanted))
+
+
+def _decompress(codec: int, data: Any, max_size: int) -> bytes:
+    return decompress(codec, data, max_size)
+
+
+ERRORS: Mapping[str, Callable[[Fetcher, float, int, Position, ErrorCode], None]] = {
+    "OFFSET_OUT_OF_RANGE": Fetcher._out_of_range,
+}
