@@ -310,12 +310,13 @@ class Cluster:
         return [BROKERS, *self._wanted]
 
     def _ask_for(self, name: str, when: float) -> None:
+        self._topic(name)
         self._pending[name] = min(when, self._pending.get(name, INFINITY))
         self._wake_at = -INFINITY
 
     def _lost(self, now: float, node: int) -> None:
         """A connection to a broker ended: its partitions may have moved, and nobody may be asking it for them now."""
-        if node >= 0:
+        if node >= 0 or not self._network.up:
             self.refresh(now)
 
     def _expire(self, now: float) -> None:
@@ -323,8 +324,9 @@ class Cluster:
         if now >= self._expires:
             self._set_expiry(now)
             self.refresh(now)
-        for names, since in self._asked.values():
-            if since + PATIENCE <= now < since + 2 * PATIENCE:
+        for number, (names, since) in self._asked.items():
+            if -INFINITY < since and since + PATIENCE <= now:
+                self._asked[number] = (names, -INFINITY)  # nobody waits for it any more; its answer is welcome all the same
                 for name in names:
                     self._pending.setdefault(name, now)
         vanished = now - self._config.unknown_topic_timeout_ms / 1000
@@ -338,10 +340,10 @@ class Cluster:
 
     def _next(self, now: float) -> tuple[Request | None, float]:
         """The request to send now, and when to look again."""
-        blocked = max((since + PATIENCE for _, since in self._asked.values()), default=self._not_before)
-        starts = max(blocked, min(self._pending.values(), default=INFINITY))
+        patient = max((since + PATIENCE for _, since in self._asked.values()), default=-INFINITY)
+        starts = max(patient, self._not_before, min(self._pending.values(), default=INFINITY))
         if starts > now:
-            return None, min(starts, self._expires)
+            return None, min(starts, self._expires, patient if patient > now else INFINITY)
         if not self._network.reachable(now):
             self._network.want(ANY)
             return None, now + RECHECK

@@ -235,6 +235,7 @@ class Connection:
         self.versions = {key: versions for key, versions in both.items() if versions is not None}
         self.state = TABLE.move(self.state, S.AUTHENTICATING)
         self.state = TABLE.move(self.state, S.READY)  # PLAINTEXT: nobody asks who we are
+        self._set_alarm()
         self._rest(now)
 
     def _lower(self, message: ApiVersionsResponse) -> int:

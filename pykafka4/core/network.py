@@ -447,6 +447,7 @@ class Network:
             self._ready[endpoint.node] = connection
             self.changes += 1
         self._dirty[endpoint.node] = endpoint
+        self._wake_at = -INFINITY  # the setup deadline need not wake anyone any more
         if endpoint.node >= 0:  # bootstrap connections can go now
             self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 and e.connection is not None)
 

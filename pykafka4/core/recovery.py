@@ -23,6 +23,8 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["Offline", "PartitionOffline", "PartitionOnline", "Recovery"]
 
+SLACK = 0.01  # seconds: partitions that are due within so little are looked at together, thousands of them in one turn
+
 
 @attrs.frozen
 class PartitionOffline:
@@ -100,7 +102,7 @@ class Recovery:
             self._seen = seen
             for tp in list(self.offline):
                 self._look(now, tp)
-        while self._timers and self._timers[0][0] <= now:
+        while self._timers and self._timers[0][0] <= now + SLACK:
             _, tp = heapq.heappop(self._timers)
             if (offline := self.offline.get(tp)) is not None:
                 offline.armed = False
@@ -115,7 +117,7 @@ class Recovery:
         """Bring `tp` back, or see to it that it can come back."""
         offline = self.offline[tp]
         leader = self._cluster.leader(tp)
-        rested = now >= offline.not_before
+        rested = now + SLACK >= offline.not_before
         if leader is not None:
             if self._network.ready(leader.node) and (rested or leader != offline.failed):
                 self._bring_back(tp)

@@ -1,0 +1,459 @@
+"""Cluster: the picture only moves forward, is asked for when needed, and costs little."""
+
+from __future__ import annotations
+
+import logging
+from uuid import UUID
+
+import attrs
+import pytest
+from core_talk import World, metadata
+
+from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, Leader, MetadataChanged
+from pykafka4.errors import KafkaError
+from pykafka4.records import TopicPartition
+
+ID, OTHER = UUID(int=1), UUID(int=2)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def knowing(**options: object) -> World:
+    """A world whose client knows topic t: two partitions, led by 1 (epoch 5) and 2 (epoch 7)."""
+    world = World.make(**options)
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.engine.cluster.want("t")
+    world.run()
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+    return world
+
+
+def told(world: World, picture: object) -> None:
+    """The brokers tell `picture` when asked."""
+    world.picture = picture  # type: ignore[assignment]
+    world.engine.cluster.refresh(world.now)
+    world.run(2.0)
+
+
+# -- learning
+
+
+def test_brokers_are_learned_without_being_asked_and_topics_when_wanted() -> None:
+    world = World.make()
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    cluster = world.engine.cluster
+    world.run()
+    assert set(cluster.brokers) == {1, 2, 3}
+    assert (cluster.controller, cluster.cluster_id) == (1, "c")
+    assert cluster.partitions("t") == 0
+    cluster.want("t")
+    world.run()
+    assert cluster.partitions("t") == 2
+    assert cluster.available("t") == [0, 1]
+    assert cluster.leader(T1) == Leader(2, 7)
+    assert cluster.topic_id("t") == ID
+    assert cluster.topic_name(ID) == "t"
+    assert cluster.leader(TopicPartition("t", 2)) is None
+    assert cluster.leader(TopicPartition("t", -1)) is None
+
+
+def test_many_topics_wanted_at_once_are_one_request() -> None:
+    world = World.make()
+    for number in range(50):
+        world.engine.cluster.want(f"t{number}")
+    world.run()
+    assert len(world.asked) == 1
+    assert len(world.asked[0][1].topics or []) == 50
+
+
+def test_only_topics_of_producers_may_be_created_and_no_others_in_their_request() -> None:
+    world = World.make()
+    world.engine.cluster.want("read")
+    world.engine.cluster.want("written", create=True)
+    world.run()
+    asked = {tuple(t.name for t in m.topics or []): m.allow_auto_topic_creation for _, m in world.asked}
+    assert asked[("written",)] is True
+    assert all(not create for names, create in asked.items() if "read" in names)
+
+
+def test_a_topic_that_is_known_is_never_asked_for_in_a_way_that_creates_it() -> None:
+    world = World.make()
+    world.picture = metadata({"t": [(1, 0)]})
+    world.engine.cluster.want("t", create=True)
+    world.run()
+    world.asked.clear()
+    world.engine.cluster.refresh(world.now)
+    world.run(1.0)
+    assert world.asked
+    assert all(not message.allow_auto_topic_creation for _, message in world.asked)
+
+
+def test_the_option_forbids_creation() -> None:
+    world = World.make(allow_auto_create_topics=False)
+    world.engine.cluster.want("t", create=True)
+    world.run(1.0)
+    assert all(not message.allow_auto_topic_creation for _, message in world.asked)
+
+
+def test_a_topic_that_does_not_exist_is_asked_for_with_growing_rests_until_it_does() -> None:
+    world = World.make(retry_backoff_ms=100, retry_backoff_max_ms=1000)
+    world.engine.cluster.want("t")
+    world.run(20.0)
+    assert world.engine.cluster.unknown_since("t") == pytest.approx(100.0, abs=0.5)
+    error = world.engine.cluster.topic_error("t")
+    assert error is not None
+    assert error.name == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert 15 <= len(world.asked) <= 35
+    world.picture = metadata({"t": [(1, 0)]})
+    world.run(1.3)
+    assert world.engine.cluster.partitions("t") == 1
+    assert world.engine.cluster.unknown_since("t") is None
+    assert world.engine.cluster.topic_error("t") is None
+
+
+def test_a_new_wish_does_not_wait_for_the_rest_of_an_old_one() -> None:
+    world = World.make(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
+    world.engine.cluster.want("missing")
+    world.run(1.0)
+    world.picture = metadata({"t": [(1, 0)]})
+    world.engine.cluster.want("t")
+    world.run()
+    assert world.engine.cluster.partitions("t") == 1
+
+
+def test_an_error_that_will_not_go_away_is_not_asked_about_all_the_time() -> None:
+    world = World.make()
+    world.picture = metadata({"t": 29})
+    world.engine.cluster.want("t")
+    world.run(60.0)
+    assert len(world.asked) == 1
+    world.engine.cluster.want("t")
+    world.run(1.0)
+    assert len(world.asked) == 2
+
+
+def test_a_partition_without_leader_is_asked_about_until_it_has_one() -> None:
+    world = knowing()
+    told(world, metadata({"t": (ID, [(-1, 6), (2, 7)])}))
+    assert world.engine.cluster.leader(T0) is None
+    assert world.engine.cluster.available("t") == [1]
+    world.picture = metadata({"t": (ID, [(3, 7), (2, 7)])})
+    world.run(1.3)
+    assert world.engine.cluster.leader(T0) == Leader(3, 7)
+
+
+# -- moving forward only
+
+
+def test_an_older_epoch_never_moves_a_partition_back() -> None:
+    world = knowing()
+    told(world, metadata({"t": (ID, [(3, 4), (3, 8)])}))
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+    assert world.engine.cluster.leader(T1) == Leader(3, 8)
+
+
+def test_an_older_answer_without_leader_does_not_take_the_leader_away() -> None:
+    world = knowing()
+    told(world, metadata({"t": (ID, [(-1, 4), (2, 7)])}))
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+
+
+def test_a_new_topic_of_the_same_name_begins_anew_and_the_old_one_never_comes_back() -> None:
+    world = knowing()
+    told(world, metadata({"t": (OTHER, [(2, 0)])}))
+    assert world.engine.cluster.leader(T0) == Leader(2, 0)
+    assert world.engine.cluster.partitions("t") == 1
+    assert world.engine.cluster.topic_id("t") == OTHER
+    told(world, metadata({"t": (ID, [(1, 99), (2, 99)])}))
+    assert world.engine.cluster.topic_id("t") == OTHER
+    assert world.engine.cluster.leader(T0) == Leader(2, 0)
+
+
+def test_brokers_too_old_for_epochs_are_believed() -> None:
+    world = World.make()
+    world.picture = metadata({"t": [(1, -1)]})
+    world.engine.cluster.want("t")
+    world.run()
+    told(world, metadata({"t": [(2, -1)]}))
+    assert world.engine.cluster.leader(T0) == Leader(2, -1)
+
+
+def test_fewer_partitions_of_the_same_topic_id_are_an_older_answer() -> None:
+    world = knowing()
+    told(world, metadata({"t": (ID, [(1, 5)])}))
+    assert world.engine.cluster.partitions("t") == 2
+
+
+def test_more_partitions_are_learned() -> None:
+    world = knowing()
+    told(world, metadata({"t": (ID, [(1, 5), (2, 7), (3, 0)])}))
+    assert world.engine.cluster.available("t") == [0, 1, 2]
+
+
+def test_a_topic_that_vanishes_keeps_its_partitions_without_leaders_for_a_while() -> None:
+    world = knowing(unknown_topic_timeout_ms=10_000)
+    told(world, metadata({}))
+    cluster = world.engine.cluster
+    assert cluster.partitions("t") == 2
+    assert cluster.available("t") == []
+    assert cluster.topic_id("t") == ID
+    assert cluster.unknown_since("t") is not None
+    world.run(12.0)
+    assert cluster.partitions("t") == 0
+    assert cluster.topic_id("t") == ID
+    told(world, metadata({"t": (ID, [(1, 5), (2, 7)])}))
+    assert cluster.leader(T0) == Leader(1, 5)
+
+
+def test_a_topic_that_was_hidden_for_a_moment_comes_back_as_it_was() -> None:
+    world = knowing()
+    told(world, metadata({}))
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.run(2.0)
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+
+
+def test_an_answer_with_no_brokers_takes_nothing_away_and_is_asked_again() -> None:
+    world = knowing()
+    before = len(world.asked)
+    told(world, metadata({"t": (ID, [(1, 5), (2, 7)])}, brokers={}))
+    assert set(world.engine.cluster.brokers) == {1, 2, 3}
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+    assert len(world.asked) >= before + 2
+
+
+def test_a_leader_that_is_not_among_the_brokers_is_no_leader() -> None:
+    world = knowing()
+    told(world, metadata({"t": (ID, [(9, 6), (2, 7)])}))
+    assert world.engine.cluster.leader(T0) is None
+
+
+def test_a_partition_number_beyond_reason_costs_no_memory() -> None:
+    world = knowing()
+    broken = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    broken.topics[0].partitions[1].partition_index = 2**31 - 1
+    told(world, broken)
+    assert world.engine.cluster.partitions("t") == 2
+
+
+# -- hints
+
+
+def test_a_newer_hint_is_believed_and_an_older_or_equal_one_is_not() -> None:
+    world = knowing()
+    cluster = world.engine.cluster
+    version = cluster.version
+    cluster.hint(T0, 2, 5)
+    cluster.hint(T0, 2, 4)
+    assert cluster.leader(T0) == Leader(1, 5)
+    assert cluster.version == version
+    cluster.hint(T0, 2, 6)
+    assert cluster.leader(T0) == Leader(2, 6)
+    assert cluster.version == version + 1
+
+
+def test_a_hint_can_bring_a_broker_that_is_new() -> None:
+    world = knowing()
+    cluster = world.engine.cluster
+    cluster.hint(T0, 9, 6)
+    assert cluster.leader(T0) == Leader(1, 5), "nobody knows where 9 is"
+    cluster.hint(T0, 9, 6, ("h9", 9))
+    assert cluster.leader(T0) == Leader(9, 6)
+    world.engine.network.want(9)
+    world.run()
+    world.engine.network.want(9)
+    world.run()
+    assert world.engine.network.ready(9)
+
+
+def test_hints_about_the_unknown_are_ignored() -> None:
+    world = World.make()
+    world.run()
+    world.engine.cluster.hint(TopicPartition("x", 0), 1, 9)
+    world.engine.cluster.hint(TopicPartition("t", 77), 1, 9)
+    assert world.engine.cluster.leader(TopicPartition("x", 0)) is None
+
+
+# -- when it is asked for
+
+
+def test_refresh_is_at_once_the_first_time_and_then_with_back_off() -> None:
+    world = knowing(retry_backoff_ms=100, retry_backoff_max_ms=1000)
+    world.run(10.0)
+    world.asked.clear()
+    began = world.now
+    for _ in range(1000):
+        world.engine.cluster.refresh(world.now, ["t"])
+        world.run(0.01)
+    assert world.asked[0][0] == began
+    assert 8 <= len(world.asked) <= 20
+
+
+def test_after_news_the_next_refresh_is_at_once_again() -> None:
+    world = knowing(retry_backoff_ms=500, retry_backoff_max_ms=1000)
+    world.run(10.0)
+    world.picture = metadata({"t": (ID, [(2, 6), (2, 7)])})
+    world.engine.cluster.refresh(world.now, ["t"])
+    world.run(0.001)
+    assert world.engine.cluster.leader(T0) == Leader(2, 6)
+    world.picture = metadata({"t": (ID, [(3, 7), (2, 7)])})
+    world.engine.cluster.refresh(world.now, ["t"])
+    world.run(0.001)
+    assert world.engine.cluster.leader(T0) == Leader(3, 7)
+
+
+def test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients() -> None:
+    ages = []
+    for seed in range(8):
+        world = World.make(seed=seed, metadata_max_age_ms=100_000)
+        world.run()
+        world.asked.clear()
+        world.run(101.0)
+        ages.append(world.asked[0][0] - 100.0)
+    assert all(79 <= age <= 100 for age in ages)
+    assert max(ages) - min(ages) > 1
+
+
+def test_an_idle_client_asks_for_nothing_else() -> None:
+    world = knowing()
+    world.asked.clear()
+    turns = world.turns
+    world.run(200.0)
+    assert not world.asked
+    assert world.turns - turns < 15
+
+
+def test_a_lost_broker_is_reason_to_ask() -> None:
+    world = knowing()
+    world.engine.network.want(2)
+    world.run(10.0)
+    world.asked.clear()
+    world.lose(("h2", 2))
+    world.run()
+    assert world.asked
+
+
+def test_a_broker_that_does_not_answer_is_not_waited_for() -> None:
+    world = knowing(request_timeout_ms=30_000)
+    world.run(10.0)
+    world.mute.update(world.links)
+    world.engine.cluster.refresh(world.now)
+    world.picture = metadata({"t": (ID, [(3, 6), (2, 7)])})
+    world.run(4.5)
+    assert world.engine.cluster.leader(T0) == Leader(3, 6)
+
+
+def test_all_brokers_down_is_cheap_and_over_when_one_comes_back() -> None:
+    world = knowing()
+    addresses = {("h1", 1), ("h2", 2), ("h3", 3), ("b1", 9092), ("b2", 9092)}
+    for address in addresses:
+        world.lose(address)
+    world.run(10.0)
+    attempts, turns = len(world.attempts), world.turns
+    world.run(60.0)
+    assert len(world.attempts) - attempts <= 60 * 8
+    assert world.turns - turns <= 60 * 30
+    world.down.clear()
+    world.run(1.3)
+    assert world.engine.network.up
+
+
+def test_a_cluster_that_was_replaced_is_found_through_the_bootstrap_servers() -> None:
+    world = knowing()
+    for address in (("h1", 1), ("h2", 2), ("h3", 3)):
+        world.lose(address)
+    for link in list(world.links):
+        world.lose(world.links[link])
+    world.down -= {("b1", 9092), ("b2", 9092)}
+    world.picture = metadata({"t": (ID, [(1, 50), (1, 70)])}, brokers={1: ("new", 1)})
+    world.run(5.0)
+    assert world.engine.cluster.brokers[1].host == "new"
+    assert world.engine.cluster.leader(T0) == Leader(1, 50)
+
+
+def test_the_broker_can_ask_for_a_new_bootstrap() -> None:
+    world = knowing()
+    world.picture = attrs.evolve(metadata({}), error_code=129)
+    world.engine.cluster.refresh(world.now)
+    world.run(0.5)
+    assert not world.engine.cluster.brokers
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.run(3.0)
+    assert set(world.engine.cluster.brokers) == {1, 2, 3}
+
+
+# -- telling others
+
+
+def test_listeners_and_events_hear_of_changes_and_only_of_changes() -> None:
+    world = knowing()
+    heard: list[Change] = []
+    world.engine.cluster.on_change.append(heard.append)
+    world.events.clear()
+    told(world, world.picture)
+    assert not heard
+    assert not world.events
+    told(world, metadata({"t": (ID, [(2, 6), (2, 7)])}, brokers={1: ("h1", 1), 2: ("moved", 2)}))
+    assert heard == [Change(world.engine.cluster.version, frozenset({"t"}), True)]
+    assert BrokerRemoved(3, "h3", 3) in world.events
+    assert BrokerRemoved(2, "h2", 2) in world.events
+    assert BrokerAdded(2, "moved", 2) in world.events
+    assert world.events[-1] == MetadataChanged(world.engine.cluster.version)
+
+
+def test_refreshed_answers_when_a_request_sent_after_it_is_answered() -> None:
+    world = knowing()
+    outcomes: list[KafkaError | None] = []
+    world.picture = metadata({"t": (ID, [(2, 6), (2, 7)])})
+    world.engine.cluster.refreshed(world.now, ["t", "unknown"], outcomes.append)
+    assert not outcomes
+    world.run()
+    assert outcomes == [None]
+    assert world.engine.cluster.leader(T0) == Leader(2, 6)
+
+
+def test_a_crash_is_told_to_those_who_wait() -> None:
+    world = knowing()
+    outcomes: list[KafkaError | None] = []
+    world.engine.cluster.refreshed(world.now, None, outcomes.append)
+    world.engine.crash(KafkaError("the loop crashed"))
+    assert str(outcomes[0]) == "the loop crashed"
+
+
+def test_two_clusters_among_the_bootstrap_servers_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    world = knowing()
+    with caplog.at_level(logging.WARNING, "pykafka4.cluster"):
+        told(world, metadata({"t": (ID, [(1, 5), (2, 7)])}, cluster_id="another"))
+    assert "cluster id changed from c to another" in caplog.text
+
+
+def test_what_readers_forget_is_not_renewed_and_what_producers_need_is() -> None:
+    world = knowing(metadata_max_age_ms=10_000)
+    world.engine.cluster.want("w", create=True)
+    world.run()
+    world.engine.cluster.forget("t")
+    world.engine.cluster.forget("w")
+    world.asked.clear()
+    world.run(11.0)
+    asked = {topic.name for _, message in world.asked for topic in message.topics or []}
+    assert asked == {"w"}
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+
+
+def test_troubles_name_what_is_wrong_with_wanted_topics() -> None:
+    world = knowing()
+    world.engine.cluster.want("missing")
+    told(world, metadata({"t": (ID, [(-1, 6), (2, 7)])}))
+    assert world.engine.cluster.troubles() == {"t": "no leader for partition 0", "missing": "UNKNOWN_TOPIC_OR_PARTITION"}
+
+
+def test_wishes_that_come_while_a_broker_does_not_answer_do_not_make_it_wait_longer() -> None:
+    world = knowing()
+    world.run(10.0)
+    world.mute.update(world.links)
+    world.engine.cluster.refresh(world.now)
+    world.run(1.0)
+    world.engine.cluster.want("t")
+    world.engine.cluster.refresh(world.now, [])
+    world.picture = metadata({"t": (ID, [(3, 6), (2, 7)])})
+    world.run(3.0)
+    assert world.engine.cluster.leader(T0) == Leader(3, 6)

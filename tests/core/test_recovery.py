@@ -1,0 +1,187 @@
+"""Recovery: partitions go offline and come back one by one."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from core_talk import World, metadata
+
+from pykafka4.core.cluster import Leader
+from pykafka4.core.recovery import PartitionOffline, PartitionOnline
+from pykafka4.errors import broker_error
+from pykafka4.records import TopicPartition
+
+ID = UUID(int=1)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+NOT_LEADER = broker_error(6, "t-0")
+STORAGE = broker_error(56, "t-0")
+
+
+@pytest.fixture
+def world() -> World:
+    """Topic t: partition 0 led by 1, partition 1 by 2; both connected."""
+    world = World.make(retry_backoff_ms=100, retry_backoff_max_ms=1000)
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.engine.cluster.want("t")
+    world.run()
+    for node in (1, 2, 3):
+        world.engine.network.want(node)
+    world.run(10.0)
+    world.events.clear()
+    world.asked.clear()
+    return world
+
+
+def report(world: World, tp: TopicPartition = T0, reason: object = NOT_LEADER, node: int | None = None) -> None:
+    world.engine.recovery.report(world.now, tp, reason, node)  # type: ignore[arg-type]
+
+
+def test_a_partition_that_failed_has_no_leader_and_the_others_keep_theirs(world: World) -> None:
+    report(world)
+    assert world.engine.recovery.leader(T0) is None
+    assert world.engine.recovery.leader(T1) == Leader(2, 7)
+    assert world.engine.recovery.offline[T0].reason is NOT_LEADER
+    assert world.engine.recovery.leader(TopicPartition("x", 0)) is None
+
+
+def test_it_asks_for_metadata_at_once(world: World) -> None:
+    began = world.now
+    report(world)
+    world.run(0.001)
+    assert world.asked[0][0] == began
+
+
+def test_the_same_leader_gets_it_back_after_the_back_off(world: World) -> None:
+    changes = world.engine.recovery.changes
+    report(world)
+    world.run(0.07)
+    assert world.engine.recovery.leader(T0) is None
+    world.run(0.06)
+    assert world.engine.recovery.leader(T0) == Leader(1, 5)
+    assert world.engine.recovery.changes == changes + 1
+
+
+def test_a_new_leader_gets_it_at_once(world: World) -> None:
+    world.picture = metadata({"t": (ID, [(3, 6), (2, 7)])})
+    report(world)
+    world.run(0.001)
+    assert world.engine.recovery.leader(T0) == Leader(3, 6)
+
+
+def test_a_new_epoch_of_the_same_leader_counts_as_new(world: World) -> None:
+    world.picture = metadata({"t": (ID, [(1, 6), (2, 7)])})
+    report(world)
+    world.run(0.001)
+    assert world.engine.recovery.leader(T0) == Leader(1, 6)
+
+
+def test_a_hint_that_came_with_the_error_is_followed_at_once(world: World) -> None:
+    world.engine.cluster.hint(T0, 3, 6)
+    report(world, node=1)
+    world.run(0.0)
+    assert world.engine.recovery.leader(T0) == Leader(3, 6)
+
+
+def test_the_back_off_doubles_until_a_request_succeeded(world: World) -> None:
+    rests = []
+    for _ in range(7):
+        began = world.now
+        report(world)
+        while T0 in world.engine.recovery.offline:
+            world.run(0.01)
+        rests.append(world.now - began)
+    assert rests[0] <= 0.14
+    assert 0.15 <= rests[1] <= 0.26
+    assert all(0.75 <= rest <= 1.25 for rest in rests[4:])
+    world.engine.recovery.healthy(T0)
+    report(world)
+    world.run(0.14)
+    assert T0 not in world.engine.recovery.offline
+
+
+def test_the_failures_of_requests_under_way_together_are_one_failure(world: World) -> None:
+    for _ in range(5):
+        report(world)
+    report(world, reason=STORAGE)
+    assert world.engine.recovery.offline[T0].reason is STORAGE
+    assert world.engine.recovery.offline[T0].attempts == 1
+    world.run(0.14)
+    assert T0 not in world.engine.recovery.offline
+
+
+def test_a_partition_without_leader_waits_for_one_and_goes_on_asking(world: World) -> None:
+    world.picture = metadata({"t": (ID, [(-1, 6), (2, 7)])})
+    report(world)
+    world.run(30.0)
+    assert T0 in world.engine.recovery.offline
+    assert 20 <= len(world.asked) <= 60
+    world.picture = metadata({"t": (ID, [(2, 7), (2, 7)])})
+    world.run(1.3)
+    assert world.engine.recovery.leader(T0) == Leader(2, 7)
+
+
+def test_a_leader_that_cannot_be_reached_is_tried_until_it_can(world: World) -> None:
+    world.lose(("h1", 1))
+    report(world)
+    world.run(20.0)
+    assert T0 in world.engine.recovery.offline
+    assert T1 not in world.engine.recovery.offline
+    attempts = [when for when, host, _ in world.attempts if host == "h1" and when > world.now - 10]
+    assert 5 <= len(attempts) <= 20
+    world.down.clear()
+    world.run(1.3)
+    assert world.engine.recovery.leader(T0) == Leader(1, 5)
+
+
+def test_another_leader_is_followed_while_the_old_one_is_still_dead(world: World) -> None:
+    world.lose(("h1", 1))
+    report(world)
+    world.run(5.0)
+    world.picture = metadata({"t": (ID, [(3, 6), (2, 7)])})
+    world.run(1.3)
+    assert world.engine.recovery.leader(T0) == Leader(3, 6)
+
+
+def test_with_every_broker_down_nothing_spins_and_all_come_back(world: World) -> None:
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    for address in (("h1", 1), ("h2", 2), ("h3", 3), ("b1", 9092), ("b2", 9092)):
+        world.lose(address)
+    for tp in partitions:
+        report(world, tp)
+    turns, attempts = world.turns, len(world.attempts)
+    world.run(60.0)
+    assert world.turns - turns < 60 * 60
+    assert len(world.attempts) - attempts < 60 * 12
+    world.down.clear()
+    world.run(2.5)
+    assert not world.engine.recovery.offline
+
+
+def test_going_and_coming_back_are_told_once_each(world: World) -> None:
+    report(world)
+    report(world)
+    world.run(5.0)
+    told = [event for event in world.events if isinstance(event, (PartitionOffline, PartitionOnline))]
+    assert told == [PartitionOffline(T0, NOT_LEADER), PartitionOnline(T0)]
+
+
+def test_a_partition_nobody_needs_any_more_is_forgotten(world: World) -> None:
+    report(world)
+    world.engine.recovery.drop(T0)
+    world.run(5.0)
+    assert not world.engine.recovery.offline
+    assert not [event for event in world.events if isinstance(event, PartitionOnline)]
+
+
+def test_ten_thousand_offline_partitions_come_back_without_a_request_each(world: World) -> None:
+    count = 10_000
+    world.picture = metadata({"big": (UUID(int=2), [(1 + n % 3, 0) for n in range(count)])})
+    world.engine.cluster.want("big")
+    world.run(3.0)
+    world.asked.clear()
+    for n in range(count):
+        report(world, TopicPartition("big", n))
+    world.run(0.2)
+    assert not world.engine.recovery.offline
+    assert len(world.asked) <= 3
