@@ -19,6 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pykafka4
 from benchmarks.places import ClusterPlace, Place, SinkPlace
 from benchmarks.plan import CONSUME, PRODUCE, Case, Entry
 from integration.local import LocalCluster
@@ -88,7 +89,7 @@ def conditions() -> Figures:
         "python": sys.version.split()[0],
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "load": os.getloadavg(),
-        "pykafka4": version("pykafka4"),
+        "pykafka4": pykafka4.__version__,
         "confluent-kafka": version("confluent-kafka"),
     }
 
