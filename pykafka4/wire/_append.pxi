@@ -729,13 +729,13 @@ cdef class Accumulator:
         return 0
 
     def fail_parked(self, str topic, error, double before=INFINITY) -> tuple:
-        """Fail the parked records appended before `before`; returns (how many, None or what runs their callbacks)."""
+        """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
         cdef Topic t = self.topics.get(topic)
         cdef Batch lost
-        if t is None or not t.parked or (<Parked>t.parked[0]).created >= before:
+        if t is None or not t.parked or (<Parked>t.parked[0]).created > before:
             return 0, None
-        lost = self.grave(t, code_of(error), error)
-        while t.parked and (<Parked>t.parked[0]).created < before:
+        lost = self.grave(t, short_name(error), error)
+        while t.parked and (<Parked>t.parked[0]).created <= before:
             self.bury(t, lost)
         callbacks = lost.conclude()
         self.nudge()
@@ -827,16 +827,6 @@ cdef class Accumulator:
         for t in list(self.topics.values()):
             out.extend([(<Parked>p).delivery for p in list((<Topic>t).parked)])
         return out
-
-
-cdef double INFINITY = float("inf")
-
-
-cdef str code_of(error):
-    """A short name for what went wrong."""
-    code = getattr(error, "code", None)
-    name = getattr(code, "name", code)
-    return name if isinstance(name, str) else type(error).__name__
 
 
 cdef object parked_record(str topic, Parked p):

@@ -23,7 +23,7 @@ import os
 from collections import deque
 
 from pykafka4.error_table import Written
-from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge
+from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge, short_name
 from pykafka4.records import ProducerRecord, RecordMetadata
 
 cdef extern from "Python.h":
@@ -63,6 +63,7 @@ plat_init()
 record_type_ready()
 Record = <object>&RecordType
 
+cdef double INFINITY = float("inf")
 cdef const char* ZERO_HEADERS = b"\0"
 cdef object _log = logging.getLogger("pykafka4")
 

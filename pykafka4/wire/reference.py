@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from pykafka4.error_table import Written
-from pykafka4.errors import RecordTooLarge
+from pykafka4.errors import RecordTooLarge, short_name
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire import batch as plain
 from pykafka4.wire._plain_batch import (
@@ -408,13 +408,13 @@ class Accumulator(Account):
             self._unpark(t)
 
     def fail_parked(self, topic: str, error: BaseException, before: float = INFINITY) -> tuple[int, Callbacks | None]:
-        """Fail the parked records appended before `before`; returns (how many, None or what runs their callbacks)."""
+        """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
         t = self._topics.get(topic)
         with self._lock:
-            if t is None or not t.parked or t.parked[0].created >= before:
+            if t is None or not t.parked or t.parked[0].created > before:
                 return 0, None
-            lost = self._grave(t, _code_of(error), error)
-            while t.parked and t.parked[0].created < before:
+            lost = self._grave(t, short_name(error), error)
+            while t.parked and t.parked[0].created <= before:
                 self._bury(t, lost)
             callbacks = lost._conclude()
         self._nudge()
@@ -491,10 +491,3 @@ class Accumulator(Account):
 
 def _no_partition(t: Topic, partition: int) -> ValueError:
     return ValueError(f"{t.name}: partition={partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
-
-
-def _code_of(error: BaseException) -> str:
-    """A short name for what went wrong."""
-    code = getattr(error, "code", None)
-    name = getattr(code, "name", code)
-    return name if isinstance(name, str) else type(error).__name__
