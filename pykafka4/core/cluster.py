@@ -325,7 +325,7 @@ class Cluster:
             self._set_expiry(now)
             self.refresh(now)
         for number, (names, since) in self._asked.items():
-            if -INFINITY < since and since + PATIENCE <= now:
+            if since > -INFINITY and since + PATIENCE <= now:
                 self._asked[number] = (names, -INFINITY)  # nobody waits for it any more; its answer is welcome all the same
                 for name in names:
                     self._pending.setdefault(name, now)

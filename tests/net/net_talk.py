@@ -1,0 +1,69 @@
+"""Real sockets and threads for tests, always with a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+SECONDS = 20.0  # what should happen within milliseconds; a busy machine may take longer
+
+
+def until(predicate: Callable[[], object], what: str = "it") -> None:
+    """Wait for another thread to make `predicate` true."""
+    deadline = time.monotonic() + SECONDS
+    pause = threading.Event()
+    while not predicate():
+        assert time.monotonic() < deadline, f"{what} did not happen within {SECONDS} s"
+        pause.wait(0.002)
+
+
+@contextlib.contextmanager
+def serving(answer: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A server on loopback that runs `answer(connection)` for everyone who comes; yields its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(SECONDS)
+    connections: list[socket.socket] = []
+
+    def one(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            answer(connection)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                connection.settimeout(SECONDS)
+                connections.append(connection)
+                threading.Thread(target=one, args=(connection,), daemon=True).start()
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        for connection in connections:
+            connection.close()
+        thread.join(SECONDS)
+
+
+def closed_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def python(code: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+    """Run `code` in an interpreter of its own."""
+    root = Path(__file__).parents[2]
+    return subprocess.run(
+        [sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, timeout=timeout, cwd=root, check=False
+    )

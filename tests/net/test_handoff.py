@@ -1,0 +1,344 @@
+"""Handoff: nothing is lost between threads, everything waits with a deadline, and Ctrl-C works in every wait."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from net_talk import SECONDS, python, until
+
+from pykafka4.errors import KafkaTimeoutError
+from pykafka4.net import handoff
+from pykafka4.net.handoff import Callbacks, Feed, Gate, Helper, Inbox, Promise, Signal, Wakeup
+
+
+def in_thread(fn: Callable[[], Any]) -> threading.Thread:
+    thread = threading.Thread(target=fn, daemon=True)
+    thread.start()
+    return thread
+
+
+# -- promise
+
+
+def test_a_promise_gives_its_result_to_another_thread() -> None:
+    promise: Promise[int] = Promise()
+    in_thread(lambda: promise.set_result(7))
+    assert promise.result(SECONDS) == 7
+    assert promise.exception(0) is None
+
+
+def test_a_promise_raises_what_went_wrong() -> None:
+    promise: Promise[int] = Promise()
+    promise.set_exception(ValueError("x"))
+    with pytest.raises(ValueError, match="x"):
+        promise.result(0)
+
+
+def test_waiting_for_a_promise_ends_at_its_timeout() -> None:
+    with pytest.raises(KafkaTimeoutError, match=r"0\.01 s"):
+        Promise[int]().result(0.01)
+
+
+def test_the_first_outcome_of_a_promise_counts_and_callbacks_run_once() -> None:
+    promise: Promise[int] = Promise()
+    seen: list[int] = []
+    promise.add_done_callback(lambda p: seen.append(p.result(0)))
+    promise.set_result(1)
+    promise.set_result(2)
+    promise.set_exception(ValueError())
+    promise.add_done_callback(lambda p: seen.append(p.result(0)))
+    assert seen == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda: Promise[int]().result(SECONDS),
+        lambda: Promise[int]().result(),
+        lambda: Signal().wait(lambda: False, SECONDS),
+        lambda: Gate().wait(lambda: False, SECONDS),
+    ],
+)
+def test_ctrl_c_ends_every_wait_of_the_application(wait: Callable[[], object]) -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    began = time.monotonic()
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+        timer.join()
+    assert time.monotonic() - began < SECONDS / 2
+
+
+# -- signal
+
+
+def test_a_signal_wakes_those_whose_time_has_come() -> None:
+    changed, hello = [False], Signal()
+    done = threading.Event()
+    in_thread(lambda: hello.wait(lambda: changed[0], SECONDS) and done.set())
+    until(lambda: hello._waiters)
+    hello.notify()
+    assert not done.is_set()
+    changed[0] = True
+    hello.notify()
+    assert done.wait(SECONDS)
+    until(lambda: not hello._waiters)
+
+
+def test_a_signal_costs_no_lock_while_nobody_waits() -> None:
+    hello = Signal()
+    hello._condition = None  # type: ignore[assignment]  # using it would raise
+    hello.notify()
+    assert hello.wait(lambda: True)
+
+
+def test_a_signal_says_what_the_predicate_said_at_the_end() -> None:
+    assert not Signal().wait(lambda: False, 0.01)
+    assert Signal().wait(lambda: True, 0)
+
+
+def test_no_notification_is_lost_between_looking_and_waiting() -> None:
+    hello, numbers = Signal(), [0]
+
+    def produce() -> None:
+        for _ in range(2_000):
+            numbers[0] += 1
+            hello.notify()
+
+    thread = in_thread(produce)
+    for number in range(1, 2_001, 7):
+        assert hello.wait(lambda number=number: numbers[0] >= number, SECONDS)
+    thread.join(SECONDS)
+
+
+# -- gate
+
+
+def test_the_gate_serves_in_the_order_of_coming() -> None:
+    gate, room, order = Gate(), [0], list[int]()
+
+    def take(number: int) -> bool:
+        if room[0] == 0:
+            return False
+        room[0] -= 1
+        order.append(number)
+        return True
+
+    threads = []
+    for number in range(5):
+        threads.append(in_thread(lambda number=number: gate.wait(lambda: take(number), SECONDS)))
+        until(lambda number=number: gate.waiting == number + 1)
+    for _ in range(5):
+        room[0] += 1
+        gate.release()
+        until(lambda: room[0] == 0)
+    for thread in threads:
+        thread.join(SECONDS)
+    assert order == [0, 1, 2, 3, 4]
+    assert gate.waiting == 0
+
+
+def test_one_release_serves_all_that_fit() -> None:
+    gate, room = Gate(), [0]
+
+    def take() -> bool:
+        room[0] -= room[0] > 0
+        return room[0] > 0
+
+    threads = [in_thread(lambda: gate.wait(take, SECONDS)) for _ in range(3)]
+    until(lambda: gate.waiting == 3)
+    room[0] = 10
+    gate.release()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert gate.waiting == 0
+
+
+def test_one_who_gives_up_does_not_block_those_behind() -> None:
+    gate, open_ = Gate(), [False]
+    first = in_thread(lambda: gate.wait(lambda: False, 0.05))
+    until(lambda: gate.waiting == 1)
+    second = in_thread(lambda: gate.wait(lambda: open_[0], SECONDS))
+    until(lambda: gate.waiting == 2)
+    first.join(SECONDS)
+    open_[0] = True
+    gate.release()
+    second.join(SECONDS)
+    assert not second.is_alive()
+
+
+# -- inbox and wake-up
+
+
+def test_the_inbox_runs_what_was_there_and_leaves_what_is_added_meanwhile() -> None:
+    inbox, ran = Inbox(), []
+    inbox.post(lambda now: (ran.append(now), inbox.post(lambda now: ran.append(-now))))
+    inbox.run(1.0)
+    assert ran == [1.0]
+    assert inbox
+    inbox.run(2.0)
+    assert ran == [1.0, -2.0]
+
+
+def test_however_many_wake_the_loop_it_costs_one_byte_a_sleep() -> None:
+    wakeup = Wakeup()
+    try:
+        wakeup.wake()
+        with pytest.raises(BlockingIOError):
+            wakeup._reader.recv(10)
+        assert wakeup.news
+        wakeup.asleep = True
+        for _ in range(1000):
+            wakeup.wake()
+        assert wakeup._reader.recv(10) == b"\0"
+    finally:
+        wakeup.close()
+    wakeup.asleep = True
+    wakeup.wake()  # nobody sleeps there any more
+
+
+# -- callbacks and helpers
+
+
+def test_callbacks_run_in_order_and_know_that_they_are_callbacks() -> None:
+    callbacks, seen, done = Callbacks(), list[int](), threading.Event()
+    inside: list[bool] = []
+    for number in range(100):
+        callbacks.submit(lambda number=number: seen.append(number))
+    callbacks.submit(lambda: (inside.append(callbacks.in_callback()), done.set()))
+    assert done.wait(SECONDS)
+    assert seen == list(range(100))
+    assert inside == [True]
+    assert not callbacks.in_callback()
+
+
+def test_a_callback_that_raises_is_logged_and_the_next_one_runs(caplog: pytest.LogCaptureFixture) -> None:
+    callbacks, done = Callbacks(), threading.Event()
+
+    def broken() -> None:
+        raise ValueError("broken callback")
+
+    callbacks.submit(broken)
+    callbacks.submit(lambda: (_ for _ in ()).throw(SystemExit("leave")))
+    callbacks.submit(done.set)
+    assert done.wait(SECONDS)
+    assert "broken callback" in caplog.text
+
+
+def test_the_applications_executor_is_used_and_outlived(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[str] = []
+    inside: list[bool] = []
+    done = threading.Event()
+    with ThreadPoolExecutor(1, thread_name_prefix="mine") as executor:
+        callbacks = Callbacks(executor)
+        callbacks.submit(lambda: (seen.append(threading.current_thread().name), inside.append(callbacks.in_callback())))
+    with caplog.at_level(logging.WARNING):
+        callbacks.submit(done.set)
+        assert done.wait(SECONDS)
+    assert seen[0].startswith("mine")
+    assert inside == [True]
+    assert "callback_executor is shut down" in caplog.text
+
+
+def test_the_thread_of_callbacks_ends_when_there_is_nothing_to_do_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handoff, "IDLE_SECONDS", 0.01)
+    callbacks, threads = Callbacks(), list[threading.Thread]()
+    for number in range(3):
+        callbacks.submit(lambda: threads.append(threading.current_thread()))
+        until(lambda number=number: len(threads) == number + 1)
+        threads[-1].join(SECONDS)
+        assert not threads[-1].is_alive()
+    assert len(set(threads)) == 3
+
+
+def test_a_hanging_callback_does_not_keep_the_interpreter_from_exiting() -> None:
+    code = "import threading; from pykafka4.net.handoff import Callbacks, Helper\n"
+    code += "Callbacks().submit(threading.Event().wait); Helper().submit(threading.Event().wait, print); print('exit')"
+    assert python(code, timeout=30).stdout == "exit\n"
+
+
+def test_helpers_work_side_by_side_and_hand_back_exceptions() -> None:
+    helper, barrier, results = Helper(), threading.Barrier(handoff.HELPERS), list[Any]()
+
+    def work(number: int) -> int:
+        barrier.wait(SECONDS)
+        if number == 0:
+            raise ValueError("no such name")
+        return number
+
+    for number in range(handoff.HELPERS):
+        helper.submit(lambda number=number: work(number), results.append)
+    until(lambda: len(results) == handoff.HELPERS)
+    assert sorted(r for r in results if isinstance(r, int)) == list(range(1, handoff.HELPERS))
+    assert [str(r) for r in results if isinstance(r, ValueError)] == ["no such name"]
+
+
+# -- events
+
+
+class Held:
+    """Callbacks that run when the test says so."""
+
+    def __init__(self) -> None:
+        self.queue: list[Callable[[], Any]] = []
+
+    def submit(self, fn: Callable[[], Any]) -> None:
+        self.queue.append(fn)
+
+    def run(self) -> None:
+        while self.queue:
+            self.queue.pop(0)()
+
+
+def feed() -> tuple[Feed, Held, list[object]]:
+    held, heard = Held(), list[object]()
+    return Feed(held, heard.append), held, heard  # type: ignore[arg-type]
+
+
+def test_a_slow_listener_gets_the_latest_picture_only() -> None:
+    it, held, heard = feed()
+    for version in range(1000):
+        it.latest("metadata", version)
+    assert len(held.queue) == 1
+    held.run()
+    assert heard == [999]
+
+
+def test_a_slow_listener_ends_up_knowing_who_is_offline() -> None:
+    it, held, heard = feed()
+    it.alternate("a", "a off")
+    it.alternate("b", "b off")
+    it.alternate("b", "b on")
+    for _ in range(1000):
+        it.alternate("a", "a on")
+        it.alternate("a", "a off again")
+    held.run()
+    assert heard == ["a off again", "b off", "b on"]
+
+
+def test_a_listener_that_raises_hears_of_the_next_event(caplog: pytest.LogCaptureFixture) -> None:
+    held, heard = Held(), list[object]()
+
+    def listener(event: object) -> None:
+        heard.append(event)
+        raise ValueError("listener broke")
+
+    it = Feed(held, listener)  # type: ignore[arg-type]
+    it.alternate(1, "one")
+    it.alternate(2, "two")
+    held.run()
+    assert heard == ["one", "two"]
+    assert "listener broke" in caplog.text

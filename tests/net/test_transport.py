@@ -1,0 +1,321 @@
+"""Transport: whole frames whatever the network cuts, sizes believed only up to the limit, errors that name address and cause."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from net_talk import SECONDS, closed_port, serving
+
+from pykafka4.errors import ConnectionLost
+from pykafka4.net import transport as transports
+from pykafka4.net.handoff import Helper, Inbox
+from pykafka4.net.transport import Event, EventKind, SocketTransport
+
+CONNECTED, FRAME, LOST, WRITTEN = EventKind.CONNECTED, EventKind.FRAME, EventKind.LOST, EventKind.WRITTEN
+MAX_FRAME = 64 << 20
+
+
+class Driver:
+    """Turns a transport in the test's own thread."""
+
+    def __init__(self) -> None:
+        self.inbox = Inbox()
+        self.transport = SocketTransport(MAX_FRAME, Helper(), self.post)
+        self.events: list[Event] = []
+
+    def post(self, fn: Callable[[float], object]) -> None:
+        self.inbox.post(fn)
+        self.transport.wakeup.asleep = True
+        self.transport.wakeup.wake()
+
+    def step(self, timeout: float = 0.5) -> list[Event]:
+        self.inbox.run(time.monotonic())
+        events = self.transport.select(timeout)
+        self.events += events
+        return events
+
+    def until(self, kind: EventKind, count: int = 1, link: int = 1) -> list[Any]:
+        """Payloads of `count` events of this kind."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            found = [event.payload for event in self.events if event.kind is kind and event.link == link]
+            if len(found) >= count:
+                return found
+            assert time.monotonic() < deadline, f"{len(found)} of {count} {kind} in {[e[:2] for e in self.events]}"
+            self.step()
+
+    def connect(self, port: int, link: int = 1, host: str = "127.0.0.1") -> None:
+        self.transport.connect(link, host, port)
+        self.until(CONNECTED, link=link)
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    it = Driver()
+    yield it
+    it.transport.shut()
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+
+
+def hang_up(connection: socket.socket) -> None:
+    connection.close()
+
+
+# -- connecting
+
+
+def test_a_refused_connection_names_the_address_and_the_cause(driver: Driver) -> None:
+    port = closed_port()
+    driver.transport.connect(1, "127.0.0.1", port)
+    (reason,) = driver.until(LOST)
+    assert isinstance(reason, ConnectionLost)
+    assert str(reason) == f"127.0.0.1:{port}: connection refused (127.0.0.1)"
+
+
+def test_an_unknown_name_is_named(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(*args: object, **kwargs: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", nobody)
+    driver.transport.connect(1, "kafka2", 9092)
+    assert str(driver.until(LOST)[0]) == "kafka2:9092: name not known"
+
+
+def test_every_address_of_a_name_is_tried(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(lambda c: c.sendall(framed(b"hello"))) as port:
+        addresses = [(socket.AF_INET, ("127.0.0.1", closed_port())), (socket.AF_INET, ("127.0.0.1", port))]
+        monkeypatch.setattr(transports, "_look_up", lambda host, port: addresses)
+        for link in (1, 2, 3):  # the first to be tried changes
+            driver.connect(9092, link, "kafka")
+            assert bytes(driver.until(FRAME, link=link)[0]) == b"hello"
+
+
+def test_an_address_that_swallows_everything_gives_way_to_the_next(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transports, "PATIENCE", 0.05)
+    with contextlib.ExitStack() as stack:
+        port = stack.enter_context(serving(lambda c: c.sendall(framed(b"hello"))))
+        full = stack.enter_context(socket.socket())  # its backlog is full: who comes next is not answered
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(3):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(full.getsockname())
+        addresses = [(socket.AF_INET, full.getsockname()), (socket.AF_INET, ("127.0.0.1", port))]
+        monkeypatch.setattr(transports, "_look_up", lambda host, port: addresses)
+        for link in (1, 2):
+            driver.connect(9092, link, "kafka")
+
+
+def test_a_name_look_up_that_hangs_blocks_nobody(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(transports, "_look_up", lambda host, port: release.wait(SECONDS) and [])
+    driver.transport.connect(1, "slow", 9092)
+    driver.transport.close(1)
+    monkeypatch.undo()
+    with serving(lambda c: c.sendall(framed(b"hello"))) as port:
+        driver.connect(port, link=2)
+        release.set()
+        driver.until(FRAME, link=2)
+    assert not [event for event in driver.events if event.link == 1]
+
+
+# -- reading
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(sizes=st.lists(st.sampled_from([0, 1, 3, 4, 5, 1000, 70_000, 300_000]), min_size=1, max_size=8), seed=st.integers(0, 10**6))
+def test_frames_arrive_whole_however_they_are_cut(sizes: list[int], seed: int) -> None:
+    random = Random(seed)
+    bodies = [random.randbytes(size) for size in sizes]
+    data = framed(*bodies)
+    cuts = sorted(random.randrange(len(data) + 1) for _ in range(random.randrange(6)))
+    driver = Driver()
+
+    def answer(connection: socket.socket) -> None:
+        for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True):
+            connection.sendall(data[a:b])
+            connection.recv(1)  # the client has read that far
+
+    try:
+        with serving(answer) as port:
+            driver.connect(port)
+            for _ in range(len(cuts) + 1):
+                driver.step(0.02)
+                driver.transport.write(1, [b"."])
+            assert [bytes(body) for body in driver.until(FRAME, len(bodies))] == bodies
+    finally:
+        driver.transport.shut()
+
+
+def test_a_large_frame_grows_as_its_bytes_come(driver: Driver) -> None:
+    body = Random(1).randbytes(transports.FIRST_PIECE * 3 + 17)
+    with serving(lambda c: c.sendall(framed(b"small", body, b"after"))) as port:
+        driver.connect(port)
+        small, large, after = driver.until(FRAME, 3)
+    assert bytes(small) == b"small"
+    assert len(large) == len(body)
+    assert bytes(large) == body
+    assert bytes(after) == b"after"
+
+
+def test_a_size_alone_takes_no_memory(driver: Driver) -> None:
+    with serving(lambda c: (c.sendall((MAX_FRAME).to_bytes(4, "big") + b"x"), c.recv(1))) as port:  # type: ignore[arg-type,return-value]
+        driver.connect(port)
+        tracemalloc.start()
+        try:
+            for _ in range(5):
+                driver.step(0.02)
+            assert tracemalloc.get_traced_memory()[1] < 2 * transports.FIRST_PIECE
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the peer speaks HTTP, not Kafka; is the port right?"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "the peer answers with TLS; set security_protocol=SSL"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "the peer speaks SSH"),
+        (b"\xff\xff\xff\xff", "a frame of -1 bytes"),
+        (b"\x7f\xff\xff\xff", f"a frame of 2147483647 bytes; receive_message_max_bytes is {MAX_FRAME}"),
+        ((MAX_FRAME + 1).to_bytes(4, "big"), "receive_message_max_bytes"),
+    ],
+)
+def test_what_is_no_kafka_frame_is_refused_and_named(driver: Driver, data: bytes, text: str) -> None:
+    with serving(lambda c: (c.sendall(data), c.recv(1))) as port:  # type: ignore[arg-type,return-value]
+        driver.connect(port)
+        (reason,) = driver.until(LOST)
+    assert text in str(reason)
+    assert str(reason).startswith(f"127.0.0.1:{port}: ")
+
+
+def test_the_end_of_a_connection_says_whether_an_answer_was_cut(driver: Driver) -> None:
+    with serving(hang_up) as port:
+        driver.connect(port)
+        assert str(driver.until(LOST)[0]) == f"127.0.0.1:{port}: the broker closed the connection"
+    with serving(lambda c: (c.sendall(framed(b"whole") + b"\0\0\0\x09half"), c.close())) as port:  # type: ignore[arg-type,return-value]
+        driver.connect(port, link=2)
+        reason = driver.until(LOST, link=2)[0]
+        assert "in the middle of an answer" in str(reason)
+        assert bytes(driver.until(FRAME, link=2)[0]) == b"whole"
+
+
+def test_one_connection_that_floods_does_not_starve_another(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transports, "TURN_BYTES", 64 << 10)
+    flood = framed(b"x" * 1000) * 5_000
+    with serving(lambda c: c.sendall(flood)) as loud, serving(lambda c: (c.recv(1), c.sendall(framed(b"quiet")))) as quiet:  # type: ignore[arg-type,return-value]
+        driver.connect(loud, link=1)
+        driver.connect(quiet, link=2)
+        driver.transport.write(2, [b"."])
+        driver.until(FRAME, link=2)
+        assert all(sum(len(e.payload) for e in batch if e.kind is FRAME) <= 1 << 20 for batch in [driver.step(0)])
+        driver.until(FRAME, 5_000, link=1)
+
+
+# -- writing
+
+
+def reading(into: list[bytes], total: int, begin: threading.Event) -> Callable[[socket.socket], None]:
+    def answer(connection: socket.socket) -> None:
+        begin.wait(SECONDS)
+        got = 0
+        while got < total and (data := connection.recv(1 << 16)):
+            into.append(data)
+            got += len(data)
+
+    return answer
+
+
+def test_what_does_not_fit_is_kept_in_order_until_it_does(driver: Driver) -> None:
+    random = Random(2)
+    parts: list[Any] = [random.randbytes(random.choice([0, 1, 100, 200_000])) for _ in range(150)]
+    parts += [bytearray(b"array" * 1000), memoryview(b"view" * 1000), b"end"]
+    data = b"".join(map(bytes, parts))
+    got, begin = list[bytes](), threading.Event()
+    with serving(reading(got, len(data), begin)) as port:
+        driver.connect(port)
+        assert not driver.transport.write(1, parts[:75])
+        assert not driver.transport.write(1, parts[75:])
+        assert WRITTEN not in {event.kind for event in driver.step(0)}
+        begin.set()
+        driver.until(WRITTEN)
+        deadline = time.monotonic() + SECONDS
+        while sum(map(len, got)) < len(data):
+            assert time.monotonic() < deadline
+            driver.step(0.01)
+    assert b"".join(got) == data
+
+
+def test_what_fits_is_written_at_once(driver: Driver) -> None:
+    got, begin = list[bytes](), threading.Event()
+    begin.set()
+    with serving(reading(got, 600, begin)) as port:
+        driver.connect(port)
+        assert driver.transport.write(1, [b"ab"] * 300), "more buffers than one system call takes"
+        assert WRITTEN not in {event.kind for event in driver.step(0)}
+
+
+def test_writing_to_a_peer_that_is_gone_ends_in_an_event_not_an_exception(driver: Driver) -> None:
+    with serving(hang_up) as port:
+        driver.connect(port)
+        deadline = time.monotonic() + SECONDS
+        while not [event for event in driver.events if event.kind is LOST]:
+            driver.transport.write(1, [b"x" * 1000])
+            driver.step(0.01)
+            assert time.monotonic() < deadline
+    assert not driver.transport.write(1, [b"x"])
+
+
+def test_a_closed_link_is_not_heard_of_again(driver: Driver) -> None:
+    with serving(lambda c: c.sendall(framed(b"late"))) as port:
+        driver.connect(port)
+        driver.step(0.05)
+        driver.events.clear()
+        driver.transport.close(1)
+        driver.transport.close(1)
+        for _ in range(3):
+            driver.step(0.01)
+    assert not driver.events
+
+
+def test_events_that_wait_keep_select_from_sleeping(driver: Driver) -> None:
+    driver.transport._lose(transports.Socket(9, "x:1"), "gone")
+    began = time.monotonic()
+    (event,) = driver.transport.select(SECONDS)
+    assert (event.kind, event.link, str(event.payload)) == (LOST, 9, "x:1: gone")
+    assert time.monotonic() - began < SECONDS / 2
+
+
+def test_a_wake_up_ends_select(driver: Driver) -> None:
+    driver.transport.wakeup.asleep = True
+    timer = threading.Timer(0.02, driver.transport.wakeup.wake)
+    timer.start()
+    began = time.monotonic()
+    driver.transport.select(SECONDS)
+    assert time.monotonic() - began < SECONDS / 2
+    timer.join()
+
+
+def test_shutting_down_leaves_no_descriptor(driver: Driver) -> None:
+    with serving(lambda c: c.recv(1)) as port:  # type: ignore[arg-type,return-value]
+        it = Driver()
+        it.connect(port)
+        sock = it.transport._sockets[1].sock
+        assert sock is not None
+        it.transport.shut()
+        assert sock.fileno() == -1
+        assert it.transport.wakeup.fileno() == -1
