@@ -89,17 +89,21 @@ class Socket:
         "filled",
         "giving_up_at",
         "head",
+        "host",
         "link",
         "out",
         "size",
         "sock",
+        "trying",
         "view",
     )
 
-    def __init__(self, link: int, address: str) -> None:
-        self.link, self.address = link, address
+    def __init__(self, link: int, host: str, port: int) -> None:
+        self.link, self.host = link, host
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self.sock: socket.socket | None = None
         self.addresses: deque[Address] = deque()  # not tried yet
+        self.trying = host
         self.errors: list[str] = []
         self.giving_up_at: float | None = None
         self.events = 0
@@ -129,7 +133,7 @@ class SocketTransport:
 
     def connect(self, link: int, host: str, port: int) -> None:
         """Look the name up on a helper thread, then try its addresses in turn."""
-        s = self._sockets[link] = Socket(link, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        s = self._sockets[link] = Socket(link, host, port)
 
         def resolved(result: Any) -> None:
             self._post(lambda now: self._resolved(s, result))
@@ -203,6 +207,7 @@ class SocketTransport:
         self._forget_socket(s)
         while s.addresses:
             family, sockaddr = s.addresses.popleft()
+            s.trying = sockaddr[0]
             try:
                 s.sock = _socket(family)
                 code = s.sock.connect_ex(sockaddr)
@@ -212,18 +217,19 @@ class SocketTransport:
                 s.giving_up_at = monotonic() + PATIENCE if s.addresses else None
                 self._watch(s, WRITE)
                 return
-            self._failed_address(s, sockaddr, code)
+            self._failed(s, os.strerror(code).lower())
+            self._forget_socket(s)
         self._lose(s, _joined(s.errors))
 
-    def _failed_address(self, s: Socket, sockaddr: Any, code: int) -> None:
-        s.errors.append(f"{os.strerror(code).lower()} ({sockaddr[0]})")
-        self._forget_socket(s)
+    def _failed(self, s: Socket, why: str) -> None:
+        """Note why this address will not do; which one it was is of interest where a name was given."""
+        s.errors.append(why if s.trying == s.host else f"{why} ({s.trying})")
 
     def _finish_connecting(self, s: Socket) -> None:
         assert s.sock is not None
         code = s.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            s.errors.append(os.strerror(code).lower())
+            self._failed(s, os.strerror(code).lower())
             self._next_address(s)
             return
         self._connecting.discard(s)
@@ -241,7 +247,7 @@ class SocketTransport:
 
     def _give_up_slow_ones(self, now: float) -> None:
         for s in [s for s in self._connecting if s.giving_up_at is not None and s.giving_up_at <= now]:
-            s.errors.append(f"no answer within {PATIENCE:g} s")
+            self._failed(s, f"no answer within {PATIENCE:g} s")
             self._next_address(s)
 
     # -- sockets
