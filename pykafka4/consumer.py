@@ -355,11 +355,12 @@ class _Core:
                 self._take_news(deadline)
             if self._parting is None:
                 records = take(limit)
+                if not length_hint(records):
+                    reader.relieve()
                 if reader.consumed >= reader.resume_at:
                     self._make_room()
                 if length_hint(records):
                     return records
-                reader.relieve()
             left = deadline - loop.now()
             if left <= 0:
                 return []
