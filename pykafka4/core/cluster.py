@@ -256,7 +256,7 @@ class Cluster:
         """Ask at once, and call `then` when the answer is in (None) or cannot come (the error)."""
         names = set(self._all() if topics is None else topics)
         self._waiters.append(Waiter(set(names), self._number, then))
-        for name in names:
+        for name in sorted(names):
             self._ask_for(name, now)
 
     def hint(self, tp: TopicPartition, node: int, epoch: int, endpoint: tuple[str, int] | None = None) -> None:
@@ -327,7 +327,7 @@ class Cluster:
         for number, (names, since) in self._asked.items():
             if since > -INFINITY and since + PATIENCE <= now:
                 self._asked[number] = (names, -INFINITY)  # nobody waits for it any more; its answer is welcome all the same
-                for name in names:
+                for name in sorted(names):  # sorted: a set of names has another order in every process, and no run could be repeated
                     self._pending.setdefault(name, now)
         vanished = now - self._config.unknown_topic_timeout_ms / 1000
         for name in [n for n in self._pending if (t := self._topics[n]).missing_since is not None and t.leaders]:
@@ -392,7 +392,7 @@ class Cluster:
     def _failed(self, now: float, names: frozenset[str], reason: KafkaError) -> None:
         self.error = reason
         self._not_before = now + self._retry.next()
-        for name in names:
+        for name in sorted(names):
             self._pending.setdefault(name, self._not_before)
 
     def _tell_waiters(self, number: int, names: frozenset[str]) -> None:
@@ -409,7 +409,7 @@ class Cluster:
         if self._expires == INFINITY:
             self._set_expiry(now)
         topics = frozenset(t.name for t in message.topics if t.name and self._apply_topic(now, self._topic(t.name), t))
-        for name in names:
+        for name in sorted(names):
             self._pace(now, name, name in topics or (name == BROKERS and brokers_changed))
         if not brokers:
             self._ask_for(BROKERS, self._topics[BROKERS].not_before)

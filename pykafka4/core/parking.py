@@ -31,20 +31,20 @@ class Parking:
         """`fail(topic, reason, before)` hands back the parked records that came before `before`."""
         self._config, self._acc, self._cluster, self._network, self._fail = config, accumulator, cluster, network, fail
         self._told: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator knows of each topic
-        self._waiting: set[str] = set()
+        self._waiting: dict[str, None] = {}  # in the order they came: a set's order differs from process to process
         self._picture = -1
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
     @property
-    def topics(self) -> set[str]:
+    def topics(self) -> list[str]:
         """Every topic that was ever sent to."""
-        return self._told.keys() | self._waiting
+        return list(self._told | self._waiting)
 
     def want(self, topic: str) -> None:
         """The first record for `topic` is parked."""
-        self._waiting.add(topic)
+        self._waiting[topic] = None
         self._cluster.want(topic, create=True)
         self._picture = -1
 
@@ -66,7 +66,7 @@ class Parking:
         if topic not in self._told:
             return self._wait(topic, now)
         if not self._acc.designate(topic, SLICE):
-            self._waiting.discard(topic)
+            self._waiting.pop(topic, None)
         return now
 
     def _wait(self, topic: str, now: float) -> float:

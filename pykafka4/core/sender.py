@@ -118,7 +118,7 @@ class Sender:
 
     def abandon(self, reason: KafkaError) -> None:
         """Fail everything that is still here: what may be in the log as MAYBE."""
-        for batch in [b for b in self.acc.unfinished() if isinstance(b, Batch)]:
+        for batch in sorted((b for b in self.acc.unfinished() if isinstance(b, Batch)), key=lambda b: (b.topic, b.partition, b.created)):
             self.acc.seal(batch)
         self._collect(INFINITY)
         for topic in self._parking.topics:
@@ -179,10 +179,10 @@ class Sender:
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         """Fail the batches of `queue` that were not acknowledged within delivery_timeout_ms."""
         queue.watched = False
-        limit = now - self.config.delivery_timeout_ms / 1000
-        if queue.due is not None and queue.due.created <= limit:
+        timeout = self.config.delivery_timeout_ms / 1000  # added, as in `_watch`: now - timeout rounds differently, and nothing is late
+        if queue.due is not None and queue.due.created + timeout <= now:
             self._seal_due(queue, now)
-        for batch in [b for b in queue.batches if b.created <= limit]:
+        for batch in [b for b in queue.batches if b.created + timeout <= now]:
             reason = batch.last_error or KafkaTimeoutError(
                 f"not acknowledged within delivery_timeout_ms={self.config.delivery_timeout_ms:g}"
             )
