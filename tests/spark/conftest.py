@@ -11,6 +11,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+LOGGING = """
+rootLogger.level = off
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = off
+"""
 HERE = Path(__file__).resolve().parent
 SHARED = importlib.util.spec_from_file_location("shared_brokers", HERE.parent / "integration" / "conftest.py")
 assert SHARED is not None
@@ -25,7 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two threads, four attempts for each task."""
     scratch = tmp_path_factory.mktemp("spark")
     quiet = scratch / "log4j2.properties"
-    quiet.write_text("rootLogger.level = off\n")
+    quiet.write_text(LOGGING)
     environment = {
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

@@ -156,7 +156,7 @@ def test_a_worker_whose_connections_idled_writes_again(spark: SparkSession, clus
     first, second = f"{topic}-1", f"{topic}-2"
     cluster.create_topic(first, 3)
     cluster.create_topic(second, 3)
-    rows = spark.sparkContext.parallelize(range(20), 2).map(with_pid)
+    rows = spark.sparkContext.parallelize(range(20), 20).map(with_pid)  # enough tasks to go round all idle workers
     config = {"bootstrap_servers": cluster.bootstrap, "connections_max_idle_ms": 500}
     rows.foreachPartition(partition_writer(config, topic=first))
     time.sleep(3.0)  # connections are closed after 0.5 s, the workers live for a minute
