@@ -22,7 +22,9 @@ CODEC_NAMES = {number: name for name, number in CODECS.items()}
 LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # as Kafka's compression.*.level; snappy has none
 
 _PIECE = 256 * 1024  # how much goes in or comes out at a time
+_CRUMB = 4096
 _POOLED = 8
+_MEMBERS = 1000  # of one gzip stream; each costs a copy of what is left, and nobody writes more than one
 _GZIP = 16 + zlib.MAX_WBITS
 
 _XERIAL = struct.Struct(">8sii")
@@ -123,12 +125,16 @@ def _too_large(max_size: int) -> RecordTooLarge:
 
 
 class _Output:
-    """Collects pieces up to the bound; one that grew in place would be copied at every step, with both copies alive."""
+    """Collects pieces up to the bound. One buffer that grew would be copied at every step, with both copies alive.
 
-    __slots__ = ("_pieces", "_size", "max_size")
+    Crumbs are put together first: an object for each two bytes that come out would take twenty times their memory.
+    """
+
+    __slots__ = ("_crumbs", "_pieces", "_size", "max_size")
 
     def __init__(self, max_size: int) -> None:
         self._pieces: list[bytes] = []
+        self._crumbs = bytearray()
         self._size, self.max_size = 0, max_size
 
     @property
@@ -142,10 +148,22 @@ class _Output:
 
     def add(self, piece: bytes) -> None:
         self.reserve(len(piece))
-        self._pieces.append(piece)
         self._size += len(piece)
+        if len(piece) < _CRUMB and self._size > len(piece):
+            self._crumbs += piece
+        else:
+            self._sweep()
+            self._pieces.append(piece)
+        if len(self._crumbs) >= _PIECE:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        if self._crumbs:
+            self._pieces.append(bytes(self._crumbs))
+            self._crumbs.clear()
 
     def bytes(self) -> bytes:
+        self._sweep()
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
 
@@ -159,12 +177,14 @@ def _read_none(view: memoryview, max_size: int) -> bytes:
 
 
 def _read_gzip(view: memoryview, max_size: int) -> bytes:
-    out, inflate = _Output(max_size), zlib.decompressobj(_GZIP)
+    out, inflate, members = _Output(max_size), zlib.decompressobj(_GZIP), 1
     for piece in _pieces(view):
         left: Any = piece
         while left:
-            if inflate.eof:  # gzip allows members one after the other
-                inflate = zlib.decompressobj(_GZIP)
+            if inflate.eof:
+                inflate, members = zlib.decompressobj(_GZIP), members + 1
+            if members > _MEMBERS:
+                raise DecodeError(f"more than {_MEMBERS} gzip members in one batch")
             out.add(inflate.decompress(left, out.room))
             left = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
     while not inflate.eof and (more := inflate.decompress(b"", out.room)):

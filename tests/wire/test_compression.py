@@ -189,6 +189,22 @@ def test_claimed_sizes_are_compared_before_memory_is_taken() -> None:
         decompress(2, b"\x80\x80\x80\x10" + b"\0" * 6, 64 * MIB)
 
 
+@linux
+def test_crumbs_cost_what_they_hold() -> None:
+    """A million snappy blocks of two bytes each: an object for each would take 40 MiB."""
+    block = snappy.compress(b"ab")
+    packed = compress(2, b"") + (len(block).to_bytes(4, "big") + block) * 1_000_000
+    with peak_memory(12 * MIB):
+        assert decompress(2, packed, 64 * MIB) == b"ab" * 1_000_000
+
+
+def test_gzip_members_are_read_up_to_a_number() -> None:
+    member = compress(1, b"ab")
+    assert decompress(1, member * 1000, MIB) == b"ab" * 1000
+    with pytest.raises(DecodeError, match="more than 1000 gzip members"):
+        decompress(1, member * 1001, MIB)
+
+
 # -- damage ---------------------------------------------------------------------------------
 
 

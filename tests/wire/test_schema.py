@@ -264,6 +264,7 @@ def test_a_version_that_is_not_declared_is_refused(version: int) -> None:
         (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x01\x01\x07" + bytes(9), "tag 1 is 1 bytes longer than it says"),
         (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x01\x01\x20" + bytes(8), "a length of 32 where 8 bytes are left"),
         (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\xff\xff\xff\x7f" + bytes(8), "268435455 tagged fields"),
+        (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x01\xff\xff\xff\xff\x7f\x00", "more than 32 bits"),
     ],
     ids=lambda value: None if isinstance(value, bytes) else name_of(value) if isinstance(value, int | type) else value,
 )
