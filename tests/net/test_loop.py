@@ -1,0 +1,286 @@
+"""Loop: one thread runs every machine, and whatever goes wrong on it is heard by everyone who waits."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from net_talk import SECONDS, closed_port, until
+
+from pykafka4.config import ClientConfig
+from pykafka4.core import Effects, Job
+from pykafka4.core.engine import Engine
+from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.net.handoff import Callbacks, Promise
+from pykafka4.net.loop import Loop
+
+
+class Script:
+    """A machine that does what the test says."""
+
+    def __init__(self) -> None:
+        self.act: Callable[[float], Effects] = lambda now: Effects()
+        self.polled = 0
+        self.reason: KafkaError | None = None
+
+    def poll(self, now: float) -> Effects:
+        self.polled += 1
+        return self.act(now)
+
+    def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
+        self.reason = reason
+        return (lambda: None,)
+
+
+def make() -> Loop:
+    config = ClientConfig.parse({"bootstrap_servers": f"127.0.0.1:{closed_port()}", "reconnect_backoff_ms": 600_000})
+    return Loop(Engine(config, Random(1), lambda event: None), Callbacks())
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    it = make()
+    it.start()
+    yield it
+    it.close(SECONDS)
+
+
+@pytest.fixture
+def script(loop: Loop) -> Script:
+    it = Script()
+    loop.ask(lambda now: loop.engine.add(it), SECONDS)
+    return it
+
+
+def crash(loop: Loop, script: Script) -> None:
+    def broken(now: float) -> Effects:
+        raise ValueError("a machine broke")
+
+    script.act = broken
+    loop.wake()
+    until(lambda: loop.crashed)
+
+
+# -- call, ask, promise
+
+
+def test_calls_run_on_the_loop_thread_in_order(loop: Loop) -> None:
+    ran: list[int] = []
+    for number in range(100):
+        loop.call(lambda now, number=number: ran.append(number))
+    assert loop.ask(lambda now: (loop.on_loop(), list(ran)), SECONDS) == (True, list(range(100)))
+    assert not loop.on_loop()
+
+
+def test_ask_returns_the_result_and_raises_what_was_raised_and_the_loop_lives(loop: Loop) -> None:
+    def broken(now: float) -> int:
+        raise ValueError("mine")
+
+    assert loop.ask(lambda now: 7, SECONDS) == 7
+    with pytest.raises(ValueError, match="mine"):
+        loop.ask(broken, SECONDS)
+    assert loop.ask(lambda now: 8, SECONDS) == 8
+
+
+def test_ask_waits_for_the_promise_it_is_given(loop: Loop) -> None:
+    promise: Promise[int] = Promise()
+    threading.Timer(0.02, promise.set_result, (7,)).start()
+    assert loop.ask(lambda now: promise, SECONDS) == 7
+    failed: Promise[int] = Promise()
+    failed.set_exception(ValueError("late"))
+    with pytest.raises(ValueError, match="late"):
+        loop.ask(lambda now: failed, SECONDS)
+
+
+def test_a_timeout_names_what_was_waited_for_and_why_no_broker_is_reached(loop: Loop) -> None:
+    until(lambda: "refused" in loop.engine.network.why_unreachable())
+    with pytest.raises(KafkaTimeoutError, match=r"counting sheep: not done within 0\.05 s; no broker reachable: 127.* connection refused"):
+        loop.ask(lambda now: Promise[int](), 0.05, "counting sheep")
+
+
+def test_asking_on_the_loop_itself_runs_at_once_and_never_waits_for_itself(loop: Loop) -> None:
+    assert loop.ask(lambda now: loop.ask(lambda now: 7, SECONDS), SECONDS) == 7
+    with pytest.raises(KafkaError, match="would wait for itself"):
+        loop.ask(lambda now: loop.ask(lambda now: Promise[int](), SECONDS, "it"), SECONDS)
+
+
+# -- effects
+
+
+def test_callbacks_run_on_another_thread_and_jobs_report_back_on_the_loop(loop: Loop, script: Script) -> None:
+    threads: dict[str, str] = {}
+    done = threading.Event()
+
+    def name() -> str:
+        return threading.current_thread().name
+
+    def finished(now: float, result: Any) -> None:
+        threads["then"], threads["job"] = name(), result
+        done.set()
+
+    effects = [Effects(deliver=(lambda: threads.update(callback=name()),), jobs=(Job(name, finished),))]
+    script.act = lambda now: effects.pop() if effects else Effects()
+    loop.wake()
+    assert done.wait(SECONDS)
+    until(lambda: len(threads) == 3)
+    assert threads["then"] == "pykafka4-loop"
+    assert threads["callback"] == "pykafka4-callbacks"
+    assert threads["job"] == "pykafka4-helper"
+
+
+def test_a_machine_is_polled_when_it_asked_to_be(loop: Loop, script: Script) -> None:
+    times: list[float] = []
+
+    def act(now: float) -> Effects:
+        times.append(now)
+        return Effects(wake_at=now + 0.02)
+
+    script.act = act
+    loop.wake()
+    until(lambda: len(times) >= 5)
+    assert min(b - a for a, b in pairwise(times[1:])) >= 0.019
+
+
+def test_a_loop_with_nothing_to_do_sleeps(loop: Loop, script: Script) -> None:
+    until(lambda: "refused" in loop.engine.network.why_unreachable())
+    loop.ask(lambda now: None, SECONDS)
+    polled = script.polled
+    threading.Event().wait(0.6)
+    assert script.polled - polled <= 5  # the cluster looks for a broker twice a second
+
+
+def test_no_wake_up_is_lost(loop: Loop, script: Script) -> None:
+    for _ in range(500):
+        polled = script.polled
+        loop.wake()
+        until(lambda polled=polled: script.polled > polled)
+
+
+def test_a_callback_that_hangs_does_not_stop_the_loop(loop: Loop, script: Script) -> None:
+    release = threading.Event()
+    effects = [Effects(deliver=(lambda: release.wait(SECONDS),))]
+    script.act = lambda now: effects.pop() if effects else Effects()
+    loop.wake()
+    assert loop.ask(lambda now: 7, SECONDS) == 7
+    release.set()
+
+
+# -- crashes
+
+
+def test_a_crash_is_heard_by_everyone_who_waits(loop: Loop, script: Script, caplog: pytest.LogCaptureFixture) -> None:
+    heard: list[BaseException] = []
+    before = loop.promise()
+
+    def wait() -> None:
+        try:
+            loop.ask(lambda now: loop.promise(), SECONDS)
+        except KafkaError as error:
+            heard.append(error)
+
+    waiter = threading.Thread(target=wait, daemon=True)
+    waiter.start()
+    until(lambda: len(loop._promises) >= 3)
+    with caplog.at_level(logging.CRITICAL):
+        crash(loop, script)
+        waiter.join(SECONDS)
+    assert "the loop crashed: ValueError: a machine broke" in str(heard[0])
+    assert isinstance(heard[0].__cause__, ValueError)
+    assert before.exception(SECONDS) is loop.crashed
+    assert script.reason is loop.crashed
+    assert "Traceback" in caplog.text
+
+
+def test_after_a_crash_every_call_says_so_at_once(loop: Loop, script: Script) -> None:
+    crash(loop, script)
+    until(lambda: not loop.alive)
+    for use in (loop.check, lambda: loop.ask(lambda now: 7, SECONDS)):
+        with pytest.raises(KafkaError, match="the loop crashed: ValueError: a machine broke"):
+            use()
+    loop.call(lambda now: None)
+    loop.wake()
+    loop.close()
+
+
+# -- ends
+
+
+def test_closing_fails_those_who_wait_and_joins_the_thread(loop: Loop, script: Script) -> None:
+    waiting = loop.promise()
+    loop.close(SECONDS)
+    assert not loop._thread.is_alive()
+    with pytest.raises(ClosedError):
+        waiting.result(0)
+    with pytest.raises(ClosedError):
+        loop.check()
+    with pytest.raises(ClosedError):
+        loop.ask(lambda now: 7, SECONDS)
+    assert isinstance(script.reason, ClosedError)
+    loop.close(SECONDS)
+
+
+@pytest.mark.parametrize("where", ["loop", "callback"])
+def test_closing_from_the_loop_or_a_callback_does_not_wait_for_itself(loop: Loop, where: str) -> None:
+    done = threading.Event()
+    act = lambda *args: (loop.close(SECONDS), done.set())  # noqa: E731
+    began = time.monotonic()
+    if where == "loop":
+        loop.call(act)
+    else:
+        loop._callbacks.submit(act)
+    assert done.wait(SECONDS)
+    until(lambda: not loop._thread.is_alive())
+    assert time.monotonic() - began < SECONDS / 2
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_closed_loop_leaves_no_descriptor_and_no_thread() -> None:
+    descriptors, threads = open_descriptors(), threading.active_count()
+    for _ in range(10):
+        loop = make()
+        loop.start()
+        loop.ask(lambda now: None, SECONDS)
+        loop.close(SECONDS)
+    until(lambda: open_descriptors() <= descriptors)
+    until(lambda: threading.active_count() <= threads + 10)  # idle helpers end by themselves
+    gone = weakref.ref(loop)
+    del loop
+    until(lambda: gc.collect() >= 0 and gone() is None)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_gets_an_error_and_the_parent_nothing(loop: Loop) -> None:
+    loop.ask(lambda now: None, SECONDS)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            loop.wake()
+            loop.call(lambda now: None)
+            loop.close(SECONDS)
+            loop.ask(lambda now: None, SECONDS)
+        except ForkedClientError as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    said = os.read(reader, 1000).decode()
+    os.close(reader)
+    assert "make a client in this process" in said
+    assert loop.ask(lambda now: 7, SECONDS) == 7
+    loop.wake()
+    assert loop.ask(lambda now: 8, SECONDS) == 8

@@ -1,0 +1,387 @@
+"""Client: one loop for many users, errors that name address and cause, and ends that are clean however they come."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from pykafka4.client import BrokerAdded, Client, MetadataChanged, PartitionOffline, PartitionOnline
+from pykafka4.config import ClientConfig
+from pykafka4.core import Effects
+from pykafka4.errors import AuthorizationError, ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.records import TopicPartition
+from pykafka4.testing.server import ModelServer
+from pykafka4.wire.messages_cluster import MetadataRequest
+
+sys.path.insert(0, str(Path(__file__).parent / "net"))
+from net_talk import SECONDS, closed_port, python, serving, until
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(brokers=3) as it:
+        it.create_topic("orders", 6)
+        yield it
+
+
+@pytest.fixture
+def client(server: ModelServer) -> Iterator[Client]:
+    with Client(bootstrap_servers=server.bootstrap_servers) as it:
+        yield it
+
+
+class User:
+    """A producer or consumer, as far as a client knows."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.closed_with: list[float | None] = []
+        client.attach(self)
+
+    def close(self, timeout: float | None = None) -> None:
+        self.closed_with.append(timeout)
+        self.client.detach(self)
+
+    def drain(self, timeout: float) -> None:
+        self.close(timeout)
+
+
+# -- asking the cluster
+
+
+def test_partitions_of_a_topic_are_looked_up(client: Client) -> None:
+    assert client.partitions_for("orders", SECONDS) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_topic_that_appears_while_somebody_waits_is_found(server: ModelServer, client: Client) -> None:
+    timer = threading.Timer(0.3, server.create_topic, ("late", 2))
+    timer.start()
+    assert client.partitions_for("late", SECONDS) == [0, 1]
+    timer.join()
+
+
+def test_looking_a_topic_up_does_not_create_it(server: ModelServer, client: Client) -> None:
+    with pytest.raises(KafkaTimeoutError, match=r"looking up topic nope: not done within 0\.3 s"):
+        client.partitions_for("nope", 0.3)
+    assert server.do(lambda cluster: "nope" not in cluster.topics)
+    assert client.loop.ask(lambda now: len(client.engine.cluster.on_change), SECONDS) == 0, "nobody waits any more"
+
+
+def test_an_error_that_will_not_go_away_is_raised_at_once(server: ModelServer, client: Client) -> None:
+    server.do(lambda cluster: cluster.push_error(MetadataRequest, "TOPIC_AUTHORIZATION_FAILED", topic="secret", times=100))
+    with pytest.raises(AuthorizationError, match="topic secret: TOPIC_AUTHORIZATION_FAILED"):
+        client.partitions_for("secret", SECONDS)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "..", "x" * 250])
+def test_an_illegal_topic_name_is_refused_without_asking(client: Client, name: str) -> None:
+    with pytest.raises(ConfigError):
+        client.partitions_for(name, SECONDS)
+
+
+def test_refreshing_tells_of_new_partitions(server: ModelServer, client: Client) -> None:
+    client.partitions_for("orders", SECONDS)
+    server.do(lambda cluster: cluster.add_partitions("orders", 8))
+    client.refresh_metadata(["orders"], SECONDS)
+    assert len(client.partitions_for("orders", SECONDS)) == 8
+    client.refresh_metadata(timeout=SECONDS)
+    with pytest.raises(ConfigError, match="must be a list of names"):
+        client.refresh_metadata("orders")
+
+
+def test_status_shows_brokers_topics_and_offline_partitions(client: Client) -> None:
+    client.partitions_for("orders", SECONDS)
+    tp, why = TopicPartition("orders", 3), broker_error(6, "orders-3")
+
+    def fail(now: float) -> None:
+        client.engine.cluster.want("missing")
+        client.engine.recovery.offline.clear()
+        client.engine.recovery.report(now, tp, why)
+
+    shown = client.loop.ask(lambda now: (fail(now), client._status(now))[1], SECONDS)
+    assert shown["state"] == "connected"
+    assert shown["cluster_id"] == "model-cluster"
+    assert {broker["node"] for broker in shown["brokers"] if broker["node"] > 0} == {1, 2, 3}
+    assert shown["offline"]["orders-3"]["reason"] == "orders-3: NOT_LEADER_OR_FOLLOWER"
+    assert "missing" in shown["topics"]
+    assert client.status()["state"] == "connected"
+
+
+def test_events_tell_of_brokers_metadata_and_partitions(server: ModelServer, client: Client) -> None:
+    heard: list[Any] = []
+    client.events(heard.append)
+    client.partitions_for("orders", SECONDS)
+    tp, why = TopicPartition("orders", 3), broker_error(6, "orders-3")
+    client.loop.call(lambda now: client.engine.recovery.report(now, tp, why))
+    until(lambda: PartitionOnline(tp) in heard)
+    assert PartitionOffline(tp, why) in heard
+    server.do(lambda cluster: cluster.stop_broker(3))
+    client.refresh_metadata(timeout=SECONDS)
+    server.do(lambda cluster: cluster.start_broker(3))
+    client.refresh_metadata(timeout=SECONDS)
+    until(lambda: [event for event in heard if isinstance(event, BrokerAdded) and event.node == 3])
+    assert [event for event in heard if isinstance(event, MetadataChanged)]
+
+
+def test_the_client_finds_the_cluster_again_after_every_broker_was_down(server: ModelServer, client: Client) -> None:
+    client.partitions_for("orders", SECONDS)
+    for node in (1, 2, 3):
+        server.do(lambda cluster, node=node: cluster.stop_broker(node))
+    until(lambda: client.status()["state"] == "unreachable")
+    for node in (1, 2, 3):
+        server.do(lambda cluster, node=node: cluster.start_broker(node))
+    client.refresh_metadata(timeout=SECONDS)
+    assert client.status()["state"] == "connected"
+
+
+# -- nobody there
+
+
+def test_with_no_broker_in_reach_operations_end_in_time_and_list_every_address() -> None:
+    one, two = closed_port(), closed_port()
+    with Client(bootstrap_servers=f"127.0.0.1:{one},localhost:{two}") as client:
+        until(lambda: client.engine.network.why_unreachable().count("refused") >= 2)
+        began = time.monotonic()
+        for ask in (lambda: client.partitions_for("t", 0.3), lambda: client.refresh_metadata(timeout=0.3)):
+            with pytest.raises(KafkaTimeoutError) as caught:
+                ask()
+            assert f"127.0.0.1:{one} connection refused" in str(caught.value)
+            assert f"localhost:{two} connection refused" in str(caught.value)
+        assert time.monotonic() - began < 0.6 + 2.0
+        assert client.status()["state"] == "unreachable"
+
+
+def test_one_good_address_among_bad_ones_is_enough(server: ModelServer) -> None:
+    servers = f"127.0.0.1:{closed_port()},no-such-host.invalid:9092,{server.bootstrap_servers}"
+    with Client(bootstrap_servers=servers) as client:
+        assert len(client.partitions_for("orders", SECONDS)) == 6
+
+
+def http(connection: socket.socket) -> None:
+    connection.recv(1000)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+    connection.close()
+
+
+def tls(connection: socket.socket) -> None:
+    connection.recv(1000)
+    connection.sendall(b"\x15\x03\x01\x00\x02\x02\x46")  # alert: protocol version
+    connection.close()
+
+
+def silence(connection: socket.socket) -> None:
+    while connection.recv(1000):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("peer", "text"),
+    [
+        (http, "the peer speaks HTTP, not Kafka; is the port right?"),
+        (tls, "the peer answers with TLS; set security_protocol=SSL"),
+        (silence, "no answer to ApiVersions within the setup timeout; is it a Kafka broker?"),
+    ],
+)
+def test_a_port_that_is_no_kafka_broker_is_named_for_what_it_is(peer: Any, text: str) -> None:
+    with serving(peer) as port, Client(bootstrap_servers=f"127.0.0.1:{port}", socket_connection_setup_timeout_ms=200) as client:
+        until(lambda: text in client.engine.network.why_unreachable())
+        with pytest.raises(KafkaTimeoutError) as caught:
+            client.partitions_for("t", 0.05)
+        assert text in str(caught.value)
+        assert f"127.0.0.1:{port}" in str(caught.value)
+
+
+# -- users and ends
+
+
+def test_a_private_client_closes_with_its_last_user(server: ModelServer) -> None:
+    client = Client.private(ClientConfig.parse({"bootstrap_servers": server.bootstrap_servers}))
+    one, two = User(client), User(client)
+    one.close()
+    client.check()
+    two.close()
+    with pytest.raises(ClosedError):
+        client.check()
+
+
+def test_a_shared_client_outlives_its_users_and_closes_those_that_are_left(client: Client) -> None:
+    gone, left = User(client), User(client)
+    gone.close()
+    client.check()
+    client.close(SECONDS)
+    assert len(left.closed_with) == 1
+    assert gone.closed_with == [None]
+    client.close()
+    assert len(left.closed_with) == 1
+
+
+def test_after_close_everything_says_so(client: Client) -> None:
+    client.close()
+    uses = (lambda: client.partitions_for("t", 1), client.refresh_metadata, client.check, lambda: client.events(print), client.__enter__)
+    for use in uses:
+        with pytest.raises(ClosedError):
+            use()
+    with pytest.raises(ClosedError):
+        User(client)
+    assert client.status()["state"] == "closed"
+
+
+def test_a_crashed_client_says_why(client: Client) -> None:
+    class Broken:
+        def poll(self, now: float) -> Effects:
+            raise ValueError("a machine broke")
+
+        def crash(self, reason: KafkaError) -> tuple[()]:
+            return ()
+
+    client.loop.call(lambda now: client.engine.add(Broken()))
+    with pytest.raises(KafkaError, match="the loop crashed: ValueError: a machine broke"):
+        client.partitions_for("t", SECONDS)
+    shown = client.status()
+    assert shown["state"] == "crashed"
+    assert "a machine broke" in shown["reason"]
+
+
+def test_a_client_closes_at_once_with_no_broker_in_reach() -> None:
+    client = Client(bootstrap_servers="127.0.0.1:1,no-such-host.invalid:1")
+    began = time.monotonic()
+    client.close(SECONDS)
+    assert time.monotonic() - began < 5
+
+
+def test_closing_from_a_callback_works(client: Client) -> None:
+    done = threading.Event()
+    client.callbacks.submit(lambda: (client.close(), done.set()))
+    assert done.wait(SECONDS)
+    with pytest.raises(ClosedError):
+        client.check()
+
+
+def test_a_client_cannot_be_pickled_and_says_what_to_send_instead(client: Client) -> None:
+    with pytest.raises(TypeError, match="Send its options"):
+        pickle.dumps(client)
+    config = client.config
+    assert pickle.loads(pickle.dumps(config)) == config
+
+
+def test_a_forgotten_client_warns_and_ends_its_thread(server: ModelServer) -> None:
+    def forget() -> threading.Thread:
+        client = Client(bootstrap_servers=server.bootstrap_servers)
+        client.partitions_for("orders", SECONDS)
+        return client.loop._thread
+
+    with pytest.warns(ResourceWarning, match="a Client was not closed"):
+        thread = forget()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_is_told_so_and_the_parent_goes_on(server: ModelServer, client: Client) -> None:
+    client.partitions_for("orders", SECONDS)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = "nothing"
+        try:
+            client.partitions_for("orders", 1)
+        except ForkedClientError as error:
+            said = str(error)
+        finally:
+            client.close()
+            os.write(writer, said.encode())
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    said = os.read(reader, 1000).decode()
+    os.close(reader)
+    assert "make a client in this process" in said
+    client.refresh_metadata(timeout=SECONDS)
+
+
+def test_a_forked_child_can_make_a_client_of_its_own(server: ModelServer) -> None:
+    code = f"""
+import os
+from pykafka4.client import Client
+options = {{"bootstrap_servers": "{server.bootstrap_servers}"}}
+client = Client(**options)
+client.partitions_for("orders", 20)
+child = os.fork()
+if child == 0:
+    with Client(**options) as mine:
+        print(len(mine.partitions_for("orders", 20)), flush=True)
+else:
+    status = os.waitpid(child, 0)[1]
+    client.refresh_metadata(timeout=20)
+    client.close()
+    print("parent", status, flush=True)
+"""
+    result = python(code)
+    assert result.stdout.split() == ["6", "parent", "0"], result
+
+
+def test_leaving_the_interpreter_drains_the_users_of_open_clients(server: ModelServer) -> None:
+    code = f"""
+from pykafka4.client import Client
+client = Client(bootstrap_servers="{server.bootstrap_servers}")
+class User:
+    def drain(self, timeout):
+        print("drained in", round(timeout), "at most;", len(client.partitions_for("orders", 20)))
+        client.detach(self)
+client.attach(User())
+"""
+    result = python(code)
+    assert result.stdout == "drained in 5 at most; 6\n", result
+
+
+def test_leaving_the_interpreter_with_no_broker_in_reach_takes_no_time() -> None:
+    began = time.monotonic()
+    result = python("from pykafka4.client import Client; Client(bootstrap_servers='127.0.0.1:1'); print('bye')")
+    assert result.stdout == "bye\n"
+    assert time.monotonic() - began < 20
+
+
+# -- costs
+
+
+def turns_and_cpu(client: Client, seconds: float) -> tuple[int, float]:
+    """Turns of the loop and its share of a core, over `seconds`."""
+    counted = [0]
+    turn = client.loop.engine.turn
+
+    def count(now: float) -> Any:
+        counted[0] += 1
+        return turn(now)
+
+    client.loop.engine.turn = count  # type: ignore[method-assign]
+    thread = client.loop._thread.native_id
+    spent = lambda: next(t.user_time + t.system_time for t in psutil.Process().threads() if t.id == thread)  # noqa: E731
+    before = spent()
+    threading.Event().wait(seconds)
+    return counted[0], (spent() - before) / seconds
+
+
+def test_an_idle_client_does_nothing(server: ModelServer, client: Client) -> None:
+    client.partitions_for("orders", SECONDS)
+    turns, cpu = turns_and_cpu(client, 1.0)
+    assert turns <= 2
+    assert cpu <= 0.02  # the clock ticks in hundredths of a second
+
+
+def test_a_client_with_no_broker_in_reach_costs_little() -> None:
+    servers = ",".join(f"127.0.0.1:{closed_port()}" for _ in range(3))
+    with Client(bootstrap_servers=servers) as client:
+        until(lambda: "refused" in client.engine.network.why_unreachable())
+        turns, cpu = turns_and_cpu(client, 2.0)
+    assert turns <= 2 * 60
+    assert cpu <= 0.05  # measured 0.002; the bound is for a busy machine
