@@ -75,6 +75,9 @@ cdef object read_headers(const char* p, const char* end, int64_t count, const ch
     return tuple(out)
 
 
+cdef int[3] LEAST_BATCH = [26, 34, HEADER]    # bytes, by format
+
+
 cdef inline object piece(const char* data, int64_t size):
     return None if size < 0 else PyBytes_FromStringAndSize(data, size)
 
@@ -167,7 +170,7 @@ cdef class Chunk:
         self.p = p
         while end - p >= 17:
             size = 12 + <int64_t>get32(p + 8)
-            if size < (HEADER if p[16] == 2 else 26) or p[16] < 0 or p[16] > 2 or get64(p) < 0:
+            if p[16] < 0 or p[16] > 2 or size < LEAST_BATCH[<int>p[16]] or get64(p) < 0:
                 self.broken = "the header of a batch makes no sense"
                 break
             if size > end - p:
@@ -175,12 +178,13 @@ cdef class Chunk:
             after = get64(p) + 1
             if p[16] == 2:
                 after += get32(p + 23)
-                self.last_leader_epoch = get32(p + 12)
             if after <= get64(p) or get64(p) > 0x7fffffff00000000:
                 self.broken = "the header of a batch makes no sense"
                 break
             if after > self.next_offset:
                 self.next_offset = after
+            if p[16] == 2:
+                self.last_leader_epoch = get32(p + 12)
             p += size
         if p == <const char*>self.view.buf and p < end and self.broken == NULL:
             self.incomplete = size if end - p >= 17 else HEADER
@@ -376,18 +380,17 @@ cdef class Chunk:
             if r.offset <= self.previous or r.offset > self.last_delta:
                 wrong = "the offsets of a batch do not rise within its range"
                 break
+            headers = NO_HEADERS
+            if r.headers:
+                headers = read_headers(r.rest, r.end, r.headers, &wrong)
+                if headers is None:
+                    break
             offset = self.base + r.offset
             if offset >= self.position:
                 stamp = self.base_timestamp if self.appended else <int64_t>(<unsigned long long>self.base_timestamp + <unsigned long long>r.timestamp)
                 if stamp != self.last_stamp:           # neighbours often share the millisecond
                     self.stamp = stamp
                     self.last_stamp = stamp
-                if r.headers:
-                    headers = read_headers(r.rest, r.end, r.headers, &wrong)
-                    if headers is None:
-                        break
-                else:
-                    headers = NO_HEADERS
                 record_push(
                     <PyObject*>out, <PyObject*>topic, <PyObject*>partition, offset, <PyObject*>self.stamp, <PyObject*>kind,
                     r.key, r.key_size, r.value, r.value_size, <PyObject*>headers, <PyObject*>epoch,

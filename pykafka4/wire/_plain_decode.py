@@ -19,6 +19,7 @@ from pykafka4.wire.fields import Buffer
 
 __all__ = ["Chunk", "Raw", "Record", "read_record"]
 
+LEAST_BATCH: Final = (26, 34, plain.HEADER_SIZE)  # bytes, by format
 LEAST_RECORD: Final = 7  # bytes: one each for length, attributes, timestamp, offset, key, value, headers
 
 
@@ -135,7 +136,7 @@ class Chunk:
         while len(view) - at > plain.MAGIC:
             offset, size, epoch, magic = struct.unpack_from(">qiib", view, at)
             size += plain.LOG_OVERHEAD
-            self._broken = size < (plain.HEADER_SIZE if magic == 2 else 26) or not 0 <= magic <= 2 or offset < 0
+            self._broken = not 0 <= magic <= 2 or size < LEAST_BATCH[magic] or offset < 0
             if self._broken or size > len(view) - at:
                 break
             after = offset + 1 + (struct.unpack_from(">i", view, at + plain.LAST_OFFSET_DELTA)[0] if magic == 2 else 0)
