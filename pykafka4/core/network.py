@@ -81,7 +81,8 @@ class Endpoint:
     leaving: bool = False  # the cluster no longer has it
     failures: int = 0  # attempts since it was READY
     not_before: float = 0.0
-    error: KafkaError | None = None
+    error: KafkaError | None = None  # why the last connection or attempt ended
+    failed_at: float = 0.0
 
     @property
     def address(self) -> str:
@@ -116,8 +117,10 @@ class Network:
         self._endpoints: dict[int, Endpoint] = {}
         self._links: dict[int, Endpoint] = {}
         self._ready: dict[int, Connection] = {}
+        self._muted: dict[int, float] = {}  # READY, but throttled until then: what is submitted now would not be written now
         self._last_link = self._last_lane = 0
         self._lanes: set[int] = set()
+        self._unreachable: set[int] = set()  # brokers, as far as the log knows
         self._anyone: deque[Request] = deque()  # ANY requests that wait for a first connection
         self._anyone_wanted = False
         self._attempted_at = -INFINITY  # when the last attempt for ANY began
@@ -138,8 +141,8 @@ class Network:
         return bool(self._ready)
 
     def ready(self, node: int) -> bool:
-        """Whether a request to `node` would leave at once."""
-        return node in self._ready
+        """Whether a request to `node` would leave at once, in this turn: what it carries may be gone in a later one."""
+        return node in self._ready and node not in self._muted
 
     def want(self, node: int) -> None:
         """Connect to `node` (or ANY) as soon as its back-off allows; remembered until it is connected or gone from the cluster."""
@@ -194,7 +197,8 @@ class Network:
         """`no broker reachable: 127.0.0.1:9092 connection refused; …`; empty while a broker is connected. Any thread may ask."""
         if self._ready:
             return ""
-        tried = {e.address: str(e.error) for e in list(self._endpoints.values()) if e.error is not None}
+        failed = sorted((e for e in list(self._endpoints.values()) if e.error is not None), key=lambda e: e.failed_at)
+        tried = {e.address: str(e.error) for e in failed}
         if not tried:
             return "no broker reachable: none has answered yet"
         reasons = (f"{address} {error.removeprefix(f'{address}: ')}" for address, error in tried.items())
@@ -255,6 +259,9 @@ class Network:
             self._ended(now, endpoint, connection)
             self._answer(now, self._answers)
             return
+        if connection.muted_until > now:
+            self._muted[endpoint.node] = connection.muted_until
+            self._wake_at = min(self._wake_at, connection.muted_until)
         if connection.has_output or endpoint.leaving:
             self._dirty[endpoint.node] = endpoint
         elif now + self._max_idle < self._wake_at:  # it may have nothing more to do, and nobody else will look
@@ -281,6 +288,7 @@ class Network:
         """Do what is due. Answers failed requests, so machines may be ready again afterwards: then `wake_at` is `now`."""
         if now < self._wake_at and not self._dirty and not self._answers:
             return self._idle()
+        unmuted = self._unmute(now) if self._muted else False
         touched = self._take_dirty(now)
         writes = [write for endpoint in touched if (write := self._step(now, endpoint)) is not None]
         any_due = self._serve_any(now) if self._anyone or self._anyone_wanted else INFINITY
@@ -290,11 +298,20 @@ class Network:
             writes += [write for endpoint in again if (write := self._step(now, endpoint)) is not None]
             touched += again
             any_due = INFINITY
-        self._wake_at = min(self._wake_at, max(any_due, now), *(endpoint.due(self._max_idle) for endpoint in touched), INFINITY)
+        due = (endpoint.due(self._max_idle) for endpoint in touched)
+        self._wake_at = min(self._wake_at, max(any_due, now), *due, *self._muted.values(), INFINITY)
         connect, self._connect = tuple(self._connect), []
         close, self._close = tuple(self._close), []
         answered = self._answer(now, self._answers)
-        return NetworkEffects(connect, close, tuple(writes), now if answered or self._dirty else self._wake_at)
+        return NetworkEffects(connect, close, tuple(writes), now if answered or unmuted or self._dirty else self._wake_at)
+
+    def _unmute(self, now: float) -> bool:
+        """Whether a throttled connection may be written to again: its machines were polled before and have to be again."""
+        over = [node for node, until in self._muted.items() if until <= now]
+        for node in over:
+            del self._muted[node]
+        self.changes += len(over)
+        return bool(over)
 
     def _idle(self) -> NetworkEffects:
         """Nothing to do. Asked thousands of times a second, so the answer is kept."""
@@ -438,8 +455,7 @@ class Network:
     def _state_changed(self, endpoint: Endpoint, connection: Connection) -> None:
         if connection.state is not READY:
             return
-        if endpoint.failures or 0 <= endpoint.node < LANE:
-            log.info("broker %s (%s) is connected", _name(endpoint.node), endpoint.address)
+        self._log_connected(endpoint)
         endpoint.failures, endpoint.error, endpoint.wanted = 0, None, False
         endpoint.backoff.reset()
         endpoint.setup.reset()
@@ -457,15 +473,28 @@ class Network:
         assert reason is not None
         was_ready = endpoint.node in self._ready
         self._part(endpoint, connection)
-        if not was_ready and endpoint.failures == 0 and not endpoint.leaving:
-            log.warning("broker %s cannot be reached: %s", _name(endpoint.node), reason)
-        elif was_ready:
-            log.info("broker %s disconnected: %s", _name(endpoint.node), reason)
-        endpoint.error = reason
+        self._log_ended(endpoint, reason, was_ready)
+        endpoint.error, endpoint.failed_at = reason, now
         endpoint.failures += not was_ready
         endpoint.not_before = now + endpoint.backoff.next()
         for listener in self.on_lost:
             listener(now, _broker(endpoint.node))
+
+    def _log_connected(self, endpoint: Endpoint) -> None:
+        """A broker's first connection is news; more lanes to it are not."""
+        broker = _broker(endpoint.node)
+        if broker in self._unreachable or (broker >= 0 and broker not in map(_broker, self._ready)):
+            self._unreachable.discard(broker)
+            log.info("broker %s (%s) is connected", _name(broker), endpoint.address)
+
+    def _log_ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
+        """The end of its last connection is news, and so is the first attempt that fails, whatever the lane."""
+        broker = _broker(endpoint.node)
+        if was_ready and broker not in map(_broker, self._ready):
+            log.info("broker %s disconnected: %s", _name(broker), reason)
+        elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
+            self._unreachable.add(broker)
+            log.warning("broker %s cannot be reached: %s", _name(broker), reason)
 
     def _part(self, endpoint: Endpoint, connection: Connection) -> None:
         """Forget a CLOSED connection; its answers remain to be given."""
@@ -478,6 +507,7 @@ class Network:
         self._dirty[endpoint.node] = endpoint
 
     def _unready(self, endpoint: Endpoint) -> None:
+        self._muted.pop(endpoint.node, None)
         if self._ready.pop(endpoint.node, None) is not None:
             self.changes += 1
 
@@ -576,6 +606,6 @@ class Network:
         return given
 
 
-def _name(node: int) -> str:
+def _name(broker: int) -> str:
     """A broker's number; bootstrap servers are not known by one yet."""
-    return str(_broker(node)) if node >= 0 else "?"
+    return str(broker) if broker >= 0 else "?"
