@@ -84,6 +84,7 @@ def _produce_partition(
     found, refused = (None, error) if topic is None else led(call, topic, part.index)
     failed = call.cluster.controls.error_for(call.key, topic, part.index) or refused
     result = Appended(failed) if failed else _append(call, found, part.records)
+    call.cluster.on_batch(f"{topic}-{part.index}", part.records, result)
     if result.error == "NONE" and topic is not None:
         after = call.cluster.controls.error_for(call.key, topic, part.index, When.AFTER)
         result = Appended(after) if after else result

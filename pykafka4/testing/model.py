@@ -22,7 +22,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing import admin_api, cluster_api, data_api, group_api
 from pykafka4.testing.faults import Controls, Injected
 from pykafka4.testing.groups import Group
-from pykafka4.testing.log import Memory, PartitionLog
+from pykafka4.testing.log import Appended, Memory, PartitionLog
 from pykafka4.testing.session import Call, Front, Handler, Session
 from pykafka4.testing.timeline import Timeline
 from pykafka4.testing.versions import versions_of
@@ -36,6 +36,11 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     **group_api.HANDLERS,
     **admin_api.HANDLERS,
 }
+
+
+def _number(session: Session) -> int:
+    """Sessions are gone through in the order they came: a set's own order is not the same twice."""
+    return session.number
 
 
 @attrs.define(eq=False)
@@ -119,6 +124,7 @@ class ModelCluster:
         self.requests: Counter[str] = Counter()
         self.history: deque[tuple[float, int, str, int, str]] = deque(maxlen=10_000)
         self.on_request: Callable[[str], None] = lambda line: None  # told of each request that is executed
+        self.on_batch: Callable[[str, Any, Appended], None] = lambda where, data, result: None  # told of each batch that was judged
         self.on_append: list[Callable[[TopicPartition, int, int], None]] = []  # (partition, first new offset, count)
         self.wall_ms: Callable[[], int] = lambda: 1_700_000_000_000 + int(self.timeline.now * 1000)
         self.waiting = data_api.Waiting(self.timeline)
@@ -246,7 +252,7 @@ class ModelCluster:
     def move_leader(self, topic: str, partition: int, to: int | None = None) -> int:
         """Another broker (the one given, or any that lives) leads the partition, in a new epoch. The new leader."""
         target = self.topics[topic].partitions[partition]
-        others = [n for n in self.alive() if n != target.leader] or self.alive()
+        others = [n for n in self.alive() if n != target.leader] or [target.leader]
         target.leader = to if to is not None else self.random.choice(others)
         target.epoch += 1
         self.waiting.wake(target.tp)
@@ -275,7 +281,7 @@ class ModelCluster:
         if not broker.up:
             return
         broker.up = False
-        for session in list(broker.sessions):
+        for session in sorted(broker.sessions, key=_number):
             session.close()
         self.timeline.after(failover, lambda: self._fail_over(node))
 
@@ -302,7 +308,7 @@ class ModelCluster:
 
     def _thaw(self, broker: Broker) -> None:
         if broker.running(self.timeline.now):
-            for session in sorted(broker.sessions, key=lambda s: s.number):
+            for session in sorted(broker.sessions, key=_number):
                 session.proceed()
 
     def slow(self, node: int, seconds: float) -> None:
@@ -313,7 +319,7 @@ class ModelCluster:
         """Every connection (to `node`) is lost."""
         for broker in self.brokers.values():
             if node in (None, broker.node):
-                for session in sorted(broker.sessions, key=lambda s: s.number):
+                for session in sorted(broker.sessions, key=_number):
                     session.close()
 
     # ---- metadata

@@ -137,7 +137,7 @@ class Session:
             self.front.close()
 
     def _retire(self) -> None:
-        if not self.open and not self._arrived:
+        if not self.open and not self._arrived and not self._busy:
             self.broker.sessions.discard(self)
 
     # ---- executing
@@ -191,7 +191,7 @@ class Session:
         return self._send(encode_response(refusal, 0, correlation_id))
 
     def _execute(self, call: Call) -> None:
-        if self.dead:
+        if self.dead or not self.broker.up:
             return
         if not self.broker.running(self.cluster.timeline.now):  # it froze meanwhile: go on where it stopped
             self.cluster.timeline.at(self.broker.frozen_until, lambda: self._execute(call))

@@ -24,6 +24,7 @@ from pykafka4.core.sender import Sender
 from pykafka4.errors import BufferFull, ClosedError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.testing.invariants import Broken, Sent, Truth, Watch, value_of
+from pykafka4.testing.log import Appended, parse_header
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.plan import FAULTS, Plan, draw
 from pykafka4.testing.timeline import Moment, Timeline
@@ -148,7 +149,9 @@ class Simulation:
         for name, count in plan.topics.items():
             self.cluster.create_topic(name, count)
         self.weather = Weather(self.timeline, self.random, self.cluster, plan.climate, self.note)
-        self.cluster.on_request = self._saw_request
+        self.cluster.on_request = self.note
+        if self._story is not None:
+            self.cluster.on_batch = self._saw_batch
 
     def _build_client(self, sender: type[Sender]) -> None:
         servers = ",".join(f"{b.host}:{b.port}" for b in self.cluster.brokers.values())
@@ -170,6 +173,8 @@ class Simulation:
             wait=lambda predicate, timeout: predicate(),
             submit=self.executor.submit,
             lock=contextlib.nullcontext(),
+            seed=self.plan.seed,
+            wall=self.cluster.wall_ms,
         )
         engine = self.engine
         self.sender = sender(
@@ -246,7 +251,7 @@ class Simulation:
         self._closing = True
         reason = ClosedError("closed")
         self.acc.refusal = reason
-        self.sender.abandon("CLOSED", reason)
+        self.sender.abandon(reason)
         self.poke()
 
     @property
@@ -342,8 +347,13 @@ class Simulation:
         if self._story is not None:
             self._story(f"{self.timeline.now - 1000:10.5f}  {line}")
 
-    def _saw_request(self, line: str) -> None:
-        self.note(line)
+    def _saw_batch(self, where: str, data: Any, result: Appended) -> None:
+        header = parse_header(bytes(data))
+        if header is not None:
+            first = header.base_sequence
+            identity = f"{header.producer_id}/{header.producer_epoch} {first}…{header.last_sequence}" if first >= 0 else "no identity"
+            again = " again" if result.duplicate else ""
+            self.note(f"    {where} ({identity}): {result.error} {result.base_offset}{again}")
 
     # ---- actors
 
