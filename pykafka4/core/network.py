@@ -18,6 +18,7 @@ from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Reply, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.connection import Answer, Connection, ConnectionState
+from pykafka4.core.endpoint import LANE, Endpoint, LinkStatus, broker_of, via
 from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.wire.schema import Buffer
@@ -25,22 +26,11 @@ from pykafka4.wire.schema import Buffer
 __all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
 
 log = logging.getLogger("pykafka4.network")
-LANE = 1 << 32  # broker ids are below it
 STAGGER = 0.5  # an address that has not answered by then is no longer the only one tried
 GAP = 0.1  # between attempts for ANY while everything fails
 STALLED = 2.0  # a connection whose oldest request waits so long is no good for ANY
-_LEFT = "left the cluster"
+LEFT = "left the cluster"
 READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
-
-
-def via(lane: int, node: int) -> int:
-    """`node`, reached over `lane`. ANY and CONTROLLER have no lanes."""
-    return node + lane * LANE if node >= 0 else node
-
-
-def _broker(node: int) -> int:
-    """The broker behind `node`, whatever the lane."""
-    return node % LANE if node >= 0 else node
 
 
 @attrs.frozen(eq=False)
@@ -51,58 +41,6 @@ class NetworkEffects:
     close: tuple[Close, ...] = ()
     write: tuple[tuple[int, list[Buffer]], ...] = ()
     wake_at: float = INFINITY
-
-
-@attrs.frozen
-class LinkStatus:
-    """A connection as `status()` shows it. `state` is a `ConnectionState` value, or "idle" where none is open."""
-
-    node: int
-    host: str
-    port: int
-    state: str
-    in_flight: int
-    error: str | None
-
-
-@attrs.define(eq=False)
-class Endpoint:
-    """A node, and the connection to it if there is one."""
-
-    node: int
-    host: str
-    port: int
-    backoff: Backoff
-    setup: Backoff
-    tie: float  # random: bootstrap servers are not all asked in the order given
-    connection: Connection | None = None
-    waiting: list[Request] = attrs.Factory(list)  # until there is a connection
-    wanted: bool = False
-    leaving: bool = False  # the cluster no longer has it
-    failures: int = 0  # attempts since it was READY
-    not_before: float = 0.0
-    error: KafkaError | None = None  # why the last connection or attempt ended
-    failed_at: float = 0.0
-
-    @property
-    def address(self) -> str:
-        """As errors show it."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def ready(self) -> bool:
-        """Whether requests can leave at once."""
-        return self.connection is not None and self.connection.state is READY and not self.leaving
-
-    def due(self, max_idle: float) -> float:
-        """When this one has to be looked at again."""
-        connection = self.connection
-        if connection is None:
-            starts = self.not_before if self.wanted or self.waiting else INFINITY
-            return min(starts, min((request.deadline for request in self.waiting), default=INFINITY))
-        if connection.in_flight or connection.state is not READY:
-            return connection.wake_at
-        return min(connection.wake_at, connection.idle_since + max_idle)
 
 
 class Network:
@@ -175,7 +113,7 @@ class Network:
             return
         endpoint = self._endpoint(node)
         if endpoint is None or endpoint.leaving:
-            reason = ConnectionLost(f"broker {_broker(node)} is not part of the cluster (any more)")
+            reason = ConnectionLost(f"broker {broker_of(node)} is not part of the cluster (any more)")
             self._answers.append((request, Failed(reason, Written.NO)))
             return
         self._hand_over(now, endpoint, request)
@@ -197,18 +135,19 @@ class Network:
         """`no broker reachable: 127.0.0.1:9092 connection refused; …`; empty while a broker is connected. Any thread may ask."""
         if self._ready:
             return ""
-        failed = sorted((e for e in list(self._endpoints.values()) if e.error is not None), key=lambda e: e.failed_at)
-        tried = {e.address: str(e.error) for e in failed}
-        if not tried:
+        failed = [e for e in list(self._endpoints.values()) if e.error is not None]
+        if not failed:
             return "no broker reachable: none has answered yet"
-        reasons = (f"{address} {error.removeprefix(f'{address}: ')}" for address, error in tried.items())
+        tried = dict.fromkeys(e.address for e in failed)
+        latest = {e.address: str(e.error) for e in sorted(failed, key=lambda e: e.failed_at)}
+        reasons = (f"{address} {latest[address].removeprefix(f'{address}: ')}" for address in tried)
         return f"no broker reachable: {'; '.join(reasons)}"
 
     def status(self) -> tuple[LinkStatus, ...]:
         """Every node and the state of its connection."""
         return tuple(
             LinkStatus(
-                _broker(e.node),
+                broker_of(e.node),
                 e.host,
                 e.port,
                 "idle" if e.connection is None else e.connection.state.value,
@@ -223,7 +162,7 @@ class Network:
     def place(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None:
         """These brokers exist, at these addresses. Who moved is connected to anew, who left is let go."""
         for endpoint in [e for e in self._endpoints.values() if e.node >= 0]:
-            address = addresses.get(_broker(endpoint.node))
+            address = addresses.get(broker_of(endpoint.node))
             if address is None:
                 self._retire(endpoint)
             elif address != (endpoint.host, endpoint.port):
@@ -337,7 +276,7 @@ class Network:
     def _endpoint(self, node: int) -> Endpoint | None:
         """The endpoint of `node`; a lane's is made on first use."""
         endpoint = self._endpoints.get(node)
-        if endpoint is None and node >= LANE and (plain := self._endpoints.get(_broker(node))) is not None:
+        if endpoint is None and node >= LANE and (plain := self._endpoints.get(broker_of(node))) is not None:
             endpoint = self._add(node, plain.host, plain.port)
         return endpoint
 
@@ -348,7 +287,7 @@ class Network:
     def _retire(self, endpoint: Endpoint) -> None:
         """Give it nothing more to do; it goes once what it does is done."""
         endpoint.leaving, endpoint.wanted = True, False
-        reason = ConnectionLost(f"broker {_broker(endpoint.node)} ({endpoint.address}) left the cluster")
+        reason = ConnectionLost(f"broker {broker_of(endpoint.node)} ({endpoint.address}) left the cluster")
         self._answers += [(request, Failed(reason, Written.NO)) for request in endpoint.waiting]
         endpoint.waiting.clear()
         self._unready(endpoint)
@@ -364,9 +303,9 @@ class Network:
             self.changes += 1
 
     def _move(self, now: float, endpoint: Endpoint, host: str, port: int) -> None:
-        log.info("broker %d moved from %s to %s:%d", _broker(endpoint.node), endpoint.address, host, port)
+        log.info("broker %d moved from %s to %s:%d", broker_of(endpoint.node), endpoint.address, host, port)
         connection = endpoint.connection
-        reason = ConnectionLost(f"{endpoint.address}: broker {_broker(endpoint.node)} moved to {host}:{port}")
+        reason = ConnectionLost(f"{endpoint.address}: broker {broker_of(endpoint.node)} moved to {host}:{port}")
         endpoint.host, endpoint.port, endpoint.leaving = host, port, False
         if connection is not None:
             connection.poison(reason)
@@ -441,11 +380,11 @@ class Network:
     def _unused(self, now: float, endpoint: Endpoint, connection: Connection) -> str | None:
         """Why the connection should be closed, if it should and nobody waits on it."""
         if connection.state is not READY:
-            return _LEFT if endpoint.leaving else None
+            return LEFT if endpoint.leaving else None
         if connection.in_flight:
             return None
         if endpoint.leaving:
-            return _LEFT
+            return LEFT
         if now >= connection.idle_since + self._max_idle:
             return "unused for connections_max_idle_ms"
         if endpoint.node < 0 and any(0 <= node < LANE for node in self._ready):
@@ -478,19 +417,19 @@ class Network:
         endpoint.failures += not was_ready
         endpoint.not_before = now + endpoint.backoff.next()
         for listener in self.on_lost:
-            listener(now, _broker(endpoint.node))
+            listener(now, broker_of(endpoint.node))
 
     def _log_connected(self, endpoint: Endpoint) -> None:
         """A broker's first connection is news; more lanes to it are not."""
-        broker = _broker(endpoint.node)
-        if broker in self._unreachable or (broker >= 0 and broker not in map(_broker, self._ready)):
+        broker = broker_of(endpoint.node)
+        if broker in self._unreachable or (broker >= 0 and broker not in map(broker_of, self._ready)):
             self._unreachable.discard(broker)
             log.info("broker %s (%s) is connected", _name(broker), endpoint.address)
 
     def _log_ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
         """The end of its last connection is news, and so is the first attempt that fails, whatever the lane."""
-        broker = _broker(endpoint.node)
-        if was_ready and broker not in map(_broker, self._ready):
+        broker = broker_of(endpoint.node)
+        if was_ready and broker not in map(broker_of, self._ready):
             log.info("broker %s disconnected: %s", _name(broker), reason)
         elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
             self._unreachable.add(broker)
@@ -601,7 +540,7 @@ class Network:
             given += len(batch)
             for request, outcome in batch:
                 if isinstance(outcome, Reply) and outcome.node >= LANE:
-                    outcome = attrs.evolve(outcome, node=_broker(outcome.node))
+                    outcome = attrs.evolve(outcome, node=broker_of(outcome.node))
                 request.on_reply(now, outcome)
         return given
 

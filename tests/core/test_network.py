@@ -470,6 +470,29 @@ def test_an_outage_is_logged_once_and_its_end_once(caplog: pytest.LogCaptureFixt
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 
+def test_lanes_to_the_same_broker_are_no_news(caplog: pytest.LogCaptureFixture) -> None:
+    peer = Peer().placed()
+    lane = via(peer.network.new_lane(), 2)
+    with caplog.at_level(logging.INFO, "pykafka4.network"):
+        one, two = peer.open(2), peer.open(lane)
+        peer.network.lost(1.0, one, REFUSED)
+        peer.network.lost(1.0, two, REFUSED)
+        peer.network.want(2)
+        peer.network.want(lane)
+        peer.outage(1.0, 5.0)
+    said = [record.getMessage().replace(" (h2:2)", "").split(":")[0] for record in caplog.records]
+    assert said == ["broker 2 is connected", "broker 2 disconnected", "broker 2 cannot be reached"]
+
+
+def test_why_unreachable_tells_the_latest_reason_of_an_address() -> None:
+    peer = Peer(bootstrap_servers="h2:2").placed()
+    link = peer.open(via(peer.network.new_lane(), 2))
+    peer.network.lost(1.0, link, ConnectionLost("h2:2: the broker closed the connection"))
+    peer.network.want(2)
+    peer.outage(2.0, 3.0)
+    assert peer.network.why_unreachable() == "no broker reachable: h2:2 connection refused"
+
+
 def test_status_names_every_node_its_state_and_its_last_error() -> None:
     peer = Peer(bootstrap_servers="b1:1").placed()
     peer.open(1)
@@ -518,3 +541,21 @@ def test_every_request_is_answered_exactly_once(data: st.DataObject) -> None:
         now += 0.5
         peer.poll(now)
     assert [len(answers.outcomes) for answers in every] == [1] * len(every)
+
+
+def test_a_throttled_node_is_not_ready_until_its_time_is_over() -> None:
+    peer = Peer().placed()
+    link = peer.open(2)
+    peer.submit(2)
+    peer.poll(0.0)
+    (at, header, _), *_ = [u for u in peer.unanswered if u[0] == link]
+    told = metadata({})
+    told.throttle_time_ms = 2_000
+    peer.network.receive(1.0, at, frame(told, header.version, header.correlation_id))
+    assert not peer.network.ready(2)
+    changes = peer.network.changes
+    assert peer.poll(1.0).wake_at <= 3.0
+    assert not peer.network.ready(2)
+    assert peer.poll(3.0).wake_at == 3.0, "machines look again at once"
+    assert peer.network.ready(2)
+    assert peer.network.changes > changes
