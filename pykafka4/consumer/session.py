@@ -1,7 +1,6 @@
-"""Consumer. Rule: a record counts as finished when the next one is asked for, and nothing unfinished is ever committed.
+"""Session. Rule: everything of a consumer but its handle; one thread at a time uses it, and only its waits block.
 
-Decoding, positions and listeners belong to the thread that polls; fetching, heartbeats and commits to the loop (`core.member`). The two
-meet in `core.reader`: chunks go one way and counters the other.
+The client keeps this alive, not the handle, so a consumer that is forgotten while open is noticed.
 """
 
 from __future__ import annotations
@@ -9,31 +8,38 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from itertools import chain
 from operator import length_hint
 from threading import Thread, current_thread
-from types import TracebackType
-from typing import Any, Final, TypeVar
-
-import attrs
+from typing import Any, Final
 
 from pykafka4.client import Client
-from pykafka4.config import ClientConfig, ConsumerConfig
+from pykafka4.consumer.arguments import (
+    Offsets,
+    OnDone,
+    Partitions,
+    as_offset,
+    as_partitions,
+    as_topics,
+    check_limit,
+    check_listener,
+    check_overlap,
+    check_timeout,
+    read_config,
+)
 from pykafka4.core import INFINITY
 from pykafka4.core.member import COMMIT_SECONDS, Member
 from pykafka4.core.offsets import Found
 from pykafka4.core.reader import Place, Reader
 from pykafka4.core.subscription import Assigned, Claim, Ending, Start, Ticket
 from pykafka4.errors import ClosedError, ConfigError, GroupError, KafkaError, KafkaTimeoutError
-from pykafka4.misuse import check_topic, hint, refuse_pickling, topic_partition
+from pykafka4.misuse import topic_partition
 from pykafka4.net.handoff import Promise, Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.hot import Record
 
-__all__ = ["Consumer"]
+__all__ = ["API_SECONDS", "Session"]
 
 API_SECONDS: Final = 60.0  # calls without a timeout of their own
 CLOSE_SECONDS: Final = 10.0
@@ -43,207 +49,13 @@ SHORT: Final = 10.0  # the loop answers at once; this bounds the wait if it cann
 FIRST_LIST: Final = 16  # records a loop decodes ahead to begin with
 QUICK, SLOW = 0.05, 0.25  # seconds a loop may spend on one such list: longer, and a rebalance would wait for it
 ILLEGAL_GENERATION: Final = 22
-LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
-PEERS_NAMES: Final = {
-    "consume": "poll",
-    "poll_batch": "poll",
-    "fetch": "poll",
-    "getmany": "poll",
-    "getone": "poll",
-    "get_message": "poll",
-    "position_of": "position",
-    "commit_sync": "commit",
-    "commitSync": "commit",
-    "commitAsync": "commit_async",
-    "store_offsets": "commit(offsets)",
-    "get_watermark_offsets": "lag",
-    "seekToBeginning": "seek_to_beginning",
-    "seekToEnd": "seek_to_end",
-    "unassign": "assign([])",
-    "stop": "close",
-    "list_topics": "status",
-    "wakeup": "close",
-}
-
-T = TypeVar("T")
-Partitions = Iterable["TopicPartition | tuple[str, int]"]
-Offsets = Mapping[Any, "int | OffsetAndMetadata"]
-OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
 
 
-class Consumer:
-    """Reads records from Kafka: by `subscribe` as a member of a group, by `assign` from given partitions, or both side by side.
-
-    `Consumer(bootstrap_servers="host:9092", **options)` owns a client; `Consumer(client=client, **options)` shares one. Options are those
-    of `ConsumerConfig` (docs/options.md). One thread at a time uses it; heartbeats go on by themselves. Listeners run inside `poll` and
-    iteration, on the thread that polls. Partitions are `TopicPartition`s or (topic, partition) pairs, timeouts are seconds.
-    """
-
-    def __init__(self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Any) -> None:
-        """ConfigError names a wrong option. Nothing is connected to before something is to be read.
-
-        `callback_executor` runs the callbacks of `commit_async`; by default they run on a thread of the client.
-        """
-        self._core = core = _Core(client, callback_executor, options)
-        self.__dict__["poll"] = core.poll  # one call less; `poll` below is its contract
-        self._finalizer = weakref.finalize(self, _Core.forgotten, core)
-        self._finalizer.atexit = False  # the client drains at exit
-
-    # -- what to read
-
-    def subscribe(self, topics: Sequence[str], listener: object | None = None) -> None:
-        """Read `topics` as a member of the group, in place of those subscribed to before. Joining begins with the next poll.
-
-        `listener` has any of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each gets a list of
-        TopicPartitions. Without on_partitions_lost a loss is told to on_partitions_revoked. Raises ConfigError.
-        """
-        self._core.subscribe(topics, listener)
-
-    def unsubscribe(self) -> None:
-        """Leave the group and give up every partition, assigned ones too. What is finished is committed if enable_auto_commit says so."""
-        self._core.unsubscribe()
-
-    def assign(self, partitions: Partitions) -> None:
-        """Read exactly these partitions, beside what `subscribe` brings; those already assigned go on where they are.
-
-        With a group_id reading begins at the committed offset, without one or the other by auto_offset_reset. Raises ConfigError for
-        duplicates and for partitions of subscribed topics.
-        """
-        self._core.assign(partitions)
-
-    def assignment(self) -> set[TopicPartition]:
-        """The partitions this consumer reads now."""
-        return set(self._core.reader.claims)
-
-    def subscription(self) -> set[str]:
-        """The topics subscribed to."""
-        return set(self._core.topics)
-
-    # -- records
-
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
-        """Up to `max_records` records (default max_poll_records), always a list; empty when none came within `timeout` seconds.
-
-        What earlier polls handed out counts as finished from here on. None waits as long as it takes, 0 not at all. Raises CorruptRecord
-        and RecordTooLarge for a batch that cannot be read, again until `seek` passes it; errors that only an application or administrator
-        can answer (GroupError, AuthorizationError, …); and whatever a listener raises.
-        """
-        return self._core.poll(timeout, max_records)
-
-    def __iter__(self) -> Iterator[Record]:
-        """One record after the other, without end. Each counts as finished when the next is asked for."""
-        return chain.from_iterable(self._lists())
-
-    def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record]]:
-        """What `poll` returns, again and again without end: empty lists too, so that the loop's body can look at other things."""
-        while True:
-            yield self._core.poll(timeout, max_records)
-
-    def _lists(self) -> Iterator[Iterator[Record]]:
-        yield from self._core.lists()
-
-    # -- positions
-
-    def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
-        """Read on from `offset`. What was buffered or fetched meanwhile is dropped; records before it count as finished."""
-        if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-            raise ConfigError(f"offset={offset!r}: must be an int from 0 up; seek_to_beginning and seek_to_end know the ends")
-        self._core.seek((partition,), offset, "seek")
-
-    def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
-        """Read on from the first record there is; None: of all assigned partitions."""
-        self._core.seek(partitions, Start.EARLIEST, "seek_to_beginning")
-
-    def seek_to_end(self, partitions: Partitions | None = None) -> None:
-        """Read on from what comes after the last record there is; None: of all assigned partitions."""
-        self._core.seek(partitions, Start.LATEST, "seek_to_end")
-
-    def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
-        """The offset of the record handed out next. Waits up to `timeout` seconds (default 60) while it is being found out."""
-        return self._core.position(topic_partition(partition), API_SECONDS if timeout is None else timeout)
-
-    def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
-        """How many offsets lie between the position and the end of the log as last heard of; None while either is unknown."""
-        return self._core.lag(topic_partition(partition))
-
-    def pause(self, partitions: Partitions) -> None:
-        """Hand out nothing of these until `resume`; membership and position stay."""
-        self._core.pause(partitions)
-
-    def resume(self, partitions: Partitions) -> None:
-        """Hand these out again."""
-        self._core.resume(partitions)
-
-    def paused(self) -> set[TopicPartition]:
-        """The partitions paused."""
-        return set(self._core.reader.paused)
-
-    # -- commits
-
-    def commit(self, offsets: Offsets | None = None, timeout: float | None = None) -> None:
-        """Store positions with the group; returns when the coordinator has them.
-
-        Without `offsets`: everything handed out by polls that returned, inside a `for` loop everything before the record in hand.
-        `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata). Raises GroupError when the
-        partitions are somebody else's by now, KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
-        """
-        self._core.commit(offsets, API_SECONDS if timeout is None else timeout)
-
-    def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None) -> None:
-        """The same without waiting; `on_done(offsets, error)` is called on the callback executor, with None for no error.
-
-        Commits reach the coordinator in the order in which they were made.
-        """
-        self._core.commit_async(offsets, on_done)
-
-    def committed(self, partitions: Any, timeout: float | None = None) -> Any:
-        """What the group has stored: an OffsetAndMetadata or None for one partition, a dict of these for several."""
-        limit = API_SECONDS if timeout is None else timeout
-        if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
-            return self._core.committed((partitions,), limit)[topic_partition(partitions)]
-        return self._core.committed(partitions, limit)
-
-    # -- the rest
-
-    def status(self) -> dict[str, Any]:
-        """Why is nothing flowing: the client's status, this member's, and what each partition waits for."""
-        return {**self._core.client.status(), "consumer": self._core.status()}
-
-    def stats(self) -> dict[str, int]:
-        """Bytes fetched so far, bytes that wait for `poll`, partitions assigned."""
-        return self._core.stats()
-
-    def close(self, timeout: float | None = None) -> None:
-        """Commit what is finished (with enable_auto_commit), tell the listener, leave the group, let go of everything.
-
-        Takes at most `timeout` seconds (default 10) and the listener's time. The records now in the application's hands are not finished:
-        commit them first if they are. Closing twice, in a listener or from another thread is allowed; a poll there raises ClosedError.
-        """
-        self._finalizer.detach()
-        self._core.close(timeout)
-
-    def __enter__(self) -> Consumer:
-        self._core.check()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<Consumer of group {self._core.config.group_id!r} at {self._core.client!r}>"
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(hint("Consumer", name, PEERS_NAMES, dir(type(self))))
-
-    def __reduce__(self) -> Any:
-        return refuse_pickling("Consumer")
-
-
-class _Core:
+class Session:
     """Everything of a consumer but its handle: the client may keep this alive, not the handle, so a forgotten one is noticed."""
 
     def __init__(self, client: Client | None, executor: Executor | None, options: dict[str, Any]) -> None:
-        self.config = _config(client, executor, options)
+        self.config = read_config(client, executor, options)
         self.client = client if client is not None else Client.private(self.config, executor)
         self.client.check()
         self.signal = Signal()
@@ -308,7 +120,7 @@ class _Core:
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
         """See Consumer.poll."""
-        return self._turn(timeout, self._limit(max_records), self.reader.take)  # type: ignore[return-value]
+        return self._turn(timeout, check_limit(max_records, self.config.max_poll_records), self.reader.take)  # type: ignore[return-value]
 
     def lists(self) -> Iterator[Iterator[Record]]:
         """Lists for a loop to run through, so short that between two of them there is always time for the group."""
@@ -324,17 +136,9 @@ class _Core:
             elif spent > SLOW:
                 limit = max(1, limit // 2)
 
-    def _limit(self, max_records: int | None) -> int:
-        if max_records is None:
-            return self.config.max_poll_records
-        if not isinstance(max_records, int) or isinstance(max_records, bool) or max_records < 1:
-            raise ConfigError(f"max_records={max_records!r}: must be an int from 1 up, or None for max_poll_records")
-        return max_records
-
     def _turn(self, timeout: float | None, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
         """One poll."""
-        if timeout is not None and not timeout >= 0:
-            raise ConfigError(f"timeout={timeout!r}: must be seconds from 0 up, or None to wait as long as it takes")
+        check_timeout(timeout)
         if not self._enter("poll"):
             raise KafkaError(f"poll inside {self._telling}: the poll that runs the listener goes on when it returns")
         reader = self.reader
@@ -437,12 +241,11 @@ class _Core:
 
     def subscribe(self, topics: Sequence[str], listener: object | None) -> None:
         """See Consumer.subscribe."""
-        names = _topics(topics)
+        names = as_topics(topics)
         if self.config.group_id is None:
             raise ConfigError("subscribe needs a group_id: members of a group share out the partitions; without a group use assign")
-        if listener is not None and not any(callable(getattr(listener, name, None)) for name in LISTENS):
-            raise ConfigError(f"listener={listener!r}: has none of the methods {', '.join(LISTENS)}")
-        self._refuse_overlap(names, self.static)
+        check_listener(listener)
+        check_overlap(names, self.static)
         with self._using("subscribe"):
             self.topics, self.listener = names, listener
             self.reader.fatal = None
@@ -450,8 +253,8 @@ class _Core:
 
     def assign(self, partitions: Partitions) -> None:
         """See Consumer.assign."""
-        tps = _partitions(partitions)
-        self._refuse_overlap(self.topics, tps)
+        tps = as_partitions(partitions)
+        check_overlap(self.topics, tps)
         with self._using("assign"):
             reader = self.reader
             gone = [reader.claims[tp] for tp in self.static if tp not in tps]
@@ -463,11 +266,6 @@ class _Core:
             self.static = dict.fromkeys(tps)
             self._post(lambda _: self.member.fetcher.drop(gone))
             self._post(lambda _: self.member.fetcher.adopt(fresh, Start.COMMITTED))
-
-    def _refuse_overlap(self, topics: Iterable[str], tps: Iterable[TopicPartition]) -> None:
-        both = sorted({tp.topic for tp in tps} & set(topics))
-        if both:
-            raise ConfigError(f"topic {both[0]!r}: is both subscribed to and assigned from; the group would share out what is read already")
 
     def unsubscribe(self) -> None:
         """See Consumer.unsubscribe."""
@@ -504,7 +302,7 @@ class _Core:
     def _assigned(self, partitions: Partitions | None, what: str) -> list[TopicPartition]:
         if partitions is None:
             return list(self.reader.claims)
-        tps = _partitions(partitions)
+        tps = as_partitions(partitions)
         for tp in tps:
             if tp not in self.reader.claims:
                 raise ConfigError(f"{what}: {tp} is not assigned to this consumer; assignment() says what is")
@@ -577,7 +375,7 @@ class _Core:
         if self.config.group_id is None:
             raise ConfigError("commit needs a group_id: offsets are stored under the group's name")
         if offsets is not None:
-            return {topic_partition(tp): _place(tp, place) for tp, place in offsets.items()}
+            return {topic_partition(tp): as_offset(tp, place) for tp, place in offsets.items()}
         with self._using("commit"):
             return _places(self.reader.reached())
 
@@ -617,7 +415,7 @@ class _Core:
         self.check()
         if self.config.group_id is None:
             raise ConfigError("committed needs a group_id: offsets are stored under the group's name")
-        tps = _partitions(partitions)
+        tps = as_partitions(partitions)
         if not tps:
             return {}
         promise: Promise[Found | KafkaError] = self.client.loop.promise()
@@ -670,7 +468,7 @@ class _Core:
         self.close(timeout)
 
     @staticmethod
-    def forgotten(core: _Core) -> None:
+    def forgotten(core: Session) -> None:
         """The handle was collected while open: say so and close on another thread, since the collector must not wait."""
         if not core.closed and core.client.loop.alive:
             warnings.warn("a Consumer was not closed; use `with`, or close()", ResourceWarning, stacklevel=2)
@@ -695,52 +493,3 @@ def _outcome(promise: Promise[KafkaError | None]) -> KafkaError | None:
 
 def _places(reached: Mapping[TopicPartition, Place]) -> dict[TopicPartition, OffsetAndMetadata]:
     return {tp: OffsetAndMetadata(offset, epoch) for tp, (offset, epoch) in reached.items()}
-
-
-def _place(tp: object, place: object) -> OffsetAndMetadata:
-    if isinstance(place, int) and not isinstance(place, bool):
-        place = OffsetAndMetadata(place)
-    if not isinstance(place, OffsetAndMetadata):
-        raise TypeError(f"offset of {tp}: must be an int or OffsetAndMetadata, not {place!r}")
-    if place.offset < 0:
-        raise ConfigError(f"offset of {tp}: {place.offset} is negative")
-    return place
-
-
-def _topics(topics: object) -> tuple[str, ...]:
-    if isinstance(topics, str):
-        raise ConfigError(f"subscribe({topics!r}): takes a list of names, such as subscribe([{topics!r}])")
-    if not isinstance(topics, Iterable):
-        raise TypeError(f"subscribe takes a list of names, not {topics!r}")
-    names = tuple(check_topic(topic) for topic in topics)
-    if not names:
-        raise ConfigError("subscribe([]): names no topic; unsubscribe() leaves the group")
-    _refuse_duplicates(names, "topic")
-    return names
-
-
-def _partitions(partitions: object) -> dict[TopicPartition, None]:
-    """The partitions, each once, in order."""
-    if isinstance(partitions, (str, TopicPartition)) or not isinstance(partitions, Iterable):
-        raise ConfigError(f"partitions={partitions!r}: takes a list of TopicPartitions or (topic, partition) pairs")
-    tps = [topic_partition(tp) for tp in partitions]
-    _refuse_duplicates(tps, "partition")
-    return dict.fromkeys(tps)
-
-
-def _refuse_duplicates(items: Sequence[object], what: str) -> None:
-    twice = [item for i, item in enumerate(items) if item in items[:i]] if len(set(items)) < len(items) else []
-    if twice:
-        raise ConfigError(f"{what} {twice[0]} is named twice")
-
-
-def _config(client: Client | None, executor: Executor | None, options: dict[str, Any]) -> ConsumerConfig:
-    """The options; a shared client's own come from it."""
-    if client is None:
-        return ConsumerConfig.parse(options)
-    if not isinstance(client, Client):
-        raise ConfigError(f"client must be a pykafka4.Client, not {client!r}; options are keywords: Consumer(bootstrap_servers=…)")
-    theirs = [name for name in options if name in attrs.fields_dict(ClientConfig)] + ["callback_executor"] * (executor is not None)
-    if theirs:
-        raise ConfigError(f"{', '.join(theirs)}: set on the shared Client already; give it there")
-    return ConsumerConfig.parse({**attrs.asdict(client.config, recurse=False), **options})

@@ -1,0 +1,214 @@
+"""Consumer. Rule: a record counts as finished when the next one is asked for, and nothing unfinished is ever committed.
+
+Decoding, positions and listeners belong to the thread that polls (`consumer.session`); fetching, heartbeats and commits to the loop
+(`core.member`). The two meet in `core.reader`: chunks go one way and counters the other.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from itertools import chain
+from types import TracebackType
+from typing import Any, Final
+
+from pykafka4.client import Client
+from pykafka4.consumer.arguments import Offsets, OnDone, Partitions
+from pykafka4.consumer.session import API_SECONDS, Session
+from pykafka4.core.subscription import Start
+from pykafka4.errors import ConfigError
+from pykafka4.misuse import hint, refuse_pickling, topic_partition
+from pykafka4.records import TopicPartition
+from pykafka4.wire.hot import Record
+
+__all__ = ["Consumer"]
+
+PEERS_NAMES: Final = {
+    "consume": "poll",
+    "poll_batch": "poll",
+    "fetch": "poll",
+    "getmany": "poll",
+    "getone": "poll",
+    "get_message": "poll",
+    "position_of": "position",
+    "commit_sync": "commit",
+    "commitSync": "commit",
+    "commitAsync": "commit_async",
+    "store_offsets": "commit(offsets)",
+    "get_watermark_offsets": "lag",
+    "seekToBeginning": "seek_to_beginning",
+    "seekToEnd": "seek_to_end",
+    "unassign": "assign([])",
+    "stop": "close",
+    "list_topics": "status",
+    "wakeup": "close",
+}
+
+
+class Consumer:
+    """Reads records from Kafka: by `subscribe` as a member of a group, by `assign` from given partitions, or both side by side.
+
+    `Consumer(bootstrap_servers="host:9092", **options)` owns a client; `Consumer(client=client, **options)` shares one. Options are those
+    of `ConsumerConfig` (docs/options.md). One thread at a time uses it; heartbeats go on by themselves. Listeners run inside `poll` and
+    iteration, on the thread that polls. Partitions are `TopicPartition`s or (topic, partition) pairs, timeouts are seconds.
+    """
+
+    def __init__(self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Any) -> None:
+        """ConfigError names a wrong option. Nothing is connected to before something is to be read.
+
+        `callback_executor` runs the callbacks of `commit_async`; by default they run on a thread of the client.
+        """
+        self._session = session = Session(client, callback_executor, options)
+        self.__dict__["poll"] = session.poll  # one call less; `poll` below is its contract
+        self._finalizer = weakref.finalize(self, Session.forgotten, session)
+        self._finalizer.atexit = False  # the client drains at exit
+
+    # -- what to read
+
+    def subscribe(self, topics: Sequence[str], listener: object | None = None) -> None:
+        """Read `topics` as a member of the group, in place of those subscribed to before. Joining begins with the next poll.
+
+        `listener` has any of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each gets a list of
+        TopicPartitions. Without on_partitions_lost a loss is told to on_partitions_revoked. Raises ConfigError.
+        """
+        self._session.subscribe(topics, listener)
+
+    def unsubscribe(self) -> None:
+        """Leave the group and give up every partition, assigned ones too. What is finished is committed if enable_auto_commit says so."""
+        self._session.unsubscribe()
+
+    def assign(self, partitions: Partitions) -> None:
+        """Read exactly these partitions, beside what `subscribe` brings; those already assigned go on where they are.
+
+        With a group_id reading begins at the committed offset, without one or the other by auto_offset_reset. Raises ConfigError for
+        duplicates and for partitions of subscribed topics.
+        """
+        self._session.assign(partitions)
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions this consumer reads now."""
+        return set(self._session.reader.claims)
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to."""
+        return set(self._session.topics)
+
+    # -- records
+
+    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
+        """Up to `max_records` records (default max_poll_records), always a list; empty when none came within `timeout` seconds.
+
+        What earlier polls handed out counts as finished from here on. None waits as long as it takes, 0 not at all. Raises CorruptRecord
+        and RecordTooLarge for a batch that cannot be read, again until `seek` passes it; errors that only an application or administrator
+        can answer (GroupError, AuthorizationError, …); and whatever a listener raises.
+        """
+        return self._session.poll(timeout, max_records)
+
+    def __iter__(self) -> Iterator[Record]:
+        """One record after the other, without end. Each counts as finished when the next is asked for."""
+        return chain.from_iterable(self._lists())
+
+    def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record]]:
+        """What `poll` returns, again and again without end: empty lists too, so that the loop's body can look at other things."""
+        while True:
+            yield self._session.poll(timeout, max_records)
+
+    def _lists(self) -> Iterator[Iterator[Record]]:
+        yield from self._session.lists()
+
+    # -- positions
+
+    def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
+        """Read on from `offset`. What was buffered or fetched meanwhile is dropped; records before it count as finished."""
+        if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+            raise ConfigError(f"offset={offset!r}: must be an int from 0 up; seek_to_beginning and seek_to_end know the ends")
+        self._session.seek((partition,), offset, "seek")
+
+    def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
+        """Read on from the first record there is; None: of all assigned partitions."""
+        self._session.seek(partitions, Start.EARLIEST, "seek_to_beginning")
+
+    def seek_to_end(self, partitions: Partitions | None = None) -> None:
+        """Read on from what comes after the last record there is; None: of all assigned partitions."""
+        self._session.seek(partitions, Start.LATEST, "seek_to_end")
+
+    def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
+        """The offset of the record handed out next. Waits up to `timeout` seconds (default 60) while it is being found out."""
+        return self._session.position(topic_partition(partition), API_SECONDS if timeout is None else timeout)
+
+    def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
+        """How many offsets lie between the position and the end of the log as last heard of; None while either is unknown."""
+        return self._session.lag(topic_partition(partition))
+
+    def pause(self, partitions: Partitions) -> None:
+        """Hand out nothing of these until `resume`; membership and position stay."""
+        self._session.pause(partitions)
+
+    def resume(self, partitions: Partitions) -> None:
+        """Hand these out again."""
+        self._session.resume(partitions)
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions paused."""
+        return set(self._session.reader.paused)
+
+    # -- commits
+
+    def commit(self, offsets: Offsets | None = None, timeout: float | None = None) -> None:
+        """Store positions with the group; returns when the coordinator has them.
+
+        Without `offsets`: everything handed out by polls that returned, inside a `for` loop everything before the record in hand.
+        `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata). Raises GroupError when the
+        partitions are somebody else's by now, KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
+        """
+        self._session.commit(offsets, API_SECONDS if timeout is None else timeout)
+
+    def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None) -> None:
+        """The same without waiting; `on_done(offsets, error)` is called on the callback executor, with None for no error.
+
+        Commits reach the coordinator in the order in which they were made.
+        """
+        self._session.commit_async(offsets, on_done)
+
+    def committed(self, partitions: Any, timeout: float | None = None) -> Any:
+        """What the group has stored: an OffsetAndMetadata or None for one partition, a dict of these for several."""
+        limit = API_SECONDS if timeout is None else timeout
+        if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
+            return self._session.committed((partitions,), limit)[topic_partition(partitions)]
+        return self._session.committed(partitions, limit)
+
+    # -- the rest
+
+    def status(self) -> dict[str, Any]:
+        """Why is nothing flowing: the client's status, this member's, and what each partition waits for."""
+        return {**self._session.client.status(), "consumer": self._session.status()}
+
+    def stats(self) -> dict[str, int]:
+        """Bytes fetched so far, bytes that wait for `poll`, partitions assigned."""
+        return self._session.stats()
+
+    def close(self, timeout: float | None = None) -> None:
+        """Commit what is finished (with enable_auto_commit), tell the listener, leave the group, let go of everything.
+
+        Takes at most `timeout` seconds (default 10) and the listener's time. The records now in the application's hands are not finished:
+        commit them first if they are. Closing twice, in a listener or from another thread is allowed; a poll there raises ClosedError.
+        """
+        self._finalizer.detach()
+        self._session.close(timeout)
+
+    def __enter__(self) -> Consumer:
+        self._session.check()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Consumer of group {self._session.config.group_id!r} at {self._session.client!r}>"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(hint("Consumer", name, PEERS_NAMES, dir(type(self))))
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling("Consumer")

@@ -1,0 +1,115 @@
+"""Arguments. Rule: what a caller got wrong is named with its value and the right way, before anything happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.client import Client
+from pykafka4.config import ClientConfig, ConsumerConfig
+from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.misuse import check_topic, topic_partition
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+
+__all__ = [
+    "LISTENS",
+    "Offsets",
+    "OnDone",
+    "Partitions",
+    "as_offset",
+    "as_partitions",
+    "as_topics",
+    "check_limit",
+    "check_listener",
+    "check_overlap",
+    "check_timeout",
+    "read_config",
+]
+
+LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
+
+Partitions = Iterable["TopicPartition | tuple[str, int]"]
+Offsets = Mapping[Any, "int | OffsetAndMetadata"]
+OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
+
+
+def as_offset(tp: object, place: object) -> OffsetAndMetadata:
+    """A position to commit: the offset of the next record to read."""
+    if isinstance(place, int) and not isinstance(place, bool):
+        place = OffsetAndMetadata(place)
+    if not isinstance(place, OffsetAndMetadata):
+        raise TypeError(f"offset of {tp}: must be an int or OffsetAndMetadata, not {place!r}")
+    if place.offset < 0:
+        raise ConfigError(f"offset of {tp}: {place.offset} is negative")
+    return place
+
+
+def as_topics(topics: object) -> tuple[str, ...]:
+    """Names to subscribe to, each once."""
+    if isinstance(topics, str):
+        raise ConfigError(f"subscribe({topics!r}): takes a list of names, such as subscribe([{topics!r}])")
+    if not isinstance(topics, Iterable):
+        raise TypeError(f"subscribe takes a list of names, not {topics!r}")
+    names = tuple(check_topic(topic) for topic in topics)
+    if not names:
+        raise ConfigError("subscribe([]): names no topic; unsubscribe() leaves the group")
+    _refuse_duplicates(names, "topic")
+    return names
+
+
+def as_partitions(partitions: object) -> dict[TopicPartition, None]:
+    """The partitions, each once, in order."""
+    if isinstance(partitions, (str, TopicPartition)) or not isinstance(partitions, Iterable):
+        raise ConfigError(f"partitions={partitions!r}: takes a list of TopicPartitions or (topic, partition) pairs")
+    tps = [topic_partition(tp) for tp in partitions]
+    _refuse_duplicates(tps, "partition")
+    return dict.fromkeys(tps)
+
+
+def _refuse_duplicates(items: Sequence[object], what: str) -> None:
+    twice = [item for i, item in enumerate(items) if item in items[:i]] if len(set(items)) < len(items) else []
+    if twice:
+        raise ConfigError(f"{what} {twice[0]} is named twice")
+
+
+def read_config(client: Client | None, executor: Executor | None, options: dict[str, Any]) -> ConsumerConfig:
+    """The options; a shared client's own come from it."""
+    if client is None:
+        return ConsumerConfig.parse(options)
+    if not isinstance(client, Client):
+        raise ConfigError(f"client must be a pykafka4.Client, not {client!r}; options are keywords: Consumer(bootstrap_servers=…)")
+    theirs = [name for name in options if name in attrs.fields_dict(ClientConfig)] + ["callback_executor"] * (executor is not None)
+    if theirs:
+        raise ConfigError(f"{', '.join(theirs)}: set on the shared Client already; give it there")
+    return ConsumerConfig.parse({**attrs.asdict(client.config, recurse=False), **options})
+
+
+def check_limit(max_records: int | None, default: int) -> int:
+    """How many records a poll may hand out."""
+    if max_records is None:
+        return default
+    if not isinstance(max_records, int) or isinstance(max_records, bool) or max_records < 1:
+        raise ConfigError(f"max_records={max_records!r}: must be an int from 1 up, or None for max_poll_records")
+    return max_records
+
+
+def check_timeout(timeout: float | None) -> None:
+    """Seconds, or None."""
+    if timeout is not None and not timeout >= 0:
+        raise ConfigError(f"timeout={timeout!r}: must be seconds from 0 up, or None to wait as long as it takes")
+
+
+def check_listener(listener: object | None) -> None:
+    """Something that listens, or nothing."""
+    if listener is not None and not any(callable(getattr(listener, name, None)) for name in LISTENS):
+        raise ConfigError(f"listener={listener!r}: has none of the methods {', '.join(LISTENS)}")
+
+
+def check_overlap(topics: Iterable[str], tps: Iterable[TopicPartition]) -> None:
+    """No topic may be shared out by the group and read from on the side."""
+    both = sorted({tp.topic for tp in tps} & set(topics))
+    if both:
+        raise ConfigError(f"topic {both[0]!r}: is both subscribed to and assigned from; the group would share out what is read already")
