@@ -235,8 +235,7 @@ class _Core:
         """Wait for the outcome of everything sent so far."""
         if self.client.callbacks.in_callback():
             raise KafkaError("flush inside a callback would wait for itself; flush from another thread")
-        if isinstance(self.acc.refusal, KafkaError) and not isinstance(self.acc.refusal, ClosedError):
-            raise self.acc.refusal
+        self.check_open()
         pending = self._expedite()
         limit = self.config.delivery_timeout_ms / 1000 + EXIT_SECONDS if timeout is None else timeout
         if not self._wait_settled(pending, limit):
