@@ -424,8 +424,14 @@ cdef class Batch:
         cdef Batch b = Batch.__new__(Batch)
         cdef Raw r
         cdef Item item
+        cdef Block* block
         cdef int32_t i
         cdef Accumulator acc = self.acc
+        if self.callbacks is not None:
+            b.meta = <Meta*>malloc(count * sizeof(Meta))
+            b.metas = count
+            if b.meta == NULL:
+                raise MemoryError
         acc.introduce(b, self.home, self.partition, self.created, acc.obtain(HEADER + <int32_t>(end - p) + 16))
         for i in range(count):
             if read_record(p, end, &r) != NULL:
@@ -434,6 +440,10 @@ cdef class Batch:
             item.key, item.key_size, item.value, item.value_size = r.key, r.key_size, r.value, r.value_size
             item.timestamp = self.base_timestamp + r.timestamp
             acc.put_raw(b, &item, r.headers, r.rest, r.end)
+        if b.used < b.cap:
+            block = acc.obtain(b.used)
+            memcpy(bytes_of(block), b.buf, b.used)
+            b.swap(block)
         b.state = S_SEALED
         b.raw = b.used
         b._ready = acc.codec == 0
@@ -445,12 +455,10 @@ cdef class Batch:
 
     cdef void share(self, Batch part, int32_t start):
         """Hand the callbacks of its records on to `part`."""
-        if self.callbacks is not None and len(self.callbacks) > start:
-            part.callbacks = self.callbacks[start:start + part.count]
-            part.meta = <Meta*>malloc(part.count * sizeof(Meta))
-            part.metas = part.count
-            if part.meta != NULL:
-                memcpy(part.meta, self.meta + start, len(part.callbacks) * sizeof(Meta))
+        cdef list callbacks = self.callbacks[start:start + part.count] if self.callbacks is not None else []
+        if any([callback is not None for callback in callbacks]):
+            part.callbacks = callbacks
+            memcpy(part.meta, self.meta + start, len(callbacks) * sizeof(Meta))
         for pair in self.extras or ():
             if (<Delivery>pair[0]).home() is part:
                 if part.extras is None:
