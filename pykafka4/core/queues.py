@@ -31,6 +31,7 @@ class PartitionQueue:
     batches: deque[Batch] = attrs.Factory(deque)
     due: Batch | None = None  # an open batch whose linger is over; sealed when its connection can take it
     in_flight: int = 0
+    strays: int = 0  # batches that failed while under way: their requests are not back yet
     node: int = -1  # where the batches in flight went
     broken: bool = False  # one of those in flight came back: wait for the others, then start again from the head
     held_until: float = 0.0
@@ -56,7 +57,7 @@ class PartitionQueue:
         A broker that has no state yet of this producer takes any sequence as the first: were the first batch refused in passing
         (too few replicas, say) and the second accepted, they would lie in the log in the wrong order. So the first goes alone.
         """
-        return not self.broken and self.in_flight < (self.depth if self.proven else 1) and now >= self.held_until
+        return not self.broken and not self.strays and self.in_flight < (self.depth if self.proven else 1) and now >= self.held_until
 
     def number(self, batch: Batch) -> None:
         """Give `batch` its sequence; it keeps it until the epoch changes."""
@@ -82,6 +83,14 @@ class PartitionQueue:
         """Keep `batch` where it is, to be sent again when those behind it have come back."""
         self.returned(batch)
         self.broken = self.in_flight > 0 and not batch.done
+
+    def forsake(self, batch: Batch) -> None:
+        """`batch` is about to fail. While its request is under way nothing follows: another leader could write that first."""
+        self.strays += batch.in_flight
+
+    def came_back(self, batch: Batch) -> None:
+        """The request that carried `batch` was answered or lost."""
+        self.strays -= batch.done
 
     def remove(self, batch: Batch) -> None:
         """`batch` is finished. The head in the ordinary case; anywhere after a delivery timeout."""
@@ -120,4 +129,4 @@ class PartitionQueue:
 
         The head decides: brokers take the batches of a producer in sequence, so behind one that is certainly not in the log none is.
         """
-        return self.in_flight > 0 or (bool(self.batches) and self.batches[0].written)
+        return self.in_flight > 0 or self.strays > 0 or (bool(self.batches) and self.batches[0].written)

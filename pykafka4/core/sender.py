@@ -125,6 +125,7 @@ class Sender:
             self._fail_parked(topic, reason, INFINITY)
         for queue in self.queues.values():
             for batch in list(queue.batches):
+                queue.forsake(batch)
                 self._fail(queue, batch, short_name(reason), reason)
 
     # ---------------------------------------------------------------- taking batches in
@@ -186,6 +187,7 @@ class Sender:
             reason = batch.last_error or KafkaTimeoutError(
                 f"not acknowledged within delivery_timeout_ms={self.config.delivery_timeout_ms:g}"
             )
+            queue.forsake(batch)
             self._fail(queue, batch, "TIMED_OUT", reason)
         self._watch(queue)
         self._lines.place(queue)
@@ -370,6 +372,8 @@ class Sender:
 
     def _answered(self, flight: Flight, now: float, outcome: Outcome) -> None:
         self._flights[flight.node] -= 1
+        for queue, batch in flight.entries:
+            queue.came_back(batch)
         if isinstance(outcome, Failed):
             self._flight_lost(flight, now, outcome)
         elif outcome.message is None:
