@@ -95,6 +95,7 @@ def _options(r: Random) -> dict[str, Any]:
 
 # ---- what goes wrong: each fault is a function of the simulation; it returns what it hit, for the coverage table
 
+BY_ID: Final = 13  # Produce by topic name: what is under way lands in the new topic, which takes any sequence as the first
 RESENT: Final = (
     "NOT_LEADER_OR_FOLLOWER",
     "LEADER_NOT_AVAILABLE",
@@ -231,6 +232,8 @@ def _recreate_topic(sim: Simulation) -> None:
     topic, _ = sim.some_partition()
     sim.note(f"{topic} is deleted and created again")
     sim.cluster.recreate_topic(topic)
+    if sim.cluster.versions[ProduceRequest.api_key][1] < BY_ID:
+        sim.watch.unordered.add(topic)
 
 
 def _more_partitions(sim: Simulation) -> None:
@@ -245,6 +248,7 @@ def _forget_producers(sim: Simulation) -> None:
     sim.note("producer state is lost")
     sim.cluster.forget_producers()
     sim.watch.duplicates_allowed = True  # nobody is left who could recognise them
+    sim.watch.unordered.update(sim.cluster.topics)
 
 
 FAULTS: Final[dict[str, Callable[[Simulation], None]]] = {
