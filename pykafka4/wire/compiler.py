@@ -37,6 +37,10 @@ Decoder: TypeAlias = Callable[[Any, "memoryview | None", int, int], tuple[Any, i
 def _uvarint(n: int) -> bytes:
     if n < 0x80:
         return _ONE_BYTE[n]
+    if n < 0x4000:
+        return bytes((n & 0x7F | 0x80, n >> 7))
+    if n < 0x20_0000:  # the sizes of most batches
+        return bytes((n & 0x7F | 0x80, n >> 7 & 0x7F | 0x80, n >> 14))
     out = bytearray()
     while n > 0x7F:
         out.append(n & 0x7F | 0x80)
