@@ -63,6 +63,7 @@ class Session:
         self.topics: tuple[str, ...] = ()
         self.listener: object | None = None
         self.static: dict[TopicPartition, None] = {}
+        self._lost = ""  # why partitions were lost, until there are new ones
         self._telling = ""  # the listener's method that runs
         self._parting: Promise[KafkaError | None] | None = None  # the last auto-commit before partitions go
         self._busy: dict[str, tuple[Thread, str]] = {}  # who uses the consumer, and for what
@@ -198,6 +199,7 @@ class Session:
     def _gain(self, ticket: Ticket) -> None:
         if ticket.ending is not None:  # over before it was seen: its end comes next
             return
+        self._lost = ""
         self.reader.ticket = ticket
         self.reader.adopt(ticket.claims)
         self._tell("on_partitions_assigned", ticket)
@@ -217,6 +219,7 @@ class Session:
             return False
         reader.events.popleft()
         self._parting = None
+        self._lost = ticket.reason if ticket.ending is Ending.LOST else ""
         try:
             self._tell("on_partitions_lost" if ticket.ending is Ending.LOST else "on_partitions_revoked", ticket)
         finally:
@@ -356,9 +359,10 @@ class Session:
     def commit(self, offsets: Offsets | None, timeout: float) -> None:
         """See Consumer.commit."""
         places = self._places(offsets)
+        ticket = self._ticket_for(places)
         if not places:
             return
-        promise = self._send_commit(places, self._ticket_for(places), timeout)
+        promise = self._send_commit(places, ticket, timeout)
         error = promise.result(timeout + SHORT)
         if error is not None:
             raise error
@@ -382,8 +386,9 @@ class Session:
     def _ticket_for(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> Ticket | None:
         """The membership to commit under. Without one a subscribed consumer has nothing it may commit."""
         ticket = self.reader.ticket
-        if self.topics and places and (ticket is None or ticket.ending is Ending.LOST):
-            why = "poll joins the group" if ticket is None else f"{ticket.reason}; poll joins the group again"
+        lost = self._lost if ticket is None else ticket.reason if ticket.ending is Ending.LOST else ""
+        if self.topics and (lost or (ticket is None and places)):
+            why = f"{lost}; poll joins the group again" if lost else "poll joins the group"
             raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer holds no partitions of the group now: {why}")
         return ticket
 
