@@ -176,23 +176,23 @@ def produce(run: Run) -> float:
 @contextlib.contextmanager
 def readers(run: Run) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The three members of the group, from before the first record on."""
-    script = [sys.executable, str(HERE / "flights_reader.py"), "--topic", TOPIC, "--group", GROUP]
+    script = [sys.executable, str(HERE / "flights_reader.py"), "--bootstrap-servers", run.cluster.bootstrap]
+    script += ["--topic", TOPIC, "--group", GROUP, "--out"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])}
-    members = [
-        subprocess.Popen([*script, "--bootstrap-servers", run.cluster.bootstrap, "--out", str(path)], env=environment) for path in run.files
-    ]
+    members = [subprocess.Popen([*script, str(path)], env=environment, stdin=subprocess.PIPE) for path in run.files]
     try:
         yield members
     finally:
         for member in members:
             member.kill()
-            member.wait()
+            member.communicate()
 
 
 def dismiss(members: list[subprocess.Popen[bytes]]) -> Check:
     """Ask the readers to leave the group, and see that they do."""
     for member in members:
-        member.terminate()
+        assert member.stdin is not None
+        member.stdin.close()
     codes = []
     for member in members:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,12 +1,13 @@
 """Reader. Rule: one member of the group; what it was handed is written down before the next poll lets it be committed.
 
 Started three times by `flights_pipeline.py`. One line of fixed width per record: partition, offset, CRC-32 of key and value.
-Ends cleanly on SIGTERM.
+Leaves the group when its standard input ends, so that it does not outlive the script either.
 """
 
 from __future__ import annotations
 
 import argparse
+import select
 import signal
 import sys
 import zlib
@@ -45,12 +46,11 @@ def count(path: Path) -> int:
 
 
 def follow(servers: str, topic: str, group: str, path: Path) -> None:
-    """Read until SIGTERM."""
-    ending: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: ending.append(number))
+    """Read until standard input ends. A Ctrl-C reaches this process too, but is the script's to handle."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with Consumer(bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest") as consumer, path.open("w") as out:
         consumer.subscribe([topic])
-        while not ending:
+        while not select.select([sys.stdin], [], [], 0)[0]:
             records = consumer.poll(timeout=0.2)
             out.writelines(LINE.format(r.partition, r.offset, checksum(r.key, r.value)) for r in records)
             out.flush()

@@ -85,7 +85,7 @@ def interrupted(out: Path, lines: int, *where: str) -> list[str]:
 @pytest.mark.cluster
 @pytest.mark.spark
 def test_flights_pipeline() -> None:
-    done = run("flights_pipeline.py", "--rows", "60000", timeout=240.0)
+    done = run("flights_pipeline.py", "--rows", "60000", timeout=280.0)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert "Nothing lost, nothing twice, nothing reordered." in done.stdout
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterable, Mapping
+from itertools import chain, islice
 from typing import Any
 
 import attrs
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core.ledger import ProducerStats
-from pykafka4.errors import KafkaTimeoutError
+from pykafka4.errors import BufferFull, KafkaTimeoutError
 from pykafka4.misuse import check_topic
 from pykafka4.producer import Producer
 from pykafka4.spark._pool import pool
@@ -34,40 +34,43 @@ class PartitionWriter:
     def __call__(self, rows: Iterable[Any]) -> None:
         rows = iter(rows)
         for first in rows:  # an empty partition has none, and needs no producer
-            self.write(itertools.chain((first,), rows))
+            self.write(chain((first,), rows))
 
     def write(self, rows: Iterable[Any]) -> None:
         """Deliver every row, or raise the first failure."""
         patience = ProducerConfig.parse(self.config).delivery_timeout_ms / 1000
         with pool().lease(self.config) as producer, producer.delivery_scope():
             failed = producer.stats().lost
-            if not (sent(producer, self.topic, records(self.columns, rows), failed) and settled(producer, failed, patience)):
-                producer.close(timeout=0)  # the task has failed: waiting for its other records would only make it fail later
+            send_all(producer, self.topic, records(self.columns, rows), failed)
+            wait(producer, failed, patience)
 
 
-def sent(producer: Producer, topic: str, calls: Iterable[Arguments], failed: int) -> bool:
-    """Send everything; False as soon as more than `failed` records have failed."""
+def send_all(producer: Producer, topic: str, calls: Iterable[Arguments], failed: int) -> None:
+    """Send everything, unless more than `failed` records have failed meanwhile."""
     send, clock = producer.send, time.monotonic
     look = clock() + LOOK
-    for arguments in calls:
-        send(topic, **arguments)
-        if clock() >= look:
-            if producer.stats().lost > failed:
-                return False
-            look = clock() + LOOK
-    return True
+    try:
+        for arguments in calls:
+            send(topic, **arguments)
+            if clock() >= look:
+                check(producer, failed)
+                look = clock() + LOOK
+    except BufferFull as error:
+        error.add_note(trouble(producer))
+        raise
 
 
-def settled(producer: Producer, failed: int, patience: float) -> bool:
-    """Wait until everything is acknowledged; False as soon as more than `failed` records have failed.
-
-    After `patience` seconds it is left to the scope, whose own flush ends with an error.
-    """
+def wait(producer: Producer, failed: int, patience: float) -> None:
+    """Wait until everything is acknowledged. After `patience` seconds the scope's own flush has the last word."""
     deadline = time.monotonic() + patience
     while not flushed(producer) and time.monotonic() < deadline:
-        if producer.stats().lost > failed:
-            return False
-    return True
+        check(producer, failed)
+
+
+def check(producer: Producer, failed: int) -> None:
+    """Raise the first failure at once: to wait for the records that may still arrive would only make the task fail later."""
+    if producer.stats().lost > failed:
+        producer._core.raise_failures(failed)
 
 
 def flushed(producer: Producer) -> bool:
@@ -77,6 +80,14 @@ def flushed(producer: Producer) -> bool:
     except KafkaTimeoutError:
         return False
     return True
+
+
+def trouble(producer: Producer) -> str:
+    """Why nothing flows, for an error that only says that something is full."""
+    status = producer.status()
+    lines = [f"the cluster is {status['state']}", status["reason"]]
+    lines += [f"{partition} is offline: {entry['reason']}" for partition, entry in islice(status["offline"].items(), 5)]
+    return "; ".join(line for line in lines if line)
 
 
 def worker_stats() -> list[ProducerStats]:

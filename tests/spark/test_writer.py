@@ -24,6 +24,7 @@ class FakeProducer:
 
     def __init__(self, **options):
         self.sent, self.lost, self.pending, self.closed, self.flushes = [], 0, 0, 0, 0
+        self._core = self
         self.made.append(self)
 
     def send(self, topic, value=None, **rest):
@@ -48,6 +49,9 @@ class FakeProducer:
         before = self.lost
         yield
         self.flush()
+        self.raise_failures(before)
+
+    def raise_failures(self, before):
         if self.lost > before:
             raise DeliveryFailed("t", 3, "MESSAGE_TOO_LARGE", Written.NO)
 
