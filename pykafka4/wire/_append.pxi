@@ -501,6 +501,8 @@ cdef class Accumulator:
                 self.start(t, r, partition, callback)
                 continue
             b = <Batch>found
+            if b.state != S_OPEN:  # letting go of the last `b` may have run a destructor, and other threads with it
+                continue
             if callback is not None and b.callbacks is None:
                 callbacks = []     # may run the collector, and anything with it
                 if b.callbacks is None:
@@ -508,11 +510,9 @@ cdef class Accumulator:
                 continue
             body = body_size(r, r.timestamp - b.base_timestamp if b.count else 0, b.count)
             total = varint_size(body) + body
-            if b.used + total > b.cap:
-                self.enlarge(t, b, r, total)
-                continue
-            if b.state == S_OPEN:  # letting go of the last `b` may have run a destructor, and other threads with it
+            if b.used + total <= b.cap:
                 break
+            self.enlarge(t, b, r, total)
         if callback is not None:
             self.follow(b, r, callback)
         self.put(b, r, body)

@@ -379,10 +379,10 @@ cdef class Batch:
         return out
 
     cdef object record(self, int index):
-        """One of `records()`."""
-        if type(self.kept) is list:
-            return self.kept[index]
-        return self.records()[index]
+        """One of `records()` of a failed batch: read once, so that asking for each of them is not quadratic."""
+        if type(self.kept) is not list:
+            self.kept = self.records()
+        return self.kept[index]
 
     def split(self) -> list:
         """Two batches of half the records each, sealed, with the sequence numbers the records had; ValueError for a single record."""

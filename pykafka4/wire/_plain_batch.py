@@ -564,7 +564,8 @@ class Delivery:
         return self._home()
 
     def _failure(self, b: Batch) -> DeliveryFailed:
-        return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b.records()[self._index], b._cause)
+        b._kept = b.records()  # read once, so that asking for each of them is not quadratic
+        return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._kept[self._index], b._cause)
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Where the record lies (`RecordMetadata`), once it is acknowledged.
