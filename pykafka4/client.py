@@ -7,6 +7,7 @@ its loop ends.
 from __future__ import annotations
 
 import atexit
+import logging
 import time
 import warnings
 import weakref
@@ -27,6 +28,7 @@ from pykafka4.net.loop import Loop
 
 __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline", "User"]
 
+log = logging.getLogger("pykafka4.client")
 EXIT_SECONDS = 5.0
 STATUS_SECONDS = 5.0
 Listener = Callable[[object], Any]
@@ -183,11 +185,13 @@ class Client:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         self._finalizer.detach()
-        if not self.loop.forked:
-            for user in list(self._users):
-                user.close(_left(deadline))
-        self._users.clear()
-        self.loop.close(_left(deadline))
+        try:
+            if not self.loop.forked:
+                for user in list(self._users):
+                    user.close(_left(deadline))
+        finally:  # whatever a user's close raised, Ctrl-C included: the thread and the sockets go
+            self._users.clear()
+            self.loop.close(_left(deadline))
 
     def __enter__(self) -> Client:
         self.check()
@@ -255,7 +259,10 @@ class Client:
     def _drain(self, deadline: float) -> None:
         if self.loop.alive:
             for user in list(self._users):
-                user.drain(max(0.0, deadline - time.monotonic()))
+                try:
+                    user.drain(max(0.0, deadline - time.monotonic()))
+                except Exception:
+                    log.exception("%s could not be drained at exit", type(user).__name__)
             self._finalizer.detach()
             self.loop.close(max(0.0, deadline - time.monotonic()))
 

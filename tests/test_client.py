@@ -225,6 +225,17 @@ def test_a_shared_client_outlives_its_users_and_closes_those_that_are_left(clien
     assert len(left.closed_with) == 1
 
 
+def test_a_user_whose_close_breaks_does_not_keep_the_loop_alive(client: Client) -> None:
+    class Broken(User):
+        def close(self, timeout: float | None = None) -> None:
+            raise KeyboardInterrupt
+
+    Broken(client)
+    with pytest.raises(KeyboardInterrupt):
+        client.close(SECONDS)
+    assert not client.loop._thread.is_alive()
+
+
 def test_after_close_everything_says_so(client: Client) -> None:
     client.close()
     uses = (lambda: client.partitions_for("t", 1), client.refresh_metadata, client.check, lambda: client.events(print), client.__enter__)
