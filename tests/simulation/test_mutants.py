@@ -1,0 +1,305 @@
+"""Every promise can be broken: a small bug put into the client on purpose is found within a bounded number of schedules.
+
+A mutant here is a patch of one method. What it shows is not that the client is right, but that the simulation would say so if it were not.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+import pytest
+
+from pykafka4.core import Effects
+from pykafka4.core.cluster import Cluster
+from pykafka4.core.identity import Identity
+from pykafka4.core.ledger import Ledger
+from pykafka4.core.queues import UNASSIGNED, PartitionQueue
+from pykafka4.core.sender import Sender
+from pykafka4.error_table import Written
+from pykafka4.testing import simulation
+from pykafka4.testing.invariants import Broken
+from pykafka4.testing.plan import Plan, draw
+from pykafka4.testing.simulation import Simulation
+
+pytestmark = pytest.mark.simulation
+
+SCHEDULES = 400
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def around(patch: pytest.MonkeyPatch, owner: type, name: str, instead: Callable[..., Any]) -> None:
+    """Replace a method; `instead` gets the original first."""
+    original = getattr(owner, name)
+    patch.setattr(owner, name, lambda *args, **options: instead(original, *args, **options))
+
+
+# ---- the bugs
+
+
+def forget_what_was_lost(patch: pytest.MonkeyPatch) -> None:
+    """A lost connection takes its batches with it."""
+
+    def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
+        for queue, batch in flight.entries:
+            if not batch.done:
+                self.ledger.returned(batch.count)
+                queue.remove(batch)
+
+    around(patch, Sender, "_flight_lost", lost)
+
+
+def take_loss_for_success(patch: pytest.MonkeyPatch) -> None:
+    """A lost connection counts as an acknowledgement."""
+
+    def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
+        for queue, batch in flight.entries:
+            self._landed(queue, batch, -1, -1)
+
+    around(patch, Sender, "_flight_lost", lost)
+
+
+def new_sequence_for_each_try(patch: pytest.MonkeyPatch) -> None:
+    """A batch that is sent again gets another number."""
+
+    def home(original: Any, self: Sender, queue: Any, batch: Any) -> None:
+        original(self, queue, batch)
+        if not batch.done:
+            batch.base_sequence = UNASSIGNED
+
+    around(patch, Sender, "_home", home)
+
+
+def call_back_twice(patch: pytest.MonkeyPatch) -> None:
+    real = simulation.Accumulator
+
+    class Twice:
+        """An accumulator that runs every callback twice."""
+
+        def __init__(self, **options: Any) -> None:
+            self.__dict__["_real"] = real(**options)
+
+        def send(self, topic: str, value: bytes, *, on_delivery: Any = None, **where: Any) -> Any:
+            twice = None if on_delivery is None else lambda delivery: (on_delivery(delivery), on_delivery(delivery))
+            return self._real.send(topic, value, on_delivery=twice, **where)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            setattr(self._real, name, value)
+
+    patch.setattr(simulation, "Accumulator", Twice)
+
+
+def forget_to_call_back(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Sender, "_settled", lambda original, self, callbacks: original(self, None))
+
+
+def queue_behind(patch: pytest.MonkeyPatch) -> None:
+    """A batch that came back goes to the end of its queue."""
+
+    def requeue(original: Any, self: PartitionQueue, batch: Any) -> None:
+        original(self, batch)
+        if not self.in_flight and len(self.batches) > 1:
+            self.batches.remove(batch)
+            self.batches.append(batch)
+
+    around(patch, PartitionQueue, "requeue", requeue)
+
+
+def new_epoch_in_doubt(patch: pytest.MonkeyPatch) -> None:
+    """The epoch is renewed although batches may be in the log under the old one."""
+    patch.setattr(PartitionQueue, "in_doubt", property(lambda self: False))
+
+
+def two_leaders(patch: pytest.MonkeyPatch) -> None:
+    """A new leader gets the next batch while the old one has not answered."""
+
+    def following(original: Any, self: Sender, queue: Any, node: int, now: float) -> Any:
+        queue.node = node
+        return original(self, queue, node, now)
+
+    around(patch, Sender, "_next", following)
+
+
+def overtake_what_timed_out(patch: pytest.MonkeyPatch) -> None:
+    """A batch that timed out under way is no reason to wait."""
+    around(patch, PartitionQueue, "forsake", lambda original, self, batch: None)
+    around(patch, PartitionQueue, "came_back", lambda original, self, batch: None)
+
+
+def lose_count(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Ledger, "returned", lambda original, self, records: original(self, records - 1))
+
+
+def call_it_not_written(patch: pytest.MonkeyPatch) -> None:
+    """A lost answer is taken for a request that never left."""
+
+    def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
+        original(self, flight, now, attrs.evolve(outcome, written=Written.NO))
+
+    around(patch, Sender, "_flight_lost", lost)
+
+
+def exceed_memory(patch: pytest.MonkeyPatch) -> None:
+    real = simulation.Accumulator
+
+    def larger(**options: Any) -> Any:
+        sizes = {name: 8 * options[name] for name in ("buffer_memory", "max_partition_bytes")}
+        return real(**{**options, **sizes})
+
+    patch.setattr(simulation, "Accumulator", larger)
+
+
+def never_rest(patch: pytest.MonkeyPatch) -> None:
+    """Whoever has something queued wants to be polled at once."""
+
+    def poll(original: Any, self: Sender, now: float) -> Effects:
+        effects = original(self, now)
+        return attrs.evolve(effects, wake_at=now) if any(q.batches for q in self.queues.values()) else effects
+
+    around(patch, Sender, "poll", poll)
+
+
+def count_offsets_from_one(patch: pytest.MonkeyPatch) -> None:
+    def landed(original: Any, self: Sender, queue: Any, batch: Any, offset: int, stamp: int) -> None:
+        original(self, queue, batch, offset + 1, stamp)
+
+    around(patch, Sender, "_landed", landed)
+
+
+def keep_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
+    """A gap in the sequence is no reason for a new epoch."""
+    around(patch, Identity, "renew", lambda original, self, reason: None)
+
+
+def start_over_when_the_topic_hides(patch: pytest.MonkeyPatch) -> None:
+    """Sequences begin again when metadata does not know the topic for a while."""
+
+    def look(original: Any, self: Sender) -> None:
+        for queue in self.queues.values():
+            if self.cluster.unknown_since(queue.tp.topic) is not None and queue.in_flight == 0:
+                queue.next_sequence = 0
+        original(self)
+
+    around(patch, Sender, "_look_at_leaders", look)
+
+
+def mix_up_topics(patch: pytest.MonkeyPatch) -> None:
+    """Records for u go to t."""
+    import pykafka4.core.sender as module
+
+    real = module._topic
+
+    def mixed(name: str, topic_id: Any, partitions: Any) -> Any:
+        return real("t", None, partitions) if name == "u" else real(name, None, partitions)
+
+    patch.setattr(module, "_topic", mixed)
+    around(patch, Cluster, "topic_id", lambda original, self, topic: None)
+
+
+def pipeline_before_the_first_answer(patch: pytest.MonkeyPatch) -> None:
+    """Several batches go to a partition whose leader has not taken one of ours yet."""
+
+    def may_send(original: Any, self: PartitionQueue, now: float) -> bool:
+        self.proven = True
+        return bool(original(self, now))
+
+    around(patch, PartitionQueue, "may_send", may_send)
+
+
+def fail_without_saying_so(patch: pytest.MonkeyPatch) -> None:
+    """Records that time out in their queue are dropped."""
+
+    def failed(original: Any, self: Sender, queue: Any, batch: Any, code: str, error: Any) -> None:
+        if code != "TIMED_OUT" or batch.in_flight:
+            original(self, queue, batch, code, error)
+        else:
+            queue.remove(batch)
+
+    around(patch, Sender, "_fail", failed)
+
+
+SHORT = {"delivery_timeout_ms": 500, "request_timeout_ms": 2_000}
+SINGLY = {"linger_ms": 0, "batch_size": 1024, "metadata_max_age_ms": 500, "delivery_timeout_ms": 120_000, "enable_idempotence": True}
+IDEMPOTENT = {"acks": "all", "enable_idempotence": True}
+PLAIN = {"acks": "all", "enable_idempotence": False}
+
+
+@attrs.frozen
+class Hunt:
+    """Which promise the bug breaks, and what narrows the search for it: options, and the faults that can show it."""
+
+    promises: set[str]
+    options: dict[str, Any] = attrs.Factory(dict)
+    faults: tuple[str, ...] = ()
+
+    def plan(self, seed: int) -> Plan:
+        """The plan of `seed`, narrowed."""
+        plan = draw(seed)
+        return attrs.evolve(plan, options={**plan.options, **self.options}, faults=self.faults or plan.faults)
+
+
+LOST = "nothing acked is lost"
+ORDER = "order per partition"
+TWO = "one leader at a time"
+HOT = "no hot loop"
+LEDGER = "the ledger balances"
+
+MUTANTS: dict[Patch, Hunt] = {
+    forget_what_was_lost: Hunt({"progress"}),
+    take_loss_for_success: Hunt({LOST}),
+    new_sequence_for_each_try: Hunt({"no duplicates", "progress", ORDER}),
+    call_back_twice: Hunt({"one completion"}),
+    forget_to_call_back: Hunt({"progress"}),
+    queue_behind: Hunt({ORDER}, PLAIN, ("error before append", "lost before append")),
+    new_epoch_in_doubt: Hunt({"no duplicates"}, IDEMPOTENT, ("lost after append", "sequence error", "move leader")),
+    two_leaders: Hunt({TWO}),
+    overtake_what_timed_out: Hunt({TWO}, {**IDEMPOTENT, **SHORT}, ("move leader", "answer delayed", "request delayed", "answer swallowed")),
+    lose_count: Hunt({LEDGER}),
+    call_it_not_written: Hunt({"not written is not in the log"}),
+    exceed_memory: Hunt({"memory is bounded"}),
+    never_rest: Hunt({HOT}),
+    count_offsets_from_one: Hunt({LOST}),
+    keep_the_old_epoch: Hunt({"progress", HOT}, IDEMPOTENT, ("sequence error", "refusal", "error after append")),
+    start_over_when_the_topic_hides: Hunt({LOST, ORDER}, SINGLY, ("topic is hidden",)),
+    mix_up_topics: Hunt({"no foreign records"}),
+    pipeline_before_the_first_answer: Hunt({ORDER}),
+    fail_without_saying_so: Hunt({"progress", LEDGER}, SHORT),
+}
+
+
+def first_broken(hunt: Hunt) -> Broken | None:
+    """The first promise that a schedule finds broken."""
+    for seed in range(SCHEDULES):
+        try:
+            Simulation(seed, plan=hunt.plan(seed)).run()
+        except Broken as broken:
+            return broken
+    return None
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_seeded_bug_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant(monkeypatch)
+    broken = first_broken(MUTANTS[mutant])
+    assert broken is not None, f"{SCHEDULES} schedules did not find it"
+    assert broken.promise in MUTANTS[mutant].promises, broken
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_without_the_bug_the_same_search_finds_nothing(mutant: Patch) -> None:
+    hunt = MUTANTS[mutant]
+    for seed in range(10):
+        Simulation(seed, plan=hunt.plan(seed)).run()
