@@ -104,7 +104,7 @@ class Verdict:
 
     def complaints(self) -> list[str]:
         """One line for each kind of wrong; empty when all is well."""
-        kinds = {
+        kinds: dict[str, list[Any]] = {
             "acknowledged but not in the log": self.lost,
             "in the log more than once": self.duplicated,
             "behind a later one in its partition": self.reordered,
