@@ -502,7 +502,14 @@ class Sender:
     def _settled(self, callbacks: Callbacks | None) -> None:
         self._finished = True
         if callbacks is not None:
-            self._deliver.append(callbacks)
+            self._deliver.append(lambda: self._call_back(callbacks))
+
+    def _call_back(self, callbacks: Callbacks) -> None:
+        """On the executor: only when its callbacks have run a batch is settled and its memory free, so that waiters look again here."""
+        try:
+            callbacks()
+        finally:
+            self._progress()
 
 
 def _topic(name: str, topic_id: UUID | None, partitions: list[ProduceRequest.Topic.Partition]) -> ProduceRequest.Topic:

@@ -108,6 +108,7 @@ class Bench:
             lock=contextlib.nullcontext(),
         )
         self.refusals: list[KafkaError] = []
+        self.seen_settled = True
         self.sender = Sender(
             self.config,
             self.acc,
@@ -115,11 +116,15 @@ class Bench:
             self.cluster,  # type: ignore[arg-type]
             self.recovery,  # type: ignore[arg-type]
             random.Random(1),
-            lambda: None,
+            self.progress,
             self.refusals.append,
         )
         self.requests: list[Request] = []
         self.epoch = 0
+
+    def progress(self) -> None:
+        """Waiters look again: note what they would see."""
+        self.seen_settled = all(item.settled for item in self.acc.unfinished())
 
     def poll(self, seconds: float = 0.0) -> Effects:
         self.now += seconds
@@ -438,6 +443,14 @@ def test_fenced_is_fatal_and_refuses_further_records() -> None:
     bench.answer(bench.requests.pop(), "PRODUCER_FENCED")
     bench.settle()
     assert bench.refusals
+
+
+def test_waiters_look_again_when_the_callbacks_have_run() -> None:
+    bench = Bench().proven()
+    bench.acc.send("t", b"v", partition=0, on_delivery=lambda delivery: None)
+    bench.settle()
+    bench.answer(bench.requests.pop())
+    assert bench.seen_settled, "close and flush would wait for a look that nobody asks for"
 
 
 def test_abandon_tells_written_from_not_written() -> None:
