@@ -47,7 +47,7 @@ class Producer:
     def __init__(self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Any) -> None:
         """ConfigError names a wrong option. `callback_executor` runs the callbacks; default: one thread, so that they keep their order.
 
-        Nothing is connected to before the first `send` or `partitions_for`.
+        Brokers are looked for in the background; none need be there yet.
         """
         self._core = core = _Core(client, callback_executor, options)
         self._failures_at_start = 0
