@@ -424,16 +424,16 @@ class Network:
         broker = broker_of(endpoint.node)
         if broker in self._unreachable or (broker >= 0 and broker not in map(broker_of, self._ready)):
             self._unreachable.discard(broker)
-            log.info("broker %s (%s) is connected", _name(broker), endpoint.address)
+            log.info("%s (%s) is connected", _name(broker), endpoint.address)
 
     def _log_ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
         """The end of its last connection is news, and so is the first attempt that fails, whatever the lane."""
         broker = broker_of(endpoint.node)
         if was_ready and broker not in map(broker_of, self._ready):
-            log.info("broker %s disconnected: %s", _name(broker), reason)
+            log.info("%s disconnected: %s", _name(broker), reason)
         elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
             self._unreachable.add(broker)
-            log.warning("broker %s cannot be reached: %s", _name(broker), reason)
+            log.warning("%s cannot be reached: %s", _name(broker), reason)
 
     def _part(self, endpoint: Endpoint, connection: Connection) -> None:
         """Forget a CLOSED connection; its answers remain to be given."""
@@ -546,5 +546,5 @@ class Network:
 
 
 def _name(broker: int) -> str:
-    """A broker's number; bootstrap servers are not known by one yet."""
-    return str(broker) if broker >= 0 else "?"
+    """What the log calls it; bootstrap servers are not known by a number yet."""
+    return f"broker {broker}" if broker >= 0 else "bootstrap server"
