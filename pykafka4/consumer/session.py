@@ -149,6 +149,9 @@ class Session:
                 reader.beckoned = False
                 self.client.loop.wake()
             return self._look(INFINITY if timeout is None else self.client.loop.now() + timeout, limit, take)
+        except BaseException:
+            reader.take_back()
+            raise
         finally:
             reader.leave()
             self._leave()
@@ -447,7 +450,7 @@ class Session:
 
     def close(self, timeout: float | None = None) -> None:
         """See Consumer.close."""
-        if self.closed:
+        if self.closed or self.client.loop.forked:  # a forked child must not touch what its parent may have locked
             return
         self.closed = self.closing = True
         timeout = CLOSE_SECONDS if timeout is None else timeout

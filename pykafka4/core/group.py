@@ -156,6 +156,7 @@ class Group:
         self._when_left.append(then)
         if self.ticket is not None:
             self._partitions.drop(self.ticket.claims)
+            self.ticket.ending = self.ticket.ending or Ending.REVOKED  # an application that has not seen it yet must not take it up
             self.ticket = None
         if self.state is MemberState.FATAL:
             self._move(MemberState.UNJOINED)

@@ -56,6 +56,7 @@ class Reader:
         self._records: list[Record] = []  # these, when they are given out one by one
         self._cursor: Iterator[Record] | None = None
         self._held = IN_LIST
+        self._out: list[Record] = []  # what this poll decoded
 
     # ---------------------------------------------------------------- the loop's side
 
@@ -76,11 +77,17 @@ class Reader:
     def enter(self) -> None:
         """A poll begins: what earlier ones handed out is finished."""
         self._idle = None
+        self._out = []
         self._finish()
 
     def leave(self) -> None:
         """The poll returns."""
         self._idle = self._clock()
+
+    def take_back(self) -> None:
+        """The poll was interrupted (Ctrl-C) with records decoded and not handed out: the next one hands them out."""
+        if self._out and self._cursor is None:
+            self._records, self._cursor, self._held = self._out, iter(self._out), IN_LIST
 
     def _finish(self) -> None:
         cursor = self._cursor
@@ -111,7 +118,7 @@ class Reader:
         """Up to `limit` records. Raises what stands at the head of the line: good records before it were handed out first."""
         if self._cursor is not None:
             return list(islice(self._cursor, limit))
-        out: list[Record] = []
+        out = self._out = []
         queue = self._queue
         while queue:
             item = queue[0]

@@ -1,0 +1,333 @@
+"""A consumer's machines with everything around them made by hand: a clock that only tests move, brokers that answer as told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+import attrs
+
+from pykafka4.config import ConsumerConfig
+from pykafka4.core import Failed, Outcome, Reply, Request
+from pykafka4.core.assignors import assigned_partitions, assignment_bytes
+from pykafka4.core.cluster import Leader
+from pykafka4.core.member import Member
+from pykafka4.core.network import LANE
+from pykafka4.core.reader import Reader
+from pykafka4.core.subscription import Claim, Start
+from pykafka4.error_table import BY_NAME, ErrorCode, Written
+from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.records import TopicPartition
+from pykafka4.wire.batch import WireRecord, build_batch
+from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from pykafka4.wire.messages_data import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from pykafka4.wire.messages_group import (
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+LOST = Failed(ConnectionLost("127.0.0.1:9092: connection refused"), Written.MAYBE)
+NEWEST = {1: 12, 9: 7, 13: 5}  # Fetch without topic ids
+
+
+def tp(partition: int, topic: str = "t") -> TopicPartition:
+    return TopicPartition(topic, partition)
+
+
+def code(name: str) -> int:
+    return BY_NAME[name].code if name else 0
+
+
+def config(**options: Any) -> ConsumerConfig:
+    return ConsumerConfig.parse({"bootstrap_servers": "b:1", "auto_offset_reset": "earliest", "retry_backoff_ms": 100, **options})
+
+
+@attrs.define(eq=False)
+class Cluster:
+    """A picture that tests paint."""
+
+    topics: dict[str, list[int]] = attrs.Factory(dict)  # leaders, -1 for none
+    ids: dict[str, Any] = attrs.Factory(dict)
+    errors: dict[str, ErrorCode] = attrs.Factory(dict)
+    epochs: dict[TopicPartition, int] = attrs.Factory(dict)
+    brokers: dict[int, Any] = attrs.Factory(lambda: {1: None, 2: None})
+    version: int = 0
+    wanted: list[str] = attrs.Factory(list)
+    hints: list[Any] = attrs.Factory(list)
+    refreshes: int = 0
+
+    def set(self, topic: str, leaders: list[int] | None = None, error: str | None = None, topic_id: Any = None) -> None:
+        self.version += 1
+        self.errors.pop(topic, None)
+        if error is not None:
+            self.errors[topic] = BY_NAME[error]
+        if leaders is not None:
+            self.topics[topic] = leaders
+        if topic_id is not None:
+            self.ids[topic] = topic_id
+
+    def want(self, topic: str) -> None:
+        self.wanted.append(topic)
+
+    def partitions(self, topic: str) -> int:
+        return len(self.topics.get(topic, ()))
+
+    def leader(self, tp: TopicPartition) -> Leader | None:
+        leaders = self.topics.get(tp.topic, [])
+        node = leaders[tp.partition] if tp.partition < len(leaders) else -1
+        return None if node < 0 else Leader(node, self.epochs.get(tp, 0))
+
+    def topic_id(self, topic: str) -> Any:
+        return self.ids.get(topic)
+
+    def topic_error(self, topic: str) -> ErrorCode | None:
+        return self.errors.get(topic)
+
+    def refresh(self, now: float, topics: object = None) -> None:
+        self.refreshes += 1
+
+    def hint(self, *what: object) -> None:
+        self.hints.append(what)
+
+
+@attrs.define(eq=False)
+class Recovery:
+    """Partitions go offline when reported, and come back when a test says so."""
+
+    cluster: Cluster
+    offline: dict[TopicPartition, Any] = attrs.Factory(dict)
+    reports: list[tuple[TopicPartition, KafkaError]] = attrs.Factory(list)
+    healed: list[TopicPartition] = attrs.Factory(list)
+    changes: int = 0
+
+    def leader(self, tp: TopicPartition) -> Leader | None:
+        return None if tp in self.offline else self.cluster.leader(tp)
+
+    def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
+        self.offline[tp] = attrs.make_class("Offline", ["reason"])(reason)
+        self.reports.append((tp, reason))
+
+    def healthy(self, tp: TopicPartition) -> None:
+        self.healed.append(tp)
+
+    def bring_back(self) -> None:
+        self.offline.clear()
+        self.changes += 1
+
+
+class Network:
+    """Versions, and lanes."""
+
+    def __init__(self) -> None:
+        self.versions = dict(NEWEST)
+        self.lanes = 0
+        self.dropped: list[int] = []
+
+    def new_lane(self) -> int:
+        self.lanes += 1
+        return self.lanes
+
+    def drop_lane(self, lane: int) -> None:
+        self.dropped.append(lane)
+
+    def version(self, node: int, api_key: int) -> int | None:
+        return self.versions.get(api_key)
+
+
+class Talk:
+    """A member, its reader, and all the requests it made that have no answer yet."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 100.0
+        self.cluster = Cluster()
+        self.recovery = Recovery(self.cluster)
+        self.network: Any = Network()
+        self.notified = 0
+        self.reader = Reader(lambda: self.now, self._notify, lambda old, new, start: self.member.fetcher.seek(old, new, start))
+        self.config = config(**options)
+        cluster: Any = self.cluster
+        recovery: Any = self.recovery
+        self.member = Member(self.config, self.network, cluster, recovery, Random(1), self.reader)
+        self.sent: list[Request] = []
+        self.wake_at = 0.0
+
+    def _notify(self) -> None:
+        self.notified += 1
+
+    # ---- turning
+
+    def run(self, seconds: float = 0.0) -> list[Request]:
+        """Move the clock, poll until nothing new is asked; the requests of this step."""
+        self.now += seconds
+        fresh: list[Request] = []
+        for _ in range(10):
+            effects = self.member.poll(self.now)
+            self.wake_at = effects.wake_at
+            fresh += effects.requests
+            if not effects.requests and effects.wake_at > self.now:
+                break
+        self.sent += fresh
+        return fresh
+
+    def pending(self, kind: type) -> list[Request]:
+        return [request for request in self.sent if isinstance(request.message, kind)]
+
+    def one(self, kind: type) -> Request:
+        """The only request of its kind that waits for an answer."""
+        (request,) = self.pending(kind)
+        return request
+
+    def answer(self, request: Request, answer: Any, version: int = 12) -> None:
+        """Answer it, and let the member react."""
+        self.sent.remove(request)
+        outcome: Outcome = answer if isinstance(answer, Failed) else Reply(answer, version, request.node % LANE)
+        request.on_reply(self.now, outcome)
+        self.run()
+
+    # ---- usual answers
+
+    def find_coordinator(self, node: int = 1) -> None:
+        self.run()
+        answer = FindCoordinatorResponse(error_code=0, error_message=None, node_id=node, host="h", port=1)
+        self.answer(self.one(FindCoordinatorRequest), answer)
+
+    def join(
+        self, *, member: str = "m", leader: str = "other", error: str = "", members: Iterable[Any] = (), generation: int = 1, **more: Any
+    ) -> None:
+        response = JoinGroupResponse(
+            error_code=code(error),
+            generation_id=generation,
+            protocol_name="range",
+            leader=leader,
+            member_id=member,
+            members=list(members),
+            **more,
+        )
+        self.answer(self.one(JoinGroupRequest), response)
+
+    def sync(self, tps: Iterable[TopicPartition] = (), error: str = "") -> None:
+        self.answer(self.one(SyncGroupRequest), SyncGroupResponse(error_code=code(error), assignment=assignment_bytes(tps)))
+
+    def shares(self) -> dict[str, list[TopicPartition]]:
+        """What the leader's SyncGroup deals out."""
+        return {a.member_id: assigned_partitions(a.assignment) for a in self.one(SyncGroupRequest).message.assignments}
+
+    def beat(self, request: Request, error: str = "") -> None:
+        self.answer(request, HeartbeatResponse(error_code=code(error)))
+
+    def left(self, request: Request) -> None:
+        self.answer(request, LeaveGroupResponse(error_code=0, members=[]))
+
+    def committed(self, offsets: dict[TopicPartition, int] | None = None, error: str = "") -> None:
+        request = self.one(OffsetFetchRequest)
+        rows: dict[str, list[OffsetFetchResponse.Topic.Partition]] = {}
+        for topic in request.message.topics:
+            for index in topic.partition_indexes:
+                place = (offsets or {}).get(TopicPartition(topic.name, index), -1)
+                rows.setdefault(topic.name, []).append(
+                    OffsetFetchResponse.Topic.Partition(
+                        partition_index=index, committed_offset=place, committed_leader_epoch=-1, metadata="", error_code=0
+                    )
+                )
+        topics = [OffsetFetchResponse.Topic(name=name, partitions=parts) for name, parts in rows.items()]
+        self.answer(request, OffsetFetchResponse(topics=topics, error_code=code(error), groups=[]))
+
+    def commits(self, errors: dict[TopicPartition, str] | None = None) -> dict[TopicPartition, int]:
+        """Answer the commit under way; what it held."""
+        request = self.one(OffsetCommitRequest)
+        held = {TopicPartition(t.name, p.partition_index): p.committed_offset for t in request.message.topics for p in t.partitions}
+        rows: dict[str, list[OffsetCommitResponse.Topic.Partition]] = {}
+        for place in held:
+            error = code((errors or {}).get(place, ""))
+            rows.setdefault(place.topic, []).append(OffsetCommitResponse.Topic.Partition(partition_index=place.partition, error_code=error))
+        self.answer(request, OffsetCommitResponse(topics=[OffsetCommitResponse.Topic(name=n, partitions=p) for n, p in rows.items()]))
+        return held
+
+    def ends(self, offset: int = 0, error: str = "") -> None:
+        """Answer every ListOffsets with `offset`."""
+        for request in self.pending(ListOffsetsRequest):
+            topics = [
+                ListOffsetsResponse.Topic(
+                    name=t.name,
+                    partitions=[
+                        ListOffsetsResponse.Topic.Partition(partition_index=p.partition_index, error_code=code(error), offset=offset)
+                        for p in t.partitions
+                    ],
+                )
+                for t in request.message.topics
+            ]
+            self.answer(request, ListOffsetsResponse(topics=topics))
+
+    def fetched(self, request: Request, data: dict[TopicPartition, Any], **more: Any) -> None:
+        """Answer a Fetch: per partition bytes, the name of an error, or a ready answer."""
+        topics: dict[str, list[FetchResponse.Topic.Partition]] = {}
+        for place, what in data.items():
+            topics.setdefault(place.topic, []).append(partition(place.partition, what))
+        responses = [FetchResponse.Topic(topic=name, partitions=parts) for name, parts in topics.items()]
+        self.answer(request, FetchResponse(error_code=0, session_id=0, responses=responses, **more))
+
+    def asked(self, request: Request) -> dict[TopicPartition, int]:
+        """What a Fetch asks for: partition to offset."""
+        message: FetchRequest = request.message
+        return {TopicPartition(t.topic, p.partition): p.fetch_offset for t in message.topics for p in t.partitions}
+
+    def fetch_at(self, node: int) -> Request:
+        (request,) = [r for r in self.pending(FetchRequest) if r.node % LANE == node]
+        return request
+
+    # ---- the application
+
+    def assign(self, *tps: TopicPartition, start: Start | int = Start.COMMITTED) -> list[Claim]:
+        claims = [Claim(place) for place in tps]
+        self.reader.adopt(claims)
+        self.member.fetcher.adopt(claims, start)
+        self.run()
+        return claims
+
+    def poll(self, limit: int = 500) -> list[Any]:
+        """What `Consumer.poll(0)` does, but for listeners and waiting."""
+        self.reader.enter()
+        try:
+            self.reader.drain()
+            return self.reader.take(limit)
+        finally:
+            self.reader.leave()
+            if self.reader.consumed >= self.reader.resume_at:
+                self.member.fetcher.space(self.now)
+
+    def stable(self, *tps: TopicPartition, topics: tuple[str, ...] = ("t",)) -> None:
+        """Subscribe, join, and take up the partitions."""
+        self.member.group.subscribe(topics)
+        self.poll()
+        self.find_coordinator()
+        self.join()
+        self.sync(tps)
+        self.reader.drain()
+        ticket = self.reader.events.popleft().ticket
+        self.reader.ticket = ticket
+        self.reader.adopt(ticket.claims)
+
+
+def partition(index: int, what: Any, end: int = 1000) -> FetchResponse.Topic.Partition:
+    if isinstance(what, FetchResponse.Topic.Partition):
+        return what
+    error = code(what) if isinstance(what, str) else 0
+    records = None if isinstance(what, str) else what
+    return FetchResponse.Topic.Partition(
+        partition_index=index, error_code=error, high_watermark=end, aborted_transactions=None, records=records
+    )
+
+
+def batch(first: int, count: int, *, size: int = 10, epoch: int = 0) -> bytes:
+    """A batch of `count` records from offset `first` on."""
+    records = [WireRecord(timestamp_ms=1, value=b"x" * size) for _ in range(count)]
+    return bytes(build_batch(records, base_offset=first, leader_epoch=epoch))

@@ -1,0 +1,88 @@
+"""Who coordinates the group, and what error codes mean to a member."""
+
+from __future__ import annotations
+
+import pytest
+from consumer_talk import LOST, Talk
+
+from pykafka4.core.coordinator import Reaction, reaction
+from pykafka4.core.group import MemberState
+from pykafka4.error_table import BY_NAME, CODES
+from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
+
+
+def found(node: int = 1, error: int = 0) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(error_code=error, error_message=None, node_id=node, host="h", port=1)
+
+
+@pytest.fixture
+def talk() -> Talk:
+    talk = Talk(group_id="g", request_timeout_ms=30_000)
+    talk.cluster.set("t", [1])
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.run()
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("name", "meaning"),
+    [
+        ("NONE", Reaction.NONE),
+        ("NOT_COORDINATOR", Reaction.REFIND),
+        ("COORDINATOR_NOT_AVAILABLE", Reaction.REFIND),
+        ("COORDINATOR_LOAD_IN_PROGRESS", Reaction.RETRY),
+        ("UNKNOWN_TOPIC_OR_PARTITION", Reaction.RETRY),
+        ("UNSTABLE_OFFSET_COMMIT", Reaction.RETRY),
+        ("REBALANCE_IN_PROGRESS", Reaction.REJOIN),
+        ("ILLEGAL_GENERATION", Reaction.OUTDATED),
+        ("UNKNOWN_MEMBER_ID", Reaction.STRANGER),
+        ("FENCED_INSTANCE_ID", Reaction.FATAL),
+        ("GROUP_AUTHORIZATION_FAILED", Reaction.FATAL),
+    ],
+)
+def test_codes_mean_what_the_protocol_says(name: str, meaning: Reaction) -> None:
+    assert reaction(BY_NAME[name].code) is meaning
+
+
+def test_every_code_has_a_meaning_unknown_ones_too() -> None:
+    assert all(isinstance(reaction(code), Reaction) for code in [*CODES, 32_767, -2])
+    assert reaction(32_767) is Reaction.FATAL
+
+
+def test_only_one_question_is_under_way(talk: Talk) -> None:
+    talk.run()
+    assert len(talk.pending(FindCoordinatorRequest)) == 1
+
+
+@pytest.mark.parametrize("answer", [LOST, found(error=BY_NAME["COORDINATOR_NOT_AVAILABLE"].code)])
+def test_the_question_is_repeated_after_a_pause_that_grows(talk: Talk, answer: object) -> None:
+    pauses = []
+    for _ in range(4):
+        talk.answer(talk.one(FindCoordinatorRequest), answer)
+        assert talk.pending(FindCoordinatorRequest) == []
+        pauses.append(talk.wake_at - talk.now)
+        talk.run(pauses[-1])
+    assert pauses[0] == pytest.approx(0.1, rel=0.25)
+    assert pauses[-1] == pytest.approx(0.8, rel=0.25)
+
+
+def test_a_coordinator_that_the_metadata_does_not_name_is_asked_for_again_with_fresh_metadata(talk: Talk) -> None:
+    talk.answer(talk.one(FindCoordinatorRequest), found(node=9))
+    assert talk.cluster.refreshes == 1
+    assert talk.member.coordinator.node is None
+    talk.cluster.brokers[9] = None
+    talk.run(1)
+    talk.answer(talk.one(FindCoordinatorRequest), found(node=9))
+    assert talk.member.coordinator.node == 9
+
+
+def test_a_refusal_for_good_ends_the_member(talk: Talk) -> None:
+    talk.answer(talk.one(FindCoordinatorRequest), found(error=BY_NAME["GROUP_AUTHORIZATION_FAILED"].code))
+    assert talk.member.group.state is MemberState.FATAL
+
+
+def test_losing_somebody_who_is_not_the_coordinator_any_more_changes_nothing(talk: Talk) -> None:
+    talk.find_coordinator(2)
+    talk.member.coordinator.lost(talk.now, 1, LOST.reason)
+    assert talk.member.coordinator.node == 2

@@ -1,0 +1,523 @@
+"""Membership, with a clock and a coordinator made by hand."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from consumer_talk import LOST, Talk, tp
+
+from pykafka4.core import Failed
+from pykafka4.core.assignors import subscription_bytes
+from pykafka4.core.group import MOVES, MemberState
+from pykafka4.core.network import LANE
+from pykafka4.core.subscription import Assigned, Ended, Ending
+from pykafka4.error_table import Written
+from pykafka4.errors import UnsupportedVersion
+from pykafka4.records import OffsetAndMetadata
+from pykafka4.wire.messages_cluster import FindCoordinatorRequest
+from pykafka4.wire.messages_group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    SyncGroupRequest,
+)
+
+
+@pytest.fixture
+def talk() -> Talk:
+    talk = Talk(group_id="g", session_timeout_ms=10_000, heartbeat_interval_ms=3_000, max_poll_interval_ms=60_000)
+    talk.cluster.set("t", [1, 2, 1])
+    return talk
+
+
+def other(name: str, *topics: str) -> JoinGroupResponse.Member:
+    return JoinGroupResponse.Member(member_id=name, metadata=subscription_bytes(topics))
+
+
+def state(talk: Talk) -> MemberState:
+    return talk.member.group.state
+
+
+def events(talk: Talk) -> list[Any]:
+    talk.reader.drain()
+    found = list(talk.reader.events)
+    talk.reader.events.clear()
+    return found
+
+
+def release(talk: Talk) -> None:
+    """The application gives its partitions back."""
+    ticket = talk.reader.ticket
+    assert ticket is not None
+    talk.reader.release(ticket.claims)
+    talk.reader.ticket = None
+    talk.member.group.released(ticket)
+    talk.run()
+
+
+def keep_alive(talk: Talk) -> None:
+    talk.reader.enter()
+
+
+@pytest.mark.parametrize("before", MemberState)
+@pytest.mark.parametrize("after", MemberState)
+def test_only_the_moves_of_the_table_are_possible(talk: Talk, before: MemberState, after: MemberState) -> None:
+    talk.member.group.state = before
+    if after in MOVES._table[before]:
+        talk.member.group._move(after)
+        assert state(talk) is after
+    else:
+        with pytest.raises(RuntimeError, match=f"{after.name} cannot follow {before.name}"):
+            talk.member.group._move(after)
+
+
+# ---------------------------------------------------------------- joining
+
+
+def test_nothing_is_asked_before_the_application_polls(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    assert talk.run() == []
+    assert talk.reader.beckoned
+    talk.poll()
+    assert [type(r.message) for r in talk.run()] == [FindCoordinatorRequest]
+
+
+def test_a_new_member_takes_the_id_it_is_given_and_joins_at_once(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    assert talk.one(JoinGroupRequest).message.member_id == ""
+    talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
+    assert talk.one(JoinGroupRequest).message.member_id == "m-1"
+
+
+def test_group_requests_go_over_a_lane_of_their_own(talk: Talk) -> None:
+    """A coordinator reads nothing more from a connection whose JoinGroup it holds back."""
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator(2)
+    assert talk.one(JoinGroupRequest).node == 2 + LANE
+
+
+def test_a_follower_asks_for_its_share_and_the_leader_deals_out_all(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="a", leader="b")
+    assert talk.shares() == {}
+    talk.sync([tp(1)])
+    assert state(talk) is MemberState.STABLE
+    (assigned,) = events(talk)
+    assert isinstance(assigned, Assigned)
+    assert [c.tp for c in assigned.ticket.claims] == [tp(1)]
+
+
+def test_the_leader_waits_for_the_topics_of_all_members(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="a", leader="a", members=[other("a", "t"), other("b", "t", "u")])
+    assert "u" in talk.cluster.wanted
+    assert talk.pending(SyncGroupRequest) == []
+    talk.cluster.set("u", [1])
+    talk.run()
+    assert talk.shares() == {"a": [tp(0), tp(1)], "b": [tp(2), tp(0, "u")]}
+
+
+def test_the_leader_deals_without_a_topic_that_does_not_exist_or_stays_silent(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="a", leader="a", members=[other("a", "t", "gone", "silent")])
+    talk.cluster.set("gone", error="UNKNOWN_TOPIC_OR_PARTITION")
+    keep_alive(talk)
+    talk.run()
+    assert talk.pending(SyncGroupRequest) == []
+    talk.run(5)
+    assert talk.shares() == {"a": [tp(0), tp(1), tp(2)]}
+
+
+def test_a_static_leader_that_came_back_leaves_the_assignment_as_it_is(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="a", leader="a", members=[other("a", "t")], skip_assignment=True)
+    assert talk.shares() == {}
+
+
+@pytest.mark.parametrize("error", ["COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"])
+def test_a_join_refused_for_the_wrong_coordinator_looks_for_the_right_one(talk: Talk, error: str) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator(1)
+    talk.join(error=error)
+    assert state(talk) is MemberState.UNJOINED
+    talk.run(1)
+    talk.find_coordinator(2)
+    assert talk.one(JoinGroupRequest).node % LANE == 2
+
+
+@pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "REBALANCE_IN_PROGRESS", "UNKNOWN_SERVER_ERROR"])
+def test_a_join_refused_for_now_is_repeated_after_a_pause(talk: Talk, error: str) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(error=error)
+    assert talk.pending(JoinGroupRequest) == []
+    talk.run(1)
+    assert talk.one(JoinGroupRequest)
+
+
+def test_a_join_without_answer_is_repeated_with_the_same_member_id(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
+    talk.answer(talk.one(JoinGroupRequest), LOST)
+    talk.run(1)
+    talk.find_coordinator()
+    talk.run(1)
+    assert talk.one(JoinGroupRequest).message.member_id == "m-1"
+
+
+def test_a_sync_refused_as_unknown_joins_as_a_new_member(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="m-1")
+    talk.sync(error="UNKNOWN_MEMBER_ID")
+    talk.run(1)
+    assert talk.one(JoinGroupRequest).message.member_id == ""
+
+
+def test_an_assignment_that_cannot_be_read_is_asked_for_again(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join()
+    talk.answer(talk.one(SyncGroupRequest), type(talk.one(SyncGroupRequest).message).response(error_code=0, assignment=b"\x00"))
+    talk.run(1)
+    assert talk.one(JoinGroupRequest)
+
+
+@pytest.mark.parametrize("error", ["GROUP_AUTHORIZATION_FAILED", "INVALID_SESSION_TIMEOUT", "INCONSISTENT_GROUP_PROTOCOL"])
+def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(talk: Talk, error: str) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(error=error)
+    assert state(talk) is MemberState.FATAL
+    talk.reader.drain()
+    assert error in str(talk.reader.fatal)
+    assert talk.run(100) == []
+
+
+def test_a_broker_too_old_is_a_refusal_for_good(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.answer(talk.one(JoinGroupRequest), Failed(UnsupportedVersion("JoinGroup: too old"), Written.NO))
+    assert state(talk) is MemberState.FATAL
+
+
+def test_subscribing_again_is_a_new_chance_after_a_refusal(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(error="GROUP_AUTHORIZATION_FAILED")
+    talk.member.group.subscribe(("t",))
+    talk.run()
+    assert talk.one(JoinGroupRequest)
+
+
+# ---------------------------------------------------------------- living
+
+
+def test_heartbeats_keep_their_interval_and_only_one_is_under_way(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(2.9)
+    assert talk.pending(HeartbeatRequest) == []
+    talk.run(0.2)
+    first = talk.one(HeartbeatRequest)
+    talk.run(3)
+    assert talk.one(HeartbeatRequest) is first
+    talk.beat(first)
+    assert talk.one(HeartbeatRequest).message.generation_id == 1
+
+
+def test_a_rebalance_takes_back_the_partitions_and_joins_when_the_application_has_let_go(talk: Talk) -> None:
+    talk.stable(tp(0), tp(1))
+    keep_alive(talk)
+    talk.run(3.1)
+    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    assert state(talk) is MemberState.REVOKING
+    (ended,) = events(talk)
+    assert ended.ticket is talk.reader.ticket
+    assert ended.ticket.ending is Ending.REVOKED
+    assert talk.member.fetcher.positions == {}
+    talk.run(3.1)
+    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")  # it lives on while it waits
+    assert talk.pending(JoinGroupRequest) == []
+    release(talk)
+    assert talk.one(JoinGroupRequest).message.member_id == "m"
+
+
+def test_a_revocation_that_is_not_answered_in_time_is_a_loss(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    for _ in range(20):
+        talk.run(3.1)
+        for request in talk.pending(HeartbeatRequest):
+            talk.beat(request, "REBALANCE_IN_PROGRESS")
+    ticket = talk.reader.ticket
+    assert ticket is not None
+    assert ticket.ending is Ending.LOST
+    assert state(talk) is MemberState.UNJOINED
+    assert talk.pending(JoinGroupRequest) == []  # the application has not heard of it yet
+    release(talk)
+    assert talk.one(JoinGroupRequest)
+
+
+@pytest.mark.parametrize(("error", "member_id"), [("UNKNOWN_MEMBER_ID", ""), ("ILLEGAL_GENERATION", "m")])
+def test_a_member_that_is_not_known_any_more_has_lost_its_partitions(talk: Talk, error: str, member_id: str) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    talk.beat(talk.one(HeartbeatRequest), error)
+    (ended,) = events(talk)
+    assert ended.ticket.ending is Ending.LOST
+    release(talk)
+    assert talk.one(JoinGroupRequest).message.member_id == member_id
+
+
+def test_a_coordinator_that_goes_is_looked_for_and_nothing_is_given_up(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    talk.answer(talk.one(HeartbeatRequest), LOST)
+    talk.run(1)
+    talk.find_coordinator(2)
+    again = talk.one(HeartbeatRequest)
+    assert again.node % LANE == 2
+    talk.beat(again, "NOT_COORDINATOR")
+    talk.run(1)
+    talk.find_coordinator(1)
+    talk.beat(talk.one(HeartbeatRequest))
+    assert state(talk) is MemberState.STABLE
+    assert events(talk) == []
+
+
+def test_without_a_coordinator_for_the_session_the_partitions_are_lost(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    talk.answer(talk.one(HeartbeatRequest), LOST)
+    talk.run(6.8)
+    assert state(talk) is MemberState.STABLE
+    talk.run(0.2)
+    (ended,) = events(talk)
+    assert ended.ticket.ending is Ending.LOST
+    assert "session_timeout_ms" in ended.ticket.reason
+
+
+def test_the_session_counts_from_when_the_answered_heartbeat_was_sent(talk: Talk) -> None:
+    """A late answer must not make the member believe in a session that the coordinator has ended."""
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    request = talk.one(HeartbeatRequest)
+    talk.run(2.5)
+    talk.beat(request)
+    for request in talk.pending(HeartbeatRequest):
+        talk.answer(request, LOST)
+    talk.run(7.4)
+    assert state(talk) is MemberState.STABLE
+    talk.run(0.2)
+    assert state(talk) is MemberState.UNJOINED
+
+
+def test_a_heartbeat_fails_early_enough_to_find_another_coordinator(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    assert talk.one(HeartbeatRequest).deadline - talk.now <= 10 / 2
+
+
+def test_an_application_that_stops_polling_leaves_exactly_when_due(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
+    talk.stable(tp(0))
+    talk.poll()
+    left_at = talk.now
+
+    def live(until: float) -> None:
+        while talk.now < until:
+            talk.run(min(1.0, until - talk.now))
+            for request in talk.pending(HeartbeatRequest):
+                talk.beat(request)
+
+    live(left_at + 59.9)
+    assert state(talk) is MemberState.STABLE
+    assert talk.wake_at <= left_at + 60
+    with caplog.at_level(logging.WARNING):
+        live(left_at + 60)
+    assert state(talk) is MemberState.LEAVING
+    assert "max_poll_interval_ms=60000" in caplog.text
+    talk.left(talk.one(LeaveGroupRequest))
+    assert talk.run(100) == []
+    (ended,) = events(talk)
+    assert ended.ticket.ending is Ending.LOST
+    release(talk)
+    assert talk.pending(JoinGroupRequest) == []  # it may be gone for good
+    talk.poll()
+    talk.run()
+    assert talk.one(JoinGroupRequest).message.member_id == ""
+
+
+def test_a_poll_under_way_never_counts_as_stopped(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    for _ in range(100):
+        talk.run(2)
+        for request in talk.pending(HeartbeatRequest):
+            talk.beat(request)
+    assert state(talk) is MemberState.STABLE
+
+
+def test_the_leader_calls_a_rebalance_when_partitions_appear_and_others_do_not(talk: Talk) -> None:
+    for leader in ("m", "other"):
+        talk = Talk(group_id="g")
+        talk.cluster.set("t", [1, 2])
+        talk.member.group.subscribe(("t",))
+        talk.poll()
+        talk.find_coordinator()
+        talk.join(member="m", leader=leader, members=[other("m", "t")])
+        talk.sync([tp(0), tp(1)])
+        talk.cluster.set("t", [1, 2, 1])
+        talk.run()
+        assert state(talk) is (MemberState.REVOKING if leader == "m" else MemberState.STABLE)
+
+
+def test_a_changed_subscription_is_a_rebalance(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.member.group.subscribe(("t", "u"))
+    talk.run()
+    assert state(talk) is MemberState.REVOKING
+    release(talk)
+    request = talk.one(JoinGroupRequest)
+    assert request.message.protocols[0].metadata == subscription_bytes(["t", "u"])
+
+
+def test_answers_to_an_abandoned_attempt_are_ignored(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    request = talk.one(JoinGroupRequest)
+    done: list[bool] = []
+    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.run()
+    talk.join(member="late")
+    assert state(talk) is MemberState.UNJOINED
+    assert done == [True]
+    assert request not in talk.sent
+
+
+# ---------------------------------------------------------------- leaving
+
+
+@pytest.mark.parametrize(("version", "single", "many"), [(5, "", ["m"]), (3, "", ["m"]), (2, "m", []), (None, "m", [])])
+def test_leaving_names_the_member_in_the_form_the_broker_knows(talk: Talk, version: int | None, single: str, many: list[str]) -> None:
+    talk.network.versions[13] = version
+    talk.stable(tp(0))
+    done: list[bool] = []
+    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.run()
+    message = talk.one(LeaveGroupRequest).message
+    assert (message.member_id, [m.member_id for m in message.members]) == (single, many)
+    talk.left(talk.one(LeaveGroupRequest))
+    assert done == [True]
+
+
+def test_leaving_waits_for_the_commits_before_it(talk: Talk) -> None:
+    talk.stable(tp(0))
+    outcomes: list[Any] = []
+    ticket = talk.reader.ticket
+    talk.member.commit({tp(0): OffsetAndMetadata(5)}, ticket, talk.now + 60, outcomes.append)
+    done: list[bool] = []
+    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.run()
+    assert talk.pending(LeaveGroupRequest) == []
+    assert talk.one(OffsetCommitRequest).message.generation_id_or_member_epoch == 1
+    talk.commits()
+    assert outcomes == [None]
+    talk.left(talk.one(LeaveGroupRequest))
+    assert done == [True]
+
+
+def test_leaving_is_over_when_patience_is(talk: Talk) -> None:
+    talk.stable(tp(0))
+    done: list[bool] = []
+    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.run(4.9)
+    assert done == []
+    talk.run(0.2)
+    assert done == [True]
+    assert state(talk) is MemberState.UNJOINED
+
+
+def test_a_member_in_the_middle_of_joining_leaves_over_another_connection(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
+    talk.member.leave(talk.now, 5, lambda: None)
+    talk.run()
+    assert talk.one(LeaveGroupRequest).node == 1  # not behind the JoinGroup
+
+
+def test_a_static_member_leaves_without_a_word() -> None:
+    talk = Talk(group_id="g", group_instance_id="i")
+    talk.cluster.set("t", [1])
+    talk.stable(tp(0))
+    done: list[bool] = []
+    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.run()
+    assert done == [True]
+    assert talk.pending(LeaveGroupRequest) == []
+
+
+def test_an_assignment_that_ended_before_it_was_seen_is_marked(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join()
+    talk.sync([tp(0)])
+    talk.member.leave(talk.now, 5, lambda: None)
+    (assigned,) = events(talk)
+    assert assigned.ticket.ending is not None
+
+
+def test_a_fenced_static_member_is_finished(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    talk.beat(talk.one(HeartbeatRequest), "FENCED_INSTANCE_ID")
+    assert state(talk) is MemberState.FATAL
+    found = events(talk)
+    assert isinstance(found[0], Ended)
+    assert "FENCED_INSTANCE_ID" in str(talk.reader.fatal)
+
+
+def test_a_heartbeat_with_an_unknown_code_is_raised(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    request = talk.one(HeartbeatRequest)
+    talk.answer(request, type(request.message).response(error_code=32_000))
+    talk.reader.drain()
+    assert "UNKNOWN(32000)" in str(talk.reader.fatal)

@@ -1,0 +1,46 @@
+"""Positions: what may follow what."""
+
+from __future__ import annotations
+
+import pytest
+from consumer_talk import tp
+
+from pykafka4.core.subscription import STAGES, Claim, Position, Stage, Start
+
+
+def position(start: Start | int = Start.COMMITTED, fallback: Start = Start.LATEST) -> Position:
+    return Position(Claim(tp(0)), start, fallback, 1000)
+
+
+def test_a_position_told_where_to_begin_reads_at_once() -> None:
+    assert (position(7).stage, position(7).offset) == (Stage.FETCHING, 7)
+
+
+def test_a_position_told_to_begin_at_an_end_looks_for_it() -> None:
+    at = position(Start.LATEST)
+    assert (at.stage, at.target, at.by_policy) == (Stage.RESETTING, Start.LATEST, False)
+
+
+def test_a_position_told_nothing_asks_for_the_committed_offset_first() -> None:
+    at = position()
+    assert (at.stage, at.fallback, at.by_policy) == (Stage.UNKNOWN, Start.LATEST, True)
+
+
+@pytest.mark.parametrize("before", Stage)
+@pytest.mark.parametrize("after", Stage)
+def test_only_the_moves_of_the_table_are_possible(before: Stage, after: Stage) -> None:
+    at = position()
+    at.stage = before
+    if after in STAGES._table[before]:
+        at.move(after)
+        assert at.stage is after
+    else:
+        with pytest.raises(RuntimeError, match=f"{after.name} cannot follow {before.name}"):
+            at.move(after)
+        assert at.stage is before
+
+
+def test_what_is_buffered_is_what_was_delivered_and_not_consumed() -> None:
+    at = position()
+    at.claim.delivered, at.claim.consumed = 100, 30
+    assert at.buffered == 70
