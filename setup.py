@@ -6,11 +6,13 @@ anything else tries and goes on without it.
 
 import os
 import sys
+from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
+WIRE = Path("pykafka4/wire")
 WANTED = os.environ.get("PYKAFKA4_BUILD_EXTENSION", "auto")
 
 
@@ -38,7 +40,7 @@ def extensions() -> list[Extension]:
         "pykafka4.wire._hot",
         ["pykafka4/wire/_hot.pyx"],
         extra_compile_args=["-O2"],
-        depends=[f"pykafka4/wire/{name}" for name in ("_append.pxi", "_batch.pxi", "_decode.pxi", "_plat.h", "_record.h")],
+        depends=[*map(str, WIRE.glob("_*.pxi")), *map(str, WIRE.glob("_*.h"))],
     )
     return list(cythonize([core], language_level=3))
 

@@ -35,75 +35,6 @@ cdef inline int64_t alone_size(Item* r) noexcept nogil:
 
 
 @cython.final
-@cython.no_gc
-cdef class Parked:
-    """A record whose topic's partitions are not known yet."""
-
-    cdef Delivery delivery
-    cdef bytes key, value, headers
-    cdef int32_t partition
-    cdef int64_t timestamp, size
-    cdef double created
-    cdef object callback
-    cdef list extras
-
-
-@cython.final
-cdef class Topic:
-    """What the accumulator knows about a topic."""
-
-    cdef str name
-    cdef int count                 # partitions; 0 while unknown
-    cdef int slots                 # most there ever were: arrays have this size
-    cdef bint direct               # partitions are known and nothing is parked: records go straight into batches
-    cdef bint announced            # the loop knows that records wait here
-    cdef list open                 # per partition: Batch or None
-    cdef int64_t* held             # per partition: bytes reserved
-    cdef char* brisk               # per partition: the last batch was full, so the next one starts large
-    cdef int* available            # partitions with a leader
-    cdef int available_count, cursor
-    cdef int sticky                # where records without key and partition go for now
-    cdef int64_t stuck             # bytes that went there
-    cdef object parked             # deque of Parked
-    cdef int64_t parked_first      # running number of its head
-    cdef int64_t parked_bytes
-    cdef Batch limbo               # what handles of parked records point to
-
-    def __dealloc__(self):
-        free(self.held)
-        free(self.brisk)
-        free(self.available)
-
-    cdef int widen(self, int slots) except -1:
-        """Make room for `slots` partitions."""
-        cdef int64_t* held
-        cdef char* brisk
-        cdef int i
-        if slots <= self.slots:
-            return 0
-        held = <int64_t*>realloc(self.held, slots * sizeof(int64_t))
-        if held != NULL:
-            self.held = held
-        brisk = <char*>realloc(self.brisk, slots)
-        if brisk != NULL:
-            self.brisk = brisk
-        if held == NULL or brisk == NULL:
-            raise MemoryError
-        for i in range(self.slots, slots):
-            held[i] = 0
-            brisk[i] = 0
-            self.open.append(None)
-        self.slots = slots
-        return 0
-
-    cdef void rotate(self) noexcept:
-        """The next available partition becomes the sticky one."""
-        self.cursor = (self.cursor + 1) % self.available_count
-        self.sticky = self.available[self.cursor]
-        self.stuck = 0
-
-
-@cython.final
 cdef class Accumulator:
     """Where `send` puts records and the loop takes batches. See `reference.Accumulator` for the plain version of the same."""
 
@@ -587,69 +518,11 @@ cdef class Accumulator:
         d.timestamp = r.timestamp
         d.key_size = <int32_t>r.key_size
         d.value_size = <int32_t>r.value_size
-        if t.direct or not self.park(t, &r, on_delivery, d):
+        if t.direct or not park(self, t, &r, on_delivery, d):
             self.append(t, &r, on_delivery, d)
         return d
 
     # ------------------------------------------------------------ records whose topic is not known yet
-
-    cdef int park(self, Topic t, Item* r, object callback, Delivery d) except -1:
-        """Keep `r` until its topic's partitions are known; 0 when they have become known in the meantime."""
-        cdef int64_t size = alone_size(r)
-        cdef Parked p
-        if size > self.max_request_size:
-            self.too_large(t, size)
-        size += PARKED_COST
-        p = Parked.__new__(Parked)
-        p.key = None if r.key_size < 0 else PyBytes_FromStringAndSize(r.key, r.key_size)
-        p.value = None if r.value_size < 0 else PyBytes_FromStringAndSize(r.value, r.value_size)
-        p.headers = None if r.headers_size == 1 else PyBytes_FromStringAndSize(r.headers, r.headers_size)
-        p.partition = r.partition
-        p.timestamp = r.timestamp
-        p.size = size
-        p.callback = callback
-        p.delivery = d
-        while True:
-            if not t.announced:
-                self.new_topic(t.name)
-                t.announced = True
-            p.created = self.clock()
-            # From here to the return other threads wait, unless there is no room.
-            if t.direct:
-                return 0
-            if not t.announced:
-                continue
-            if (self.waiters == 0 or r.asked) and self.room(t.name, UNDECIDED, size):
-                break
-            self.make_room(t.name, UNDECIDED if r.partition < 0 else r.partition, size)
-            r.asked = True
-        t.parked.append(p)
-        d.batch = t.limbo
-        d.index = <int32_t>((t.parked_first + len(t.parked) - 1) & 0x7fffffff)
-        t.parked_bytes += size
-        self.reserved += size
-        self.parked_records += 1
-        self.accepted += 1
-        return 1
-
-    cdef Parked unpark(self, Topic t):
-        """The oldest parked record of `t`, taken out of the account of those."""
-        cdef Parked p = t.parked.popleft()
-        t.parked_first += 1
-        t.parked_bytes -= p.size
-        self.reserved -= p.size
-        self.parked_records -= 1
-        if not t.parked:
-            t.announced = False
-            t.direct = t.count > 0
-        return p
-
-    cdef int follow_parked(self, Topic t, Delivery d, object pair, list pairs) except -1:
-        cdef Parked p = t.parked[(d.index - t.parked_first) & 0x7fffffff]
-        if p.extras is None:
-            p.extras = pairs
-        p.extras.append(pair)
-        return 0
 
     def set_partitions(self, str topic, int count, available) -> None:
         """The topic has `count` partitions; those in `available` have a leader (none: no difference is made)."""
@@ -682,98 +555,11 @@ cdef class Accumulator:
 
     def designate(self, str topic, int limit=1000) -> int:
         """Move up to `limit` parked records, in order, into batches; returns how many still wait."""
-        cdef Topic t = self.topics.get(topic)
-        cdef Parked p
-        cdef Batch lost
-        if t is None:
-            return 0
-        while limit > 0 and t.parked and t.count > 0:
-            limit -= 1
-            p = <Parked>t.parked[0]
-            if p.partition >= t.count:
-                error = ValueError(f"{topic}: partition={p.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
-                lost = self.grave(t, "UNKNOWN_TOPIC_OR_PARTITION", error)
-                self.bury(t, lost)
-                callbacks = lost.conclude()
-                if callbacks is not None:
-                    self.hooks.submit(callbacks)
-            else:
-                self.place(t, p)
-        self.nudge()
-        return len(t.parked)
-
-    cdef int place(self, Topic t, Parked p) except -1:
-        """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are accounted for, so room is not asked for."""
-        cdef Item r
-        _span(t.name, "value", p.value, &r.value, &r.value_size)
-        _span(t.name, "key", p.key, &r.key, &r.key_size)
-        r.headers = ZERO_HEADERS
-        r.headers_size = 1
-        if p.headers is not None:
-            r.headers = PyBytes_AS_STRING(p.headers)
-            r.headers_size = PyBytes_GET_SIZE(p.headers)
-        r.partition = p.partition
-        r.timestamp = p.timestamp
-        r.free = r.asked = r.news = False
-        r.forced = True
-        self.reserved -= p.size
-        t.parked_bytes -= p.size
-        p.size = 0
-        self.append(t, &r, p.callback, p.delivery)
-        if p.extras is not None:
-            if p.delivery.batch.extras is None:
-                p.delivery.batch.extras = p.extras
-            else:
-                p.delivery.batch.extras.extend(p.extras)
-        self.unpark(t)
-        return 0
+        return designate(self, topic, limit)
 
     def fail_parked(self, str topic, error, double before=INFINITY) -> tuple:
         """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
-        cdef Topic t = self.topics.get(topic)
-        cdef Batch lost
-        if t is None or not t.parked or (<Parked>t.parked[0]).created > before:
-            return 0, None
-        lost = self.grave(t, short_name(error), error)
-        while t.parked and (<Parked>t.parked[0]).created <= before:
-            self.bury(t, lost)
-        callbacks = lost.conclude()
-        self.nudge()
-        return lost.count, callbacks
-
-    cdef Batch grave(self, Topic t, str code, object error):
-        """A failed batch without bytes, for parked records that get no partition any more."""
-        cdef Batch b = Batch.__new__(Batch)
-        b.acc = self
-        b.home = t
-        b.hooks = self.hooks
-        b.topic = t.name
-        b.partition = UNDECIDED
-        b.state = S_FAILED
-        b.kept = []
-        b.extras = []
-        b.code = code
-        b.cause = error
-        b.outcome_written = Written.NO
-        self.batches += 1
-        self.live.add(b)
-        return b
-
-    cdef int bury(self, Topic t, Batch b) except -1:
-        """Give the oldest parked record of `t` its outcome: it fails as part of `b`."""
-        cdef Parked p = <Parked>t.parked[0]
-        (<list>b.kept).append(parked_record(t.name, p))
-        # Up to the last line no other thread may find the handle between the two places.
-        self.unpark(t)
-        p.delivery.batch = b
-        p.delivery.index = b.count
-        b.count += 1
-        self.failed += 1
-        if p.callback is not None:
-            b.extras.append((p.delivery, p.callback))
-        if p.extras is not None:
-            b.extras.extend(p.extras)
-        return 0
+        return fail_parked(self, topic, error, before)
 
     def parked(self, str topic) -> tuple:
         """(How many records of `topic` wait for its partitions, when the oldest came; 0.0 when none does.)"""
@@ -827,17 +613,3 @@ cdef class Accumulator:
         for t in list(self.topics.values()):
             out.extend([(<Parked>p).delivery for p in list((<Topic>t).parked)])
         return out
-
-
-cdef object parked_record(str topic, Parked p):
-    cdef const char* at
-    cdef const char* end
-    cdef const char* wrong = NULL
-    cdef int64_t count = 0
-    headers = NO_HEADERS
-    if p.headers is not None:
-        at = PyBytes_AS_STRING(p.headers)
-        end = at + PyBytes_GET_SIZE(p.headers)
-        at = get_varint(at, end, &count)
-        headers = read_headers(at, end, count, &wrong)
-    return ProducerRecord(topic, p.value, p.key, headers, p.partition if p.partition >= 0 else None, p.timestamp, Written.NO)

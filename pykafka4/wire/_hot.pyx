@@ -1,10 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=False
 """The compiled core. Rule: what `reference.py` does, byte for byte and error for error, with no Python object per record but its handle.
 
-One compilation unit of three parts: `_batch.pxi` (memory, batches, handles), `_append.pxi` (the producer's accumulator),
-`_decode.pxi` (from fetched bytes to records). **The GIL is the lock**: between choosing a batch and having written the record into it
-nothing may run Python code. Python code runs in calls to Python, but also when a GC-tracked object is allocated (the collector runs
-`__del__`s) and when the last reference to somebody else's object is dropped; so what is allocated is allocated before choosing.
+One compilation unit: `_batch.pxi` (memory and batches), `_delivery.pxi` (handles and callbacks), `_append.pxi` (the accumulator),
+`_park.pxi` (topics, records whose partitions are not known yet), `_decode.pxi` (from fetched bytes to records).
+
+**The GIL is the lock**: between choosing a batch and having written the record into it nothing may run Python code. Python code runs
+in calls to Python, but also when a GC-tracked object is allocated (the collector runs `__del__`s) and when the last reference to
+somebody else's object is dropped; so what is allocated is allocated before choosing.
 """
 
 cimport cython
@@ -239,4 +241,6 @@ def _crc32c_portable(data, uint32_t value=0) -> int:
 
 include "_decode.pxi"
 include "_batch.pxi"
+include "_delivery.pxi"
 include "_append.pxi"
+include "_park.pxi"

@@ -1,0 +1,174 @@
+# Handles and callbacks. Rule: every callback runs exactly once, and a handle keeps nothing alive but its batch's outcome.
+
+
+@cython.final
+cdef class Settlement:
+    """Runs the callbacks of a batch, once; the batch keeps its reservation of memory until they have returned."""
+
+    cdef Batch batch
+    cdef list callbacks, extras
+    cdef Meta* meta
+
+    def __dealloc__(self):
+        free(self.meta)
+
+    cdef void take(self, Batch batch):
+        self.batch = batch
+        self.callbacks, batch.callbacks = batch.callbacks, None
+        self.extras, batch.extras = batch.extras, None
+        self.meta, batch.meta = batch.meta, NULL
+        batch.metas = 0
+
+    def __call__(self):
+        cdef Batch batch = self.batch
+        cdef Accumulator acc
+        if batch is None:
+            return
+        self.batch = None
+        acc = batch.acc
+        try:
+            self.run(batch)
+        finally:
+            batch.settle()
+            if acc is not None:
+                acc.wake()
+
+    cdef void run(self, Batch batch):
+        cdef Delivery d
+        cdef int32_t i
+        if self.callbacks is not None:
+            for i in range(<int32_t>len(self.callbacks)):
+                callback = self.callbacks[i]
+                if callback is not None:
+                    self.callbacks[i] = None
+                    d = Delivery.__new__(Delivery)
+                    d.batch = batch
+                    d.index = i
+                    d.timestamp = self.meta[i].timestamp
+                    d.key_size = self.meta[i].key_size
+                    d.value_size = self.meta[i].value_size
+                    call_back(callback, d)
+        for pair in self.extras or ():
+            call_back(pair[1], pair[0])
+        self.callbacks = self.extras = None
+
+
+cdef void call_back(object function, Delivery d):
+    try:
+        function(d)
+    except BaseException:          # one bad callback must not keep the others from being called
+        _log.exception("the callback %r of a delivery to %s raised", function, d.topic)
+
+
+@cython.final
+@cython.no_gc                      # millions may be alive: the collector must not walk them
+@cython.freelist(4096)
+cdef class Delivery:
+    """What `send` returns: the promise of one record's outcome. Keeping it keeps no batch memory."""
+
+    cdef Batch batch
+    cdef int64_t timestamp
+    cdef int32_t index, key_size, value_size
+
+    cdef inline Batch home(self):
+        """The batch it belongs to, through splits."""
+        while self.batch.state == S_SPLIT:
+            self.descend()
+        return self.batch
+
+    cdef void descend(self) noexcept:
+        cdef int32_t start
+        for first, part in reversed(self.batch.parts):
+            start = first
+            if self.index >= start:
+                self.index -= start
+                self.batch = <Batch>part
+                return
+
+    @property
+    def topic(self) -> str:
+        """The topic it goes to."""
+        return self.batch.topic
+
+    @property
+    def partition(self):
+        """The partition it goes to; None while none was chosen."""
+        cdef int32_t partition = self.home().partition
+        return partition if partition >= 0 else None
+
+    @property
+    def timestamp_ms(self) -> int:
+        """The record's own timestamp."""
+        return self.timestamp
+
+    def done(self) -> bool:
+        """Whether the outcome is there."""
+        return self.home().state >= S_ACKED
+
+    @property
+    def settled(self) -> bool:
+        """Whether the outcome is there and its batch's callbacks have returned."""
+        return self.home()._settled
+
+    cdef int await_outcome(self, timeout) except -1:
+        cdef Hooks hooks
+        if self.home().state >= S_ACKED:
+            return 0
+        hooks = self.batch.hooks
+        if not hooks.wait(self.done, timeout):
+            where = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+            raise KafkaTimeoutError(f"{where}: not acknowledged within {timeout:g} s; the record is still on its way, ask again")
+        return 0
+
+    cdef object failure(self):
+        cdef Batch b = self.batch
+        return DeliveryFailed(b.topic, self.partition, b.code, b.outcome_written, b.record(self.index), b.cause)
+
+    def result(self, timeout=None):
+        """Where the record lies (`RecordMetadata`), once it is acknowledged.
+
+        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, DeliveryFailed when it failed.
+        """
+        self.await_outcome(timeout)
+        cdef Batch b = self.home()
+        if b.state == S_FAILED:
+            raise self.failure()
+        return RecordMetadata(
+            b.topic,
+            b.partition,
+            b.base_offset + self.index if b.base_offset >= 0 else -1,
+            b.append_time if b.append_time >= 0 else self.timestamp,
+            self.key_size,
+            self.value_size,
+        )
+
+    def exception(self, timeout=None):
+        """The DeliveryFailed of a record that failed, None for one that was acknowledged; waits like `result`."""
+        self.await_outcome(timeout)
+        return self.failure() if self.home().state == S_FAILED else None
+
+    def add_done_callback(self, fn) -> None:
+        """Have `fn(delivery)` called on the callback executor, once, when the outcome is there (at once if it is)."""
+        cdef Batch b
+        cdef list pairs = []       # made before looking: see the module's rule
+        cdef object pair = (self, fn)
+        if not callable(fn):
+            raise TypeError(f"{self.topic}: a callback must be callable, not {type(fn).__name__}")
+        b = self.home()
+        if b.state >= S_ACKED:
+            b.hooks.submit(lambda: call_back(fn, self))
+        elif b.partition == PARKING:
+            follow_parked(b.acc, b.home, self, pair, pairs)
+        else:
+            if b.extras is None:
+                b.extras = pairs
+            b.extras.append(pair)
+
+    def __await__(self):
+        return self.batch.hooks.awaiting(self)
+
+    def __repr__(self):
+        cdef Batch b = self.home()
+        if b.partition == PARKING:
+            return f"<Delivery {b.topic} waiting for a partition>"
+        return f"<Delivery {b.topic}-{b.partition} {state_name(b.state)}>" if b.partition >= 0 else f"<Delivery {b.topic} {state_name(b.state)}>"
