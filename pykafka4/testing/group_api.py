@@ -168,7 +168,10 @@ def _commit_one(
         refused = "UNKNOWN_TOPIC_ID" if call.version >= 10 else "UNKNOWN_TOPIC_OR_PARTITION"
     if refused is None and found is not None:
         position = OffsetAndMetadata(part.committed_offset, part.committed_leader_epoch, part.committed_metadata or "")
-        group.commit(TopicPartition(found.name, part.partition_index), position)
+        tp = TopicPartition(found.name, part.partition_index)
+        group.commit(tp, position)
+        for watch in call.cluster.on_commit:
+            watch(group.id, tp, position.offset)
     return OffsetCommitResponse.Topic.Partition(partition_index=part.partition_index, error_code=code(refused or "NONE"))
 
 

@@ -150,7 +150,7 @@ class Watch:
 
     def _judge_failure(self, sent: Sent, error: DeliveryFailed) -> None:
         self.failed += 1
-        self.codes[error.code] += 1
+        self.codes[str(error.code)] += 1
         self.maybe += error.written is Written.MAYBE
         if error.record is None or error.record.value != sent.value:
             raise Broken("failed records come back", f"{sent.value[:40]!r} came back as {error.record!r}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Final, TextIO
@@ -18,29 +18,24 @@ from typing import Any, Final, TextIO
 import attrs
 
 from pykafka4.config import ProducerConfig
-from pykafka4.core import INFINITY, Effects, Outcome, Request
-from pykafka4.core.engine import Engine, Turn
+from pykafka4.core import Effects, Outcome, Request
 from pykafka4.core.sender import Sender
 from pykafka4.errors import BufferFull, ClosedError, KafkaError
 from pykafka4.records import TopicPartition
+from pykafka4.testing.driver import Driver
 from pykafka4.testing.invariants import Broken, Sent, Truth, Watch, value_of
 from pykafka4.testing.log import Appended, parse_header
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.plan import FAULTS, Plan, draw
-from pykafka4.testing.timeline import Moment, Timeline
-from pykafka4.testing.weather import Weather
+from pykafka4.testing.timeline import Timeline
 from pykafka4.wire.compression import CODECS, compress
 from pykafka4.wire.hot import Accumulator, Batch, Delivery
 from pykafka4.wire.messages_data import ProduceRequest
 
-__all__ = ["Executor", "Report", "Simulation"]
+__all__ = ["Report", "Simulation"]
 
-LOOP_STEP: Final = 0.00002  # shortest time between two turns
 PATIENCE: Final = 200.0  # virtual seconds after healing in which everything must have its outcome
 QUIET: Final = 3.0  # what comes so long after the end is still looked at
-MOST_TURNS: Final = 60_000
-TURNS_PER_INPUT: Final = 12  # a loop that turns more often than this is hot
-TURNS_PER_SECOND: Final = 150
 REQUESTS_PER_SECOND: Final = {"Metadata": 25, "ApiVersions": 90, "InitProducerId": 25}
 
 
@@ -59,34 +54,6 @@ class Report:
     requests: Counter[str]
     coverage: Counter[tuple[str, str]]
     codes: dict[str, int]
-
-
-class Executor:
-    """The application's callback executor: one after the other, each after a while."""
-
-    __slots__ = ("_delay", "_queue", "_running", "_timeline", "ran")
-
-    def __init__(self, timeline: Timeline, delay: Callable[[], float]) -> None:
-        self._timeline, self._delay = timeline, delay
-        self._queue: deque[Callable[[], None]] = deque()
-        self._running = False
-        self.ran: Callable[[], None] = lambda: None
-
-    def submit(self, act: Callable[[], None]) -> None:
-        """Run `act` later."""
-        self._queue.append(act)
-        self._next()
-
-    def _next(self) -> None:
-        if self._queue and not self._running:
-            self._running = True
-            self._timeline.after(self._delay(), self._run)
-
-    def _run(self) -> None:
-        self._running = False
-        self._queue.popleft()()
-        self.ran()
-        self._next()
 
 
 class Observed:
@@ -131,9 +98,7 @@ class Simulation:
         self.random = Random(seed ^ 0x5EED)
         self.timeline = Timeline(1000.0)
         self.coverage: Counter[tuple[str, str]] = Counter()
-        self.turns = 0
         self._story = story
-        self._turn_at: Moment | None = None
         self._healed = False
         self._closing = False
         self._sending = self.plan.actors
@@ -148,7 +113,6 @@ class Simulation:
         self.cluster.zombies = plan.zombies
         for name, count in plan.topics.items():
             self.cluster.create_topic(name, count)
-        self.weather = Weather(self.timeline, self.random, self.cluster, plan.climate, self.note)
         self.cluster.on_request = self.note
         if self._story is not None:
             self.cluster.on_batch = self._saw_batch
@@ -156,8 +120,11 @@ class Simulation:
     def _build_client(self, sender: type[Sender]) -> None:
         servers = ",".join(f"{b.host}:{b.port}" for b in self.cluster.brokers.values())
         self.config = config = ProducerConfig.parse({"bootstrap_servers": servers, **self.plan.options})
-        self.engine = Engine(config, Random(self.plan.seed ^ 0xC0), lambda event: None)
-        self.executor = Executor(self.timeline, lambda: self.random.random() * 0.002)
+        self.driver = driver = Driver(
+            config, self.cluster, self.random, self.plan.seed ^ 0xC0, self.plan.climate, note=self.note, after_turn=self._look
+        )
+        self.engine, self.weather, self.poke = driver.engine, driver.weather, driver.poke
+        driver.before_sleep = self._before_sleep
         self.acc = Accumulator(
             batch_size=config.batch_size,
             linger=config.linger_ms / 1000,
@@ -171,7 +138,7 @@ class Simulation:
             new_topic=self._new_topic,
             make_room=self._make_room,
             wait=lambda predicate, timeout: predicate(),
-            submit=self.executor.submit,
+            submit=driver.executor.submit,
             lock=contextlib.nullcontext(),
             seed=self.plan.seed,
             wall=self.cluster.wall_ms,
@@ -183,7 +150,12 @@ class Simulation:
         self.truth = Truth(self.cluster)
         self.watch = Watch(self.truth, idempotent=self.plan.idempotent, acks=config.acks, buffer_memory=config.buffer_memory)
         engine.add(Observed(self.sender, self.watch))
-        self.weather.attach(engine.network, self.poke)
+
+    def _look(self) -> None:
+        self.watch.look(self.sender, self.acc)
+
+    def _before_sleep(self, wake_at: float) -> None:
+        self.acc.wake_at = wake_at
 
     def _make_room(self, topic: str, partition: int, size: int) -> None:
         """A thread would block here; an actor comes again."""
@@ -222,19 +194,19 @@ class Simulation:
         self.timeline.at(start + self.plan.trouble, self._heal)
         if self.plan.give_up:
             self.timeline.after(self.random.uniform(0.2, self.plan.trouble), self._give_up)
-        self._step_until(start + self.plan.trouble + PATIENCE, start)
+        self._step_until(start + self.plan.trouble + PATIENCE)
         self.watch.conclude()
         quiet = self.timeline.now + QUIET
         while self.timeline.next_at < quiet:
             self.timeline.step()
-            self._check_heat(start)
+            self.driver.check_heat(self.watch.accepted)
         self.watch.conclude()
         self._check_requests(start)
 
-    def _step_until(self, end: float, start: float) -> None:
+    def _step_until(self, end: float) -> None:
         while not self._finished() and self.timeline.next_at < end:
             self.timeline.step()
-            self._check_heat(start)
+            self.driver.check_heat(self.watch.accepted)
 
     def _finished(self) -> bool:
         return self._healed and not self._sending and not self.watch.open_records()
@@ -258,47 +230,6 @@ class Simulation:
     def closing(self) -> bool:
         """Whether the producer was closed."""
         return self._closing
-
-    # ---- turns
-
-    def poke(self) -> None:
-        """Ask for a turn of the loop."""
-        self._turn_by(self.timeline.now + LOOP_STEP)
-
-    def _turn_by(self, when: float) -> None:
-        if self._turn_at is not None and self._turn_at.act is not None and self._turn_at.at <= when:
-            return
-        if self._turn_at is not None:
-            self._turn_at.cancel()
-        self._turn_at = self.timeline.at(when, self._turn) if when < INFINITY else None
-
-    def _turn(self) -> None:
-        self.turns += 1
-        turn = self.engine.turn(self.timeline.now)
-        self._perform(turn)
-        self.watch.look(self.sender, self.acc)
-        self.acc.wake_at = turn.wake_at
-        self._turn_by(max(turn.wake_at, self.timeline.now + LOOP_STEP))
-
-    def _perform(self, turn: Turn) -> None:
-        for closed in turn.close:
-            self.weather.close(closed)
-        for opened in turn.connect:
-            self.weather.connect(opened)
-        for link, buffers in turn.write:
-            self.weather.write(link, buffers)
-        for act in turn.deliver:
-            self.executor.submit(act)
-        for job in turn.jobs:
-            self.timeline.after(self.random.random() * 0.003, lambda job=job: self._job(job))  # type: ignore[misc]
-
-    def _job(self, job: Any) -> None:
-        try:
-            result = job.run()
-        except Exception as error:
-            result = error
-        job.then(self.timeline.now, result)
-        self.poke()
 
     # ---- faults
 
@@ -363,12 +294,6 @@ class Simulation:
 
     # ---- heat
 
-    def _check_heat(self, start: float) -> None:
-        seconds = self.timeline.now - start
-        allowed = 200 + TURNS_PER_INPUT * (self.weather.inputs + self.watch.accepted) + TURNS_PER_SECOND * seconds
-        if self.turns > allowed or self.turns > MOST_TURNS:
-            raise Broken("no hot loop", f"{self.turns} turns in {seconds:.3f} s with {self.weather.inputs} inputs")
-
     def _check_requests(self, start: float) -> None:
         seconds = self.timeline.now - start
         for name, limit in REQUESTS_PER_SECOND.items():
@@ -384,7 +309,7 @@ class Simulation:
             failed=self.watch.failed,
             maybe=self.watch.maybe,
             seconds=self.timeline.now - 1000.0,
-            turns=self.turns,
+            turns=self.driver.turns,
             requests=self.cluster.requests,
             coverage=self.coverage,
             codes=dict(self.watch.codes),
