@@ -1,0 +1,111 @@
+"""Options: every one once, with a clear answer to a wrong one."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, parse_servers
+from pykafka4.errors import ConfigError
+
+B = {"bootstrap_servers": "b:9092"}
+
+
+@pytest.mark.parametrize(
+    ("text", "servers"),
+    [
+        ("a", (("a", 9092),)),
+        ("a:1,b:2", (("a", 1), ("b", 2))),
+        (" a:1 , b ", (("a", 1), ("b", 9092))),
+        (["a:1", ("b", 2)], (("a", 1), ("b", 2))),
+        ("[::1]:9093", (("::1", 9093),)),
+        ("[::1]", (("::1", 9092),)),
+        ("::1", (("::1", 9092),)),
+    ],
+)
+def test_servers_are_understood(text: Any, servers: Any) -> None:
+    assert parse_servers(text) == servers
+
+
+@pytest.mark.parametrize("wrong", ["", " , ", "a:0", "a:65536", "a:x", ":9092", "http://a:9092", 5, [5], [], None])
+def test_wrong_servers_are_named(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="bootstrap_servers"):
+        parse_servers(wrong)
+
+
+@pytest.mark.parametrize(
+    ("option", "near"),
+    [
+        ("linger", "linger_ms"),
+        ("batch.size", "batch_size"),
+        ("bootstrap.servers", "bootstrap_servers"),
+        ("compression", "compression_type"),
+    ],
+)
+def test_an_unknown_option_gets_the_nearest_real_name(option: str, near: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean '{near}'"):
+        ProducerConfig.parse({**B, option: 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "bootstrap_servers is missing"),
+        ({**B, "linger_ms": -1}, "linger_ms=-1: must be a number of milliseconds from 0"),
+        ({**B, "linger_ms": "5"}, "linger_ms='5'"),
+        ({**B, "linger_ms": True}, "linger_ms=True"),
+        ({**B, "batch_size": 1.5}, "batch_size=1.5"),
+        ({**B, "acks": 2}, "acks=2: must be 'all', 1 or 0"),
+        ({**B, "acks": True}, "acks=True"),
+        ({**B, "acks": 1, "enable_idempotence": True}, "idempotence needs acks='all'"),
+        ({**B, "max_in_flight_requests_per_connection": 6}, "use 5 or less"),
+        ({**B, "compression_type": "brotli"}, "must be one of none, gzip, snappy, lz4, zstd"),
+        ({**B, "client_id": ""}, "client_id=''"),
+        ({**B, "allow_auto_create_topics": "yes"}, "must be True or False"),
+        ({**B, "delivery_timeout_ms": 1, "linger_ms": 5}, "nothing could be sent in time"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_allowed(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ProducerConfig.parse(options)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"heartbeat_interval_ms": 50_000, "group_id": "g"}, "must be less than session_timeout_ms"),
+        ({"group_instance_id": "i"}, "needs a group_id"),
+        ({"partition_assignment_strategy": "sticky"}, "must be 'range'"),
+        ({"partition_assignment_strategy": ""}, "must be 'range'"),
+        ({"auto_offset_reset": "first"}, "must be one of earliest, latest, none"),
+    ],
+)
+def test_a_wrong_consumer_option_is_named(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        ConsumerConfig.parse({**B, **options})
+
+
+def test_idempotence_follows_acks() -> None:
+    assert ProducerConfig.parse(B).enable_idempotence is True
+    assert ProducerConfig.parse({**B, "acks": 1}).enable_idempotence is False
+    assert ProducerConfig.parse({**B, "acks": "all"}).acks == -1
+
+
+def test_a_partition_gets_a_quarter_of_the_memory() -> None:
+    assert ProducerConfig.parse({**B, "buffer_memory": 1_048_576}).partition_bytes == 262_144
+
+
+@pytest.mark.parametrize("kind", [ClientConfig, ProducerConfig, ConsumerConfig])
+def test_every_option_has_unit_range_and_meaning(kind: type[ClientConfig]) -> None:
+    for name, default, _unit, allowed, meaning in describe(kind):
+        assert default, name
+        assert allowed, name
+        assert meaning.endswith("."), name
+
+
+def test_configurations_pickle_and_compare() -> None:
+    config = ProducerConfig.parse(B)
+    assert pickle.loads(pickle.dumps(config)) == config

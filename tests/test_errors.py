@@ -1,0 +1,84 @@
+"""Errors: one table, every code named, none lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka4.error_table import BY_NAME, CODES, Produce, Refresh, Written, error_code
+from pykafka4.errors import (
+    AuthorizationError,
+    BrokerError,
+    ClosedError,
+    DeliveryFailed,
+    GroupError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerFencedError,
+    broker_error,
+    short_name,
+)
+
+
+def test_the_table_has_every_code_up_to_the_newest() -> None:
+    assert sorted(CODES) == list(range(-1, 137))
+    assert len(BY_NAME) == len(CODES)
+
+
+def test_an_unknown_code_is_kept_and_taken_for_maybe_written() -> None:
+    row = error_code(999)
+    assert str(row) == "UNKNOWN(999)"
+    assert (row.retriable, row.produce, row.written) == (False, Produce.FAIL, Written.MAYBE)
+    assert "UNKNOWN(999)" in str(broker_error(999, "t-0"))
+
+
+@pytest.mark.parametrize("name", ["NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"])
+def test_too_few_replicas_is_waited_out(name: str) -> None:
+    assert BY_NAME[name].produce is Produce.RESEND
+
+
+def test_after_append_and_timed_out_may_be_written() -> None:
+    maybe = {row.name for row in CODES.values() if row.written is Written.MAYBE}
+    assert maybe == {"UNKNOWN_SERVER_ERROR", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"}
+
+
+def test_everything_resent_for_want_of_a_leader_asks_for_metadata() -> None:
+    for name in (
+        "NOT_LEADER_OR_FOLLOWER",
+        "LEADER_NOT_AVAILABLE",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "KAFKA_STORAGE_ERROR",
+        "FENCED_LEADER_EPOCH",
+    ):
+        assert (BY_NAME[name].produce, BY_NAME[name].refresh) == (Produce.RESEND, Refresh.METADATA), name
+
+
+def test_what_is_resent_is_retriable() -> None:
+    assert all(row.retriable for row in CODES.values() if row.produce is Produce.RESEND)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("TOPIC_AUTHORIZATION_FAILED", AuthorizationError),
+        ("UNKNOWN_MEMBER_ID", GroupError),
+        ("PRODUCER_FENCED", ProducerFencedError),
+        ("INVALID_RECORD", BrokerError),
+    ],
+)
+def test_codes_have_their_class(name: str, kind: type[BrokerError]) -> None:
+    error = broker_error(BY_NAME[name].code, "t-0", "because")
+    assert type(error) is kind
+    assert str(error) == f"t-0: {name} (because)"
+
+
+def test_a_failed_delivery_names_place_reason_and_whether_it_was_written() -> None:
+    cause = KafkaTimeoutError("no answer")
+    assert str(DeliveryFailed("orders", 3, "NOT_ENOUGH_REPLICAS", Written.NO)) == "orders-3: NOT_ENOUGH_REPLICAS, not written"
+    assert str(DeliveryFailed("orders", None, "TIMED_OUT", Written.MAYBE, cause=cause)) == "orders: TIMED_OUT, maybe written (no answer)"
+
+
+def test_every_error_has_a_short_name() -> None:
+    assert short_name(broker_error(6, "x")) == "NOT_LEADER_OR_FOLLOWER"
+    assert short_name(ClosedError("x")) == "CLOSED"
+    assert short_name(KafkaError("x")) == "CLIENT_ERROR"
+    assert short_name(MemoryError()) == "MemoryError"

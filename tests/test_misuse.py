@@ -1,0 +1,133 @@
+"""Misuse: the message names the thing and the way out."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import pykafka4
+from pykafka4 import Client, ClosedError, ConfigError, Consumer, KafkaError, Producer, RecordTooLarge, TopicPartition
+from pykafka4.misuse import check_topic, topic_partition
+from pykafka4.testing.server import ModelServer
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as model:
+        yield model
+
+
+@pytest.fixture
+def producer(server: ModelServer) -> Iterator[Producer]:
+    with Producer(bootstrap_servers=server.bootstrap_servers) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ü", "a" * 250, ".", "..", "a/b"])
+def test_illegal_topic_names_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="names are 1 to 249"):
+        check_topic(name)
+
+
+@pytest.mark.parametrize("wrong", ["t", ("t",), ("t", "0"), ("t", True), (5, 0), 7])
+def test_what_is_no_partition_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError):
+        topic_partition(wrong)
+
+
+def test_a_negative_partition_is_named() -> None:
+    with pytest.raises(ConfigError, match="partition -1 of topic 't'"):
+        topic_partition(("t", -1))
+
+
+def test_a_pair_is_a_partition() -> None:
+    assert topic_partition(("t", 3)) == TopicPartition("t", 3)
+    assert str(TopicPartition("t", 3)) == "t-3"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        ({"value": 5}, TypeError, "value"),
+        ({"key": 5.0}, TypeError, "key"),
+        ({"topic": "a b"}, ConfigError, "'a b'"),
+        ({"topic": 5}, TypeError, "topic"),
+        ({"partition": -1}, ValueError, "-1"),
+        ({"partition": 99}, ValueError, "99"),
+        ({"partition": "0"}, TypeError, "partition"),
+        ({"timestamp_ms": -1}, ValueError, "timestamp_ms"),
+        ({"timestamp_ms": "now"}, TypeError, "timestamp_ms"),
+        ({"headers": [("h", 5)]}, TypeError, "'h'"),
+        ({"headers": 5}, TypeError, "headers"),
+        ({"value": bytes(2_000_000)}, RecordTooLarge, "max_request_size"),
+    ],
+)
+def test_a_wrong_argument_of_send_is_named_and_nothing_is_lost(
+    producer: Producer, arguments: dict[str, Any], error: type[BaseException], says: str
+) -> None:
+    producer.send("misuse", b"before").result(10)
+    before = producer.stats().accepted
+    with pytest.raises(error, match=says):
+        producer.send(**{"topic": "misuse", "value": b"v", **arguments})
+    assert producer.stats().accepted == before
+    producer.send("misuse", b"after").result(10)
+
+
+def test_a_closed_producer_says_so(server: ModelServer) -> None:
+    producer = Producer(bootstrap_servers=server.bootstrap_servers)
+    producer.close()
+    assert producer.close() == []
+    for call in (lambda: producer.send("t", b""), producer.flush, lambda: producer.partitions_for("t"), producer.__enter__):
+        with pytest.raises(ClosedError):
+            call()
+    assert producer.stats().accepted == 0
+    assert producer.status()["state"] == "closed"
+
+
+@pytest.mark.parametrize(("name", "says"), [("produce", "use 'send'"), ("flsh", "did you mean 'flush'"), ("xyzzy", "has no 'xyzzy'")])
+def test_a_peers_name_or_a_slip_gets_a_hint(producer: Producer, name: str, says: str) -> None:
+    with pytest.raises(AttributeError, match=says):
+        getattr(producer, name)
+
+
+def test_clients_refuse_pickling_and_say_what_to_send(server: ModelServer) -> None:
+    with (
+        Client(bootstrap_servers=server.bootstrap_servers) as client,
+        Producer(client=client) as producer,
+        Consumer(client=client) as consumer,
+    ):
+        for thing in (client, producer, consumer):
+            with pytest.raises(TypeError, match="Send its options"):
+                pickle.dumps(thing)
+
+
+def test_options_of_a_shared_client_belong_to_it(server: ModelServer) -> None:
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        with pytest.raises(ConfigError, match="client_id: set on the shared Client"):
+            Producer(client=client, client_id="mine")
+        with pytest.raises(ConfigError, match=r"must be a pykafka4\.Client"):
+            Producer("localhost:9092")  # type: ignore[arg-type]
+
+
+def test_flush_inside_a_callback_is_refused(producer: Producer) -> None:
+    caught: list[BaseException] = []
+
+    def callback(_: object) -> None:
+        try:
+            producer.flush()
+        except KafkaError as error:
+            caught.append(error)
+
+    producer.send("misuse", b"v", on_delivery=callback).result(10)
+    producer.flush(10)
+    assert "inside a callback" in str(caught[0])
+
+
+def test_every_public_name_is_there() -> None:
+    for name in pykafka4.__all__:
+        assert getattr(pykafka4, name) is not None
+    with pytest.raises(AttributeError, match="Foo"):
+        pykafka4.Foo  # type: ignore[attr-defined]  # noqa: B018
