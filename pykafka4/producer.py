@@ -243,9 +243,10 @@ class _Core:
             raise KafkaTimeoutError(f"flush: {left} records have no outcome after {limit:g} s; status() says what they wait for")
 
     def _expedite(self) -> list[Batch | Delivery]:
-        self.acc.expedite()
-        self.client.loop.wake()
-        return self.acc.unfinished()
+        pending = self.acc.unfinished()
+        with contextlib.suppress(KafkaError):  # a loop that is gone has failed them all
+            self.client.loop.call(lambda _: self.sender.expedite())
+        return pending
 
     def _wait_settled(self, pending: Sequence[Batch | Delivery], timeout: float) -> bool:
         waiting = list(pending)

@@ -82,6 +82,7 @@ class Sender:
         self._recovered = -1
         self._deliver: list[Callbacks] = []
         self._finished = False  # a batch was, since the last poll
+        self._hurry = False  # a flush came, and records it covers may still be parked
         self._jobs: list[Job] = []
 
     # ---------------------------------------------------------------- the machine
@@ -90,6 +91,9 @@ class Sender:
         """Take what was sealed, do what is due, and send what can be sent."""
         self._timers.run(now)
         parked_until = self._parking.poll(now)
+        if self._hurry:
+            self.acc.expedite()
+            self._hurry = bool(self._parking)
         linger_ends = self._collect(now)
         self._look_at_leaders()
         requests = self._produce(now) if self._may_produce() else []
@@ -115,6 +119,10 @@ class Sender:
     def want(self, topic: str) -> None:
         """The first record for `topic` was sent: learn its partitions."""
         self._parking.want(topic)
+
+    def expedite(self) -> None:
+        """Flush: no lingering for what was sent so far, nor for what is still parked."""
+        self._hurry = True
 
     def abandon(self, reason: KafkaError) -> None:
         """Fail everything that is still here: what may be in the log as MAYBE."""

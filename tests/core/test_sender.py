@@ -437,6 +437,21 @@ def test_records_wait_for_their_topic_in_order() -> None:
     assert [h.result(0).offset for h in handles] == [5, 6, 7]
 
 
+def test_a_flush_covers_records_that_are_still_parked() -> None:
+    bench = Bench(linger_ms=60_000)
+    bench.cluster.known = False
+    bench.acc.send("t", b"v", partition=0)
+    bench.poll()
+    bench.sender.expedite()
+    bench.poll()
+    bench.cluster.known = True
+    bench.cluster.version += 1
+    bench.poll()
+    bench.poll()
+    bench.poll()
+    assert len(bench.requests) == 1
+
+
 def test_fenced_is_fatal_and_refuses_further_records() -> None:
     bench = Bench().proven()
     bench.batch()
