@@ -353,10 +353,13 @@ class Group:
             return
         answer = outcome.message
         verdict = reaction(answer.error_code)
-        if verdict is Reaction.NAMED:
-            self.member_id = answer.member_id
         if verdict is not Reaction.NONE:
+            at_once = verdict is Reaction.NAMED and not self.member_id  # being given another id every time is no progress
             self._turned_away(now, node, verdict, broker_error(answer.error_code, f"joining group {self._config.group_id}"))
+            if verdict is Reaction.NAMED:
+                self.member_id = answer.member_id
+            if at_once:
+                self._rest_until = now
             return
         self.member_id, self.generation = answer.member_id, answer.generation_id
         self.leads = answer.leader == answer.member_id
@@ -459,8 +462,6 @@ class Group:
         elif verdict is Reaction.STRANGER:
             self.member_id = ""
         self._rejoin(now)
-        if verdict is Reaction.NAMED:
-            self._rest_until = now
 
     def _rejoin(self, now: float) -> None:
         self._attempt, self._assign_by = None, INFINITY
