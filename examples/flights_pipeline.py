@@ -42,7 +42,7 @@ ROWS, TOPIC, GROUP, PARTITIONS, MEMBERS = 336_776, "flights", "flights-readers",
 CLUSTERS: dict[str, Callable[[], Cluster]] = {"local": LocalCluster}
 
 UNHURRIED = 10.0  # seconds for the first third, so that the moment of the kill can be met
-BURST = 0.1  # seconds at full speed before the kill
+MANY = 20 * PARTITIONS  # records in flight at the kill: some for every partition
 OUTAGE = 30.0  # seconds for what is left of the second third, so that the broker can be back before it is over
 HOLD = 0.6  # of the rows: nothing more is sent above it while the broker is down
 WAIT = 120.0  # seconds: the limit of every single wait
@@ -117,11 +117,8 @@ def outage(run: Run) -> Outage:
     run.until(lambda: run.acked() >= run.rows / 3, "a third of the rows to be acknowledged")
     leaders = {partition: run.cluster.leader(TOPIC, partition) for partition in range(PARTITIONS)}
     victim, led = Counter(leaders.values()).most_common(1)[0]
-    run.pace(math.inf)  # the kill shall meet as much as possible in flight
-    time.sleep(BURST)
-    in_flight = int(run.until(lambda: run.board.total("in_flight"), "records in flight"))
-    killed, at_kill, resent = time.monotonic(), run.acked(), run.board.total("retries")
-    run.cluster.kill(victim)
+    in_flight, resent = strike(run, victim)
+    killed, at_kill = time.monotonic(), run.acked()
     run.pace(max(2 / 3 * run.rows - at_kill, 0) / OUTAGE)
     run.say(f"broker {victim}, leader of {led} partitions, killed with {in_flight:,} records in flight")
     recover(run, [partition for partition, leader in leaders.items() if leader == victim])
@@ -134,6 +131,23 @@ def outage(run: Run) -> Outage:
     at_return, returned = run.acked(), time.monotonic() - killed
     run.say(f"broker {victim} serves again after {returned:.1f} s")
     return Outage(victim, led, at_kill, in_flight, resent, recovered, at_return, returned)
+
+
+def strike(run: Run, victim: int) -> tuple[int, int]:
+    """Kill the broker while records are in flight to it; returns how many were in flight, and how many batches had been sent twice.
+
+    A record is acknowledged when all replicas have it: with one of the other brokers frozen for a moment, what is sent stays in flight,
+    written by the leader but not acknowledged. That is the hard case: sent again, such a record must not stand in the log twice.
+    """
+    other = next(node for node in run.cluster.nodes if node != victim)
+    run.cluster.freeze(other)
+    try:
+        run.until(lambda: run.board.total("in_flight") >= MANY, f"{MANY} records in flight")
+        met = run.board.total("in_flight"), run.board.total("retries")
+        run.cluster.kill(victim)
+    finally:
+        run.cluster.thaw(other)
+    return met
 
 
 def recover(run: Run, orphans: list[int]) -> None:
