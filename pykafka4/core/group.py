@@ -14,10 +14,11 @@ from typing import Any, Final, Protocol
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
-from pykafka4.core.assignors import ASSIGNORS, GroupMember, assigned_partitions, assignment_bytes, group_member, subscription_bytes
+from pykafka4.core.assignors import assigned_partitions, subscription_bytes
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import Cluster
 from pykafka4.core.coordinator import Coordinator, Reaction, reaction
+from pykafka4.core.leadership import Leadership
 from pykafka4.core.network import Network, via
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Lasting, Start, Ticket, Trouble
 from pykafka4.errors import DecodeError, KafkaError, broker_error
@@ -25,7 +26,6 @@ from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_group import (
     HeartbeatRequest,
     JoinGroupRequest,
-    JoinGroupResponse,
     LeaveGroupRequest,
     SyncGroupRequest,
 )
@@ -120,16 +120,11 @@ class Group:
         self.generation = -1
         self.ticket: Ticket | None = None  # until the application gives it back
         self.error: KafkaError | None = None  # the last thing that went wrong
-        self.leads = False
+        self.leadership = Leadership(cluster)
         self._joined_with: tuple[str, ...] = ()
         self._sizes: dict[str, int] = {}  # partitions per topic when the subscription was first looked at
         self._picture = -1
-        self._members: tuple[GroupMember, ...] = ()  # leader: everybody
-        self._dealt: dict[str, int] = {}  # leader: the partition counts that the assignment was made of
-        self._outgrown = False  # leader: they are others now
-        self._deals = True  # leader: a static one that came back is told to leave the assignment as it is
-        self._assign_by = INFINITY
-        self._assignor = ""
+        self._protocol: str | None = None
         self._attempt: object = None  # the join or sync under way; answers to another are ignored
         self._rest_until = 0.0
         self._alive = self._next_beat = 0.0
@@ -176,7 +171,6 @@ class Group:
         if self._cluster.version != self._picture:
             self._picture = self._cluster.version
             self._look_at_topics()
-            self._outgrown = self._has_outgrown()
         return STEPS[self.state](self, now)
 
     def _unjoined(self, now: float) -> float:
@@ -198,14 +192,14 @@ class Group:
         return self._keep_lease(now)
 
     def _syncing(self, now: float) -> float:
-        if self._assign_by < INFINITY:
-            self._assign_when_known(now)
-        return min(self._keep_lease(now), self._assign_by)
+        if self.leadership.due < INFINITY:
+            self._deal(now)
+        return min(self._keep_lease(now), self.leadership.due)
 
     def _stable(self, now: float) -> float:
         if self._joined_with != self.topics:
             self._revoke(now, "the subscription changed")
-        elif self._outgrown:
+        elif self.leadership.outgrown():
             self._revoke(now, "partitions or topics of the group appeared or went")
         return self._live(now)
 
@@ -323,9 +317,6 @@ class Group:
         is_new = tp.partition >= self._sizes.get(tp.topic, tp.partition + 1)
         return Start.EARLIEST if is_new and self._policy is Start.LATEST else self._policy
 
-    def _has_outgrown(self) -> bool:
-        return self.leads and any(self._cluster.partitions(topic) != size for topic, size in self._dealt.items())
-
     # ---------------------------------------------------------------- join and sync
 
     def _join(self, now: float, node: int) -> None:
@@ -362,36 +353,20 @@ class Group:
                 self._rest_until = now
             return
         self.member_id, self.generation = answer.member_id, answer.generation_id
-        self.leads = answer.leader == answer.member_id
         self._move(MemberState.SYNCING)
-        self._assignor = answer.protocol_name or ""
-        if self.leads:
-            self._prepare_assignment(now, answer)
+        self._protocol = answer.protocol_name
+        stranger = self.leadership.decide(answer, now + min(self._config.request_timeout_ms / 1000, self._session / 2))
+        if stranger is not None:
+            self._fatal(now, KafkaError(f"group {self._config.group_id} agreed on assignor {stranger!r}, which this client does not have"))
+        elif self.leadership.holds:
+            self._deal(now)
         else:
             self._sync(now, {})
 
-    def _prepare_assignment(self, now: float, answer: JoinGroupResponse) -> None:
-        self._members = tuple(group_member(m.member_id, m.group_instance_id, m.metadata) for m in answer.members)
-        self._deals = not answer.skip_assignment
-        if self._assignor not in ASSIGNORS:
-            known = ", ".join(ASSIGNORS)
-            self._fatal(now, KafkaError(f"group {self._config.group_id} agreed on assignor {self._assignor!r}; this client has {known}"))
-            return
-        for topic in {topic for member in self._members for topic in member.topics}:
-            self._cluster.want(topic)
-        self._assign_by = now + min(self._config.request_timeout_ms / 1000, self._session / 2)
-        self._assign_when_known(now)
-
-    def _assign_when_known(self, now: float) -> None:
-        """Deal out the partitions once every topic was looked up; one that stays silent counts as empty until it is known."""
-        topics = {topic for member in self._members for topic in member.topics}
-        unknown = [t for t in topics if not self._cluster.partitions(t) and self._cluster.topic_error(t) is None]
-        if unknown and now < self._assign_by:
-            return
-        self._assign_by = INFINITY
-        self._dealt = {topic: self._cluster.partitions(topic) for topic in topics}
-        shares = ASSIGNORS[self._assignor](self._members, self._dealt) if self._deals else {}
-        self._sync(now, {member_id: assignment_bytes(tps) for member_id, tps in shares.items()})
+    def _deal(self, now: float) -> None:
+        shares = self.leadership.deal(now)
+        if shares is not None:
+            self._sync(now, shares)
 
     def _sync(self, now: float, shares: Mapping[str, bytes]) -> None:
         node = self._coordinator.node
@@ -404,7 +379,7 @@ class Group:
             member_id=self.member_id,
             group_instance_id=self._config.group_instance_id,
             protocol_type=PROTOCOL,
-            protocol_name=self._assignor or self._config.partition_assignment_strategy[0],
+            protocol_name=self._protocol,
             assignments=[SyncGroupRequest.Assignment(member_id=member_id, assignment=share) for member_id, share in shares.items()],
         )
         attempt = self._attempt = object()
@@ -431,7 +406,6 @@ class Group:
     def _enter(self, now: float, sent_at: float, tps: list[TopicPartition]) -> None:
         self._move(MemberState.STABLE)
         self._attempt, self.error = None, None
-        self._outgrown = self._has_outgrown()
         self._backoff.reset()
         self._coordinator.well()
         self._alive, self._next_beat = sent_at, now + self._config.heartbeat_interval_ms / 1000
@@ -464,9 +438,13 @@ class Group:
         self._rejoin(now)
 
     def _rejoin(self, now: float) -> None:
-        self._attempt, self._assign_by = None, INFINITY
+        self._give_up_attempt()
         self._move(MemberState.UNJOINED)
         self._rest_until = now + self._backoff.next()
+
+    def _give_up_attempt(self) -> None:
+        self._attempt = None
+        self.leadership.abandon()
 
     def _beat_answered(self, now: float, sent_at: float, ticket: Ticket | None, node: int, outcome: Outcome) -> None:
         self._beating = False
@@ -541,7 +519,7 @@ class Group:
 
     def _fatal(self, now: float, error: KafkaError) -> None:
         self.error = error
-        self._attempt, self._assign_by = None, INFINITY
+        self._give_up_attempt()
         self._lost(now, str(error), None)
         self._move(MemberState.FATAL)
         self._application.put(Trouble(None, error))
@@ -563,7 +541,8 @@ class Group:
         if self.state is MemberState.LEAVING:
             self._leave_by = min(by, self._leave_by)
             return
-        self._behind_join, self._attempt, self._assign_by = self._attempt is not None, None, INFINITY
+        self._behind_join = self._attempt is not None
+        self._give_up_attempt()
         self._move(MemberState.LEAVING)
         self._leave_by, self._leave_sent = by, False
         self._leaving(now)
