@@ -1,0 +1,149 @@
+"""The group coordinator: generations, sessions, static members, who may commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pykafka4.testing.groups import Group, GroupState, Joined, JoinRequest, Synced
+from pykafka4.testing.timeline import Timeline
+
+SESSION, REBALANCE = 10.0, 60.0
+
+
+class World:
+    """A group and members that speak to it by hand."""
+
+    def __init__(self) -> None:
+        self.timeline = Timeline()
+        self.count = 0
+        self.group = Group("g", self.timeline, self.new_id)
+
+    def new_id(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}-{self.count}"
+
+    def join(self, member_id: str = "", *, instance: str | None = None, protocols: Any = None, first: bool = False) -> list[Joined]:
+        answers: list[Joined] = []
+        known = (("range", b"meta"),) if protocols is None else protocols
+        self.group.join(JoinRequest(member_id, instance, "c", "consumer", known, SESSION, REBALANCE, first), answers.append)
+        return answers
+
+    def sync(self, joined: Joined, assignments: dict[str, bytes] | None = None, instance: str | None = None) -> list[Synced]:
+        answers: list[Synced] = []
+        self.group.sync(joined.generation, joined.member_id, instance, assignments or {}, answers.append)
+        return answers
+
+    def stable(self, *instances: str | None) -> list[Joined]:
+        """A stable group of so many members; the first leads."""
+        joined = [self.join(instance=instances[0])[0]]
+        for count in range(1, len(instances)):
+            newcomer = self.join(instance=instances[count])
+            again = [self.join(j.member_id, instance=i) for j, i in zip(joined, instances)]
+            joined = [one[0] for one in (*again, newcomer)]
+        for j, instance in zip(joined, instances):
+            self.sync(j, {k.member_id: k.member_id.encode() for k in joined} if j.members else None, instance)
+        assert self.group.state is GroupState.STABLE
+        return joined
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_single_member_leads_and_gets_what_it_deals(world: World) -> None:
+    joined = world.join()[0]
+    assert (joined.generation, joined.leader, joined.protocol) == (1, joined.member_id, "range")
+    assert world.sync(joined, {joined.member_id: b"all"}) == [Synced("NONE", b"all", "range")]
+
+
+def test_new_members_of_newer_clients_are_sent_for_an_id_first(world: World) -> None:
+    refused = world.join(first=True)[0]
+    assert refused.error == "MEMBER_ID_REQUIRED"
+    assert world.join(refused.member_id, first=True)[0].generation == 1
+
+
+def test_nobody_is_answered_before_everybody_has_come(world: World) -> None:
+    first = world.join()[0]
+    second = world.join()
+    assert second == []
+    assert world.group.heartbeat(1, first.member_id, None) == "REBALANCE_IN_PROGRESS"
+    world.join(first.member_id)
+    assert second[0].generation == 2
+
+
+def test_followers_wait_for_the_leaders_assignment(world: World) -> None:
+    first = world.join()[0]
+    second = world.join()
+    again = world.join(first.member_id)
+    waiting = world.sync(second[0])
+    assert waiting == []
+    world.sync(again[0], {second[0].member_id: b"yours"})
+    assert waiting[0].assignment == b"yours"
+
+
+def test_who_does_not_come_in_time_is_out(world: World) -> None:
+    first = world.join()[0]
+    second = world.join()
+    world.timeline.advance(REBALANCE + 1)
+    assert second[0].generation == 2
+    assert world.group.heartbeat(2, first.member_id, None) == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_silent_member_loses_its_session_and_the_rest_rebalances(world: World) -> None:
+    first, second = world.stable(None, None)
+    generation = world.group.generation
+    for _ in range(3):
+        world.timeline.advance(world.timeline.now + SESSION / 2)
+        answer = world.group.heartbeat(generation, first.member_id, None)
+    assert answer == "REBALANCE_IN_PROGRESS"
+    assert second.member_id not in world.group.members
+
+
+def test_leaving_starts_a_rebalance_and_the_last_one_empties_the_group(world: World) -> None:
+    first, second = world.stable(None, None)
+    assert world.group.leave(second.member_id, None) == "NONE"
+    assert world.group.state is GroupState.PREPARING
+    assert world.group.leave(first.member_id, None) == "NONE"
+    assert world.group.state is GroupState.EMPTY
+    assert world.group.leave("nobody", None) == "UNKNOWN_MEMBER_ID"
+
+
+def test_old_generations_may_not_sync_beat_or_commit(world: World) -> None:
+    joined = world.stable(None)[0]
+    old = Joined("NONE", joined.generation - 1, None, "", joined.member_id)
+    assert world.sync(old)[0].error == "ILLEGAL_GENERATION"
+    assert world.group.heartbeat(old.generation, joined.member_id, None) == "ILLEGAL_GENERATION"
+    assert world.group.may_commit(old.generation, joined.member_id, None) == "ILLEGAL_GENERATION"
+    assert world.group.may_commit(joined.generation, joined.member_id, None) is None
+
+
+def test_outsiders_commit_to_empty_groups_only(world: World) -> None:
+    assert world.group.may_commit(-1, "", None) is None
+    world.stable(None)
+    assert world.group.may_commit(-1, "", None) == "UNKNOWN_MEMBER_ID"
+
+
+def test_strangers_to_the_protocol_are_refused(world: World) -> None:
+    world.join()
+    assert world.join(protocols=(("sticky", b""),))[0].error == "INCONSISTENT_GROUP_PROTOCOL"
+    assert world.join("made-up")[0].error == "UNKNOWN_MEMBER_ID"
+
+
+def test_a_static_member_comes_back_without_a_rebalance_and_fences_its_ghost(world: World) -> None:
+    old = world.stable("i1", "i2")[1]
+    back = world.join(instance="i2")[0]
+    assert (back.error, back.generation) == ("NONE", old.generation)
+    assert world.group.state is GroupState.STABLE
+    assert world.group.heartbeat(old.generation, old.member_id, "i2") == "FENCED_INSTANCE_ID"
+    assert world.sync(back, instance="i2")[0].assignment == old.member_id.encode()
+
+
+def test_a_coordinator_that_moves_answers_who_waits_and_keeps_positions(world: World) -> None:
+    first = world.join()[0]
+    second = world.join()
+    world.group.kill()
+    assert second[0].error == "NOT_COORDINATOR"
+    assert first.member_id in world.group.members
