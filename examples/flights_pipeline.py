@@ -42,7 +42,7 @@ ROWS, TOPIC, GROUP, PARTITIONS, MEMBERS = 336_776, "flights", "flights-readers",
 CLUSTERS: dict[str, Callable[[], Cluster]] = {"local": LocalCluster}
 
 UNHURRIED = 10.0  # seconds for the first third, so that the moment of the kill can be met
-MANY = 20 * PARTITIONS  # records in flight at the kill: some for every partition
+MANY = 5 * PARTITIONS  # records in flight at the kill: some for every partition
 OUTAGE = 30.0  # seconds for what is left of the second third, so that the broker can be back before it is over
 HOLD = 0.6  # of the rows: nothing more is sent above it while the broker is down
 WAIT = 120.0  # seconds: the limit of every single wait
