@@ -27,6 +27,7 @@ from pykafka4.errors import (
     GroupError,
     KafkaError,
     KafkaTimeoutError,
+    RecordTooLarge,
 )
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
@@ -590,6 +591,19 @@ def test_a_member_that_polls_too_rarely_loses_its_partitions_and_joins_again(ser
     poll_until(consumer, lambda: told.kinds == ["assigned", "lost", "assigned"])
 
 
+def test_the_member_lives_on_while_the_application_works(server: ModelServer, make: Make) -> None:
+    server.create_topic("t", 1)
+    consumer = make(group_id="g", session_timeout_ms=300, enable_auto_commit=False)
+    told = Listener()
+    consumer.subscribe(["t"], told)
+    poll_until(consumer, consumer.assignment)
+    beats = server.do(lambda cluster: cluster.requests["Heartbeat"])
+    server.wait_for(lambda cluster: cluster.requests["Heartbeat"] >= beats + 12)  # twice the session without a poll
+    consumer.commit({("t", 0): 1})
+    consumer.poll(0)
+    assert told.kinds == ["assigned"]
+
+
 def test_a_coordinator_change_is_no_rebalance(server: ModelServer, make: Make) -> None:
     server.create_topic("t", 2)
     consumer = make(group_id="g")
@@ -817,6 +831,56 @@ def test_leaders_that_move_and_brokers_that_go_cost_no_record(server: ModelServe
         assert [offset for partition, offset in seen if partition == p] == list(range(120))
 
 
+def test_records_larger_than_every_fetch_option_come_all_the_same(server: ModelServer, make: Make) -> None:
+    server.do(lambda cluster: cluster.create_topic("t", 3, leaders=[1, 1, 1]))
+    for p in range(3):
+        fill(server, "t", p, [b"x" * 50_000])
+        fill(server, "t", p, [b"y" * 50_000])
+    consumer = make(max_partition_fetch_bytes=1_000, fetch_max_bytes=1_000, prefetch_bytes=2_000)
+    consumer.assign([("t", p) for p in range(3)])
+    assert sorted((r.partition, r.offset) for r in read(consumer, 6)) == [(p, i) for p in range(3) for i in range(2)]
+
+
+def test_a_batch_that_unpacks_to_too_much_is_refused_by_name_and_can_be_passed(server: ModelServer, make: Make) -> None:
+    server.create_topic("t", 1)
+    fill(server, "t", 0, numbers(0, 2))
+    fill(server, "t", 0, [b"x" * 100_000], codec=1)
+    fill(server, "t", 0, numbers(3, 4))
+    consumer = make(max_decompressed_bytes=10_000)
+    consumer.assign([("t", 0)])
+    assert [r.offset for r in read(consumer, 2)] == [0, 1]
+    for _ in range(2):
+        with pytest.raises(RecordTooLarge, match="t-0 at offset 2"):
+            poll_until(consumer, lambda: False)
+    consumer.seek(("t", 0), 3)
+    assert [r.offset for r in read(consumer, 1)] == [3]
+
+
+def test_every_codec_is_read(server: ModelServer, make: Make) -> None:
+    server.create_topic("t", 1)
+    for codec in range(5):
+        fill(server, "t", 0, [b"value %d" % codec * 100], codec=codec)
+    consumer = make()
+    consumer.assign([("t", 0)])
+    assert [r.value for r in read(consumer, 5)] == [b"value %d" % codec * 100 for codec in range(5)]
+
+
+@pytest.mark.parametrize("release", ["0.11", "2.1", "2.8", "3.9", "4.0", "4.4"])
+def test_groups_and_reading_work_on_every_release(release: str) -> None:
+    with ModelServer(brokers=2, release=release) as server:
+        server.create_topic("t", 2)
+        for p in (0, 1):
+            fill(server, "t", p, numbers(0, 10))
+        for rest in (20, 0):
+            with Consumer(bootstrap_servers=server.bootstrap_servers, group_id="g", auto_offset_reset="earliest") as consumer:
+                consumer.subscribe(["t"])
+                records = read(consumer, rest)
+                poll_until(consumer, consumer.assignment)
+                consumer.commit()
+                assert {(r.partition, r.offset) for r in records} == {(p, i) for p in (0, 1) for i in range(rest // 2)}
+                assert {tp: place.offset for tp, place in consumer.committed(consumer.assignment()).items()} == {("t", 0): 10, ("t", 1): 10}
+
+
 # ---------------------------------------------------------------- misuse and ends
 
 
@@ -848,6 +912,8 @@ def test_misuse_is_answered_with_the_right_way(server: ModelServer, make: Make) 
         consumer.poll(0, max_records=0)
     with pytest.raises(ConfigError, match="timeout"):
         consumer.poll(-1)
+    with pytest.raises(ConfigError, match="nothing to read; subscribe or assign"):
+        consumer.poll()
     with pytest.raises(AttributeError, match="Consumer has no 'consume'; use 'poll'"):
         consumer.consume  # noqa: B018
     with pytest.raises(TypeError, match="cannot be pickled"):
@@ -860,6 +926,7 @@ def test_misuse_is_answered_with_the_right_way(server: ModelServer, make: Make) 
 
 def test_a_poll_from_a_second_thread_is_refused_and_both_are_named(server: ModelServer, make: Make) -> None:
     consumer = make()
+    consumer.assign([("t", 0)])
 
     def wait() -> None:
         with pytest.raises(ClosedError):

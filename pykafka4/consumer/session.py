@@ -144,6 +144,8 @@ class Session:
             raise KafkaError(f"poll inside {self._telling}: the poll that runs the listener goes on when it returns")
         reader = self.reader
         try:
+            if not self.topics and not self.static:
+                raise ConfigError("poll: there is nothing to read; subscribe or assign first")
             reader.enter()
             if reader.beckoned:
                 reader.beckoned = False
@@ -253,8 +255,8 @@ class Session:
         check_listener(listener)
         check_overlap(names, self.static)
         with self._using("subscribe"):
-            self.topics, self.listener = names, listener
-            self.reader.fatal = None
+            self.reader.drain()
+            self.topics, self.listener, self.reader.fatal = names, listener, None
             self._post(lambda _: self.member.group.subscribe(names))
 
     def assign(self, partitions: Partitions) -> None:
@@ -277,6 +279,7 @@ class Session:
         """See Consumer.unsubscribe."""
         with self._using("unsubscribe"):
             self._part(self.client.loop.now() + PARTING_SECONDS)
+            self.reader.drain()
             self.topics, self.listener, self.reader.fatal = (), None, None
 
     def _part(self, deadline: float) -> None:
