@@ -171,7 +171,7 @@ def _commit_one(
         tp = TopicPartition(found.name, part.partition_index)
         group.commit(tp, position)
         for watch in call.cluster.on_commit:
-            watch(group.id, tp, position.offset)
+            watch(group.id, tp, position.offset, not call.session.forsaken)
     return OffsetCommitResponse.Topic.Partition(partition_index=part.partition_index, error_code=code(refused or "NONE"))
 
 

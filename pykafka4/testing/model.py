@@ -126,7 +126,8 @@ class ModelCluster:
         self.on_request: Callable[[str], None] = lambda line: None  # told of each request that is executed
         self.on_batch: Callable[[str, Any, Appended], None] = lambda where, data, result: None  # told of each batch that was judged
         self.on_append: list[Callable[[TopicPartition, int, int], None]] = []  # (partition, first new offset, count)
-        self.on_commit: list[Callable[[str, TopicPartition, int], None]] = []  # (group, partition, offset) of accepted commits
+        # told of accepted commits: (group, partition, offset, whether the client still waits for the answer)
+        self.on_commit: list[Callable[[str, TopicPartition, int, bool], None]] = []
         self.wall_ms: Callable[[], int] = lambda: 1_700_000_000_000 + int(self.timeline.now * 1000)
         self.waiting = data_api.Waiting(self.timeline)
         self._throttles: dict[int, list[float]] = {}

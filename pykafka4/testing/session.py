@@ -91,11 +91,12 @@ def code(name: str) -> int:
 class Session:
     """One client's connection to one broker."""
 
-    __slots__ = ("_arrived", "_busy", "_fault", "_pieces", "broker", "cluster", "dead", "front", "number", "open")
+    __slots__ = ("_arrived", "_busy", "_fault", "_pieces", "broker", "cluster", "dead", "forsaken", "front", "number", "open")
 
     def __init__(self, cluster: ModelCluster, broker: Broker, front: Front, number: int) -> None:
         self.cluster, self.broker, self.front, self.number = cluster, broker, front, number
         self.open = True  # the client can still hear us
+        self.forsaken = False  # the client waits for nothing here any more, though bytes of it may still arrive
         self.dead = False  # the broker gave it up: nothing of it is executed any more
         self._busy = False
         self._pieces = bytearray()
@@ -121,6 +122,7 @@ class Session:
 
     def lost(self) -> None:
         """The client is gone."""
+        self.forsaken = True
         if self.open:
             self.open = False
             if not self.cluster.chance(self.cluster.zombies):

@@ -113,6 +113,7 @@ class Weather:
         session, path.session = path.session, None
         if session is None:
             return
+        session.forsaken = True
         if self.random.random() < self.climate.leak:
             self.timeline.at(max(path.up_at, self.timeline.now), session.lost)
             path.session = session  # bytes under way still find it
