@@ -414,6 +414,18 @@ def test_close_commits_what_was_finished_and_not_what_is_in_hand(server: ModelSe
     assert second.committed(("t", 0)) == OffsetAndMetadata(4, 0)
 
 
+def test_auto_commit_never_goes_back_behind_an_explicit_commit(server: ModelServer, make: Make) -> None:
+    server.create_topic("t", 2)
+    fill(server, "t", 0, numbers(0, 10))
+    for offsets, stored in ((None, 4), ({("t", 0): 7}, 7)):
+        consumer = make(group_id=f"g{stored}", auto_commit_interval_ms=10)
+        consumer.subscribe(["t"])
+        read(consumer, 4, max_records=4)
+        consumer.commit(offsets)
+        consumer.close()
+        assert make(group_id=f"g{stored}").committed(("t", 0)).offset == stored
+
+
 def test_close_in_a_loop_commits_what_comes_before_the_record_in_hand(server: ModelServer, make: Make) -> None:
     server.create_topic("t", 1)
     fill(server, "t", 0, numbers(0, 10))

@@ -384,10 +384,14 @@ class Session:
         self.check()
         if self.config.group_id is None:
             raise ConfigError("commit needs a group_id: offsets are stored under the group's name")
-        if offsets is not None:
-            return {topic_partition(tp): as_offset(tp, place) for tp, place in offsets.items()}
-        with self._using("commit"):
-            return _places(self.reader.reached())
+        if offsets is None:
+            with self._using("commit"):
+                reached = self.reader.reached()
+                self.reader.finished.update(reached)  # the application says so; else the next auto-commit would go back behind this one
+                return _places(reached)
+        places = {topic_partition(tp): as_offset(tp, place) for tp, place in offsets.items()}
+        self.reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self.reader.claims})
+        return places
 
     def _ticket_for(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> Ticket | None:
         """The membership to commit under. Without one a subscribed consumer has nothing it may commit."""
