@@ -258,13 +258,18 @@ cdef class Accumulator:
             option, limit = "buffer_memory", self.max_request_size
         raise RecordTooLarge(f"{t.name}: a record of {size} bytes (overhead included) is over {option}={limit}; raise the option or split it")
 
-    cdef int32_t start_size(self, Topic t, int partition, int64_t need):
-        """The capacity to start a batch with, as the bounds allow; 0 when they do not."""
+    cdef int32_t start_size(self, Topic t, int partition, int64_t need, bint asked):
+        """The capacity to start a batch with, as the bounds allow; 0 when they do not.
+
+        A busy partition starts large while memory is plenty, and for whoever stood in line for it: handed out in small
+        pieces under pressure, it would be asked for again and again, and the batches would stay small.
+        """
         cdef int64_t cap = SMALL
         if need > self.batch_size:
             return <int32_t>need if self.fits(t, partition, need) else 0
-        if t.brisk[partition] and self.reserved + self.batch_size <= self.buffer_memory // 2 and self.fits(t, partition, self.batch_size):
-            return self.batch_size
+        if t.brisk[partition] and self.fits(t, partition, self.batch_size):
+            if asked or self.reserved + self.batch_size <= self.buffer_memory // 2:
+                return self.batch_size
         while cap < need:
             cap *= 4
         cap = min(cap, self.batch_size)
@@ -296,7 +301,7 @@ cdef class Accumulator:
             partition = t.sticky
         if PyList_GET_ITEM(t.open, partition) != <PyObject*>None:
             return 0
-        cap = self.start_size(t, partition, need) if self.waiters == 0 or r.asked or r.forced else 0
+        cap = self.start_size(t, partition, need, r.asked) if self.waiters == 0 or r.asked or r.forced else 0
         if cap == 0:
             if not r.forced:
                 return self.beg(t, r, need)
@@ -320,7 +325,7 @@ cdef class Accumulator:
             while cap < need:
                 cap *= 4
             cap = min(cap, self.batch_size)
-            if (self.waiters == 0 or r.asked) and self.fits(t, b.partition, cap - b.cap):
+            if self.fits(t, b.partition, cap - b.cap):  # also past those in line: once full, it lines up as well
                 return self.grow(t, b, <int32_t>cap)
         if r.forced and (need <= self.batch_size or b.count == 0):
             return self.grow(t, b, <int32_t>need)
@@ -339,7 +344,8 @@ cdef class Accumulator:
     cdef int fill(self, Topic t, Batch b, Item* r, bint full) except -1:
         """Seal `b`, which has no room for `r`."""
         self.close_batch(b)
-        t.brisk[b.partition] = full
+        if full:
+            t.brisk[b.partition] = 1
         if r.free and b.partition == t.sticky:
             t.rotate()
         if not b._ready:
@@ -598,7 +604,8 @@ cdef class Accumulator:
         """Seal an open batch now; False when somebody sealed it before, or it is empty."""
         if batch.state != S_OPEN or batch.count == 0:
             return False
-        (<Topic>batch.home).brisk[batch.partition] = 0
+        if batch.used * 2 < self.batch_size:
+            (<Topic>batch.home).brisk[batch.partition] = 0
         self.close_batch(batch)
         return True
 

@@ -214,7 +214,7 @@ class Accumulator(Account):
         partition = self._stick(t, need) if r.free else r.partition
         if partition in t.open:
             return news, None
-        cap = self._start_size(t, partition, need) if self.waiters == 0 or r.asked or r.forced else 0
+        cap = self._start_size(t, partition, need, r.asked) if self.waiters == 0 or r.asked or r.forced else 0
         if cap == 0:
             if not r.forced:
                 return news, lambda: self._beg(t, r, need)
@@ -237,10 +237,15 @@ class Accumulator(Account):
             t.rotate()
         return t.sticky
 
-    def _start_size(self, t: Topic, partition: int, need: int) -> int:
-        """The capacity to start a batch with, as the bounds allow; 0 when they do not."""
-        half_full = self._reserved + self._batch_size > self._buffer_memory // 2
-        if need <= self._batch_size and partition in t.brisk and not half_full and self._fits(t, partition, self._batch_size):
+    def _start_size(self, t: Topic, partition: int, need: int, asked: bool) -> int:
+        """The capacity to start a batch with, as the bounds allow; 0 when they do not.
+
+        A busy partition starts large while memory is plenty, and for whoever stood in line for it: handed out in small
+        pieces under pressure, it would be asked for again and again, and the batches would stay small.
+        """
+        plenty = self._reserved + self._batch_size <= self._buffer_memory // 2
+        brisk = need <= self._batch_size and partition in t.brisk and (asked or plenty)
+        if brisk and self._fits(t, partition, self._batch_size):
             return self._batch_size
         wanted = (self._grown(SMALL, need), need) if need <= self._batch_size else (need,)
         return next((cap for cap in wanted if self._fits(t, partition, cap)), 0)
@@ -253,7 +258,7 @@ class Accumulator(Account):
     def _enlarge(self, t: Topic, b: Batch, r: Item, need: int) -> Callbacks | None:
         """`r` does not fit into `b`: let it grow, or seal it; returns what to do first, without the lock."""
         self._check_size(t, r.alone)
-        if need <= self._batch_size and (self.waiters == 0 or r.asked):
+        if need <= self._batch_size:  # also past those in line: once full, it lines up as well
             cap = self._grown(b._cap, need)
             if self._fits(t, b.partition, cap - b._cap):
                 b._resize(cap)
@@ -266,7 +271,8 @@ class Accumulator(Account):
     def _fill(self, t: Topic, b: Batch, r: Item, need: int) -> Callbacks | None:
         """Seal `b`, which has no room for `r`."""
         self._close(b)
-        (t.brisk.add if need > self._batch_size else t.brisk.discard)(b.partition)
+        if need > self._batch_size:
+            t.brisk.add(b.partition)
         if r.free and b.partition == t.sticky:
             t.rotate()
         if not b.ready:
@@ -308,7 +314,7 @@ class Accumulator(Account):
     def room(self, topic: str, partition: int, nbytes: int) -> bool:
         """Whether a record that asked `make_room` for this would get it now. Takes no lock: whoever asks may hold it."""
         t = self._topics.get(topic)
-        if self.reserved + nbytes > self._buffer_memory:
+        if self._reserved + nbytes > self._buffer_memory:
             return False
         if t is None:
             return True
@@ -474,7 +480,8 @@ class Accumulator(Account):
         with self._lock:
             if batch.state != OPEN or batch.count == 0:
                 return False
-            batch._home.brisk.discard(batch.partition)
+            if batch.size * 2 < self._batch_size:
+                batch._home.brisk.discard(batch.partition)
             self._close(batch)
             return True
 
