@@ -203,6 +203,7 @@ class Session:
 
     def _gain(self, ticket: Ticket) -> None:
         if ticket.ending is not None:  # over before it was seen: its end comes next
+            self.reader.refuse(ticket.claims)
             return
         self._lost = ""
         self.reader.ticket = ticket

@@ -222,6 +222,12 @@ class Reader:
             self.finished.pop(claim.tp, None)
             self.paused.discard(claim.tp)
 
+    def refuse(self, claims: Collection[Claim]) -> None:
+        """These were over before they were taken up: what came for them goes, and what still comes."""
+        self.purge(claims)
+        for claim in claims:
+            claim.live = False
+
     def current(self, claims: Iterable[Claim]) -> list[Claim]:
         """The claims that stand for the same partitions now, after seeks."""
         return [self.claims[claim.tp] for claim in claims if claim.tp in self.claims]

@@ -286,6 +286,19 @@ def test_a_revoked_partition_leaves_nothing_behind() -> None:
     assert tp(0) not in desk.reader.finished
 
 
+def test_data_of_partitions_that_were_never_taken_up_is_not_handed_out() -> None:
+    desk = Desk()
+    never = Claim(tp(7))
+    desk.reader.claims[tp(7)] = never
+    desk.put(0, 2, 7)
+    desk.reader.drain()
+    del desk.reader.claims[tp(7)]
+    desk.reader.refuse([never])
+    desk.reader.put(Chunk("t", 7, batch(2, 2), 2, serial=never, decompress=decompress, max_decompressed=1 << 20))
+    assert desk.poll() == []
+    assert desk.reader.consumed == never.consumed > 0
+
+
 def test_a_partition_released_after_a_seek_is_released_under_its_new_claim(desk: Desk) -> None:
     desk.reader.seek(tp(0), 5)
     new = desk.reader.claims[tp(0)]
