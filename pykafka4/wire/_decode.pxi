@@ -55,11 +55,7 @@ cdef object read_headers(const char* p, const char* end, int64_t count, const ch
         if p == NULL or size < 0 or size > end - p:
             wrong[0] = "the length of a header's name leads out of its record"
             return None
-        try:
-            name = PyUnicode_DecodeUTF8(p, size, NULL)
-        except UnicodeDecodeError:
-            wrong[0] = "the name of a header is not UTF-8"
-            return None
+        name = PyUnicode_DecodeUTF8(p, size, "replace")  # as Java: one odd name must not hold up a partition
         p = get_varint(p + size, end, &size)
         if p == NULL or size < -1 or size > end - p:
             wrong[0] = "the length of a header's value leads out of its record"

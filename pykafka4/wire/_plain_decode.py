@@ -94,10 +94,7 @@ def _read_bytes(body: memoryview, at: int) -> tuple[bytes | None, int]:
 def _name(data: bytes | None) -> str:
     if data is None:
         raise DecodeError("a header without a name")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise DecodeError("the name of a header is not UTF-8") from None
+    return data.decode(errors="replace")  # as Java: one odd name must not hold up a partition
 
 
 class Chunk:

@@ -337,10 +337,7 @@ def _headers(view: memoryview, pos: int) -> tuple[tuple[tuple[str, bytes | None]
 def _header_key(key: bytes | None) -> str:
     if key is None:
         raise DecodeError("a header without a key")
-    try:
-        return key.decode()
-    except UnicodeDecodeError as error:
-        raise DecodeError(f"a header key that is no text ({error.reason})") from None
+    return key.decode(errors="replace")  # as Java: one odd name must not hold up a partition
 
 
 # -- reading old messages ----------------------------------------------------------------

@@ -296,7 +296,6 @@ BODIES = {
     "2^31 - 1 headers": record_of(b"\0\0\0\1\1" + varint(2**31 - 1) + b"\0\1\0"),
     "header name of -1": record_of(b"\0\0\0\1\1" + varint(1) + b"\1\1"),
     "header name beyond the record": record_of(b"\0\0\0\1\1" + varint(1) + varint(5) + b"\1"),
-    "header name not UTF-8": record_of(b"\0\0\0\1\1" + varint(1) + varint(1) + b"\xff\1"),
     "header value of -2": record_of(b"\0\0\0\1\1" + varint(1) + b"\0" + varint(-2)),
     "header value beyond the record": record_of(b"\0\0\0\1\1" + varint(1) + b"\0" + varint(5)),
     "bytes behind the headers": record_of(b"\0\0\0\1\1\0\0"),
@@ -311,6 +310,12 @@ def test_a_damaged_record_is_corrupt_and_nothing_else(core: ModuleType, name: st
     out, error, _ = decoded(core, batch_of(BODIES[name]))
     assert isinstance(error, CorruptRecord)
     assert len(out) == (name == "bytes behind the record")
+
+
+@each
+def test_a_header_name_that_is_no_utf_8_is_read_as_java_reads_it(core: ModuleType) -> None:
+    out, error, _ = decoded(core, batch_of(record_of(b"\0\0\0\1\1" + varint(1) + varint(3) + b"a\xffb\1")))
+    assert (out[0].headers, error) == ((("a\ufffdb", None),), None)
 
 
 @each
