@@ -247,13 +247,12 @@ class Process:
             self._follow(tp, record)
 
     def _follow(self, tp: TopicPartition, record: Record) -> None:
-        log = self.sim.cluster.log(*tp)
+        """It must be the next in the log; the first of an assignment may lie before that, not behind a record that nobody finished."""
+        log, ledger = self.sim.cluster.log(*tp), self.sim.ledger
         before = self.owned[tp]
-        start = self.sim.ledger.committed.get(tp, log.start_offset) if before is None else before
-        expected = self.sim.ledger.next_in_log(tp, start)
-        if before is None and expected is not None and record.offset < expected:
-            expected = record.offset  # the commit came through after the offset was looked up
-        if record.offset != expected and record.offset > log.start_offset:
+        expected = ledger.next_in_log(tp, ledger.done_below(tp) if before is None else before)
+        wrong = record.offset != expected if before is not None else expected is not None and record.offset > expected
+        if wrong and record.offset > log.start_offset:
             raise Broken("positions never skip", f"m{self.number} {tp}: {record.offset} where {expected} is next (after {before})")
         if record.value != self.sim.values[tp].get(record.offset):
             raise Broken("records are what was written", f"{tp} offset {record.offset}: {record.value!r}")

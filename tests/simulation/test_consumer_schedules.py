@@ -18,7 +18,7 @@ import attrs
 import pytest
 
 from pykafka4.core import INFINITY, Effects
-from pykafka4.core import group as group_module
+from pykafka4.core.assignors import ASSIGNORS
 from pykafka4.core.group import Group
 from pykafka4.core.member import Member
 from pykafka4.core.reader import Reader
@@ -165,8 +165,8 @@ def give_everybody_everything(patch: pytest.MonkeyPatch) -> None:
         whole = [tp for mine in dealt.values() for tp in mine]
         return dict.fromkeys(dealt, whole)
 
-    real = dict(group_module.ASSIGNORS)
-    patch.setattr(group_module, "ASSIGNORS", {name: (lambda *args, deal=deal: everything(deal, *args)) for name, deal in real.items()})
+    for name, deal in list(ASSIGNORS.items()):
+        patch.setitem(ASSIGNORS, name, lambda *args, deal=deal: everything(deal, *args))  # type: ignore[misc, index]
 
 
 def never_rest(patch: pytest.MonkeyPatch) -> None:
