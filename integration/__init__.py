@@ -1,4 +1,4 @@
-"""A real Kafka for tests. Rule: nothing here is imported by the client, and nothing but `chaos`, a load made with it, imports more of it than `wire`.
+"""A real Kafka for tests. Rule: the client imports nothing of this, and only `chaos`, a load made with it, imports more of it than `wire`.
 
 What the tests believe about lost, duplicated and reordered records is read by this package, so it stands on `pykafka4.wire` alone.
 """
