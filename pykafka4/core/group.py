@@ -148,6 +148,7 @@ class Group:
     def leave(self, now: float, patience: float, then: Callable[[], None]) -> None:
         """Stop being a member; `then` is called once the coordinator knows, or `patience` seconds passed."""
         self.topics = ()
+        self._sizes.clear()
         self._when_left.append(then)
         if self.ticket is not None:
             self._partitions.drop(self.ticket.claims)
@@ -469,8 +470,7 @@ class Group:
             self._next_beat = now + self._backoff.next()
         elif verdict is not Reaction.NONE:
             self._heed(now, verdict, error)
-        if verdict is not Reaction.NONE:
-            self.error = error
+        self.error = error if verdict is not Reaction.NONE else None
 
     def on_commit_verdict(self, now: float, ticket: Ticket | None, verdict: Reaction, error: KafkaError) -> None:
         """The answer to a commit said something about the member that made it."""
