@@ -84,8 +84,9 @@ def interrupted(out: Path, lines: int, *where: str) -> list[str]:
 
 @pytest.mark.cluster
 @pytest.mark.spark
+@pytest.mark.timeout(600)
 def test_flights_pipeline() -> None:
-    done = run("flights_pipeline.py", "--rows", "60000", timeout=280.0)
+    done = run("flights_pipeline.py", "--rows", "60000", timeout=580.0)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert "Nothing lost, nothing twice, nothing reordered." in done.stdout
 
