@@ -186,7 +186,7 @@ class ModelServer:
                 return False
             self._timeline.advance(time.monotonic())
             for key, events in ready:
-                if key.fd >= 0 and key.fileobj in self._selector.get_map():
+                if self._selector.get_map().get(key.fd) is key:  # an event before it in this list may have closed that socket
                     key.data(events)
             self._follow_brokers()
             self._changed.notify_all()

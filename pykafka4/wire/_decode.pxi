@@ -112,6 +112,7 @@ cdef extern from *:
                     PyObject*, PyObject*) except -1
 
 
+@cython.no_gc_clear                # clearing would take the owner out of `view` while its export is still counted; releasing it does both
 @cython.final
 cdef class Chunk:
     """One partition's bytes of one Fetch response, and how far they are decoded.
