@@ -468,10 +468,14 @@ class Sender:
             self._hold(queue, now)
 
     def _split(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
-        if batch.count == 1:
+        """Halve it. An idempotent batch that may be in the log goes out as it was or not at all: its halves would lie there again."""
+        if batch.count == 1 or (batch.written and self.config.enable_idempotence):
             self._fail(queue, batch, "MESSAGE_TOO_LARGE", error)
-        else:
-            queue.replace(batch, batch.split())
+            return
+        parts = batch.split()
+        for part in parts:
+            part.attempts = 0  # never sent as they are: `_finish` has to write their headers
+        queue.replace(batch, parts)
 
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
         """The broker expects another sequence.
