@@ -184,15 +184,15 @@ class Watch:
             before = self._last.get((log, actor), -1)
             if number < before and topic not in self.unordered and not self._late(sent):
                 raise Broken("order per partition", f"{log.tp}: record {number} of actor {actor} lies behind its record {before}")
-            self._last[log, actor] = number
+            self._last[log, actor] = max(before, number)
             if sent.judged and (error := sent.delivery.exception(0)) is not None:
                 assert isinstance(error, DeliveryFailed)
                 if error.written is Written.NO:
                     raise Broken("not written is not in the log", f"{value[:40]!r} failed ({error}) and came into the log later")
 
     def _late(self, sent: Sent) -> bool:
-        """Whether it was given up before, as maybe written: without idempotence nothing keeps a request under way from coming later."""
-        return not self.idempotent and sent.delivery.done() and sent.delivery.exception(0) is not None
+        """Whether it was given up before, as maybe written: a request under way may come later, and a new producer id fences nothing."""
+        return sent.delivery.done() and sent.delivery.exception(0) is not None
 
     def look_at_ledger(self, sender: Sender, acc: Accumulator) -> None:
         """The account against a walk over everything."""

@@ -26,7 +26,7 @@ from pykafka4.records import OffsetAndMetadata
 from pykafka4.testing.consumers import CONSUMER_FAULTS, ConsumerSimulation
 from pykafka4.testing.invariants import Broken
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
 SCHEDULES = max(10, int(os.environ.get("PYKAFKA4_SIM_SCHEDULES", "2000")) // 10)
 KEPT = [int(line.split()[0]) for line in Path(__file__).with_name("consumer_seeds.txt").read_text().splitlines() if line[:1].isdigit()]

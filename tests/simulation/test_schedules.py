@@ -19,7 +19,7 @@ import pytest
 from pykafka4.testing.plan import FAULTS
 from pykafka4.testing.simulation import Simulation
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
 SCHEDULES = int(os.environ.get("PYKAFKA4_SIM_SCHEDULES", "2000"))
 CHUNKS = 20
