@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import logging
 import struct
+from _thread import get_ident  # who runs this, not threads: the core starts none and waits for none
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
@@ -16,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from pykafka4.error_table import Written
-from pykafka4.errors import DeliveryFailed, KafkaTimeoutError
+from pykafka4.errors import BufferFull, DeliveryFailed, KafkaTimeoutError
 from pykafka4.records import Headers, HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire import batch as plain
 from pykafka4.wire._plain_decode import Raw, read_record
@@ -195,6 +196,32 @@ class Topic:
         self.stuck = 0
 
 
+class Section:
+    """A lock that notices when its thread comes back before it has left.
+
+    The collector may run a destructor that sends, and a signal handler may send, in the middle of a change. Going on would meet half a
+    change, waiting would wait for ever; so it is refused. (The compiled core has no such middle.)
+    """
+
+    __slots__ = ("_enter", "_exit", "_owner")
+
+    def __init__(self, lock: AbstractContextManager[Any, bool | None]) -> None:
+        # Bound here: binding makes an object, and the collector may run on that, just when the lock is held and has no owner.
+        self._enter, self._exit = lock.__enter__, lock.__exit__
+        self._owner: int | None = None
+
+    def __enter__(self) -> None:
+        me = get_ident()
+        if self._owner == me:
+            raise BufferFull("sent by a destructor or signal handler in the middle of another send; send it from elsewhere, or again")
+        self._enter()
+        self._owner = me
+
+    def __exit__(self, *error: Any) -> None:
+        self._owner = None
+        self._exit(*error)
+
+
 class Account:
     """What batches book on: counters and reserved memory, under one lock."""
 
@@ -206,7 +233,7 @@ class Account:
         compress: Callable[[int, Buffer], bytes] | None,
         wake: Callable[[], object],
     ) -> None:
-        self._lock, self._hooks, self._wake = lock, hooks, wake
+        self._lock, self._hooks, self._wake = Section(lock), hooks, wake
         self._codec, self._compress = codec, compress
         self._opened: dict[Batch, None] = {}  # open batches whose linger runs, by age
         self._live: set[Batch] = set()  # not settled yet
@@ -219,11 +246,12 @@ class Account:
     @property
     def reserved(self) -> int:
         """Bytes reserved for records, sent or not."""
-        self._sweep()
-        return self._reserved
+        with self._lock:
+            self._sweep()
+            return self._reserved
 
     def _sweep(self) -> None:
-        """Release what the last reader has let go of since."""
+        """Release what the last reader has let go of since. Needs the lock."""
         if self._zombies:
             self._zombies = [batch for batch in self._zombies if not batch._let_go()]
 
