@@ -99,7 +99,7 @@ def consume(spec: Spec, meter: Meter) -> None:
 
     def batch(limit: int) -> tuple[int, int]:
         size = offsets = 0
-        messages = client.consume(limit, timeout=1.0)
+        messages: list[Any] = client.consume(limit, timeout=1.0)
         for message in messages:
             size += len(message.value())
             offsets += message.offset()
