@@ -190,7 +190,7 @@ class _Core:
             f"buffer_memory={self.config.buffer_memory} or max_partition_bytes={self.config.max_partition_bytes} is in use "
             f"({self.acc.reserved} bytes) and {where} needs {size} more"
         )
-        if self.client.callbacks.in_callback():
+        if self.client.callbacks.in_callback() or self.client.loop.on_loop():  # there by way of a destructor that sends
             raise BufferFull(f"{limit}; a callback cannot wait for it: queue the record elsewhere, or send it from another thread")
         self.acc.waiters += 1
         try:

@@ -101,7 +101,7 @@ class Sender:
         if identity is not None:
             requests.append(identity)
         wake_at = min(linger_ends, parked_until, self._timers.wake_at, self._identity_wakes(now))
-        if self._finished:
+        if self._finished or self.acc.waiters:  # memory may also come free late, when a socket lets go of a batch
             self._finished = False
             self._progress()
         deliver, self._deliver = tuple(self._deliver), []
