@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 PY := .venv/bin/python
 # Test modules of one name in several folders need importlib; the folders' own helper modules then need their place on the path.
-PYTEST := $(PY) -m pytest --import-mode=importlib -o pythonpath='. tests/core tests/net tests/spark tests/testing tests/wire'
+PYTEST := $(PY) -m pytest
 SIM_SCHEDULES ?= 200000
 CHAOS_RUNS ?= 10
 BENCH_ROUNDS ?= 3
