@@ -275,7 +275,7 @@ MUTANTS: dict[Patch, Hunt] = {
     keep_the_old_epoch: Hunt({"progress", HOT}, IDEMPOTENT, ("sequence error", "refusal", "error after append")),
     start_over_when_the_topic_hides: Hunt({LOST, ORDER}, SINGLY, ("topic is hidden",)),
     mix_up_topics: Hunt({"no foreign records"}),
-    pipeline_before_the_first_answer: Hunt({ORDER}),
+    pipeline_before_the_first_answer: Hunt({ORDER}, {**SINGLY, "max_in_flight_requests_per_connection": 5}, ("error before append",)),
     fail_without_saying_so: Hunt({"progress", LEDGER}, SHORT),
 }
 
