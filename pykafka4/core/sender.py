@@ -475,6 +475,7 @@ class Sender:
         parts = batch.split()
         for part in parts:
             part.attempts = 0  # never sent as they are: `_finish` has to write their headers
+            part.written = batch.written  # but their records may be in the log
         queue.replace(batch, parts)
 
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
