@@ -23,7 +23,8 @@ from pykafka4.core.group import Group
 from pykafka4.core.member import Member
 from pykafka4.core.reader import Reader
 from pykafka4.records import OffsetAndMetadata
-from pykafka4.testing.consumers import CONSUMER_FAULTS, ConsumerSimulation
+from pykafka4.testing.consumer_plan import CONSUMER_FAULTS
+from pykafka4.testing.consumers import ConsumerSimulation
 from pykafka4.testing.invariants import Broken
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]

@@ -1,0 +1,281 @@
+"""Plans of consumers' schedules. Rule: as in `plan`: everything follows from the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from pykafka4.records import TopicPartition
+from pykafka4.testing.faults import Fault
+from pykafka4.testing.weather import Climate
+from pykafka4.wire.messages_cluster import FindCoordinatorRequest, MetadataRequest
+from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
+from pykafka4.wire.messages_group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+
+if TYPE_CHECKING:
+    from pykafka4.testing.consumers import ConsumerSimulation, Process
+
+__all__ = ["CONSUMER_FAULTS", "GROUP", "ConsumerPlan", "draw_consumers"]
+
+GROUP: Final = "g"
+
+
+@attrs.frozen(kw_only=True)
+class ConsumerPlan:
+    """One schedule of consumers."""
+
+    seed: int
+    options: dict[str, Any]
+    release: str
+    topics: dict[str, int]
+    members: int
+    records: int  # per partition
+    trouble: float
+    fault_interval: float
+    faults: tuple[str, ...]
+    climate: Climate
+    restarts: float  # how likely a member that ends comes again
+
+
+def draw_consumers(seed: int) -> ConsumerPlan:
+    """The plan of `seed`."""
+    r = Random(seed)
+    names = [name for name in CONSUMER_FAULTS if r.random() < 0.4] or [r.choice(sorted(CONSUMER_FAULTS))]
+    return ConsumerPlan(
+        seed=seed,
+        options=_options(r),
+        release=r.choice(("4.4", "4.4", "4.0", "3.9", "2.8", "2.1", "0.11")),
+        topics={"t": r.choice((1, 2, 4)), **({"u": r.choice((1, 3))} if r.random() < 0.5 else {})},
+        members=r.choice((1, 1, 2, 3)),
+        records=r.choice((20, 60, 150)),
+        trouble=r.choice((3.0, 8.0, 20.0)),
+        fault_interval=r.choice((0.2, 0.6, 2.0)),
+        faults=tuple(sorted(names)),
+        climate=Climate(
+            delay=r.choice(((0.0002, 0.002), (0.001, 0.02), (0.0, 0.1))),
+            refused=r.choice((0.0, 0.0, 0.2)),
+            unanswered=r.choice((0.0, 0.0, 0.05)),
+            leak=r.choice((0.0, 0.9)),
+        ),
+        restarts=r.choice((0.0, 1.0)),
+    )
+
+
+def _options(r: Random) -> dict[str, Any]:
+    return {
+        "group_id": GROUP,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": r.random() < 0.6,
+        "auto_commit_interval_ms": r.choice((100, 1_000)),
+        "session_timeout_ms": r.choice((3_000, 10_000)),
+        "heartbeat_interval_ms": r.choice((200, 1_000)),
+        "max_poll_interval_ms": r.choice((4_000, 300_000)),
+        "fetch_max_wait_ms": r.choice((50, 500)),
+        "max_partition_fetch_bytes": r.choice((300, 2_000, 1_000_000)),
+        "fetch_max_bytes": r.choice((1_000, 1_000_000)),
+        "prefetch_bytes": r.choice((1_000, 1_000_000)),
+        "max_poll_records": r.choice((1, 7, 500)),
+    }
+
+
+# ---- what goes wrong
+
+
+def _move_leader(sim: ConsumerSimulation) -> None:
+    tp = sim.some_partition()
+    sim.note(f"leader of {tp} moves to {sim.cluster.move_leader(*tp)}")
+
+
+def _orphan(sim: ConsumerSimulation) -> None:
+    tp = sim.some_partition()
+    sim.note(f"{tp} has no leader")
+    sim.cluster.orphan(*tp, sim.random.uniform(0.05, 2.0))
+
+
+def _stop_broker(sim: ConsumerSimulation) -> None:
+    node = sim.some_node()
+    sim.note(f"broker {node} stops")
+    sim.cluster.stop_broker(node, failover=sim.random.uniform(0.0, 1.5))
+    sim.timeline.after(sim.random.uniform(0.2, 4.0), lambda: sim.cluster.start_broker(node))
+
+
+def _freeze_broker(sim: ConsumerSimulation) -> None:
+    node = sim.some_node()
+    sim.note(f"broker {node} freezes")
+    sim.cluster.freeze(node, sim.random.uniform(0.05, 5.0))
+
+
+def _slow_broker(sim: ConsumerSimulation) -> None:
+    node = sim.some_node()
+    sim.note(f"broker {node} is slow")
+    sim.cluster.slow(node, sim.random.uniform(0.01, 0.3))
+    sim.timeline.after(sim.random.uniform(0.1, 3.0), lambda: sim.cluster.slow(node, 0.0))
+
+
+def _cut(sim: ConsumerSimulation) -> None:
+    paths = [p for m in sim.living() for p in m.driver.weather.open_paths()]
+    if paths:
+        path = sim.random.choice(paths)
+        path.weather.cut(path)
+
+
+def _cut_all(sim: ConsumerSimulation) -> None:
+    for path in [p for m in sim.living() for p in m.driver.weather.open_paths()]:
+        path.weather.cut(path)
+
+
+def _dark(sim: ConsumerSimulation) -> None:
+    node = sim.some_node()
+    sim.note(f"nothing gets through to broker {node}")
+    for member in sim.living():
+        member.driver.weather.darken(node, sim.random.uniform(0.1, 4.0))
+
+
+def _stale_metadata(sim: ConsumerSimulation) -> None:
+    sim.note("metadata is stale")
+    sim.cluster.stale_metadata(sim.random.uniform(0.1, 3.0))
+
+
+def _hide_topic(sim: ConsumerSimulation) -> None:
+    topic = sim.some_partition().topic
+    sim.note(f"metadata hides {topic}")
+    sim.cluster.hide_topic(topic, sim.random.uniform(0.1, 3.0))
+
+
+def _fetch_fault(sim: ConsumerSimulation) -> None:
+    fault = sim.random.choice((Fault.DROP_BEFORE, Fault.DROP_AFTER, Fault.DROP_MIDWAY, Fault.SWALLOW, Fault.DELAY_REPLY))
+    sim.note(f"the next Fetch: {fault.value}")
+    sim.cluster.inject(FetchRequest, fault, seconds=sim.random.uniform(0.1, 3.0))
+
+
+FETCH_ERRORS: Final = (
+    "NOT_LEADER_OR_FOLLOWER",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+    "OFFSET_NOT_AVAILABLE",
+    "KAFKA_STORAGE_ERROR",
+    "REPLICA_NOT_AVAILABLE",
+    "UNKNOWN_SERVER_ERROR",
+)
+COORDINATOR_ERRORS: Final = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
+MEMBER_ERRORS: Final = (*COORDINATOR_ERRORS, "REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
+GROUP_ERRORS: Final[dict[Any, tuple[str, ...]]] = {
+    FindCoordinatorRequest: ("COORDINATOR_NOT_AVAILABLE",),
+    JoinGroupRequest: (*COORDINATOR_ERRORS, "UNKNOWN_MEMBER_ID"),
+    SyncGroupRequest: MEMBER_ERRORS,
+    HeartbeatRequest: MEMBER_ERRORS,
+    OffsetCommitRequest: (*MEMBER_ERRORS, "REQUEST_TIMED_OUT"),
+    OffsetFetchRequest: COORDINATOR_ERRORS,
+    LeaveGroupRequest: COORDINATOR_ERRORS,
+}
+
+
+def _fetch_error(sim: ConsumerSimulation) -> None:
+    tp, error = sim.some_partition(), sim.random.choice(FETCH_ERRORS)
+    sim.note(f"{tp} answers {error}")
+    sim.cluster.push_error(FetchRequest, error, topic=tp.topic, partition=tp.partition, times=sim.random.choice((1, 3)))
+
+
+def _offsets_error(sim: ConsumerSimulation) -> None:
+    tp, error = sim.some_partition(), sim.random.choice(("LEADER_NOT_AVAILABLE", "NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION"))
+    sim.note(f"ListOffsets of {tp} answers {error}")
+    sim.cluster.push_error(ListOffsetsRequest, error, topic=tp.topic, partition=tp.partition)
+
+
+def _group_error(sim: ConsumerSimulation) -> None:
+    api = sim.random.choice(list(GROUP_ERRORS))
+    error = sim.random.choice(GROUP_ERRORS[api])
+    sim.note(f"the next {api.__name__} is answered {error}")
+    sim.cluster.push_error(api, error)
+
+
+def _group_fault(sim: ConsumerSimulation) -> None:
+    api = sim.random.choice(list(GROUP_ERRORS))
+    fault = sim.random.choice((Fault.DROP_BEFORE, Fault.DROP_AFTER, Fault.SWALLOW, Fault.DELAY, Fault.DELAY_REPLY))
+    sim.note(f"the next {api.__name__}: {fault.value}")
+    sim.cluster.inject(api, fault, seconds=sim.random.uniform(0.1, 3.0))
+
+
+def _metadata_fault(sim: ConsumerSimulation) -> None:
+    sim.note("the next Metadata goes wrong")
+    sim.cluster.inject(MetadataRequest, sim.random.choice((Fault.DROP_BEFORE, Fault.SWALLOW)))
+
+
+def _move_coordinator(sim: ConsumerSimulation) -> None:
+    sim.note(f"the coordinator moves to {sim.cluster.move_coordinator(GROUP, loading=sim.random.choice((0.0, 0.5)))}")
+
+
+def _more_partitions(sim: ConsumerSimulation) -> None:
+    topic = sim.some_partition().topic
+    count = len(sim.cluster.topics[topic].partitions)
+    if count < 6:
+        sim.note(f"{topic} grows to {count + 1} partitions")
+        sim.cluster.add_partitions(topic, count + 1)
+        sim._left[TopicPartition(topic, count)] = 10
+        sim._write(TopicPartition(topic, count))
+
+
+def _retention(sim: ConsumerSimulation) -> None:
+    tp = sim.some_partition()
+    log = sim.cluster.log(*tp)
+    to = (log.start_offset + log.end_offset) // 2
+    sim.note(f"{tp} is cut: it begins at {to}")
+    log.delete_before(to)
+
+
+def _join(sim: ConsumerSimulation) -> None:
+    if len(sim.living()) < 4 and len(sim.members) < 10:
+        sim.join()
+
+
+def _close(sim: ConsumerSimulation) -> None:
+    _end(sim, lambda process: process.close())
+
+
+def _die(sim: ConsumerSimulation) -> None:
+    _end(sim, lambda process: process.die())
+
+
+def _end(sim: ConsumerSimulation, how: Callable[[Process], None]) -> None:
+    living = sim.living()
+    if living:
+        how(sim.random.choice(living))
+        if sim.random.random() < sim.plan.restarts and len(sim.members) < 10:
+            sim.timeline.after(sim.random.uniform(0.0, 2.0), sim.join)
+
+
+CONSUMER_FAULTS: Final[dict[str, Callable[[ConsumerSimulation], None]]] = {
+    "move leader": _move_leader,
+    "no leader": _orphan,
+    "broker stops": _stop_broker,
+    "broker freezes": _freeze_broker,
+    "broker is slow": _slow_broker,
+    "connection is cut": _cut,
+    "all connections are cut": _cut_all,
+    "network is dark": _dark,
+    "metadata is stale": _stale_metadata,
+    "topic is hidden": _hide_topic,
+    "fetch fault": _fetch_fault,
+    "fetch error": _fetch_error,
+    "offsets error": _offsets_error,
+    "group error": _group_error,
+    "group fault": _group_fault,
+    "metadata fault": _metadata_fault,
+    "coordinator moves": _move_coordinator,
+    "more partitions": _more_partitions,
+    "retention": _retention,
+    "member joins": _join,
+    "member closes": _close,
+    "member dies": _die,
+}
