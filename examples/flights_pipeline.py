@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -208,11 +209,17 @@ def dismiss(members: list[subprocess.Popen[bytes]]) -> Check:
     for member in members:
         assert member.stdin is not None
         member.stdin.close()
-    codes = []
-    for member in members:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            codes.append(member.wait(timeout=30.0))
+    codes = [ended(member) for member in members]
     return Check("the readers ended well", codes == [0] * MEMBERS, f"exit codes {codes}")
+
+
+def ended(member: subprocess.Popen[bytes]) -> int:
+    """A reader's exit code; one that hangs is made to show its stacks."""
+    try:
+        return member.wait(timeout=30.0)
+    except subprocess.TimeoutExpired:
+        member.send_signal(signal.SIGABRT)
+        return member.wait(timeout=30.0)
 
 
 @contextlib.contextmanager

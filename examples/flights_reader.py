@@ -7,6 +7,7 @@ Leaves the group when its standard input ends, so that it does not outlive the s
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import select
 import signal
 import sys
@@ -50,10 +51,14 @@ def follow(servers: str, topic: str, group: str, path: Path) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with Consumer(bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest") as consumer, path.open("w") as out:
         consumer.subscribe([topic])
+        handed = 0
         while not select.select([sys.stdin], [], [], 0)[0]:
             records = consumer.poll(timeout=0.2)
             out.writelines(LINE.format(r.partition, r.offset, checksum(r.key, r.value)) for r in records)
             out.flush()
+            handed += len(records)
+        if not handed:
+            print("a reader was handed nothing:", consumer.status(), file=sys.stderr)
 
 
 def main() -> int:
@@ -61,6 +66,7 @@ def main() -> int:
     for name in ("--bootstrap-servers", "--topic", "--group", "--out"):
         parser.add_argument(name, required=True)
     options = parser.parse_args()
+    faulthandler.enable()  # SIGABRT makes a reader that hangs tell where
     follow(options.bootstrap_servers, options.topic, options.group, Path(options.out))
     return 0
 
