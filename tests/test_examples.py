@@ -69,7 +69,9 @@ def test_consume_goes_on_where_ctrl_c_stopped_it(cluster: Cluster, tmp_path: Pat
 
 def interrupted(out: Path, lines: int, *where: str) -> list[str]:
     """Let consume.py print so many lines, then press Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it, and so would the child
     with out.open("w") as file, subprocess.Popen(command("consume.py", *where), env=environment(), stdout=file) as child:
+        signal.signal(signal.SIGINT, before)
         try:
             until(lambda: len(out.read_text().splitlines()) >= lines, 60.0, f"{lines} records")
             child.send_signal(signal.SIGINT)
