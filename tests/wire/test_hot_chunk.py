@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import random
 import struct
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -544,3 +546,22 @@ def test_records_survive_their_chunk(core: ModuleType) -> None:
     del chunk
     data[:] = bytes(len(data))
     assert [r.value for r in out] == [b"%d" % i * 100 for i in range(3)]
+
+
+class Owner:
+    """Holds a chunk that holds it: only the collector ends the two."""
+
+    def __init__(self, core: ModuleType, data: bytes) -> None:
+        self.chunk = core.Chunk("t", 0, memoryview(bytearray(data)), 0, serial=self, decompress=decompress, max_decompressed=MIB)
+
+
+@each
+def test_the_collector_ends_a_chunk_that_is_part_of_a_cycle(core: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    complaints: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    for _ in range(20):
+        owner = Owner(core, batch_of(record_of(FINE)))
+        owner.chunk.decode([], 1)
+        del owner
+        gc.collect()
+    assert not complaints
