@@ -26,8 +26,9 @@ class Lines:
         self._leaderless: OrderedDict[PartitionQueue, None] = OrderedDict()
 
     def place(self, queue: PartitionQueue) -> None:
-        """Put `queue` where it belongs now, at the end; nothing changes for one that stands there already."""
+        """Put `queue` at the end of where it belongs now, unless it stands there already; with nothing to send that is nowhere."""
         if not queue.waiting:
+            self.remove(queue)  # its last batch may have failed in the line: it would be asked for one for ever
             return
         node = self._leader(queue.tp)
         if node is None:

@@ -302,7 +302,6 @@ class Sender:
     def _next(self, queue: PartitionQueue, node: int, now: float) -> Batch | None:
         """The batch of `queue` that may go to `node` now. A queue that has none leaves the line; what it waits for puts it back."""
         if not self._lines.leads(node, queue):
-            self._lines.remove(queue)  # first: a queue whose last batch failed has nowhere to be placed, and would be asked for ever
             self._lines.place(queue)
             return None
         if not queue.may_send(now) or (queue.in_flight and queue.node != node):
