@@ -1,6 +1,6 @@
 """Flights. Rule: PySpark produces, a broker dies on the way, a group of three reads, and every flight is accounted for.
 
-    python examples/flights_pipeline.py [--rows 60000] [--cluster local]
+    python examples/flights_pipeline.py [--rows 60000] [--cluster local|docker|vagrant]
 
 Starts three Kafka brokers of its own. The broker that leads most partitions is killed (SIGKILL) when a third of the rows are
 acknowledged and restarted before two thirds are: where the machine is too fast for that, the input is paced. Ends with 0 when
@@ -34,13 +34,12 @@ import flights_judge as judge  # noqa: E402
 import flights_reader as reader  # noqa: E402
 from flights_judge import Check  # noqa: E402
 
+from integration.backends import BACKENDS, backend, chosen  # noqa: E402
 from integration.cluster import Cluster  # noqa: E402
-from integration.local import LocalCluster  # noqa: E402
 from integration.waiting import until  # noqa: E402
 from pykafka4 import KafkaError  # noqa: E402
 
 ROWS, TOPIC, GROUP, PARTITIONS, MEMBERS = 336_776, "flights", "flights-readers", 6, 3
-CLUSTERS: dict[str, Callable[[], Cluster]] = {"local": LocalCluster}
 
 UNHURRIED = 10.0  # seconds for the first third, so that the moment of the kill can be met
 MANY = 5 * PARTITIONS  # records in flight at the kill: some for every partition
@@ -298,10 +297,10 @@ def show(checks: list[Check], figures: list[tuple[str, str]]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="The main job of pykafka4, with a broker killed on the way.")
     parser.add_argument("--rows", type=int, default=ROWS, help="of the 336,776 flights (default: all)")
-    parser.add_argument("--cluster", choices=CLUSTERS, default=os.environ.get("CLUSTER", "local"), help="what runs the brokers")
+    parser.add_argument("--cluster", choices=list(BACKENDS), default=chosen(), help="what runs the brokers (default: $CLUSTER or local)")
     options = parser.parse_args()
     print("three brokers start", flush=True)
-    with tempfile.TemporaryDirectory(prefix="flights-") as folder, CLUSTERS[options.cluster]() as cluster:
+    with tempfile.TemporaryDirectory(prefix="flights-") as folder, backend(options.cluster)() as cluster:
         checks, figures = run_all(Run(cluster, options.rows, Path(folder)))
     show(checks, figures)
     broken = [check.promise for check in checks if not check.kept]

@@ -1,9 +1,10 @@
 """CLI. Rule: a cluster for work by hand lives in a daemon; every command is one order to it and prints what came of it.
 
-python -m integration.cluster up [--brokers 3] [--version 4.4.0]
+python -m integration.cluster up [--backend local|docker|vagrant] [--brokers 3] [--version 4.4.0]
 python -m integration.cluster status
-python -m integration.cluster kill|start|stop|restart|freeze|thaw N
+python -m integration.cluster kill|start|stop|restart|freeze|thaw|disconnect|reconnect|cut|mend N
 python -m integration.cluster down
+python -m integration.cluster clean
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from integration import prerequisites
+from integration.backends import BACKENDS, backend, chosen
 from integration.jars import KAFKA, cache
 from integration.waiting import WaitTimeout, until
 
 __all__ = ["main", "state_file"]
 
 UP, ORDER = 300.0, 180.0
-NODE_ORDERS = ("kill", "start", "stop", "restart", "freeze", "thaw")
+NODE_ORDERS = ("kill", "start", "stop", "restart", "freeze", "thaw", "disconnect", "reconnect", "cut", "mend")
 ROOT = Path(__file__).parent.parent
 
 
@@ -61,9 +62,8 @@ def up(options: argparse.Namespace) -> None:
         return
     except NotUp:
         state_file().unlink(missing_ok=True)
-    prerequisites.require(*prerequisites.check())
     log = state_file().with_suffix(".log")
-    command = [sys.executable, "-m", "integration.daemon", str(options.brokers), options.version]
+    command = [sys.executable, "-m", "integration.daemon", options.backend, str(options.brokers), options.version]
     with log.open("wb") as out:
         daemon = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
     until(lambda: state_file().exists() or daemon.poll() is not None, UP, f"the cluster to come up; see {log}")
@@ -77,7 +77,7 @@ def status(_options: argparse.Namespace) -> None:
     told = order("status")
     print(f"{told['bootstrap']}  (Kafka {told['version']}, cluster {told['cluster_id']}, controller {told['controller']})")
     for row in told["brokers"]:
-        print(f"  broker {row['node']}: {row['state']:8} pid {row['pid']}  {row['address']}  log {row['log']}")
+        print(f"  broker {row['node']}: {row['state']:8} {row['process']}  {row['address']}  log {row['log']}")
     print(f"  {told['topics']} topics, {len(told['out_of_sync'])} partitions without all replicas in sync")
 
 
@@ -87,18 +87,26 @@ def down(_options: argparse.Namespace) -> None:
     print("down")
 
 
+def clean(_options: argparse.Namespace) -> None:
+    for name in BACKENDS:
+        for line in backend(name).clean() or ["nothing to remove"]:
+            print(f"{name}: {line}")
+
+
 def on_node(options: argparse.Namespace) -> None:
     print(f"broker {options.node} is {order(options.command, node=options.node)}")
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m integration.cluster", description="A real 3-broker Kafka on this machine.")
+    parser = argparse.ArgumentParser(prog="python -m integration.cluster", description="A real 3-broker Kafka.")
     commands = parser.add_subparsers(dest="command", required=True)
     start = commands.add_parser("up", help="start the cluster and print its bootstrap servers")
+    start.add_argument("--backend", choices=list(BACKENDS), default=chosen(), help="what runs the brokers (default: $CLUSTER or local)")
     start.add_argument("--brokers", type=int, default=3)
     start.add_argument("--version", default=KAFKA)
     commands.add_parser("status", help="what runs, and where")
     commands.add_parser("down", help="kill all brokers and remove their folders")
+    commands.add_parser("clean", help="remove what killed runs left behind, on every backend; touches nothing that is in use or not ours")
     for verb in NODE_ORDERS:
         commands.add_parser(verb, help=f"{verb} one broker").add_argument("node", type=int)
     return parser
@@ -107,10 +115,10 @@ def arguments() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run one command; 0, or 1 with the reason on standard error."""
     options = arguments().parse_args(argv)
-    run: dict[str, Callable[[argparse.Namespace], None]] = {"up": up, "status": status, "down": down}
+    run: dict[str, Callable[[argparse.Namespace], None]] = {"up": up, "status": status, "down": down, "clean": clean}
     try:
         run.get(options.command, on_node)(options)
-    except (RuntimeError, WaitTimeout) as error:
+    except (RuntimeError, ValueError, WaitTimeout) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

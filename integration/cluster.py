@@ -1,7 +1,7 @@
 """Cluster. Rule: how brokers run is a backend's business; what is true of them is asked from the brokers.
 
-A backend (`integration.local` with plain processes; containers and virtual machines take the same place) starts, stops and finds
-brokers. Everything here is built on that and on the brokers' own answers, so every backend has it.
+A backend (`integration.backends` lists them: plain processes, containers, virtual machines) starts, stops and finds brokers. Everything
+here is built on that and on the brokers' own answers, so every backend has it. What only some can do, the others refuse with the reason.
 By hand: `python -m integration.cluster up|status|kill N|…|down`.
 """
 
@@ -11,20 +11,23 @@ import abc
 import enum
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 from integration import judge
 from integration.admin import Admin, Partition
+from integration.jars import KAFKA
 from integration.judge import LogRecord
 from integration.waiting import Deadline, until
 from pykafka4.errors import KafkaError
 
-__all__ = ["Address", "BrokerDied", "Cluster", "LogRecord", "State"]
+__all__ = ["Address", "Advertised", "BrokerDied", "Cluster", "LogRecord", "Properties", "State", "Unsupported"]
 
 Address: TypeAlias = tuple[str, int]
+Advertised: TypeAlias = Mapping[int, Address] | Callable[[int, Address], Address]
+Properties: TypeAlias = Mapping[str, str] | Callable[[int], Mapping[str, str]]
 
 READY, ISR, LEADER, TOPIC = 120.0, 60.0, 60.0, 60.0
 NOT_YET = (OSError, KafkaError)
@@ -42,12 +45,35 @@ class BrokerDied(RuntimeError):
     """A broker ended by itself; the message carries the end of its log."""
 
 
-class Cluster(abc.ABC):
-    """Brokers with the ids `nodes`. Use as a context manager: up on entry, everything gone on exit."""
+class Unsupported(RuntimeError):
+    """This backend has not got that operation; the message says why."""
 
-    def __init__(self, nodes: tuple[int, ...]) -> None:
-        self.nodes = nodes
+
+class Cluster(abc.ABC):
+    """`brokers` brokers of Kafka `version`, their ids `nodes` from 1. Use as a context manager: up on entry, everything gone on exit.
+
+    `advertised`: the address clients are told for a broker, `{1: (host, port)}` or a callable `(node, real address) -> address`,
+    asked before the start. `properties`: added to every broker's settings, a mapping or a callable of the node.
+    """
+
+    lacks: ClassVar[Mapping[str, str]] = {}  # the operations a backend has not got: name -> why
+
+    def __init__(
+        self, brokers: int = 3, version: str = KAFKA, advertised: Advertised | None = None, properties: Properties | None = None
+    ) -> None:
+        self.nodes = tuple(range(1, brokers + 1))
+        self.version, self.advertised, self.properties = version, advertised, properties
         self.admin = Admin(self)
+
+    def advertise(self, node: int, real: Address) -> Address:
+        """What clients are told where a broker listens at `real`."""
+        if callable(self.advertised):
+            return self.advertised(node, real)
+        return (self.advertised or {}).get(node, real)
+
+    def extra(self, node: int) -> Mapping[str, str]:
+        """The settings asked for beside the usual ones."""
+        return self.properties(node) if callable(self.properties) else self.properties or {}
 
     # -- the seam: what a backend gives ------------------------------------------------------------------------------------
 
@@ -107,6 +133,41 @@ class Cluster(abc.ABC):
         """End everything and remove it; a backend adds its part."""
         self.admin.close()
 
+    def process(self, node: int) -> str:
+        """What runs a broker, for a person who looks for it: `pid 4711`, or a container's name."""
+        return f"broker {node}"
+
+    @classmethod
+    def clean(cls) -> list[str]:
+        """Remove what killed runs of this backend left on the machine; a line for each thing removed. What is in use stays."""
+        return []
+
+    # -- what only some backends can do --------------------------------------------------------------------------------------
+
+    def disconnect(self, node: int) -> None:
+        """Pull its network cable: nobody reaches it, it reaches nobody, and nobody is told."""
+        raise self.lacking("disconnect")
+
+    def reconnect(self, node: int) -> None:
+        """Ends a disconnect; nothing happens to a broker that is connected."""
+        raise self.lacking("disconnect")
+
+    def cut(self, node: int) -> None:
+        """Cut it off from the other brokers, while the clients at `direct_bootstrap` still reach it."""
+        raise self.lacking("cut")
+
+    def mend(self, node: int) -> None:
+        """Ends a cut; nothing happens to a broker that is not cut off."""
+        raise self.lacking("cut")
+
+    @property
+    def direct_bootstrap(self) -> str:
+        """`host:port,…` by which clients reach also a broker that is cut off from the others."""
+        raise self.lacking("cut")
+
+    def lacking(self, operation: str) -> Unsupported:
+        return Unsupported(f"{type(self).__name__} has no {operation!r}: {self.lacks.get(operation, 'it is not built for it')}")
+
     # -- life --------------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
@@ -135,10 +196,13 @@ class Cluster(abc.ABC):
         return [f"broker {node} is {state.value}" for node, state in states.items() if state is not State.RUNNING]
 
     def heal(self, timeout: float = READY) -> None:
-        """Thaw, start, and wait for full in-sync replicas: the cluster as a test expects to find it."""
+        """Thaw, connect, start, and wait for full in-sync replicas: the cluster as a test expects to find it."""
         deadline = Deadline(timeout)
         for node in self.nodes:
             self.thaw(node)
+            for operation, end in (("cut", self.mend), ("disconnect", self.reconnect)):
+                if operation not in self.lacks:
+                    end(node)
         self.start_all(timeout=deadline.left())
         self.wait_full_isr(timeout=deadline.left())
 

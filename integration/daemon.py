@@ -11,21 +11,22 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from integration.backends import backend
 from integration.cli import NODE_ORDERS, state_file
 from integration.cluster import Cluster
-from integration.local import LocalCluster
+from integration.prerequisites import MissingPrerequisite
 from pykafka4.errors import KafkaError
 
 PATIENCE = 10.0  # seconds for a client to say what it wants
 
 
-def status(cluster: LocalCluster) -> dict[str, Any]:
+def status(cluster: Cluster) -> dict[str, Any]:
     view = cluster.admin.describe_any()
     brokers = [
         {
             "node": node,
             "state": cluster.state(node).value,
-            "pid": cluster.pid(node),
+            "process": cluster.process(node),
             "address": ":".join(map(str, cluster.address(node))),
             "log": str(cluster.server_log(node)),
         }
@@ -42,7 +43,7 @@ def status(cluster: LocalCluster) -> dict[str, Any]:
     }
 
 
-def carry_out(cluster: LocalCluster, order: dict[str, Any]) -> Any:
+def carry_out(cluster: Cluster, order: dict[str, Any]) -> Any:
     """The result of one order."""
     if order["do"] == "status":
         return status(cluster)
@@ -52,14 +53,14 @@ def carry_out(cluster: LocalCluster, order: dict[str, Any]) -> Any:
     raise RuntimeError(f"no such order or broker: {order}; brokers are {list(cluster.nodes)}")
 
 
-def answer(cluster: LocalCluster, order: dict[str, Any]) -> dict[str, Any]:
+def answer(cluster: Cluster, order: dict[str, Any]) -> dict[str, Any]:
     try:
         return {"result": None if order["do"] == "down" else carry_out(cluster, order)}
     except (RuntimeError, AssertionError, OSError, KafkaError) as error:
         return {"error": f"{order['do']}: {error}"}
 
 
-def serve(cluster: LocalCluster, listener: socket.socket) -> None:
+def serve(cluster: Cluster, listener: socket.socket) -> None:
     """Obey until `down`."""
     verb = None
     while verb != "down":
@@ -74,11 +75,11 @@ def serve(cluster: LocalCluster, listener: socket.socket) -> None:
                 continue
 
 
-def main(brokers: int, version: str) -> None:
+def main(name: str, brokers: int, version: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     folder = Path(tempfile.mkdtemp(prefix="pykafka4-daemon-"))
     try:
-        with socket.socket(socket.AF_UNIX) as listener, LocalCluster(brokers, version) as cluster:
+        with socket.socket(socket.AF_UNIX) as listener, backend(name)(brokers, version) as cluster:
             listener.bind(str(folder / "socket"))
             listener.listen()
             announce(cluster, folder / "socket")
@@ -96,4 +97,7 @@ def announce(cluster: Cluster, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    try:
+        main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    except MissingPrerequisite as error:
+        sys.exit(str(error))

@@ -6,85 +6,31 @@ among themselves, never proxied; and CONTROLLER. Each node is broker and control
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import re
 import shutil
 import signal
 import subprocess
 import tempfile
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 import attrs
 import psutil
 
 from integration import prerequisites
-from integration.cluster import Address, BrokerDied, Cluster, State
+from integration.cluster import Address, Advertised, BrokerDied, Cluster, Properties, State
 from integration.jars import KAFKA, classpath, install, kafka_jars, taken
 from integration.ports import HOST, Ports
+from integration.settings import JVM, LOGGING, expand, random_id, write_properties
 from integration.waiting import Deadline, until
 from integration.ward import Child, Ward
 
 __all__ = ["JVM", "LocalCluster", "PortTaken"]
 
-JVM = (
-    "-Xms256m", "-Xmx256m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=64m",
-    "-XX:-UsePerfData", "-Xshare:auto",
-)  # fmt: skip
 PREFIX, LOCK = "pykafka4-cluster-", "owner.lock"
 START, STOP, ATTEMPTS = 120.0, 30.0, 3
 PORT_TAKEN = re.compile(r"Address already in use|BindException")
-
-Advertised: TypeAlias = Mapping[int, Address] | Callable[[int, Address], Address]
-Properties: TypeAlias = Mapping[str, str] | Callable[[int], Mapping[str, str]]
-
-# Quick fail-over (a dead leader is replaced within 2 to 5 s) and everything replicated like a cluster that means it.
-DEFAULTS = {
-    "process.roles": "broker,controller",
-    "listener.security.protocol.map": "CLIENT:PLAINTEXT,ADMIN:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "inter.broker.listener.name": "ADMIN",
-    "controller.listener.names": "CONTROLLER",
-    "broker.session.timeout.ms": "2000",
-    "broker.heartbeat.interval.ms": "400",
-    "auto.create.topics.enable": "true",
-    "auto.leader.rebalance.enable": "false",  # a leader moves when a test moves it, not when five minutes are over
-    "num.partitions": "3",
-    "default.replication.factor": "{replicas}",
-    "min.insync.replicas": "{insync}",
-    "offsets.topic.num.partitions": "3",
-    "offsets.topic.replication.factor": "{replicas}",
-    "transaction.state.log.num.partitions": "3",
-    "transaction.state.log.replication.factor": "{replicas}",
-    "transaction.state.log.min.isr": "{insync}",
-    "share.coordinator.state.topic.num.partitions": "3",
-    "share.coordinator.state.topic.replication.factor": "{replicas}",
-    "share.coordinator.state.topic.min.isr": "{insync}",
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "2000",
-    "group.consumer.min.session.timeout.ms": "2000",
-    "group.consumer.session.timeout.ms": "6000",
-    "group.consumer.min.heartbeat.interval.ms": "500",
-    "group.consumer.heartbeat.interval.ms": "1000",
-    "num.network.threads": "1",
-    "num.io.threads": "2",
-    "num.replica.fetchers": "1",
-    "num.recovery.threads.per.data.dir": "1",
-    "background.threads": "2",
-    "log.cleaner.threads": "1",
-    "log.cleaner.dedupe.buffer.size": "8388608",
-}
-
-LOGGING = """Configuration:
-  Appenders:
-    Console:
-      name: STDOUT
-      PatternLayout: {pattern: "[%d] %p %m (%c)%n"}
-  Loggers:
-    Root: {level: WARN, AppenderRef: {ref: STDOUT}}
-"""
 
 
 class PortTaken(BrokerDied):
@@ -118,11 +64,6 @@ class Node:
         return self.folder / "data"
 
 
-def random_id() -> str:
-    """22 characters, as Kafka writes its ids; never with a leading dash, which its tools take for an option."""
-    return "a" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
-
-
 def seed(version: str) -> Path:
     """A folder formatted for `version`, made once: copying it saves a JVM start for each broker."""
     jars = kafka_jars(version)
@@ -154,48 +95,43 @@ def format_folder(jars: Path, folder: Path) -> None:
     config.unlink()
 
 
-def expand(brokers: int) -> dict[str, str]:
-    """DEFAULTS for that many brokers."""
-    replicas = min(3, brokers)
-    return {key: value.format(replicas=replicas, insync=max(1, replicas - 1)) for key, value in DEFAULTS.items()}
-
-
-def write_properties(path: Path, properties: Mapping[str, str]) -> None:
-    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-
-
-def sweep(parent: Path) -> None:
+def sweep(parent: Path) -> list[Path]:
     """Remove the scratch folders whose owner and guardian were both killed: nobody holds their lock any more."""
+    removed = []
     for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
         try:
             with lock.open() as file:
                 if taken(file.fileno()):
                     shutil.rmtree(lock.parent, ignore_errors=True)
+                    removed.append(lock.parent)
         except OSError:
             continue
+    return removed
 
 
 class LocalCluster(Cluster):
-    """`brokers` JVMs of Kafka `version` on this machine; started by `up()` or as a context manager, ended by `close()`.
+    """A `Cluster` of JVMs on this machine.
 
-    `advertised`: the address clients are told for a broker, `{1: (host, port)}` or a callable `(node, real address) -> address`,
-    asked before the start. `properties`: added to every server.properties, a mapping or a callable of the node.
     `scratch`: the folder to make the temporary folder in. `jvm`: the options of the JVMs, small and quick to start by default.
     """
+
+    lacks = {
+        "disconnect": "all brokers are at 127.0.0.1; ProxiedCluster cuts its clients off",
+        "cut": "all brokers are at 127.0.0.1, where the ways between brokers cannot be told from the ways to clients",
+    }
 
     def __init__(
         self,
         brokers: int = 3,
         version: str = KAFKA,
-        scratch: Path | str | None = None,
         advertised: Advertised | None = None,
         properties: Properties | None = None,
+        scratch: Path | str | None = None,
         jvm: Sequence[str] = JVM,
     ) -> None:
-        super().__init__(tuple(range(1, brokers + 1)))
-        self.version, self.jvm = version, tuple(jvm)
+        super().__init__(brokers, version, advertised, properties)
+        self.jvm = tuple(jvm)
         self.parent = Path(scratch) if scratch else Path(tempfile.gettempdir())
-        self.advertised, self.properties = advertised, properties
         self.members: dict[int, Node] = {}
         self.log_sizes: dict[int, int] = {}  # where the log of the present run begins
         self.ports: Ports | None = None
@@ -232,6 +168,10 @@ class LocalCluster(Cluster):
         if ports is not None:
             ports.close()
 
+    @classmethod
+    def clean(cls) -> list[str]:
+        return [f"removed {folder}" for folder in sweep(Path(tempfile.gettempdir()))]
+
     def mourn(self, error: BaseException) -> None:
         """Close a cluster that did not come up, and say where its logs are."""
         if any(member.log.exists() for member in self.members.values()):
@@ -263,8 +203,7 @@ class LocalCluster(Cluster):
         write_properties(node.config, self.settings(node))
 
     def settings(self, node: Node) -> dict[str, str]:
-        host, port = self.advertise(node)
-        extra = self.properties(node.id) if callable(self.properties) else self.properties or {}
+        host, port = self.advertise(node.id, (HOST, node.client))
         return {
             **expand(len(self.nodes)),
             "node.id": str(node.id),
@@ -273,14 +212,8 @@ class LocalCluster(Cluster):
             "listeners": f"CLIENT://{HOST}:{node.client},ADMIN://{HOST}:{node.admin},CONTROLLER://{HOST}:{node.controller}",
             "advertised.listeners": f"CLIENT://{host}:{port},ADMIN://{HOST}:{node.admin}",
             "log.dirs": str(node.data),
-            **extra,
+            **self.extra(node.id),
         }
-
-    def advertise(self, node: Node) -> Address:
-        real = (HOST, node.client)
-        if callable(self.advertised):
-            return self.advertised(node.id, real)
-        return (self.advertised or {}).get(node.id, real)
 
     def launch(self, node: int) -> None:
         """Start the process of one broker; does not wait for it."""
@@ -341,6 +274,9 @@ class LocalCluster(Cluster):
         if child is None or child.returncode is not None:
             return State.DOWN
         return State.FROZEN if child.stopped else State.RUNNING
+
+    def process(self, node: int) -> str:
+        return f"pid {self.pid(node)}"
 
     def pid(self, node: int) -> int:
         """The process id of a broker, for tools that watch it."""

@@ -1,7 +1,7 @@
 """Proxy. Rule: a fault is a method, its end is `heal()`, and what went through is counted.
 
 A TCP proxy in a thread of its own stands before one broker. "Requests" are the bytes a client sends, "responses" those of the broker.
-Every method is synchronous: when it returns, the fault is in force. `ProxiedCluster` puts one before each broker of a cluster.
+Every method is synchronous: when it returns, the fault is in force. `integration.proxied` puts one before each broker of a cluster.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ from typing import Any, Self, TypeVar
 
 import attrs
 
-from integration.local import LocalCluster
 from integration.ports import HOST, Ports
-from integration.waiting import until
 
-__all__ = ["Counters", "ProxiedCluster", "Proxy"]
+__all__ = ["Counters", "Proxy"]
 
 T = TypeVar("T")
 
@@ -447,34 +445,3 @@ class Proxy:
 def assign(thing: object, values: dict[str, Any]) -> None:
     for name, value in values.items():
         setattr(thing, name, value)
-
-
-class ProxiedCluster(LocalCluster):
-    """A `LocalCluster` whose clients are told the addresses of `proxies`, one before each broker. Admin and judge go around them."""
-
-    def __init__(self, brokers: int = 3, seed: int = 0, **options: Any) -> None:
-        self.proxies: dict[int, Proxy] = {}
-        self.seed = seed
-        super().__init__(brokers, advertised=self.proxied, **options)
-
-    def proxied(self, node: int, real: Address) -> Address:
-        """A new proxy's address for a broker."""
-        self.proxies[node] = Proxy(real, seed=self.seed + node)
-        return self.proxies[node].address
-
-    def heal_proxies(self) -> None:
-        """End every fault of every proxy."""
-        for proxy in self.proxies.values():
-            proxy.heal()
-
-    def wait_connections(self, at_least: int, timeout: float = PATIENCE) -> None:
-        """Until the proxies together have at least that many open connections."""
-        until(
-            lambda: sum(proxy.open for proxy in self.proxies.values()) >= at_least, timeout, f"{at_least} connections through the proxies"
-        )
-
-    def close(self) -> None:
-        super().close()
-        for proxy in self.proxies.values():
-            proxy.close()
-        self.proxies.clear()

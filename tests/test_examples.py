@@ -8,14 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from integration.cluster import Cluster
-from integration.local import LocalCluster
 from integration.waiting import until
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,12 +21,6 @@ EXAMPLES = ROOT / "examples"
 
 
 # ---------------------------------------------------------------- produce.py and consume.py
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with LocalCluster() as brokers:
-        yield brokers
 
 
 def command(name: str, *arguments: str) -> list[str]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from integration.cluster import Cluster
 from integration.java import JavaRecord, java_consume
-from integration.local import LocalCluster
-from integration.proxy import ProxiedCluster
+from integration.proxied import Proxied
 from integration.waiting import until
 from pykafka4 import BrokerError, Client, Consumer, GroupError, KafkaError, Producer, Record, TopicPartition
 
@@ -74,7 +74,7 @@ class Notes:
         self.kinds.append("lost")
 
 
-def test_a_topic_that_does_not_exist_is_waited_for_and_read_once_it_is_created(cluster: LocalCluster, topic: str) -> None:
+def test_a_topic_that_does_not_exist_is_waited_for_and_read_once_it_is_created(cluster: Cluster, topic: str) -> None:
     with Consumer(bootstrap_servers=cluster.bootstrap, **{**GROUP, "auto_offset_reset": "latest"}, group_id=topic) as consumer:
         consumer.subscribe([topic])
         poll_until(consumer, lambda: "UNKNOWN_TOPIC_OR_PARTITION" in str(consumer.status()["topics"]))
@@ -83,7 +83,7 @@ def test_a_topic_that_does_not_exist_is_waited_for_and_read_once_it_is_created(c
         assert values(read(consumer, 100)) == list(range(100))
 
 
-def test_a_leader_that_dies_costs_no_record_and_no_rebalance(cluster: LocalCluster, topic: str) -> None:
+def test_a_leader_that_dies_costs_no_record_and_no_rebalance(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     notes = Notes()
     with (
@@ -110,7 +110,7 @@ def test_a_leader_that_dies_costs_no_record_and_no_rebalance(cluster: LocalClust
     cluster.wait_full_isr([topic])
 
 
-def test_the_coordinator_that_dies_or_freezes_is_replaced_without_a_rebalance(cluster: LocalCluster, topic: str) -> None:
+def test_the_coordinator_that_dies_or_freezes_is_replaced_without_a_rebalance(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     produce(cluster, topic, 0, 30)
     notes = Notes()
@@ -134,7 +134,7 @@ def test_the_coordinator_that_dies_or_freezes_is_replaced_without_a_rebalance(cl
         assert notes.kinds == ["assigned"]
 
 
-def test_reading_follows_leaders_that_move_and_brokers_that_restart(cluster: LocalCluster, topic: str) -> None:
+def test_reading_follows_leaders_that_move_and_brokers_that_restart(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6)
     total = 25_000
     stop = threading.Event()
@@ -166,7 +166,7 @@ def test_reading_follows_leaders_that_move_and_brokers_that_restart(cluster: Loc
     assert_in_order(records)
 
 
-def test_connecting_and_asking_for_offsets_works_while_a_broker_is_down(cluster: LocalCluster, topic: str) -> None:
+def test_connecting_and_asking_for_offsets_works_while_a_broker_is_down(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     produce(cluster, topic, 0, 100)
     dead = cluster.leader(topic, 0)
@@ -187,7 +187,7 @@ def test_connecting_and_asking_for_offsets_works_while_a_broker_is_down(cluster:
         cluster.heal()
 
 
-def test_three_members_share_six_partitions_and_each_record_is_owned_once(cluster: LocalCluster, topic: str) -> None:
+def test_three_members_share_six_partitions_and_each_record_is_owned_once(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6)
     produce(cluster, topic, 0, 3_000)
     members = [Consumer(bootstrap_servers=cluster.bootstrap, **GROUP, group_id=topic) for _ in range(3)]
@@ -215,7 +215,7 @@ def test_three_members_share_six_partitions_and_each_record_is_owned_once(cluste
             member.close()
 
 
-def test_a_java_member_and_ours_share_a_group(cluster: LocalCluster, topic: str) -> None:
+def test_a_java_member_and_ours_share_a_group(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 4)
     theirs: list[JavaRecord] = []
     java = threading.Thread(
@@ -237,7 +237,7 @@ def test_a_java_member_and_ours_share_a_group(cluster: LocalCluster, topic: str)
     assert {int(r.value) for r in ours} | {int(r.value or b"-1") for r in theirs} == set(range(2_000))
 
 
-def test_an_offset_out_of_range_names_partition_offset_and_range(cluster: LocalCluster, topic: str) -> None:
+def test_an_offset_out_of_range_names_partition_offset_and_range(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
     produce(cluster, topic, 0, 10, partition=0)
     with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="none") as consumer:
@@ -249,7 +249,7 @@ def test_an_offset_out_of_range_names_partition_offset_and_range(cluster: LocalC
         assert [r.offset for r in read(consumer, 2)] == [8, 9]
 
 
-def test_positions_saved_elsewhere_are_resumed_exactly(cluster: LocalCluster, topic: str) -> None:
+def test_positions_saved_elsewhere_are_resumed_exactly(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     produce(cluster, topic, 0, 300)
     tps = [TopicPartition(topic, p) for p in range(3)]
@@ -266,7 +266,7 @@ def test_positions_saved_elsewhere_are_resumed_exactly(cluster: LocalCluster, to
     assert_in_order(records)
 
 
-def test_a_handler_slower_than_the_stream_has_bounded_memory_and_skips_nothing(cluster: LocalCluster, topic: str) -> None:
+def test_a_handler_slower_than_the_stream_has_bounded_memory_and_skips_nothing(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 2)
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:
         for n in range(3_000):
@@ -285,7 +285,7 @@ def test_a_handler_slower_than_the_stream_has_bounded_memory_and_skips_nothing(c
     assert most <= limit + 2 * 1024 * 1024  # one answer may go over it
 
 
-def test_consumers_share_one_client_with_a_producer(cluster: LocalCluster, topic: str) -> None:
+def test_consumers_share_one_client_with_a_producer(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 2)
     with Client(bootstrap_servers=cluster.bootstrap) as client:
         consumers = [Consumer(client=client, auto_offset_reset="earliest") for _ in range(4)]
@@ -302,7 +302,7 @@ def test_consumers_share_one_client_with_a_producer(cluster: LocalCluster, topic
             consumer.close()
 
 
-def test_a_member_cut_off_from_its_coordinator_loses_its_partitions_and_returns(proxied_cluster: ProxiedCluster, topic: str) -> None:
+def test_a_member_cut_off_from_its_coordinator_loses_its_partitions_and_returns(proxied_cluster: Proxied, topic: str) -> None:
     proxied_cluster.create_topic(topic, 2)
     produce(proxied_cluster, topic, 0, 10)
     notes = Notes()
@@ -324,7 +324,7 @@ def test_a_member_cut_off_from_its_coordinator_loses_its_partitions_and_returns(
         poll_until(consumer, lambda: notes.kinds == ["assigned", "lost", "assigned"])
 
 
-def test_chaotic_connections_cost_the_group_no_record(proxied_cluster: ProxiedCluster, topic: str) -> None:
+def test_chaotic_connections_cost_the_group_no_record(proxied_cluster: Proxied, topic: str) -> None:
     proxied_cluster.create_topic(topic, 3)
     total = 3_000
     with (

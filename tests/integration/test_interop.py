@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from integration.cluster import Cluster
 from integration.java import JavaRecord, java_consume, java_produce
-from integration.local import LocalCluster
 from pykafka4 import Consumer, Producer, Record, TopicPartition
 from pykafka4.wire.compression import CODECS
 
@@ -20,7 +20,7 @@ RECORDS = [
 ]
 
 
-def read(cluster: LocalCluster, topic: str, count: int) -> list[Record]:
+def read(cluster: Cluster, topic: str, count: int) -> list[Record]:
     with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         records: list[Record] = []
@@ -32,7 +32,7 @@ def read(cluster: LocalCluster, topic: str, count: int) -> list[Record]:
 
 
 @pytest.mark.parametrize("codec", sorted(CODECS))
-def test_java_reads_what_we_write(cluster: LocalCluster, topic: str, codec: str) -> None:
+def test_java_reads_what_we_write(cluster: Cluster, topic: str, codec: str) -> None:
     cluster.create_topic(topic, 1)
     with Producer(bootstrap_servers=cluster.bootstrap, compression_type=codec, max_request_size=2_000_000) as producer:
         for r in RECORDS:
@@ -44,7 +44,7 @@ def test_java_reads_what_we_write(cluster: LocalCluster, topic: str, codec: str)
 
 
 @pytest.mark.parametrize("codec", sorted(CODECS))
-def test_we_read_what_java_writes(cluster: LocalCluster, topic: str, codec: str) -> None:
+def test_we_read_what_java_writes(cluster: Cluster, topic: str, codec: str) -> None:
     cluster.create_topic(topic, 1)
     java_produce(cluster.bootstrap, topic, [r._replace(partition=0) for r in RECORDS], codec=codec)
     ours = read(cluster, topic, len(RECORDS))
@@ -53,7 +53,7 @@ def test_we_read_what_java_writes(cluster: LocalCluster, topic: str, codec: str)
     assert ours[-1].timestamp_ms == 1_700_000_000_123
 
 
-def test_keys_choose_the_partition_java_chooses(cluster: LocalCluster, topic: str) -> None:
+def test_keys_choose_the_partition_java_chooses(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 7)
     keys = [b"key %d" % n for n in range(200)] + [b"", b"\xff" * 5, "schlüssel".encode()]
     java = java_produce(cluster.bootstrap, topic, [JavaRecord(key=key, value=b"java") for key in keys])

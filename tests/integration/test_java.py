@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from integration.cluster import Cluster
 from integration.java import JavaRecord, java_consume, java_produce, run_tool
-from integration.local import LocalCluster
 from pykafka4.wire.compression import CODECS
 
 pytestmark = pytest.mark.cluster
@@ -19,7 +19,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("codec", sorted(CODECS))
-def test_null_empty_odd_and_large_records_cross_unchanged(cluster: LocalCluster, topic: str, codec: str) -> None:
+def test_null_empty_odd_and_large_records_cross_unchanged(cluster: Cluster, topic: str, codec: str) -> None:
     cluster.create_topic(topic, partitions=2)
     sent = [record._replace(partition=1) for record in ODD]
     acks = java_produce(cluster.bootstrap, topic, sent, codec=codec)
@@ -30,7 +30,7 @@ def test_null_empty_odd_and_large_records_cross_unchanged(cluster: LocalCluster,
     assert read[3].timestamp == 1_700_000_000_123
 
 
-def test_a_group_reads_so_many_and_goes_on_there(cluster: LocalCluster, topic: str) -> None:
+def test_a_group_reads_so_many_and_goes_on_there(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, partitions=1)
     java_produce(cluster.bootstrap, topic, [JavaRecord(value=b"%d" % number) for number in range(4)])
     group = {"group.id": topic, "max.poll.records": "1"}
@@ -38,7 +38,7 @@ def test_a_group_reads_so_many_and_goes_on_there(cluster: LocalCluster, topic: s
     assert [row.value for row in java_consume(cluster.bootstrap, topic, count=2, properties=group)] == [b"2", b"3"]
 
 
-def test_an_aborted_transaction_is_not_read_committed(cluster: LocalCluster, topic: str) -> None:
+def test_an_aborted_transaction_is_not_read_committed(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, partitions=1)
     for end in ("abort", "commit"):
         java_produce(cluster.bootstrap, topic, [JavaRecord(value=end.encode())], properties={"transactional.id": topic}, transaction=end)
@@ -46,7 +46,7 @@ def test_an_aborted_transaction_is_not_read_committed(cluster: LocalCluster, top
     assert [row.value for row in read] == [b"commit"]
 
 
-def test_the_command_line_tools_run(cluster: LocalCluster, topic: str) -> None:
+def test_the_command_line_tools_run(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, partitions=1)
     told = run_tool("org.apache.kafka.tools.TopicCommand", "--bootstrap-server", cluster.bootstrap, "--describe", "--topic", topic)
     assert f"Topic: {topic}" in told

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from integration.admin import Connection
+from integration.cluster import Cluster
 from integration.java import JavaRecord, java_produce
 from integration.judge import LogRecord, Wrong, rising
-from integration.local import LocalCluster
-from integration.proxy import ProxiedCluster
+from integration.proxied import Proxied
 from integration.waiting import until
 from pykafka4.wire.batch import WireRecord, build_batch
 from pykafka4.wire.compression import CODECS
@@ -19,7 +19,7 @@ WITH_NAMES = 12
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("codec", sorted(CODECS))
-def test_the_log_holds_exactly_what_java_was_told_it_holds(cluster: LocalCluster, topic: str, codec: str) -> None:
+def test_the_log_holds_exactly_what_java_was_told_it_holds(cluster: Cluster, topic: str, codec: str) -> None:
     cluster.create_topic(topic, partitions=2)
     sent = [
         JavaRecord(b"%d" % n, b"v" * n if n % 7 else None, (("n", b"%d" % n),), n % 2, timestamp=1_700_000_000_000 + n) for n in range(300)
@@ -37,7 +37,7 @@ def test_the_log_holds_exactly_what_java_was_told_it_holds(cluster: LocalCluster
 
 
 @pytest.mark.cluster
-def test_control_records_are_not_shown(cluster: LocalCluster, topic: str) -> None:
+def test_control_records_are_not_shown(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, partitions=1)
     java_produce(cluster.bootstrap, topic, [JavaRecord(value=b"x")] * 2, properties={"transactional.id": topic}, transaction="commit")
     until(lambda: cluster.offsets(topic) == {0: (0, 3)}, 30, "the commit marker, which is written after the answer")
@@ -45,13 +45,13 @@ def test_control_records_are_not_shown(cluster: LocalCluster, topic: str) -> Non
 
 
 @pytest.mark.cluster
-def test_an_empty_topic_has_an_empty_log(cluster: LocalCluster, topic: str) -> None:
+def test_an_empty_topic_has_an_empty_log(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, partitions=2)
     assert cluster.log(topic) == {0: [], 1: []}
 
 
 @pytest.mark.cluster
-def test_a_log_is_read_across_a_failover(cluster: LocalCluster, topic: str) -> None:
+def test_a_log_is_read_across_a_failover(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, partitions=1)
     java_produce(cluster.bootstrap, topic, [JavaRecord(value=b"%d" % n) for n in range(5)])
     old = cluster.leader(topic)
@@ -68,7 +68,7 @@ def produce(value: bytes, topic: str) -> ProduceRequest:
 
 
 @pytest.mark.cluster
-def test_swallowed_answers_are_in_the_log_and_swallowed_requests_are_not(proxied_cluster: ProxiedCluster, topic: str) -> None:
+def test_swallowed_answers_are_in_the_log_and_swallowed_requests_are_not(proxied_cluster: Proxied, topic: str) -> None:
     proxied_cluster.create_topic(topic, partitions=1)
     proxy = proxied_cluster.proxies[proxied_cluster.leader(topic)]
     for fault, value in (("swallow_responses", b"written"), ("swallow_requests", b"lost")):
@@ -83,7 +83,7 @@ def test_swallowed_answers_are_in_the_log_and_swallowed_requests_are_not(proxied
 
 
 @pytest.mark.cluster
-def test_a_held_request_is_written_after_its_connection_died(proxied_cluster: ProxiedCluster, topic: str) -> None:
+def test_a_held_request_is_written_after_its_connection_died(proxied_cluster: Proxied, topic: str) -> None:
     proxied_cluster.create_topic(topic, partitions=1)
     proxy = proxied_cluster.proxies[proxied_cluster.leader(topic)]
     connection = Connection(proxy.address)

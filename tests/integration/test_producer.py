@@ -15,8 +15,7 @@ import pytest
 
 from integration.chaos import Load, judge
 from integration.cluster import Cluster, LogRecord
-from integration.local import LocalCluster
-from integration.proxy import ProxiedCluster
+from integration.proxied import Proxied
 from integration.waiting import until
 from pykafka4 import Client, ConnectionLost, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError, Producer, RecordTooLarge
 
@@ -33,7 +32,7 @@ def everything(cluster: Cluster, topic: str) -> list[int]:
     return sorted(n for records in cluster.log(topic).values() for n in numbers(records))
 
 
-def test_first_send_creates_the_topic(cluster: LocalCluster, topic: str) -> None:
+def test_first_send_creates_the_topic(cluster: Cluster, topic: str) -> None:
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:
         meta = producer.send(topic, b"0", key=b"k", headers=[("h", b"1"), ("h", None)], timestamp_ms=1_700_000_000_000).result(30)
     (record,) = cluster.log(topic)[meta.partition]
@@ -41,7 +40,7 @@ def test_first_send_creates_the_topic(cluster: LocalCluster, topic: str) -> None
     assert tuple(record.headers) == (("h", b"1"), ("h", None))
 
 
-def test_nulls_and_empty_values_stay_what_they_are(cluster: LocalCluster, topic: str) -> None:
+def test_nulls_and_empty_values_stay_what_they_are(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:
         producer.send(topic, None, key=b"deleted")
@@ -51,7 +50,7 @@ def test_nulls_and_empty_values_stay_what_they_are(cluster: LocalCluster, topic:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_codec_carries_900_kb_and_small_records(cluster: LocalCluster, topic: str, codec: str) -> None:
+def test_every_codec_carries_900_kb_and_small_records(cluster: Cluster, topic: str, codec: str) -> None:
     cluster.create_topic(topic, 1)
     big = os.urandom(450_000) + bytes(450_000)
     with Producer(bootstrap_servers=cluster.bootstrap, compression_type=codec) as producer:
@@ -62,7 +61,7 @@ def test_every_codec_carries_900_kb_and_small_records(cluster: LocalCluster, top
     assert values == [b"%d" % n for n in range(500)] + [big]
 
 
-def test_many_threads_keep_their_order(cluster: LocalCluster, topic: str) -> None:
+def test_many_threads_keep_their_order(cluster: Cluster, topic: str) -> None:
     """15 threads, each to its own topic and to topics shared with others; one producer."""
     shared = {f"{topic}-shared-{size}": size for size in (15, 7, 3, 2)}
     for name in shared:
@@ -92,7 +91,7 @@ def test_many_threads_keep_their_order(cluster: LocalCluster, topic: str) -> Non
         assert per_thread == {t: list(range(rounds)) for t in range(size)}
 
 
-def test_sending_goes_on_while_a_leader_is_down(cluster: LocalCluster, topic: str) -> None:
+def test_sending_goes_on_while_a_leader_is_down(cluster: Cluster, topic: str) -> None:
     """200 records; a broker is stopped at record 30: acknowledged = sent = length of the topic, in order."""
     cluster.create_topic(topic, 3)
     victim = cluster.leader(topic, 0)
@@ -113,7 +112,7 @@ def test_sending_goes_on_while_a_leader_is_down(cluster: LocalCluster, topic: st
     assert offsets == [n // 3 for n in range(200)]
 
 
-def test_works_when_started_with_a_broker_down_and_after_it_is_back(cluster: LocalCluster, topic: str) -> None:
+def test_works_when_started_with_a_broker_down_and_after_it_is_back(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     victim = cluster.leader(topic, 1)
     cluster.kill(victim)
@@ -126,7 +125,7 @@ def test_works_when_started_with_a_broker_down_and_after_it_is_back(cluster: Loc
         assert [h.result(60).offset for h in second] == [1, 1, 1]
 
 
-def test_a_clean_restart_costs_the_application_nothing(cluster: LocalCluster, topic: str) -> None:
+def test_a_clean_restart_costs_the_application_nothing(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6)
     stop = threading.Event()
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:
@@ -142,7 +141,7 @@ def test_a_clean_restart_costs_the_application_nothing(cluster: LocalCluster, to
     assert verdict.acked == verdict.sent
 
 
-def test_a_frozen_leader_neither_loses_nor_repeats(cluster: LocalCluster, topic: str) -> None:
+def test_a_frozen_leader_neither_loses_nor_repeats(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6)
     stop = threading.Event()
     with Producer(bootstrap_servers=cluster.bootstrap, request_timeout_ms=5_000) as producer:
@@ -163,7 +162,7 @@ def test_a_frozen_leader_neither_loses_nor_repeats(cluster: LocalCluster, topic:
     assert verdict.acked == verdict.sent
 
 
-def test_order_per_key_survives_moved_leaders(cluster: LocalCluster, topic: str) -> None:
+def test_order_per_key_survives_moved_leaders(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     keys = [b"key-%d" % k for k in range(20)]
     with Producer(bootstrap_servers=cluster.bootstrap, linger_ms=0) as producer:
@@ -179,7 +178,7 @@ def test_order_per_key_survives_moved_leaders(cluster: LocalCluster, topic: str)
     assert per_key == {key: list(range(k, 3_000, 20)) for k, key in enumerate(keys)}
 
 
-def test_lost_acknowledgements_make_no_duplicates(proxied_cluster: ProxiedCluster, topic: str) -> None:
+def test_lost_acknowledgements_make_no_duplicates(proxied_cluster: Proxied, topic: str) -> None:
     """Every connection dies after 0.5 to 1.5 s; in half of these deaths the broker wrote what was never acknowledged."""
     cluster = proxied_cluster
     cluster.create_topic(topic, 6)
@@ -199,7 +198,7 @@ def test_lost_acknowledgements_make_no_duplicates(proxied_cluster: ProxiedCluste
     assert retries > 0
 
 
-def test_swallowed_answers_are_asked_for_again(proxied_cluster: ProxiedCluster, topic: str) -> None:
+def test_swallowed_answers_are_asked_for_again(proxied_cluster: Proxied, topic: str) -> None:
     """One-way loss: requests arrive, answers do not, until the request times out."""
     cluster = proxied_cluster
     cluster.create_topic(topic, 1)
@@ -214,7 +213,7 @@ def test_swallowed_answers_are_asked_for_again(proxied_cluster: ProxiedCluster, 
     assert everything(cluster, topic) == [0, 1]
 
 
-def test_close_delivers_what_lingers(cluster: LocalCluster, topic: str) -> None:
+def test_close_delivers_what_lingers(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
     producer = Producer(bootstrap_servers=cluster.bootstrap, linger_ms=20_000)
     for n in range(100):
@@ -239,7 +238,7 @@ while True:
 """
 
 
-def test_what_a_killed_process_was_told_is_there(cluster: LocalCluster, topic: str) -> None:
+def test_what_a_killed_process_was_told_is_there(cluster: Cluster, topic: str) -> None:
     """SIGKILL with a full buffer: every acknowledged record is in the log, and no batch is there in part."""
     cluster.create_topic(topic, 1)
     with subprocess.Popen([sys.executable, "-c", KILLED, cluster.bootstrap, topic], stdout=subprocess.PIPE, text=True) as child:
@@ -252,7 +251,7 @@ def test_what_a_killed_process_was_told_is_there(cluster: LocalCluster, topic: s
     assert max(acked) < len(log)
 
 
-def test_far_more_than_the_buffer_takes_stays_in_bounds(cluster: LocalCluster, topic: str) -> None:
+def test_far_more_than_the_buffer_takes_stays_in_bounds(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     bound = 4 * 1024 * 1024
     highest = 0
@@ -265,7 +264,7 @@ def test_far_more_than_the_buffer_takes_stays_in_bounds(cluster: LocalCluster, t
     assert sum(len(records) for records in cluster.log(topic).values()) == 40_000
 
 
-def test_callbacks_that_sleep_or_raise_delay_no_acknowledgement(cluster: LocalCluster, topic: str) -> None:
+def test_callbacks_that_sleep_or_raise_delay_no_acknowledgement(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
     stuck = threading.Event()
 
@@ -279,7 +278,7 @@ def test_callbacks_that_sleep_or_raise_delay_no_acknowledgement(cluster: LocalCl
         stuck.set()
 
 
-def test_many_producers_share_one_client(cluster: LocalCluster, topic: str) -> None:
+def test_many_producers_share_one_client(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
     with Client(bootstrap_servers=cluster.bootstrap) as client:
         producers = [Producer(client=client) for _ in range(5)]
@@ -289,7 +288,7 @@ def test_many_producers_share_one_client(cluster: LocalCluster, topic: str) -> N
     assert everything(cluster, topic) == list(range(500))
 
 
-def test_bootstrap_goes_on_to_the_next_address(cluster: LocalCluster, topic: str) -> None:
+def test_bootstrap_goes_on_to_the_next_address(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
     servers = f"no-such-host.invalid:9092,{NOWHERE},{cluster.bootstrap}"
     with Producer(bootstrap_servers=servers) as producer:
@@ -310,12 +309,12 @@ def test_no_broker_reachable_names_each_address_and_why() -> None:
             producer.partitions_for("t", timeout=1)
 
 
-def test_a_record_over_the_limit_is_refused_at_once(cluster: LocalCluster, topic: str) -> None:
+def test_a_record_over_the_limit_is_refused_at_once(cluster: Cluster, topic: str) -> None:
     with Producer(bootstrap_servers=cluster.bootstrap) as producer, pytest.raises(RecordTooLarge, match="max_request_size"):
         producer.send(topic, bytes(2_000_000))
 
 
-def test_a_batch_over_the_topics_limit_is_split(cluster: LocalCluster, topic: str) -> None:
+def test_a_batch_over_the_topics_limit_is_split(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1, configs={"max.message.bytes": "20000"})
     with pytest.raises(DeliveryFailed), Producer(bootstrap_servers=cluster.bootstrap, linger_ms=200) as producer:
         handles = [producer.send(topic, b"%d " % n + bytes(500)) for n in range(200)]
@@ -327,7 +326,7 @@ def test_a_batch_over_the_topics_limit_is_split(cluster: LocalCluster, topic: st
         assert after.result(60).offset == 200
 
 
-def test_close_returns_what_it_could_not_deliver(cluster: LocalCluster, topic: str) -> None:
+def test_close_returns_what_it_could_not_deliver(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1, replication_factor=1)
     victim = cluster.leader(topic)
     producer = Producer(bootstrap_servers=cluster.bootstrap)
@@ -343,7 +342,7 @@ def test_close_returns_what_it_could_not_deliver(cluster: LocalCluster, topic: s
     cluster.wait_full_isr()
 
 
-def test_a_forked_child_gets_an_error_and_the_parent_goes_on(cluster: LocalCluster, topic: str) -> None:
+def test_a_forked_child_gets_an_error_and_the_parent_goes_on(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:
         producer.send(topic, b"0").result(30)
@@ -370,14 +369,14 @@ for n in range(1000):
 """
 
 
-def test_leaving_the_interpreter_drains(cluster: LocalCluster, topic: str, tmp_path: Path) -> None:
+def test_leaving_the_interpreter_drains(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     cluster.create_topic(topic, 1)
     done = subprocess.run([sys.executable, "-c", FORGETFUL, cluster.bootstrap, topic], timeout=60, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert everything(cluster, topic) == list(range(1000))
 
 
-def test_replicas_moved_while_producing(cluster: LocalCluster, topic: str) -> None:
+def test_replicas_moved_while_producing(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6)
     stop = threading.Event()
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:

@@ -7,14 +7,14 @@ import socket
 import pytest
 
 from integration.admin import Connection
-from integration.proxy import ProxiedCluster
+from integration.proxied import Proxied
 from integration.waiting import until
 from pykafka4.wire.messages_cluster import MetadataRequest
 
 pytestmark = pytest.mark.cluster
 
 
-def told(cluster: ProxiedCluster, node: int) -> dict[int, tuple[str, int]]:
+def told(cluster: Proxied, node: int) -> dict[int, tuple[str, int]]:
     """The brokers' addresses as a client that comes through the proxy of `node` is told them."""
     connection = Connection(cluster.address(node))
     try:
@@ -24,13 +24,13 @@ def told(cluster: ProxiedCluster, node: int) -> dict[int, tuple[str, int]]:
     return {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
 
 
-def test_clients_are_told_the_proxies_by_every_broker(proxied_cluster: ProxiedCluster) -> None:
+def test_clients_are_told_the_proxies_by_every_broker(proxied_cluster: Proxied) -> None:
     expected = {node: proxy.address for node, proxy in proxied_cluster.proxies.items()}
     assert [told(proxied_cluster, node) for node in (1, 2, 3)] == [expected] * 3
     assert proxied_cluster.bootstrap == ",".join(f"{host}:{port}" for host, port in expected.values())
 
 
-def test_admin_and_replication_go_around_proxies_that_refuse(proxied_cluster: ProxiedCluster, topic: str) -> None:
+def test_admin_and_replication_go_around_proxies_that_refuse(proxied_cluster: Proxied, topic: str) -> None:
     for proxy in proxied_cluster.proxies.values():
         proxy.refuse()
     with pytest.raises(ConnectionRefusedError):
@@ -39,7 +39,7 @@ def test_admin_and_replication_go_around_proxies_that_refuse(proxied_cluster: Pr
     proxied_cluster.wait_full_isr([topic])
 
 
-def test_a_restarted_broker_is_found_behind_the_same_proxy(proxied_cluster: ProxiedCluster) -> None:
+def test_a_restarted_broker_is_found_behind_the_same_proxy(proxied_cluster: Proxied) -> None:
     before = proxied_cluster.address(2)
     proxied_cluster.kill(2)
     with pytest.raises(ConnectionResetError), socket.create_connection(before, timeout=5) as client:
@@ -49,7 +49,7 @@ def test_a_restarted_broker_is_found_behind_the_same_proxy(proxied_cluster: Prox
     assert set(told(proxied_cluster, 2)) == {1, 2, 3}
 
 
-def test_a_frozen_broker_times_out_through_its_proxy_and_answers_when_thawed(proxied_cluster: ProxiedCluster) -> None:
+def test_a_frozen_broker_times_out_through_its_proxy_and_answers_when_thawed(proxied_cluster: Proxied) -> None:
     proxied_cluster.freeze(3)
     with pytest.raises(TimeoutError):
         Connection(proxied_cluster.address(3), timeout=0.5)

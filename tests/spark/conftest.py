@@ -1,8 +1,7 @@
-"""One Spark session per module, whose Python workers find what the tests find; the brokers' fixtures are those of tests/integration."""
+"""One Spark session per module, whose Python workers find what the tests find."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator
@@ -20,12 +19,6 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = off
 """
 HERE = Path(__file__).resolve().parent
-SHARED = importlib.util.spec_from_file_location("shared_brokers", HERE.parent / "integration" / "conftest.py")
-assert SHARED is not None
-assert SHARED.loader is not None
-shared = importlib.util.module_from_spec(SHARED)
-SHARED.loader.exec_module(shared)
-cluster, topic, whole, pytest_runtest_makereport = shared.cluster, shared.topic, shared.whole, shared.pytest_runtest_makereport
 
 
 @pytest.fixture(scope="module")

@@ -9,26 +9,48 @@ from pathlib import Path
 
 import pytest
 
+from integration.backends import BACKENDS, backend, chosen, proxied
 from integration.cluster import Cluster
-from integration.local import LocalCluster
-from integration.proxy import ProxiedCluster
+from integration.proxied import Proxied
 
-LOGS = Path(__file__).parents[2] / "build" / "logs"
+LOGS = Path(__file__).parents[1] / "build" / "logs"
 CLUSTERS = ("cluster", "proxied_cluster")
 FAILED = pytest.StashKey[bool]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cluster", choices=list(BACKENDS), default=chosen(), help="where brokers run (default: $CLUSTER or local)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that need an operation which the backend lacks, or that are about another backend, say so and are skipped."""
+    name: str = config.getoption("--cluster")
+    for item in items:
+        for reason in reasons(item, name):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def reasons(item: pytest.Item, name: str) -> Iterator[str]:
+    for mark in item.iter_markers("needs"):
+        for operation in mark.args:
+            if operation in backend(name).lacks:
+                yield f"the {name} backend has no {operation}: {backend(name).lacks[operation]}"
+    for mark in item.iter_markers("backend"):
+        if name not in mark.args:
+            yield f"about the {mark.args[0]} backend itself; this run is on {name}"
+
+
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[LocalCluster]:
-    """Three brokers for the whole session."""
-    with LocalCluster() as brokers:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three brokers for the whole session, on the backend that --cluster names."""
+    with backend(request.config.getoption("--cluster"))() as brokers:
         yield brokers
 
 
 @pytest.fixture(scope="session")
-def proxied_cluster() -> Iterator[ProxiedCluster]:
+def proxied_cluster(request: pytest.FixtureRequest) -> Iterator[Proxied]:
     """Three brokers, each behind a proxy; faults end with the test."""
-    with ProxiedCluster() as brokers:
+    with proxied(request.config.getoption("--cluster"))() as brokers:
         yield brokers
 
 
@@ -58,7 +80,7 @@ def whole(request: pytest.FixtureRequest) -> Iterator[None]:
             kept = cluster.keep_logs(folder_of(request.node.nodeid, cluster))
             request.node.add_report_section("teardown", "brokers' logs", str(kept))
     for cluster in used:
-        if isinstance(cluster, ProxiedCluster):
+        if isinstance(cluster, Proxied):
             cluster.heal_proxies()
         if broken[cluster]:
             cluster.heal()

@@ -1,0 +1,40 @@
+"""Backends. Rule: a backend is a name here and one class; nobody else chooses."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import MappingProxyType
+
+from integration.cluster import Cluster
+from integration.proxied import Proxied
+
+__all__ = ["BACKENDS", "backend", "chosen", "proxied"]
+
+BACKENDS = MappingProxyType(
+    {
+        "local": "integration.local:LocalCluster",
+        "docker": "integration.docker_cluster:DockerCluster",
+        "vagrant": "integration.vagrant_cluster:VagrantCluster",
+    }
+)
+
+
+def chosen() -> str:
+    """The backend named by `$CLUSTER`, else `local`."""
+    return os.environ.get("CLUSTER") or "local"
+
+
+def backend(name: str) -> type[Cluster]:
+    """The class of that name; ValueError names those there are. A backend's own libraries are imported only now."""
+    if name not in BACKENDS:
+        raise ValueError(f"no cluster backend is called {name!r}; there are {', '.join(BACKENDS)}")
+    module, _, kind = BACKENDS[name].partition(":")
+    found: type[Cluster] = getattr(importlib.import_module(module), kind)
+    return found
+
+
+def proxied(name: str) -> type[Proxied]:
+    """That backend with a proxy before each broker."""
+    kind = backend(name)
+    return type(f"Proxied{kind.__name__}", (Proxied, kind), {"__doc__": f"{kind.__name__}, each broker behind a proxy."})

@@ -1,0 +1,46 @@
+"""`python -m integration.cluster`: a cluster for work by hand, over several commands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).parents[2]
+
+
+def command_line(state: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYKAFKA4_CLUSTER": str(state)}
+    command = [sys.executable, "-m", "integration.cluster", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+def test_the_command_line_starts_breaks_mends_and_ends_a_cluster(tmp_path: Path) -> None:
+    state = tmp_path / "cluster.json"
+    try:
+        up = command_line(state, "up")
+        assert up.returncode == 0, up.stderr
+        assert len(up.stdout.strip().split(",")) == 3
+        assert "already up" in command_line(state, "up").stdout
+        assert command_line(state, "kill", "2").stdout == "broker 2 is down\n"
+        told = command_line(state, "status").stdout
+        assert "broker 2: down" in told
+        assert told.count("running") == 2
+        assert command_line(state, "start", "2").stdout == "broker 2 is running\n"
+        assert command_line(state, "freeze", "3").stdout == "broker 3 is frozen\n"
+        assert command_line(state, "thaw", "3").stdout == "broker 3 is running\n"
+        refused = command_line(state, "start", "1")
+        assert refused.returncode == 1
+        assert "broker 1 is running" in refused.stderr
+    finally:
+        down = command_line(state, "down")
+    assert down.stdout == "down\n", down.stderr
+    gone = command_line(state, "status")
+    assert gone.returncode == 1
+    assert "integration.cluster up" in gone.stderr
