@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from integration import prerequisites
+from integration.releases import release
 from integration.waiting import until
 
-__all__ = ["KAFKA", "SCALA", "TOOLS", "cache", "classpath", "install", "kafka_clients_jar", "kafka_jars", "tools_jars"]
+__all__ = ["KAFKA", "TOOLS", "cache", "classpath", "install", "kafka_clients_jar", "kafka_jars", "tools_jars"]
 
-KAFKA, TOOLS, SCALA = "4.4.0", "4.3.1", "2.13"
+KAFKA, TOOLS = "4.4.0", "4.3.1"
 POM = Path(__file__).with_name("pom.xml")
 DOWNLOAD = 900.0  # seconds: a cold Maven repository behind a slow line
 
@@ -34,10 +35,11 @@ def cache() -> Path:
     return folder
 
 
-def kafka_jars(version: str = KAFKA, scala: str = SCALA) -> Path:
-    """The folder with the broker's jars."""
-    properties = {"kafka.version": version, "scala.version": scala}
-    return install(cache() / f"kafka_{scala}-{version}" / "jars", lambda folder: copy("broker", properties, folder))
+def kafka_jars(version: str = KAFKA) -> Path:
+    """The folder with the broker's jars, those of its ZooKeeper among them where the release needs one."""
+    row = release(version)
+    properties = {"kafka.version": version, "scala.version": row.scala}
+    return install(cache() / f"kafka_{row.scala}-{version}" / "jars", lambda folder: copy(row.profiles, properties, folder))
 
 
 def tools_jars(version: str = TOOLS) -> Path:
@@ -92,15 +94,15 @@ def taken(descriptor: int) -> bool:
     return True
 
 
-def copy(profile: str, properties: dict[str, str], folder: Path) -> None:
-    """Let Maven copy the jars of one profile of the pom into `folder`."""
+def copy(profiles: str, properties: dict[str, str], folder: Path) -> None:
+    """Let Maven copy the jars of some profiles of the pom into `folder`."""
     prerequisites.require(*prerequisites.check())
-    command = ["mvn", "-B", "-q", "-f", str(POM), "-P", profile, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+    command = ["mvn", "-B", "-q", "-f", str(POM), "-P", profiles, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     command += [f"-D{name}={value}" for name, value in properties.items()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD, check=False)
     if done.returncode != 0 or not any(folder.glob("*.jar")):
         told = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
-        raise RuntimeError(f"Maven could not fetch the {profile} jars {properties}; by hand: {' '.join(command)}\n{told}")
+        raise RuntimeError(f"Maven could not fetch the {profiles} jars {properties}; by hand: {' '.join(command)}\n{told}")
 
 
 def main() -> int:

@@ -1,0 +1,44 @@
+"""Releases. Rule: what a Kafka release needs to run on today's Java is a row of this table; nobody else compares version numbers."""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+__all__ = ["Quorum", "Release", "release"]
+
+
+class Quorum(enum.Enum):
+    """Who elects the controller and keeps the metadata."""
+
+    RAFT = "the brokers themselves (KRaft)"
+    ZOOKEEPER = "a ZooKeeper"
+
+
+@attrs.frozen
+class Release:
+    """From `since` on: the Scala of the broker's artifact, the profiles of the pom, the quorum."""
+
+    since: tuple[int, ...]
+    scala: str
+    profiles: str
+    quorum: Quorum
+
+
+# The newest first. ZooKeeper 3.4.11 to 3.4.14 cannot resolve 127.0.0.1 on Java 17, so the releases of that time get the one before.
+TABLE = (
+    Release((4, 0), "2.13", "broker", Quorum.RAFT),
+    Release((2, 4), "2.13", "old-broker", Quorum.ZOOKEEPER),
+    Release((0, 10, 2), "2.12", "old-broker,zookeeper", Quorum.ZOOKEEPER),
+)
+
+
+def release(version: str) -> Release:
+    """The row of `version`; ValueError where it is too old to be run here."""
+    number = tuple(int(part) for part in version.split("."))
+    found = next((row for row in TABLE if number >= row.since), None)
+    if found is None:
+        oldest = ".".join(map(str, TABLE[-1].since))
+        raise ValueError(f"Kafka {version} cannot be run here: {oldest} is the oldest whose brokers have listeners with names")
+    return found
