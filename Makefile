@@ -5,11 +5,12 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 # Test modules of one name in several folders need importlib; the folders' own helper modules then need their place on the path.
 PYTEST := $(PY) -m pytest
+REAL := cluster or spark or chaos or docker or vagrant or compat
 SIM_SCHEDULES ?= 200000
 CHAOS_RUNS ?= 10
 BENCH_ROUNDS ?= 3
 
-.PHONY: help base kafka demo test unit integration check lint formatted types contracts documented format sim chaos fuzz bench bench-idle options clean
+.PHONY: help base kafka demo test unit compiled plain integration check lint formatted types contracts documented format sim chaos fuzz bench bench-idle options clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,11 +25,12 @@ demo: kafka ## Spark writes 336,776 flights, a broker is killed, three consumers
 	$(PY) -m examples.flights_pipeline
 
 test: kafka ## all tests: unit and simulation first, then the real cluster (under 20 minutes on two cores)
-	@$(MAKE) --no-print-directory unit integration
+	@$(MAKE) --no-print-directory --keep-going compiled plain integration
 
-unit: kafka ## unit and simulation tests; those of the hot part with the compiled and the plain-Python implementation
-	$(PYTEST) -m 'not cluster and not spark and not chaos'
-	PYKAFKA4_IMPL=python $(PYTEST) -m 'not cluster and not spark and not chaos and not simulation' --ignore tests/test_packaging.py
+unit: compiled plain ## unit and simulation tests; those of the hot part with the compiled and the plain-Python implementation
+compiled: kafka ; $(PYTEST) -m 'not ($(REAL))'
+plain: kafka
+	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' --ignore tests/test_packaging.py
 
 integration: kafka ## tests against the real 3-broker cluster, Spark included
 	$(PYTEST) -m '(cluster or spark) and not chaos'

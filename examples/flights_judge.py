@@ -65,9 +65,19 @@ def check_log(log: Log, expected: Sequence[Flight]) -> list[Check]:
         Check("no flight is lost", not lost, shown("lost", lost)),
         Check("no flight stands twice in the log", not twice, shown("twice", twice)),
         Check("every flight is unchanged, under its own key", not changed, shown("changed", changed)),
+        Check("each key in one partition", not (keys := scattered(found)), shown("scattered", keys)),
         Check("input order within each key", not disordered, shown("out of order", disordered)),
         Check("flights without a tail number have a null key", nulls == wanted, f"{nulls:,} of {wanted:,}"),
     ]
+
+
+def scattered(found: Mapping[int, Sequence[tuple[bytes | None, Any]]]) -> list[str]:
+    """The keys that are in more than one partition."""
+    homes: dict[bytes, set[int]] = {}
+    for partition, records in found.items():
+        for key in {key for key, _ in records if key is not None}:
+            homes.setdefault(key, set()).add(partition)
+    return [key.decode(errors="replace") for key, places in homes.items() if len(places) > 1]
 
 
 def shown(what: str, found: Sequence[object]) -> str:

@@ -3,6 +3,7 @@
 python -m integration.cluster up [--backend local|docker|vagrant] [--brokers 3] [--version 4.4.0]
 python -m integration.cluster status
 python -m integration.cluster kill|start|stop|restart|freeze|thaw|disconnect|reconnect|cut|mend N
+python -m integration.cluster start             (all that are down, at once)
 python -m integration.cluster down
 python -m integration.cluster clean
 """
@@ -75,10 +76,16 @@ def up(options: argparse.Namespace) -> None:
 
 def status(_options: argparse.Namespace) -> None:
     told = order("status")
-    print(f"{told['bootstrap']}  (Kafka {told['version']}, cluster {told['cluster_id']}, controller {told['controller']})")
+    print(f"{told['bootstrap']}  (Kafka {told['version']})")
     for row in told["brokers"]:
         print(f"  broker {row['node']}: {row['state']:8} {row['process']}  {row['address']}  log {row['log']}")
-    print(f"  {told['topics']} topics, {len(told['out_of_sync'])} partitions without all replicas in sync")
+    if told["trouble"]:
+        print(f"  no answers from the brokers: {told['trouble']}")
+    else:
+        short = len(told["out_of_sync"])
+        print(
+            f"  cluster {told['cluster_id']}, controller {told['controller']}, {told['topics']} topics, {short} partitions without full ISR"
+        )
 
 
 def down(_options: argparse.Namespace) -> None:
@@ -94,6 +101,9 @@ def clean(_options: argparse.Namespace) -> None:
 
 
 def on_node(options: argparse.Namespace) -> None:
+    if options.node is None:
+        print(f"brokers are {', '.join(order('start', node=None))}")
+        return
     print(f"broker {options.node} is {order(options.command, node=options.node)}")
 
 
@@ -108,7 +118,8 @@ def arguments() -> argparse.ArgumentParser:
     commands.add_parser("down", help="kill all brokers and remove their folders")
     commands.add_parser("clean", help="remove what killed runs left behind, on every backend; touches nothing that is in use or not ours")
     for verb in NODE_ORDERS:
-        commands.add_parser(verb, help=f"{verb} one broker").add_argument("node", type=int)
+        several = "?" if verb == "start" else None  # one of three that are all down has no quorum: start all
+        commands.add_parser(verb, help=f"{verb} one broker").add_argument("node", type=int, nargs=several)
     return parser
 
 

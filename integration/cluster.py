@@ -11,6 +11,7 @@ import abc
 import enum
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -175,6 +176,8 @@ class Cluster(abc.ABC):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, Exception):
+            self.keep_logs_for(error)
         self.close()
 
     def restart(self, node: int, timeout: float = READY) -> None:
@@ -214,6 +217,11 @@ class Cluster(abc.ABC):
             if self.server_log(node).exists():
                 shutil.copy(self.server_log(node), folder / f"broker-{node}.log")
         return folder
+
+    def keep_logs_for(self, error: BaseException) -> None:
+        """Keep what logs there are, and have the error say where."""
+        if any(self.server_log(node).exists() for node in self.nodes):
+            error.add_note(f"the brokers' logs are kept in {self.keep_logs(Path(tempfile.mkdtemp(prefix='pykafka4-logs-')))}")
 
     # -- addresses ---------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ PATIENCE = 10.0  # seconds for a client to say what it wants
 
 
 def status(cluster: Cluster) -> dict[str, Any]:
-    view = cluster.admin.describe_any()
+    """What the processes do, and what the brokers say of themselves; `trouble` is why they say nothing."""
     brokers = [
         {
             "node": node,
@@ -32,12 +32,18 @@ def status(cluster: Cluster) -> dict[str, Any]:
         }
         for node in cluster.nodes
     ]
+    told = {"bootstrap": cluster.bootstrap, "version": cluster.version, "brokers": brokers}
+    try:
+        return {**told, **answers(cluster), "trouble": None}
+    except (OSError, KafkaError) as error:
+        return {**told, "trouble": str(error)}
+
+
+def answers(cluster: Cluster) -> dict[str, Any]:
+    """What only a running broker knows."""
     return {
-        "bootstrap": cluster.bootstrap,
-        "version": cluster.version,
-        "cluster_id": view.cluster_id,
+        "cluster_id": cluster.admin.describe_any().cluster_id,
         "controller": cluster.admin.active_controller(),
-        "brokers": brokers,
         "topics": len(cluster.admin.metadata(None, None).topics),
         "out_of_sync": cluster.admin.out_of_sync(cluster.running()[0], None),
     }
@@ -47,6 +53,9 @@ def carry_out(cluster: Cluster, order: dict[str, Any]) -> Any:
     """The result of one order."""
     if order["do"] == "status":
         return status(cluster)
+    if order["do"] == "start" and order["node"] is None:
+        cluster.start_all()
+        return [cluster.state(node).value for node in cluster.nodes]
     if order["do"] in NODE_ORDERS and order["node"] in cluster.nodes:
         getattr(cluster, order["do"])(order["node"])
         return cluster.state(order["node"]).value

@@ -94,8 +94,7 @@ def classes() -> Path:
 
 
 def compile_into(folder: Path) -> None:
-    javac = str(Path(prerequisites.java()).with_name("javac")) if "/" in prerequisites.java() else "javac"
-    command = [javac, "-d", str(folder), "-cp", classpath(kafka_jars()), str(PROGRAM)]
+    command = [prerequisites.javac(), "-d", str(folder), "-cp", classpath(kafka_jars()), str(PROGRAM)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"javac could not compile {PROGRAM}: {done.stderr[-2000:]}")

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["MissingPrerequisite", "check", "java", "optional", "require"]
+__all__ = ["MissingPrerequisite", "check", "java", "javac", "optional", "require"]
 
 JAVA = 17
 
@@ -38,11 +38,23 @@ def java_version(program: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
+def javac() -> str:
+    """The compiler beside `java()`."""
+    return str(Path(java()).with_name("javac")) if "/" in java() else "javac"
+
+
 def missing_java() -> str | None:
-    found = java_version(java())
-    if found is not None and found >= JAVA:
+    found, home = java_version(java()), os.environ.get("JAVA_HOME")
+    if home and not Path(home, "bin", "java").exists():
+        have = f"JAVA_HOME={home} has no bin/java"
+    elif found is None:
+        have = "java is missing"
+    elif found < JAVA:
+        have = f"java {found} is too old"
+    elif not shutil.which(javac()):
+        have = "javac is missing (this Java only runs programs)"
+    else:
         return None
-    have = "java is missing" if found is None else f"java {found} is too old"
     return f"{have}: the brokers need a JDK of version {JAVA} or newer; apt-get install -y openjdk-17-jdk-headless (or set JAVA_HOME)"
 
 

@@ -142,6 +142,7 @@ def test_a_right_log_passes(judge) -> None:
         (([A, {**D, "more": 1}], [C, B]), "unchanged"),
         (([A, {**D, "tailnum": "N2"}], [C, B]), "unchanged"),
         (([A, D], [C, B, {"number": 4, "tailnum": "N9"}]), "unchanged"),
+        (([A], [C, B, D]), "one partition"),
         (([A, D], [B]), "null key"),
     ],
 )

@@ -38,6 +38,9 @@ def test_the_command_line_starts_breaks_mends_and_ends_a_cluster(tmp_path: Path)
         refused = command_line(state, "start", "1")
         assert refused.returncode == 1
         assert "broker 1 is running" in refused.stderr
+        assert [command_line(state, "kill", str(node)).returncode for node in (1, 2, 3)] == [0, 0, 0]
+        assert "no answers from the brokers" in command_line(state, "status").stdout
+        assert command_line(state, "start").stdout == "brokers are running, running, running\n"
     finally:
         down = command_line(state, "down")
     assert down.stdout == "down\n", down.stderr

@@ -73,3 +73,16 @@ def test_an_old_java_is_named_with_its_version(tmp_path: Path, monkeypatch: pyte
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert "java 8 is too old" in prerequisites.check()[0]
+
+
+def test_a_java_without_a_compiler_and_a_java_home_that_leads_nowhere_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert "javac is missing" in prerequisites.check()[0]
+    program.with_name("javac").symlink_to(program)
+    assert prerequisites.missing_java() is None
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    assert f"JAVA_HOME={tmp_path / 'nowhere'} has no bin/java" in prerequisites.check()[0]

@@ -204,7 +204,7 @@ def test_a_value_that_does_not_fit_is_named(message: Message, version: int, name
     ("message", "version", "named"),
     [
         (MetadataRequest(include_topic_authorized_operations=True), 3, "MetadataRequest.include_topic_authorized_operations"),
-        (MetadataRequest(allow_auto_topic_creation=False), 3, "MetadataRequest.allow_auto_topic_creation"),
+        (MetadataRequest(include_topic_authorized_operations=True), 7, "MetadataRequest.include_topic_authorized_operations"),
         (ListOffsetsRequest(isolation_level=1), 1, "ListOffsetsRequest.isolation_level"),
         (HeartbeatRequest(group_instance_id="me"), 2, "HeartbeatRequest.group_instance_id"),
         (FetchRequest(replica_state=FetchRequest.ReplicaState(replica_id=1)), 14, "FetchRequest.replica_state"),

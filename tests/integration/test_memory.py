@@ -1,0 +1,69 @@
+"""Memory: under steady traffic it is flat, in Python's heap and in C's; the meter itself is shown to see a leak of a few bytes a record."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from statistics import median
+
+import pytest
+
+from integration.cluster import Cluster
+
+pytestmark = pytest.mark.cluster
+
+WARM, MEASURED, EACH = 10, 40, 10_000  # rounds, rounds, records in a round
+SAMPLE = 8  # rounds at each end that are compared
+RSS_BOUND, BLOCKS_BOUND = 1.5 * 1024 * 1024, 1_000  # 4 bytes a record, and 3 objects for every thousand records
+
+ROUNDS = """
+import gc, json, sys
+import psutil
+from pykafka4 import Consumer, Producer
+
+bootstrap, topic, rounds, each, leak = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+me, kept = psutil.Process(), []
+with Producer(bootstrap_servers=bootstrap) as producer, Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+    consumer.assign([(topic, p) for p in range(3)])
+    for _ in range(rounds):
+        failed = []
+        for n in range(each):
+            producer.send(topic, bytes(100), key=b"%d" % (n % 1000), on_delivery=lambda d: d.exception() and failed.append(d))
+        producer.flush(60)
+        read = 0
+        while read < each:
+            records = consumer.poll(30)
+            assert records, "nothing to read for 30 seconds"
+            read += len(records)
+            if leak == "records":
+                kept.extend(record.offset + 1_000_000 for record in records)
+        assert not failed, failed[0].exception()
+        del records
+        gc.collect()
+        print(json.dumps([me.memory_info().rss, sys.getallocatedblocks()]), flush=True)
+"""
+
+
+def growth(cluster: Cluster, topic: str, leak: str) -> tuple[float, float]:
+    """How much more resident memory (bytes) and how many more objects at the end than after the warm-up."""
+    cluster.create_topic(topic, 3)
+    command = [sys.executable, "-c", ROUNDS, cluster.bootstrap, topic, str(WARM + MEASURED), str(EACH), leak]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()][WARM:]
+    assert len(rows) == MEASURED
+    rss, blocks = zip(*rows, strict=True)
+    return median(rss[-SAMPLE:]) - median(rss[:SAMPLE]), median(blocks[-SAMPLE:]) - median(blocks[:SAMPLE])
+
+
+def test_memory_is_flat_under_steady_traffic(cluster: Cluster, topic: str) -> None:
+    rss, blocks = growth(cluster, topic, leak="nothing")
+    assert rss <= RSS_BOUND
+    assert blocks <= BLOCKS_BOUND
+
+
+def test_a_leak_of_an_integer_a_record_would_be_seen(cluster: Cluster, topic: str) -> None:
+    rss, blocks = growth(cluster, topic, leak="records")
+    assert rss > RSS_BOUND
+    assert blocks > BLOCKS_BOUND
