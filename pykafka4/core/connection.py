@@ -17,6 +17,8 @@ from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error
 from pykafka4.wire import frame as frames
 from pykafka4.wire.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
+from pykafka4.wire.messages_data import FetchRequest, ProduceRequest
+from pykafka4.wire.messages_txn import InitProducerIdRequest
 from pykafka4.wire.schema import REQUESTS, Buffer
 
 __all__ = ["SOFTWARE_NAME", "SOFTWARE_VERSION", "Answer", "Connection", "ConnectionState", "usable"]
@@ -25,6 +27,9 @@ SOFTWARE_NAME, SOFTWARE_VERSION = "pykafka4", "0.1.0"
 FIRST_ASKED = 4  # version of the first ApiVersions request
 MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
+BEFORE_0_11 = 3  # the highest Fetch of brokers whose only record formats are the old ones
+WRITES = {ProduceRequest.api_key, InitProducerIdRequest.api_key}
+TOO_OLD = "; it is older than Kafka 0.11, and pykafka4 only reads from such brokers: to write, upgrade it"
 Answer: TypeAlias = tuple[Request, Outcome]
 
 
@@ -308,7 +313,11 @@ class Connection:
         theirs = self._offered.get(message.api_key)
         has = "does not have it" if theirs is None else f"has versions {theirs[0]} to {theirs[1]}"
         cap = "" if request.max_version is None else f", here at most {request.max_version}"
-        return UnsupportedVersion(f"{type(message).__name__}: broker {self.node} {has}, this client {message.versions}{cap}")
+        told = f"{type(message).__name__}: broker {self.node} {has}, this client {message.versions}{cap}"
+        return UnsupportedVersion(told + (TOO_OLD if message.api_key in WRITES and self._is_ancient() else ""))
+
+    def _is_ancient(self) -> bool:
+        return self._offered.get(FetchRequest.api_key, (0, 0))[1] <= BEFORE_0_11
 
     # -- ends
 

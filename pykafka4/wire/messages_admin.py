@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-@response(api_key=19, versions="2-7", flexible="5+")
+@response(api_key=19, versions="0-7", flexible="5+")
 class CreateTopicsResponse(Response):
     """What became of each topic."""
 
@@ -55,7 +55,7 @@ class CreateTopicsResponse(Response):
     topics: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=19, versions="2-7", flexible="5+")
+@request(api_key=19, versions="0-7", flexible="5+")
 class CreateTopicsRequest(Request[CreateTopicsResponse]):
     """Create topics. -1 partitions or replicas take the broker's default (v4+); with `assignments` both must be -1."""
 
@@ -82,7 +82,7 @@ class CreateTopicsRequest(Request[CreateTopicsResponse]):
     validate_only: bool = wire(boolean, "1+")
 
 
-@response(api_key=20, versions="1-6", flexible="4+")
+@response(api_key=20, versions="0-6", flexible="4+")
 class DeleteTopicsResponse(Response):
     """What became of each deletion."""
 
@@ -97,7 +97,7 @@ class DeleteTopicsResponse(Response):
     responses: list[Topic] = wire(array(Topic))
 
 
-@request(api_key=20, versions="1-6", flexible="4+")
+@request(api_key=20, versions="0-6", flexible="4+")
 class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
     """Delete topics, by name up to v5, by name or id from v6."""
 

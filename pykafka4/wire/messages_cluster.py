@@ -116,7 +116,11 @@ class MetadataResponse(Response):
 
 @request(api_key=3, versions="0-13", flexible="9+")
 class MetadataRequest(Request[MetadataResponse]):
-    """Ask for brokers, leaders and topic ids. `topics=None` means all of them (v1+); at v0 an empty list does."""
+    """Ask for brokers, leaders and topic ids. `topics=None` means all of them (v1+); at v0 an empty list does.
+
+    Before v4 the broker decides whether it creates the topics it is asked for, so there the wish not to is dropped: Kafka's own client
+    refuses to ask.
+    """
 
     @struct
     class Topic:
@@ -124,7 +128,7 @@ class MetadataRequest(Request[MetadataResponse]):
         name: str | None = wire(string, nullable="10+")
 
     topics: list[Topic] | None = wire(array(Topic), nullable="1+")
-    allow_auto_topic_creation: bool = wire(boolean, "4+", default=True)
+    allow_auto_topic_creation: bool = wire(boolean, "4+", default=True, ignorable=True)
     include_cluster_authorized_operations: bool = wire(boolean, "8-10")
     include_topic_authorized_operations: bool = wire(boolean, "8+")
 

@@ -101,7 +101,7 @@ class ProduceRequest(Request[ProduceResponse]):
     topic_data: list[Topic] = wire(array(Topic))
 
 
-@response(api_key=1, versions="4-18", flexible="12+")
+@response(api_key=1, versions="3-18", flexible="12+")
 class FetchResponse(Response):
     """Raw record batches. The last one of a partition may be cut short by `partition_max_bytes`."""
 
@@ -159,9 +159,9 @@ class FetchResponse(Response):
     node_endpoints: list[Endpoint] = wire(array(Endpoint), "16+", tag=0)
 
 
-@request(api_key=1, versions="4-18", flexible="12+")
+@request(api_key=1, versions="3-18", flexible="12+")
 class FetchRequest(Request[FetchResponse]):
-    """Ask for records; a session (v7+) lists only what changed since the last request."""
+    """Ask for records; a session (v7+) lists only what changed since the last request. v3 is for brokers before 0.11."""
 
     @value
     class ReplicaState:

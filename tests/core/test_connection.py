@@ -15,6 +15,7 @@ from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.wire.messages_cluster import ApiVersionsResponse, DescribeClusterRequest, MetadataRequest
 from pykafka4.wire.messages_data import ProduceRequest
+from pykafka4.wire.messages_txn import InitProducerIdRequest
 
 S = ConnectionState
 LOST = ConnectionLost("b1:9092: reset by peer")
@@ -135,6 +136,23 @@ def test_a_request_the_broker_does_not_speak_fails_alone_and_says_both_ranges(li
     assert answers.failure.written is Written.NO
     assert text in str(answers.failure.reason)
     assert not other.outcomes
+
+
+@pytest.mark.parametrize("message", [ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[]), InitProducerIdRequest()])
+def test_writing_to_a_broker_older_than_0_11_is_refused_with_the_way_out(message: Any) -> None:
+    ancient = ready(Produce=(0, 2), InitProducerId=None, Fetch=(0, 3))
+    answers = submit(ancient, message=message)
+    assert not ancient.outgoing(0.0)
+    settle(ancient)
+    assert isinstance(answers.failure.reason, UnsupportedVersion)
+    assert answers.failure.written is Written.NO
+    assert "older than Kafka 0.11" in str(answers.failure.reason)
+    assert "to write, upgrade it" in str(answers.failure.reason)
+    newer = ready(Produce=(20, 21), InitProducerId=None)
+    answers = submit(newer, message=message)
+    newer.outgoing(0.0)
+    settle(newer)
+    assert "older" not in str(answers.failure.reason)
 
 
 def test_a_request_that_cannot_be_encoded_fails_alone() -> None:
