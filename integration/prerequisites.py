@@ -67,6 +67,27 @@ def missing_compiler() -> str | None:
     return None if present else "gcc is missing: the compiled core cannot be built (optional); apt-get install -y gcc python3-dev"
 
 
+def missing_engine_programs() -> list[str]:
+    """dockerd, and the programs its own namespaces and bridges are made with; engines lie where only root looks."""
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+    rows = {
+        "dockerd": "it runs the containers; apt-get install -y --no-install-recommends docker.io",
+        "ip": "it makes the engine's bridge; apt-get install -y iproute2",
+        "unshare": "it gives the engine its own namespaces; apt-get install -y util-linux",
+    }
+    return [f"{name} is missing: {cure}" for name, cure in rows.items() if not shutil.which(name, path=path)]
+
+
+def engine() -> list[str]:
+    """What is missing to start a Docker engine of our own; empty when all is there."""
+    rights = (
+        []
+        if os.geteuid() == 0
+        else ["not root: only root can start a Docker engine of its own; sudo, or DOCKER_HOST=unix:///…/docker.sock"]
+    )
+    return rights + [f"{line} (or name a running engine with DOCKER_HOST)" for line in missing_engine_programs()]
+
+
 def check() -> list[str]:
     """What is missing to run brokers, one line each; empty when all is there."""
     return [line for line in (missing_java(), missing_maven()) if line]
