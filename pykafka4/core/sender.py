@@ -26,13 +26,14 @@ from pykafka4.core.queues import PartitionQueue
 from pykafka4.core.recovery import Recovery
 from pykafka4.core.timers import Timers
 from pykafka4.error_table import Produce, Refresh, Written, error_code
-from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error, short_name
+from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error, short_name
 from pykafka4.records import TopicPartition
 from pykafka4.wire.hot import Accumulator, Batch
 from pykafka4.wire.messages_data import ProduceRequest, ProduceResponse
 
 __all__ = ["Sender"]
 
+ZSTD_FROM = 7  # a broker that speaks this Produce knows the codec
 BY_NAME_ONLY = 12  # from Produce 13 on topics go by id
 MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer
 NO_ID = UUID(int=0)
@@ -71,6 +72,7 @@ class Sender:
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.ledger = Ledger()
         self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._renumber)
+        self._oldest = ZSTD_FROM if config.compression_type == "zstd" else None  # the lowest Produce for our codec
         self._random = random
         self._progress, self._refuse = progress, refuse
         self._lines = Lines(self._leader)
@@ -315,7 +317,21 @@ class Sender:
             self._lines.remove(queue)
             self._unready.append(queue)
             return None
+        if (refusal := self._unreadable(node)) is not None:
+            self._fail(queue, batch, short_name(refusal), refusal)
+            return None
         return batch
+
+    def _unreadable(self, node: int) -> KafkaError | None:
+        """Why `node` cannot take our batches. A broker that does not know the codec gives an answer that looks like a passing trouble."""
+        if self._oldest is None:
+            return None
+        version = self.network.version(node, ProduceRequest.api_key)
+        if version is None or version >= self._oldest:
+            return None
+        return UnsupportedVersion(
+            f"broker {node} is older than Kafka 2.1 and does not know compression_type=zstd; use lz4, or upgrade the broker"
+        )
 
     def _seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
         """Seal the lingered batch now that its connection can take it: sealed earlier it would wait all the same, with fewer records."""

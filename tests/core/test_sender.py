@@ -27,10 +27,14 @@ LOST = ConnectionLost("127.0.0.1:9092: reset by peer")
 class FakeNetwork:
     def __init__(self) -> None:
         self.up = {1, 2, 3}
+        self.produce = 13
         self.wanted: list[int] = []
 
     def ready(self, node: int) -> bool:
         return node in self.up
+
+    def version(self, node: int, api_key: int) -> int | None:
+        return self.produce
 
     def want(self, node: int) -> None:
         self.wanted.append(node)
@@ -527,3 +531,25 @@ def test_errors_that_ask_for_metadata_put_only_this_partition_offline(error: str
     bench.batch(partition=0)
     bench.answer(bench.requests.pop(), error)
     assert [tp for tp, _ in bench.recovery.reports] == [TopicPartition("t", 0)]
+
+
+def test_zstd_is_refused_for_a_broker_that_does_not_know_it_and_the_next_record_too() -> None:
+    """Brokers before 2.1 answer UNKNOWN_SERVER_ERROR, which would be tried again until the delivery timeout."""
+    bench = Bench(compression_type="zstd")
+    bench.network.produce = 6
+    for _ in range(2):
+        delivery = bench.batch()
+        with pytest.raises(DeliveryFailed, match=r"t-0: UNSUPPORTED_VERSION, not written .*older than Kafka 2\.1.*zstd; use lz4"):
+            delivery.result(0)
+    assert not bench.requests
+    bench.network.produce = 7
+    bench.batch()
+    assert len(bench.requests) == 1
+    assert bench.sender.queues[TopicPartition("t", 0)].batches[0].base_sequence == 0
+
+
+def test_other_codecs_are_for_every_broker() -> None:
+    bench = Bench(compression_type="lz4")
+    bench.network.produce = 3
+    bench.batch()
+    assert len(bench.requests) == 1
