@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -36,7 +37,8 @@ CLIENT, CONTROLLER, ADMIN, DIRECT = 9092, 9093, 9094, 9095  # inside a container
 MEMORY = "768m"
 DATA = "/var/lib/kafka/data"
 CLUSTER = "pykafka4.cluster"
-NOT_RUNNING, OVERLAP = 409, re.compile(r"overlaps|already exists|Address already in use|address already in use", re.IGNORECASE)
+NOT_RUNNING = 409
+NET_TAKEN = re.compile(r"overlaps|already exists|same bridge name|already in use", re.IGNORECASE)
 PORT_TAKEN = re.compile(r"port is already allocated|address already in use", re.IGNORECASE)
 FORWARDING = "/proc/sys/net/ipv4/conf/{}/forwarding"
 
@@ -145,7 +147,7 @@ class DockerCluster(Cluster):
         if engine is not self.lent:
             engine.open()
         image = self.pulled(self.image) if self.image else build(engine.client, self.version)
-        self.name = engine.bridge()
+        self.name = f"pykafka4-{secrets.token_hex(3)}"
         self.networks = (self.bridge("clients", internal=False), self.bridge("brokers", internal=True))
         self.ports = ports = Ports()
         cluster_id = random_id()
@@ -173,7 +175,7 @@ class DockerCluster(Cluster):
             try:
                 handle = self.create(f"{self.name}-{role}", name, subnet, internal=internal)
             except APIError as error:
-                if not OVERLAP.search(str(error)):
+                if not NET_TAKEN.search(str(error)):
                     raise
                 continue
             self.isolate(name)
@@ -292,9 +294,13 @@ class DockerCluster(Cluster):
 
     def thaw(self, node: int) -> None:
         """Ends a freeze; nothing happens to a broker that is not frozen."""
-        if self.state(node) is State.FROZEN:
-            with contextlib.suppress(APIError) if self.state(node) is State.DOWN else contextlib.nullcontext():
-                self.members[node].container.unpause()
+        if self.state(node) is not State.FROZEN:
+            return
+        try:
+            self.members[node].container.unpause()
+        except APIError:  # it was killed, and some engines let a killed one go on by themselves
+            if self.state(node) is State.FROZEN:
+                raise
 
     def wait_down(self, node: int, timeout: float) -> None:
         until(lambda: self.state(node) is State.DOWN, timeout, f"broker {node} to end")

@@ -13,6 +13,7 @@ import contextlib
 import itertools
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from docker import DockerClient
 from integration import prerequisites
 from integration.dockerd import Dockerd, EngineFailed, connect
 from integration.jars import locked, taken
-from integration.place import LABEL, LONGEST_NAME, OWNER, Place
+from integration.place import LABEL, OWNER, Place
 from integration.waiting import Deadline, until
 
 __all__ = ["Engine", "EngineFailed", "clean"]
@@ -49,7 +50,6 @@ class Engine:
         self.owner = ""
         self.connection: socket.socket | None = None
         self.docker: DockerClient | None = None
-        self.numbers = itertools.count(1)
 
     # -- coming and going --------------------------------------------------------------------------------------------------
 
@@ -151,9 +151,9 @@ class Engine:
         return self.place.scratch(self.owner)
 
     def bridge(self) -> str:
-        """A name for the bridge of a new network, by which it is found after a crash: an interface of this machine has it not."""
-        names = (f"{self.place.name}-{number:x}" for number in self.numbers)
-        return next(name for name in names if len(name) <= LONGEST_NAME and not Path("/sys/class/net", name).exists())
+        """A name for the bridge of a new network, by which it is found after a crash; no interface of this machine has it."""
+        names = (f"{self.place.name}-{secrets.token_hex(2)[:3]}" for _ in itertools.count())
+        return next(name for name in names if not Path("/sys/class/net", name).exists())
 
 
 def clean(folder: Path | str | None = None) -> list[str]:

@@ -40,7 +40,8 @@ NEEDED = ("bash", "env", "cat", "cp", "mkdir", "sed", "tr", "head")
 HANDY = (
     "sh", "ls", "rm", "mv", "ln", "chmod", "sleep", "kill", "ps", "grep", "awk", "tail", "cut", "date", "id", "df", "find", "ss", "ip",
 )  # fmt: skip
-SKIPPED = ("jmods", "man", "include", "docs", "legal", "src.zip", "lib/src.zip")  # of the JDK: nothing a running broker reads
+# Of the JDK: nothing a running broker reads.
+SKIPPED = ("jmods", "man", "include", "docs", "legal", "src.zip", "lib/src.zip", "lib/ct.sym", "lib/server/classes_nocoops.jsa")
 DISPLAYS = re.compile(r"lib(awt_xawt|splashscreen|jawt|fontmanager|freetype)\.so$")  # linked with libraries a broker never loads
 
 

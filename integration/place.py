@@ -20,7 +20,6 @@ __all__ = ["Place", "free_subnets"]
 
 LABEL = "pykafka4"
 OWNER = "pykafka4.owner"
-LONGEST_NAME = 15  # characters of a network interface
 # Where networks of ours are looked for; the first that nothing on the machine uses is taken.
 POOLS = ("10.251.0.0/16", "10.201.0.0/16", "172.30.0.0/16", "192.168.192.0/18")
 
@@ -37,7 +36,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """Of the control group, and the beginning of the names of bridges."""
+        """Of the control group, and the beginning of the names of bridges, which have 15 characters at most."""
         return f"pk4{self.key}"
 
     @property
