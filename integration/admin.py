@@ -11,8 +11,8 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -34,11 +34,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Admin", "ClusterView", "Connection", "Partition"]
 
+T = TypeVar("T")
+
 CLIENT_ID = "integration"
 ANSWER = 10.0  # seconds for one answer: a broker that is starting on a busy machine is slow
 LARGEST = 256 << 20
 CONTROLLERS = 2  # the endpoint type of DescribeCluster that asks controllers
 PREFERRED = 0
+WITHOUT_CREATION = 4  # the first Metadata that can ask for a topic without creating it
+TOPICS_AS_ROWS = 6  # the first DeleteTopics with a structure for each topic
 UNKNOWN_TOPIC, ALREADY_EXISTS, ELECTION_NOT_NEEDED = 3, 36, 84
 
 
@@ -76,7 +80,7 @@ class Connection:
         self.socket = socket.create_connection(address, timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            told = self.exchange(ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1"), 3, deadline)
+            told = self.exchange(ApiVersionsRequest(), 0, deadline)  # the one version that every broker has
         except BaseException:
             self.close()
             raise
@@ -85,7 +89,7 @@ class Connection:
     def request(self, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
         """Send at the highest version both know (at most `highest`) and wait for the answer."""
         deadline = Deadline(timeout)
-        return self.exchange(message, self.version(message, highest), deadline)
+        return self.exchange(message, self.version(type(message), highest), deadline)
 
     def usable(self) -> bool:
         """Whether it can carry another request; bytes nobody asked for are the broker's farewell."""
@@ -95,21 +99,23 @@ class Connection:
         poll.register(self.socket, select.POLLIN)
         return not poll.poll(0)
 
-    def version(self, message: Request[ResponseT], highest: int | None) -> int:
-        ours = type(message).versions
-        low, high = self.offered.get(type(message).api_key, (0, -1))
+    def version(self, kind: type[Request[Any]], highest: int | None = None) -> int:
+        """The highest version of these requests that both know."""
+        ours = kind.versions
+        low, high = self.offered.get(kind.api_key, (0, -1))
         version = min(high, ours[1], ours[1] if highest is None else highest)
         if version < max(low, ours[0]):
             raise UnsupportedVersion(
-                f"{self.address}: {type(message).__name__} is offered in versions {low} to {high}, known are {ours[0]} to {ours[1]}"
+                f"{self.address}: {kind.__name__} is offered in versions {low} to {high}, known are {ours[0]} to {ours[1]}"
             )
         return version
 
     def exchange(self, message: Request[ResponseT], version: int, deadline: Deadline) -> ResponseT:
         number = next(self.numbers)
+        frame = b"".join(encode_request(message, version, number, CLIENT_ID))
         try:
             self.socket.settimeout(max(0.001, deadline.left()))
-            self.socket.sendall(b"".join(encode_request(message, version, number, CLIENT_ID)))
+            self.socket.sendall(frame)
             answered, response = decode_response(type(message), version, self.frame(deadline))
             if answered != number:
                 raise ConnectionLost(f"{self.address} answered request {answered} where {number} was asked")
@@ -160,25 +166,38 @@ class Admin:
         """The answer of one broker."""
         return self.ask_address(self.cluster.admin_address(node), message, timeout, highest)
 
-    def ask_any(self, message: Request[ResponseT], timeout: float = ANSWER) -> ResponseT:
+    def ask_address(self, address: Address, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
+        """The answer of whoever listens there."""
+        deadline = Deadline(timeout)
+        with self.turn(address, timeout):
+            return self.connection(address, deadline.left()).request(message, deadline.left(), highest)
+
+    def version(self, node: int, kind: type[Request[Any]], timeout: float = ANSWER) -> int:
+        """The version in which one broker is asked; UnsupportedVersion where it does not know these requests."""
+        deadline = Deadline(timeout)
+        address = self.cluster.admin_address(node)
+        with self.turn(address, timeout):
+            return self.connection(address, deadline.left()).version(kind)
+
+    def of_any(self, question: Callable[[int], T], what: str) -> T:
         """The answer of the first running broker that gives one."""
         failures: list[str] = []
         for node in self.cluster.running():
             try:
-                return self.ask(node, message, timeout)
+                return question(node)
             except (OSError, KafkaError) as error:
                 failures.append(f"broker {node}: {error}")
-        raise ConnectionLost(f"no running broker answers {type(message).__name__}: {'; '.join(failures) or 'none runs'}")
+        raise ConnectionLost(f"no running broker says {what}: {'; '.join(failures) or 'none runs'}")
 
-    def ask_address(self, address: Address, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
-        """The answer of whoever listens there; threads that ask the same address take turns."""
-        deadline = Deadline(timeout)
+    @contextlib.contextmanager
+    def turn(self, address: Address, timeout: float) -> Iterator[None]:
+        """Threads that ask the same address take turns."""
         with self.lock:
             turn = self.turns.setdefault(address, threading.Lock())
         if not turn.acquire(timeout=timeout):
             raise TimeoutError(f"{address}: another thread has been waiting for its answer for {timeout:g} s")
         try:
-            return self.connection(address, deadline.left()).request(message, deadline.left(), highest)
+            yield
         finally:
             turn.release()
 
@@ -215,26 +234,39 @@ class Admin:
     # -- the cluster -------------------------------------------------------------------------------------------------------
 
     def describe_cluster(self, node: int) -> ClusterView:
-        return view_of(self.ask(node, DescribeClusterRequest()))
+        try:
+            return view_of(self.ask(node, DescribeClusterRequest()))
+        except UnsupportedVersion:  # before 2.8
+            return view_of_metadata(self.ask(node, MetadataRequest(topics=[])))
 
     def describe_any(self) -> ClusterView:
-        return view_of(self.ask_any(DescribeClusterRequest()))
+        return self.of_any(self.describe_cluster, "what the cluster is")
 
     def active_controller(self) -> int | None:
         """The leader of the controllers' quorum as a majority of the running ones names it; None while there is none."""
         votes: list[int] = []
         for node in self.cluster.running():
             with contextlib.suppress(OSError, KafkaError):
-                request = DescribeClusterRequest(endpoint_type=CONTROLLERS)
-                votes.append(view_of(self.ask_address(self.cluster.controller_address(node), request)).controller)
+                votes.append(self.vote(node))
         return next((node for node in votes if node > 0 and votes.count(node) * 2 > len(self.cluster.nodes)), None)
+
+    def vote(self, node: int) -> int:
+        """Whom the node takes for the controller; asked as a controller, where it is one."""
+        address = self.cluster.controller_address(node)
+        if address == self.cluster.admin_address(node):
+            return self.describe_cluster(node).controller
+        return view_of(self.ask_address(address, DescribeClusterRequest(endpoint_type=CONTROLLERS))).controller
 
     # -- topics ------------------------------------------------------------------------------------------------------------
 
     def metadata(self, node: int | None, topics: list[str] | None) -> MetadataResponse:
+        """What `node`, or anybody, says of `topics`, by default of all. No question creates a topic."""
+        if node is None:
+            return self.of_any(lambda other: self.metadata(other, topics), "what the topics are")
+        if topics is not None and self.version(node, MetadataRequest) < WITHOUT_CREATION:
+            return narrowed(self.ask(node, MetadataRequest(topics=None)), topics)
         wanted = None if topics is None else [MetadataRequest.Topic(name=name) for name in topics]
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        return self.ask_any(request) if node is None else self.ask(node, request)
+        return self.ask(node, MetadataRequest(topics=wanted, allow_auto_topic_creation=topics is None))
 
     def partitions(self, topic: str, node: int | None = None) -> dict[int, Partition]:
         (answer,) = self.metadata(node, [topic]).topics
@@ -274,8 +306,6 @@ class Admin:
         self.order(CreateTopicsRequest(topics=[topic], timeout_ms=int(ANSWER * 500)), judge, timeout)
 
     def delete_topic(self, name: str, timeout: float) -> None:
-        topic = DeleteTopicsRequest.Topic(name=name)
-
         def judge(response: Any, again: bool) -> None:
             row = response.responses[0]
             if row.error_code != UNKNOWN_TOPIC:
@@ -283,7 +313,9 @@ class Admin:
             elif not again:  # elsewhere this code means "not yet"; the controller knows
                 raise Refused(broker_error(row.error_code, f"delete topic {name}", row.error_message))
 
-        self.order(DeleteTopicsRequest(topics=[topic], timeout_ms=int(ANSWER * 500)), judge, timeout)
+        version = self.of_any(lambda node: self.version(node, DeleteTopicsRequest), "how topics are deleted")
+        row = {"topics": [DeleteTopicsRequest.Topic(name=name)]} if version >= TOPICS_AS_ROWS else {"topic_names": [name]}
+        self.order(DeleteTopicsRequest(**row, timeout_ms=int(ANSWER * 500)), judge, timeout)
 
     def create_partitions(self, name: str, total: int, timeout: float) -> None:
         topic = CreatePartitionsRequest.Topic(name=name, count=total, assignments=None)
@@ -337,6 +369,17 @@ def check(code: int, what: str, detail: str | None = None) -> None:
 def view_of(answer: Any) -> ClusterView:
     check(answer.error_code, "describe the cluster", answer.error_message)
     return ClusterView(frozenset(broker.broker_id for broker in answer.brokers), answer.controller_id, answer.cluster_id)
+
+
+def view_of_metadata(answer: MetadataResponse) -> ClusterView:
+    return ClusterView(frozenset(broker.node_id for broker in answer.brokers), answer.controller_id, answer.cluster_id or "")
+
+
+def narrowed(answer: MetadataResponse, topics: list[str]) -> MetadataResponse:
+    """Of an answer about all topics what it says of these; what it leaves out does not exist."""
+    told = {topic.name: topic for topic in answer.topics}
+    answer.topics = [told.get(name) or MetadataResponse.Topic(error_code=UNKNOWN_TOPIC, name=name, partitions=[]) for name in topics]
+    return answer
 
 
 def partition_of(row: MetadataResponse.Topic.Partition) -> Partition:

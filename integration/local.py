@@ -1,7 +1,8 @@
 """LocalCluster. Rule: real brokers as plain processes of this machine, all of them gone when their owner is, however it ends.
 
 Every broker has three listeners on 127.0.0.1: CLIENT, whose advertised address may be a proxy's; ADMIN, for the judge and for the brokers
-among themselves, never proxied; and CONTROLLER. Each node is broker and controller in one JVM.
+among themselves, never proxied; and CONTROLLER. Each node is broker and controller in one JVM. Brokers before 4.0 have no CONTROLLER
+listener but a ZooKeeper, one for each cluster.
 """
 
 from __future__ import annotations
@@ -10,89 +11,28 @@ import fcntl
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import attrs
 import psutil
 
 from integration import prerequisites
-from integration.cluster import Address, Advertised, BrokerDied, Cluster, Properties, State
-from integration.jars import KAFKA, classpath, install, kafka_jars, taken
+from integration.cluster import Address, Advertised, Cluster, Properties, State
+from integration.jars import KAFKA, classpath, kafka_jars, taken
 from integration.ports import HOST, Ports
-from integration.settings import JVM, LOGGING, expand, random_id, write_properties
+from integration.quorum import Node, PortTaken, Quorum, Raft, Site, died, seed
+from integration.releases import Kind, release
+from integration.settings import JVM, write_properties
 from integration.waiting import Deadline, until
 from integration.ward import Child, Ward
+from integration.zookeeper import ZooKeeper
 
-__all__ = ["JVM", "LocalCluster", "PortTaken"]
+__all__ = ["JVM", "LocalCluster", "PortTaken", "seed"]
 
 PREFIX, LOCK = "pykafka4-cluster-", "owner.lock"
 START, STOP, ATTEMPTS = 120.0, 30.0, 3
-PORT_TAKEN = re.compile(r"Address already in use|BindException")
-
-
-class PortTaken(BrokerDied):
-    """A broker died because somebody else has one of its ports."""
-
-
-@attrs.frozen
-class Node:
-    """One broker: its ports and its folder."""
-
-    id: int
-    client: int
-    admin: int
-    controller: int
-    folder: Path
-
-    @property
-    def ports(self) -> tuple[int, int, int]:
-        return self.client, self.admin, self.controller
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "server.log"
-
-    @property
-    def config(self) -> Path:
-        return self.folder / "server.properties"
-
-    @property
-    def data(self) -> Path:
-        return self.folder / "data"
-
-
-def seed(version: str) -> Path:
-    """A folder formatted for `version`, made once: copying it saves a JVM start for each broker."""
-    jars = kafka_jars(version)
-    return install(jars.parent / "seed", lambda folder: format_folder(jars, folder))
-
-
-def format_folder(jars: Path, folder: Path) -> None:
-    config = folder / "server.properties"
-    listeners = {"listeners": f"CLIENT://{HOST}:9092,ADMIN://{HOST}:9094,CONTROLLER://{HOST}:9093", "log.dirs": str(folder / "data")}
-    write_properties(config, {**expand(1), "node.id": "1", "controller.quorum.voters": f"1@{HOST}:9093", **listeners})
-    command = [
-        prerequisites.java(),
-        *JVM,
-        "-cp",
-        classpath(jars),
-        "kafka.tools.StorageTool",
-        "format",
-        "-t",
-        random_id(),
-        "-c",
-        str(config),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=START, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"formatting a folder failed: {(done.stdout + done.stderr)[-2000:]}")
-    for entry in (folder / "data").iterdir():
-        entry.rename(folder / entry.name)
-    (folder / "data").rmdir()
-    config.unlink()
+QUORUMS: Mapping[Kind, Callable[[Site], Quorum]] = {Kind.RAFT: Raft, Kind.ZOOKEEPER: ZooKeeper}
 
 
 def sweep(parent: Path) -> list[Path]:
@@ -180,47 +120,36 @@ class LocalCluster(Cluster):
 
     def prepare(self) -> None:
         """Folders, ports, configurations; nothing runs yet."""
-        jars = kafka_jars(self.version)
-        template = seed(self.version)
-        self.command = [prerequisites.java(), *self.jvm, "-cp", classpath(jars)]
+        self.command = [prerequisites.java(), *self.jvm, "-cp", classpath(kafka_jars(self.version))]
         sweep(self.parent)
         scratch = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self.parent))
         self.ward = guard(scratch)
-        self.ports = ports = Ports()
-        self.members = {node: Node(node, ports.take(), ports.take(), ports.take(), scratch / f"broker-{node}") for node in self.nodes}
-        cluster_id = random_id()
-        for node in self.members.values():
-            self.configure(node, template, cluster_id)
-
-    def configure(self, node: Node, template: Path, cluster_id: str) -> None:
-        shutil.copytree(template, node.data)
-        (node.folder / "tmp").mkdir()
-        (node.folder / "log4j2.yaml").write_text(LOGGING)
-        meta = (node.data / "meta.properties").read_text()
-        for key, value in {"node.id": str(node.id), "cluster.id": cluster_id, "directory.id": random_id()}.items():
-            meta = re.sub(rf"^{re.escape(key)}=.*$", f"{key}={value}", meta, flags=re.MULTILINE)
-        (node.data / "meta.properties").write_text(meta)
-        write_properties(node.config, self.settings(node))
+        self.ports = Ports()
+        self.quorum = QUORUMS[release(self.version).quorum](Site(self.version, scratch, self.ports, self.ward))
+        self.members = {node: self.quorum.node(node) for node in self.nodes}
+        self.quorum.begin(self.members)
+        for member in self.members.values():
+            self.quorum.furnish(member)
+            (member.folder / "tmp").mkdir()
+            write_properties(member.config, self.settings(member))
 
     def settings(self, node: Node) -> dict[str, str]:
         host, port = self.advertise(node.id, (HOST, node.client))
         return {
-            **expand(len(self.nodes)),
-            "node.id": str(node.id),
+            **self.quorum.settings(node, len(self.nodes)),
             "broker.rack": f"rack-{node.id}",
-            "controller.quorum.voters": ",".join(f"{other.id}@{HOST}:{other.controller}" for other in self.members.values()),
-            "listeners": f"CLIENT://{HOST}:{node.client},ADMIN://{HOST}:{node.admin},CONTROLLER://{HOST}:{node.controller}",
             "advertised.listeners": f"CLIENT://{host}:{port},ADMIN://{HOST}:{node.admin}",
             "log.dirs": str(node.data),
             **self.extra(node.id),
         }
 
     def launch(self, node: int) -> None:
-        """Start the process of one broker; does not wait for it."""
+        """Start the process of one broker; does not wait for it, but for the end of what is left of its last run."""
         member = self.members[node]
+        self.quorum.admit(node, STOP)
         if self.ports is not None:
             self.ports.release(*member.ports)
-        options = [f"-Dlog4j2.configurationFile={member.folder / 'log4j2.yaml'}", f"-Djava.io.tmpdir={member.folder / 'tmp'}"]
+        options = [self.quorum.logging(member), f"-Djava.io.tmpdir={member.folder / 'tmp'}"]
         command = [self.command[0], *options, *self.command[1:], "kafka.Kafka", str(member.config)]
         self.log_sizes[node] = member.log.stat().st_size if member.log.exists() else 0
         self.guarded().start(str(node), command, member.log, member.folder)
@@ -291,9 +220,7 @@ class LocalCluster(Cluster):
     def check_alive(self, node: int) -> None:
         if self.state(node) is not State.DOWN:
             return
-        lines = self.server_log(node).read_bytes()[self.log_sizes[node] :].decode(errors="replace").splitlines()
-        kind = PortTaken if any(PORT_TAKEN.search(line) for line in lines) else BrokerDied
-        raise kind("\n".join([f"broker {node} ended while it was waited for; the end of its log:", *lines[-20:]]))
+        raise died(f"broker {node}", self.server_log(node).read_bytes()[self.log_sizes[node] :].decode(errors="replace"))
 
     def ready(self, wanted: set[int]) -> bool:
         """Asked of the process too: a broker may answer on one listener before it fails to bind the next."""
@@ -324,7 +251,9 @@ class LocalCluster(Cluster):
         return HOST, self.members[node].admin
 
     def controller_address(self, node: int) -> Address:
-        return HOST, self.members[node].controller
+        """Its controller's listener; the admin one where brokers are no controllers."""
+        member = self.members[node]
+        return HOST, member.admin if member.controller is None else member.controller
 
     def server_log(self, node: int) -> Path:
         """The file with all that the broker printed, over its restarts."""

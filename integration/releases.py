@@ -6,11 +6,11 @@ import enum
 
 import attrs
 
-__all__ = ["Quorum", "Release", "release"]
+__all__ = ["Kind", "Release", "release"]
 
 
-class Quorum(enum.Enum):
-    """Who elects the controller and keeps the metadata."""
+class Kind(enum.Enum):
+    """Of quorum: who elects the controller and keeps the metadata."""
 
     RAFT = "the brokers themselves (KRaft)"
     ZOOKEEPER = "a ZooKeeper"
@@ -23,14 +23,14 @@ class Release:
     since: tuple[int, ...]
     scala: str
     profiles: str
-    quorum: Quorum
+    quorum: Kind
 
 
 # The newest first. ZooKeeper 3.4.11 to 3.4.14 cannot resolve 127.0.0.1 on Java 17, so the releases of that time get the one before.
 TABLE = (
-    Release((4, 0), "2.13", "broker", Quorum.RAFT),
-    Release((2, 4), "2.13", "old-broker", Quorum.ZOOKEEPER),
-    Release((0, 10, 2), "2.12", "old-broker,zookeeper", Quorum.ZOOKEEPER),
+    Release((4, 0), "2.13", "broker", Kind.RAFT),
+    Release((2, 4), "2.13", "old-broker", Kind.ZOOKEEPER),
+    Release((0, 10, 2), "2.12", "old-broker,zookeeper", Kind.ZOOKEEPER),
 )
 
 
