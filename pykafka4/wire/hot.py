@@ -41,7 +41,7 @@ def _choose(wanted: str | None) -> tuple[str, ModuleType]:
         return "compiled", importlib.import_module(_MODULES["compiled"])
     except ImportError as error:
         logging.getLogger("pykafka4").warning(
-            "the compiled core is not there (%s): the plain-Python one is used, which takes some 60 times longer per record; "
+            "the compiled core is not there (%s): the plain-Python one is used, which takes 15 to 40 times the CPU per record; "
             "install a C compiler and reinstall, or set PYKAFKA4_IMPL=python to silence this",
             error,
         )
