@@ -10,7 +10,7 @@ SIM_SCHEDULES ?= 200000
 CHAOS_RUNS ?= 10
 BENCH_ROUNDS ?= 3
 
-.PHONY: help base kafka demo test unit compiled plain integration check lint formatted types contracts documented format sim chaos fuzz bench bench-idle options clean
+.PHONY: help base kafka demo test unit compiled plain integration test-docker test-vagrant compat check lint formatted types contracts documented format sim chaos fuzz bench bench-idle options clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,8 +32,17 @@ compiled: kafka ; $(PYTEST) -m 'not ($(REAL))'
 plain: kafka
 	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' --ignore tests/test_packaging.py
 
-integration: kafka ## tests against the real 3-broker cluster, Spark included
-	$(PYTEST) -m '(cluster or spark) and not chaos'
+integration: kafka ## tests against the real 3-broker cluster, Spark included, and a smoke of Docker where an engine can be started
+	$(PYTEST) -m '(cluster or spark or smoke) and not chaos'
+
+test-docker: kafka ## the same integration tests on three containers, and what only Docker can do
+	$(PYTEST) --cluster=docker -m '(cluster or spark or docker) and not chaos'
+
+test-vagrant: kafka ## the same integration tests on three Vagrant machines, and Vagrant's own
+	$(PYTEST) --cluster=vagrant -m '(cluster or spark or vagrant) and not chaos'
+
+compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, reading on 0.10
+	$(PYTEST) -s --timeout 0 -m compat
 
 check: base ## ruff, format, mypy --strict, import contracts, docs/options.md; long files and functions are reported
 	@$(PY) -m tools.sizes

@@ -12,6 +12,7 @@ import enum
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -65,6 +66,7 @@ class Cluster(abc.ABC):
         self.nodes = tuple(range(1, brokers + 1))
         self.version, self.advertised, self.properties = version, advertised, properties
         self.admin = Admin(self)
+        self.ready_after = 0.0  # seconds that `up` took on entry
 
     def advertise(self, node: int, real: Address) -> Address:
         """What clients are told where a broker listens at `real`."""
@@ -172,7 +174,9 @@ class Cluster(abc.ABC):
     # -- life --------------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
+        began = time.monotonic()
         self.up()
+        self.ready_after = time.monotonic() - began
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
