@@ -1,0 +1,23 @@
+"""A model cluster, and consumers of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from application import Maker
+
+from pykafka4.testing import ModelServer
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(brokers=3) as server:
+        yield server
+
+
+@pytest.fixture
+def make(server: ModelServer) -> Iterator[Maker]:
+    maker = Maker(server)
+    yield maker
+    maker.close()

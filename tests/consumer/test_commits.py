@@ -1,0 +1,141 @@
+"""Commits: what is finished is stored, what is in hand never is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from application import LONG, Maker, poll_until, read, topic
+
+from pykafka4.errors import KafkaTimeoutError
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.testing import Fault, ModelServer
+from pykafka4.wire.messages_group import OffsetCommitRequest
+
+
+def test_commit_covers_everything_handed_out_by_polls_that_returned(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    consumer = make.member(enable_auto_commit=False)
+    read(consumer, 4, max_records=4)
+    consumer.commit()
+    assert consumer.committed(("t", 0)) == OffsetAndMetadata(4, 0)
+    assert consumer.committed([("t", 0)]) == {("t", 0): OffsetAndMetadata(4, 0)}
+
+
+def test_commit_inside_a_loop_leaves_out_the_record_in_hand(server: ModelServer, make: Maker) -> None:
+    topic(server, 10, 0)
+    consumer = make.member(enable_auto_commit=False)
+    for count, record in enumerate(consumer):
+        assert record.offset == count
+        consumer.commit()
+        stored = consumer.committed(("t", 0))
+        assert (stored.offset if stored else 0) == count
+        if count == 9:
+            break
+
+
+def test_commits_can_name_offsets_and_be_asynchronous(server: ModelServer, make: Maker) -> None:
+    topic(server, 0, 0)
+    consumer = make.assigned(0, 1, group_id="g", enable_auto_commit=False)
+    consumer.commit({("t", 0): 7, TopicPartition("t", 1): OffsetAndMetadata(8, 3, "note")})
+    assert consumer.committed([("t", 0), ("t", 1)]) == {("t", 0): OffsetAndMetadata(7), ("t", 1): OffsetAndMetadata(8, 3, "note")}
+    done = threading.Event()
+    outcomes: list[Any] = []
+
+    def on_done(offsets: Any, error: Any) -> None:
+        outcomes.append((offsets, error))
+        done.set()
+
+    consumer.commit_async({("t", 0): 9}, on_done)
+    assert done.wait(LONG)
+    assert outcomes == [({("t", 0): OffsetAndMetadata(9)}, None)]
+
+
+def test_a_new_consumer_of_the_group_goes_on_behind_what_was_committed(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    first = make.member(enable_auto_commit=False)
+    read(first, 6, max_records=6)
+    first.commit()
+    first.close()
+    second = make.member()
+    assert [r.offset for r in read(second, 4)] == [6, 7, 8, 9]
+
+
+def test_close_commits_what_was_finished_and_not_what_is_in_hand(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    first = make.member()
+    read(first, 4, max_records=4)
+    first.poll(1, max_records=3)
+    first.close()
+    second = make.member()
+    assert second.committed(("t", 0)) == OffsetAndMetadata(4, 0)
+
+
+def test_auto_commit_never_goes_back_behind_an_explicit_commit(server: ModelServer, make: Maker) -> None:
+    topic(server, 10, 0)
+    for offsets, stored in ((None, 4), ({("t", 0): 7}, 7)):
+        consumer = make(group_id=f"g{stored}", auto_commit_interval_ms=10)
+        consumer.subscribe(["t"])
+        read(consumer, 4, max_records=4)
+        consumer.commit(offsets)
+        consumer.close()
+        assert make(group_id=f"g{stored}").committed(("t", 0)).offset == stored
+
+
+def test_close_in_a_loop_commits_what_comes_before_the_record_in_hand(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    with make(group_id="g") as consumer:
+        consumer.subscribe(["t"])
+        for record in consumer:
+            if record.offset == 5:
+                break
+    assert make(group_id="g").committed(("t", 0)) == OffsetAndMetadata(5, 0)
+
+
+def test_auto_commit_goes_on_while_the_application_polls(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    consumer, other = make(group_id="g", auto_commit_interval_ms=20), make(group_id="g")
+    consumer.subscribe(["t"])
+    read(consumer, 10)
+    poll_until(consumer, lambda: other.committed(("t", 0)) == OffsetAndMetadata(10, 0))
+
+
+def test_auto_commit_never_covers_the_list_in_hand_or_what_is_prefetched(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    consumer, other = make(group_id="g", auto_commit_interval_ms=10), make(group_id="g")
+    consumer.subscribe(["t"])
+    read(consumer, 3, max_records=3)
+    read(consumer, 3, max_records=3)
+    deadline = time.monotonic() + LONG
+    while other.committed(("t", 0)) != OffsetAndMetadata(3, 0):
+        assert time.monotonic() < deadline
+    for _ in range(10):
+        assert other.committed(("t", 0)) == OffsetAndMetadata(3, 0)
+
+
+def test_a_place_chosen_by_the_reset_policy_is_committed_too(server: ModelServer, make: Maker) -> None:
+    """Else what is written between two runs of a `latest` consumer that read nothing would be lost."""
+    topic(server, 5)
+    consumer = make.member(auto_offset_reset="latest", auto_commit_interval_ms=10)
+    other = make(group_id="g")
+    poll_until(consumer, lambda: other.committed(("t", 0)) == OffsetAndMetadata(5))
+
+
+def test_a_commit_is_retried_through_a_coordinator_move_and_a_lost_answer(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    consumer = make.assigned(0, group_id="g", enable_auto_commit=False)
+    consumer.commit({("t", 0): 1})
+    server.do(lambda c: c.move_coordinator("g", loading=0.2))
+    server.do(lambda c: c.inject(OffsetCommitRequest, Fault.DROP_AFTER))
+    consumer.commit({("t", 0): 2})
+    assert consumer.committed(("t", 0)) == OffsetAndMetadata(2)
+
+
+def test_a_commit_without_answer_is_an_error_and_not_a_success(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    consumer = make.assigned(0, group_id="g", enable_auto_commit=False)
+    server.do(lambda c: c.inject(OffsetCommitRequest, Fault.SWALLOW, times=100))
+    with pytest.raises(KafkaTimeoutError, match=r"commit of t-0: .* unknown"):
+        consumer.commit({("t", 0): 1}, timeout=0.3)

@@ -1,0 +1,160 @@
+"""A member that is slow, forgotten, refused, or whose brokers fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from application import Listener, Maker, fill, numbers, poll_until, read, topic
+
+from pykafka4.consumer import Consumer
+from pykafka4.errors import AuthorizationError, BrokerError, GroupError
+from pykafka4.testing import ModelServer
+from pykafka4.wire.messages_cluster import FindCoordinatorRequest
+from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
+from pykafka4.wire.messages_group import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest
+
+
+def test_a_member_that_polls_too_rarely_loses_its_partitions_and_joins_again(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    consumer = make(group_id="g", max_poll_interval_ms=200)
+    told = Listener()
+    consumer.subscribe(["t"], told)
+    poll_until(consumer, consumer.assignment)
+    server.wait_for(lambda cluster: not cluster.group("g").members)
+    with pytest.raises(GroupError, match="max_poll_interval_ms"):
+        consumer.commit({("t", 0): 1})
+    poll_until(consumer, lambda: told.kinds == ["assigned", "lost", "assigned"])
+
+
+def test_the_member_lives_on_while_the_application_works(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    consumer = make(group_id="g", session_timeout_ms=300, enable_auto_commit=False)
+    told = Listener()
+    consumer.subscribe(["t"], told)
+    poll_until(consumer, consumer.assignment)
+    beats = server.do(lambda cluster: cluster.requests["Heartbeat"])
+    server.wait_for(lambda cluster: cluster.requests["Heartbeat"] >= beats + 12)  # twice the session without a poll
+    consumer.commit({("t", 0): 1})
+    consumer.poll(0)
+    assert told.kinds == ["assigned"]
+
+
+def test_a_coordinator_change_is_no_rebalance(server: ModelServer, make: Maker) -> None:
+    topic(server, 0, 0)
+    consumer = make(group_id="g")
+    told = Listener()
+    consumer.subscribe(["t"], told)
+    poll_until(consumer, consumer.assignment)
+    node = server.do(lambda cluster: cluster.coordinator("g"))
+    server.do(lambda cluster: cluster.stop_broker(node, failover=0.1))
+    fill(server, "t", 0, numbers(0, 5))
+    fill(server, "t", 1, numbers(0, 5))
+    read(consumer, 10)
+    consumer.commit()
+    assert told.kinds == ["assigned"]
+    assert consumer.status()["consumer"]["coordinator"] != node
+
+
+@pytest.mark.parametrize("error", ["UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"])
+def test_a_member_the_coordinator_forgot_loses_its_partitions_and_joins_again(server: ModelServer, make: Maker, error: str) -> None:
+    topic(server, 0)
+    consumer = make(group_id="g", session_timeout_ms=500)
+    told = Listener()
+    consumer.subscribe(["t"], told)
+    poll_until(consumer, consumer.assignment)
+    server.do(lambda cluster: cluster.push_error(HeartbeatRequest, error))
+    poll_until(consumer, lambda: told.kinds == ["assigned", "lost", "assigned"])
+
+
+@pytest.mark.parametrize(
+    ("api", "error"),
+    [
+        (JoinGroupRequest, "GROUP_AUTHORIZATION_FAILED"),
+        (JoinGroupRequest, "GROUP_MAX_SIZE_REACHED"),
+        (HeartbeatRequest, "FENCED_INSTANCE_ID"),
+        (FindCoordinatorRequest, "GROUP_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_what_no_retry_helps_is_raised_from_every_poll(server: ModelServer, make: Maker, api: Any, error: str) -> None:
+    topic(server, 0)
+    consumer = make(group_id="g")
+    server.do(lambda cluster: cluster.push_error(api, error))
+    consumer.subscribe(["t"])
+    for _ in range(2):
+        with pytest.raises(BrokerError, match=error):
+            poll_until(consumer, lambda: False)
+    consumer.unsubscribe()
+    consumer.subscribe(["t"])
+    poll_until(consumer, consumer.assignment)
+
+
+@pytest.mark.parametrize(
+    ("api", "error"),
+    [
+        (JoinGroupRequest, "COORDINATOR_LOAD_IN_PROGRESS"),
+        (JoinGroupRequest, "NOT_COORDINATOR"),
+        (JoinGroupRequest, "UNKNOWN_MEMBER_ID"),
+        (JoinGroupRequest, "UNKNOWN_SERVER_ERROR"),
+        (FindCoordinatorRequest, "COORDINATOR_NOT_AVAILABLE"),
+        (OffsetFetchRequest, "COORDINATOR_LOAD_IN_PROGRESS"),
+        (OffsetFetchRequest, "NOT_COORDINATOR"),
+        (ListOffsetsRequest, "NOT_LEADER_OR_FOLLOWER"),
+        (ListOffsetsRequest, "OFFSET_NOT_AVAILABLE"),
+        (FetchRequest, "NOT_LEADER_OR_FOLLOWER"),
+        (FetchRequest, "UNKNOWN_LEADER_EPOCH"),
+        (FetchRequest, "KAFKA_STORAGE_ERROR"),
+        (FetchRequest, "UNKNOWN_SERVER_ERROR"),
+        (FetchRequest, "CORRUPT_MESSAGE"),
+    ],
+)
+def test_passing_errors_are_retried_without_a_word(server: ModelServer, make: Maker, api: Any, error: str) -> None:
+    topic(server, 5)
+    server.do(lambda cluster: cluster.push_error(api, error, times=3))
+    consumer = make.member(retry_backoff_ms=10, retry_backoff_max_ms=50)
+    assert [r.offset for r in read(consumer, 5)] == list(range(5))
+
+
+def test_authorization_errors_are_raised_and_reading_goes_on_when_they_are_cured(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    server.do(lambda cluster: cluster.push_error(FetchRequest, "TOPIC_AUTHORIZATION_FAILED", times=1))
+    consumer = make.assigned(0)
+    with pytest.raises(AuthorizationError, match="t-0"):
+        poll_until(consumer, lambda: False)
+    fill(server, "t", 0, numbers(0, 1))
+    read(consumer, 1)
+
+
+def test_leaders_that_move_and_brokers_that_go_cost_no_record(server: ModelServer, make: Maker) -> None:
+    topic(server, 0, 0, 0)
+    consumer = make.assigned(0, 1, 2, reconnect_backoff_ms=10, retry_backoff_ms=10)
+    seen: list[tuple[int, int]] = []
+    for round_ in range(6):
+        for p in range(3):
+            fill(server, "t", p, numbers(0, 20))
+        if round_ == 1:
+            server.do(lambda cluster: cluster.move_leader("t", 0))
+        elif round_ == 3:
+            server.do(lambda cluster: cluster.stop_broker(1, failover=0.05))
+        elif round_ == 4:
+            server.do(lambda cluster: cluster.drop_connections())
+        seen += [(r.partition, r.offset) for r in read(consumer, 60)]
+    assert len(seen) == 360
+    for p in range(3):
+        assert [offset for partition, offset in seen if partition == p] == list(range(120))
+
+
+@pytest.mark.parametrize("release", ["0.11", "2.1", "2.8", "3.9", "4.0", "4.4"])
+def test_groups_and_reading_work_on_every_release(release: str) -> None:
+    with ModelServer(brokers=2, release=release) as server:
+        topic(server, 0, 0)
+        for p in (0, 1):
+            fill(server, "t", p, numbers(0, 10))
+        for rest in (20, 0):
+            with Consumer(bootstrap_servers=server.bootstrap_servers, group_id="g", auto_offset_reset="earliest") as consumer:
+                consumer.subscribe(["t"])
+                records = read(consumer, rest)
+                poll_until(consumer, consumer.assignment)
+                consumer.commit()
+                assert {(r.partition, r.offset) for r in records} == {(p, i) for p in (0, 1) for i in range(rest // 2)}
+                assert {tp: place.offset for tp, place in consumer.committed(consumer.assignment()).items()} == {("t", 0): 10, ("t", 1): 10}

@@ -1,0 +1,89 @@
+"""Wrong calls, and what they are told."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+
+import pytest
+from application import LONG, Listener, Maker, poll_until, topic
+
+from pykafka4.consumer import Consumer
+from pykafka4.errors import ClosedError, ConfigError, KafkaError
+from pykafka4.records import TopicPartition
+from pykafka4.testing import ModelServer
+
+
+def test_misuse_is_answered_with_the_right_way(server: ModelServer, make: Maker) -> None:
+    consumer, alone = make(group_id="g"), make()
+    with pytest.raises(ConfigError, match=r"takes a list of names"):
+        consumer.subscribe("t")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="named twice"):
+        consumer.subscribe(["t", "t"])
+    with pytest.raises(ConfigError, match="unsubscribe"):
+        consumer.subscribe([])
+    with pytest.raises(ConfigError, match="group_id"):
+        alone.subscribe(["t"])
+    with pytest.raises(ConfigError, match="group_id"):
+        alone.commit()
+    with pytest.raises(ConfigError, match="group_id"):
+        alone.committed([("t", 0)])
+    with pytest.raises(ConfigError, match="t-0 is not assigned"):
+        consumer.seek(("t", 0), 1)
+    with pytest.raises(ConfigError, match="t-0 is not assigned"):
+        consumer.position(("t", 0))
+    with pytest.raises(ConfigError, match="negative"):
+        consumer.assign([("t", -1)])
+    with pytest.raises(ConfigError, match="named twice"):
+        consumer.assign([("t", 1), ("t", 1)])
+    with pytest.raises(ConfigError, match="on_partitions_assigned"):
+        consumer.subscribe(["t"], object())
+    with pytest.raises(ConfigError, match="max_records"):
+        consumer.poll(0, max_records=0)
+    with pytest.raises(ConfigError, match="timeout"):
+        consumer.poll(-1)
+    with pytest.raises(ConfigError, match="nothing to read; subscribe or assign"):
+        consumer.poll()
+    with pytest.raises(AttributeError, match="Consumer has no 'consume'; use 'poll'"):
+        consumer.consume  # noqa: B018
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(consumer)
+    with pytest.raises(ConfigError, match="bootstrap_servers"):
+        Consumer(group_id="g")
+    with pytest.raises(TypeError, match="offset of"):
+        consumer.commit({("t", 0): "1"})  # type: ignore[dict-item]
+
+
+def test_a_poll_from_a_second_thread_is_refused_and_both_are_named(server: ModelServer, make: Maker) -> None:
+    consumer = make.assigned(0)
+
+    def wait() -> None:
+        with pytest.raises(ClosedError):
+            consumer.poll(LONG)
+
+    thread = threading.Thread(target=wait, name="first")
+    thread.start()
+    deadline = time.monotonic() + LONG
+    while not consumer._session._busy:
+        assert time.monotonic() < deadline
+    with pytest.raises(KafkaError, match="'first' is in poll and thread 'MainThread' called poll"):
+        consumer.poll(0)
+    with pytest.raises(KafkaError, match="'first' is in poll and thread 'MainThread' called seek"):
+        consumer.seek(("t", 0), 1)
+    consumer.close()
+    thread.join(LONG)
+    assert not thread.is_alive()
+
+
+def test_poll_inside_a_listener_is_refused(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    consumer = make(group_id="g")
+
+    class Polling(Listener):
+        def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+            consumer.poll(0)
+
+    consumer.subscribe(["t"], Polling())
+    with pytest.raises(KafkaError, match="inside on_partitions_assigned"):
+        poll_until(consumer, lambda: False)

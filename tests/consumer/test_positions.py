@@ -1,0 +1,116 @@
+"""Positions: seek, pause, assign, and what becomes of an offset that is out of range."""
+
+from __future__ import annotations
+
+import pytest
+from application import LONG, Maker, fill, poll_until, read, topic
+
+from pykafka4.errors import BrokerError, KafkaError
+from pykafka4.testing import ModelServer
+
+
+def test_seek_drops_what_was_buffered(server: ModelServer, make: Maker) -> None:
+    topic(server, 100)
+    consumer = make.assigned(0)
+    read(consumer, 10, max_records=10)
+    consumer.seek(("t", 0), 50)
+    assert consumer.position(("t", 0)) == 50
+    assert [r.offset for r in read(consumer, 50)] == list(range(50, 100))
+    consumer.seek_to_beginning()
+    assert [r.offset for r in read(consumer, 100)] == list(range(100))
+    consumer.seek_to_end([("t", 0)])
+    assert consumer.position(("t", 0), LONG) == 100
+
+
+def test_seek_inside_a_loop_takes_effect_with_the_next_record(server: ModelServer, make: Maker) -> None:
+    topic(server, 100)
+    consumer = make.assigned(0)
+    offsets = []
+    for record in consumer:
+        offsets.append(record.offset)
+        if len(offsets) == 5:
+            consumer.seek(("t", 0), 90)
+        if record.offset == 99:
+            break
+    assert offsets == [0, 1, 2, 3, 4, *range(90, 100)]
+
+
+def test_paused_partitions_hand_out_nothing_until_resumed(server: ModelServer, make: Maker) -> None:
+    topic(server, 50, 50)
+    consumer = make.assigned(0, 1)
+    read(consumer, 5, max_records=5)
+    consumer.pause([("t", 0)])
+    assert consumer.paused() == {("t", 0)}
+    before = consumer.position(("t", 0))
+    rest = poll_until(consumer, lambda: consumer.position(("t", 1)) == 50)
+    assert all(r.partition == 1 for r in rest)
+    consumer.resume([("t", 0)])
+    assert [r.offset for r in read(consumer, 50 - before)] == list(range(before, 50))
+
+
+def test_pause_inside_a_loop_holds_back_the_rest_and_loses_none(server: ModelServer, make: Maker) -> None:
+    topic(server, 50, 50)
+    consumer = make.assigned(0, 1)
+    seen: dict[int, list[int]] = {0: [], 1: []}
+    for record in consumer:
+        seen[record.partition].append(record.offset)
+        if len(seen[0]) == 3 and not consumer.paused():
+            consumer.pause([("t", 0)])
+        if len(seen[1]) == 50 and consumer.paused():
+            assert seen[0] == [0, 1, 2]
+            consumer.resume([("t", 0)])
+        if sum(map(len, seen.values())) == 100:
+            break
+    assert seen == {0: list(range(50)), 1: list(range(50))}
+
+
+def test_paused_data_does_not_take_the_room_of_other_partitions(server: ModelServer, make: Maker) -> None:
+    topic(server, 0, 0)
+    for p in (0, 1):
+        for _ in range(20):
+            fill(server, "t", p, [b"x" * 1000] * 10)
+    consumer = make.assigned(0, 1, prefetch_bytes=20_000, max_partition_fetch_bytes=10_000)
+    read(consumer, 2, max_records=1)
+    consumer.pause([("t", 0)])
+    poll_until(consumer, lambda: consumer.position(("t", 1)) == 200)
+    at = consumer.position(("t", 0))
+    consumer.resume([("t", 0)])
+    assert [r.offset for r in read(consumer, 200 - at)] == list(range(at, 200))
+
+
+def test_assign_keeps_the_position_of_what_stays(server: ModelServer, make: Maker) -> None:
+    topic(server, 10, 10, 10)
+    consumer = make.assigned(0, 1)
+    read(consumer, 20)
+    consumer.assign([("t", 1), ("t", 2)])
+    assert {(r.partition, r.offset) for r in read(consumer, 10)} == {(2, i) for i in range(10)}
+    assert consumer.assignment() == {("t", 1), ("t", 2)}
+
+
+def test_an_offset_out_of_range_without_a_policy_names_the_valid_range(server: ModelServer, make: Maker) -> None:
+    topic(server, 5)
+    consumer = make.assigned(0, auto_offset_reset="none")
+    with pytest.raises(KafkaError, match=r"t-0: no committed offset .* auto_offset_reset=none"):
+        poll_until(consumer, lambda: False)
+    consumer.seek(("t", 0), 99)
+    for _ in range(2):
+        with pytest.raises(BrokerError, match=r"t-0: OFFSET_OUT_OF_RANGE .*offset 99 is not among 0 to 5"):
+            poll_until(consumer, lambda: False)
+    consumer.seek(("t", 0), 3)
+    assert [r.offset for r in read(consumer, 2)] == [3, 4]
+
+
+def test_an_offset_out_of_range_is_reset_by_policy(server: ModelServer, make: Maker) -> None:
+    topic(server, 5)
+    consumer = make.assigned(0)
+    consumer.seek(("t", 0), 99)
+    assert [r.offset for r in read(consumer, 5)] == list(range(5))
+
+
+def test_a_topic_made_anew_is_read_from_its_beginning(server: ModelServer, make: Maker) -> None:
+    topic(server, 50)
+    consumer = make.assigned(0, metadata_max_age_ms=200)
+    read(consumer, 50)
+    server.do(lambda cluster: cluster.recreate_topic("t"))
+    fill(server, "t", 0, [b"new"])
+    assert [(r.offset, r.value) for r in read(consumer, 1)] == [(0, b"new")]

@@ -1,0 +1,156 @@
+"""Partitions come and go: who reads what, and what listeners are told."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+
+from pykafka4.errors import ConfigError
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.testing import ModelServer
+
+
+def test_members_share_out_partitions_and_take_over_from_each_other(server: ModelServer, make: Maker) -> None:
+    topic(server, 0, 0, 0, 0)
+    first, second = make(group_id="g"), make(group_id="g")
+    told, told_second = Listener(), Listener()
+    first.subscribe(["t"], told)
+    poll_until(first, lambda: len(first.assignment()) == 4)
+    second.subscribe(["t"], told_second)
+    poll_until(first, lambda: second.poll(0.01) is not None and len(second.assignment()) == 2 and len(first.assignment()) == 2)
+    assert first.assignment() | second.assignment() == {("t", p) for p in range(4)}
+    assert told.kinds == ["assigned", "revoked", "assigned"]
+    second.close()
+    poll_until(first, lambda: len(first.assignment()) == 4)
+    assert told_second.kinds == ["assigned", "revoked"]
+
+
+def test_no_record_is_skipped_or_regressed_when_members_come_and_go(server: ModelServer, make: Maker) -> None:
+    topic(server, 300, 300, 300, 300)
+    first, second = make(group_id="g"), make(group_id="g")
+    first.subscribe(["t"])
+    seen = {(r.partition, r.offset) for r in read(first, 200, max_records=50)}
+    second.subscribe(["t"])
+    deadline = time.monotonic() + LONG
+    while len(seen) < 1200:
+        assert time.monotonic() < deadline
+        for consumer in (first, second):
+            seen |= {(r.partition, r.offset) for r in consumer.poll(0.02, max_records=50)}
+    assert seen == {(p, i) for p in range(4) for i in range(300)}
+
+
+def test_commit_in_on_partitions_revoked_works(server: ModelServer, make: Maker) -> None:
+    topic(server, 10, 0)
+    first = make(group_id="g", enable_auto_commit=False)
+
+    class Committing(Listener):
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            first.commit(timeout=LONG)
+            super().on_partitions_revoked(partitions)
+
+    told = Committing()
+    first.subscribe(["t"], told)
+    read(first, 4, max_records=4)
+    second = make.member(enable_auto_commit=False)
+    poll_until(second, lambda: first.poll(0.01) is not None and second.assignment() and "revoked" in told.kinds)
+    assert second.committed(("t", 0)) == OffsetAndMetadata(10 if first.position(("t", 0), LONG) == 10 else 4, 0)
+
+
+def test_records_of_revoked_partitions_are_dropped_before_the_listener_runs(server: ModelServer, make: Maker) -> None:
+    topic(server, 500, 500)
+    first = make(group_id="g")
+    buffered: list[int] = []
+
+    class Looking(Listener):
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            buffered.append(first.stats()["buffered_bytes"])
+
+    first.subscribe(["t"], Looking())
+    read(first, 10, max_records=10)
+    second = make.member()
+    poll_until(second, lambda: first.poll(0.01, max_records=1) is not None and buffered)
+    assert buffered[0] == 0
+
+
+def test_seek_in_on_partitions_assigned_decides_where_to_begin(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    consumer = make(group_id="g", auto_offset_reset="none")
+
+    class Seeking(Listener):
+        def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+            for tp in partitions:
+                consumer.seek(tp, 7)
+
+    consumer.subscribe(["t"], Seeking())
+    assert [r.offset for r in read(consumer, 3)] == [7, 8, 9]
+
+
+def test_an_exception_in_a_listener_comes_out_of_poll_and_the_consumer_goes_on(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    consumer = make(group_id="g")
+
+    class Failing(Listener):
+        def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+            raise ZeroDivisionError
+
+    consumer.subscribe(["t"], Failing())
+    with pytest.raises(ZeroDivisionError):
+        poll_until(consumer, consumer.assignment)
+    assert [r.offset for r in read(consumer, 3)] == [0, 1, 2]
+
+
+def test_new_partitions_of_a_subscribed_topic_are_read_from_their_beginning(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    consumer = make.member(auto_offset_reset="latest", metadata_max_age_ms=200)
+    poll_until(consumer, lambda: consumer.assignment() == {("t", 0)})
+    server.do(lambda cluster: cluster.add_partitions("t", 3))
+    fill(server, "t", 2, numbers(0, 3))
+    assert [(r.partition, r.offset) for r in read(consumer, 3)] == [(2, 0), (2, 1), (2, 2)]
+
+
+def test_a_static_member_comes_back_without_a_rebalance(server: ModelServer, make: Maker) -> None:
+    topic(server, 0, 0)
+    other, told = make(group_id="g"), Listener()
+    other.subscribe(["t"], told)
+    static = make.member(group_instance_id="s1")
+    poll_until(static, lambda: other.poll(0.01) is not None and len(static.assignment()) == 1 and len(other.assignment()) == 1)
+    before = len(told.told)
+    had = static.assignment()
+    static.close()
+    back = make.member(group_instance_id="s1")
+    poll_until(back, lambda: other.poll(0.01) is not None and back.assignment())
+    assert back.assignment() == had
+    assert len(told.told) == before
+
+
+def test_subscribed_and_assigned_partitions_live_side_by_side(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    server.create_topic("u", 1)
+    fill(server, "t", 0, numbers(0, 3))
+    fill(server, "u", 0, numbers(0, 3))
+    consumer = make(group_id="g")
+    consumer.assign([("u", 0)])
+    consumer.subscribe(["t"])
+    assert {(r.topic, r.offset) for r in read(consumer, 6)} == {(t, i) for t in "tu" for i in range(3)}
+    consumer.commit()
+    assert consumer.committed([("t", 0), ("u", 0)]) == {("t", 0): OffsetAndMetadata(3, 0), ("u", 0): OffsetAndMetadata(3, 0)}
+    with pytest.raises(ConfigError, match="'u'"):
+        consumer.subscribe(["u"])
+    with pytest.raises(ConfigError, match="'t'"):
+        consumer.assign([("t", 0)])
+
+
+def test_unsubscribe_leaves_the_group_and_subscribe_joins_again(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    consumer, told = make(group_id="g"), Listener()
+    consumer.subscribe(["t"], told)
+    poll_until(consumer, consumer.assignment)
+    consumer.unsubscribe()
+    assert consumer.assignment() == set()
+    assert consumer.subscription() == set()
+    assert told.kinds == ["assigned", "revoked"]
+    server.wait_for(lambda cluster: not cluster.group("g").members)
+    consumer.subscribe(["t"])
+    poll_until(consumer, consumer.assignment)

@@ -1,0 +1,55 @@
+"""Data that cannot be read: damaged, or larger than an option allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from application import Maker, fill, numbers, poll_until, read, topic
+
+from pykafka4.errors import CorruptRecord, RecordTooLarge
+from pykafka4.testing import ModelServer
+
+
+def test_a_damaged_batch_is_raised_on_every_poll_until_seek_passes_it(server: ModelServer, make: Maker) -> None:
+    topic(server, 3, 0)
+    fill(server, "t", 0, numbers(3, 6))
+    fill(server, "t", 0, numbers(6, 9))
+    fill(server, "t", 1, numbers(0, 3))
+
+    def damage(cluster: Any) -> None:
+        batches = cluster.log("t", 0).batches
+        batches[1] = attrs.evolve(batches[1], data=batches[1].data[:-1] + b"?")
+
+    server.do(damage)
+    consumer = make.assigned(0)
+    assert [r.offset for r in read(consumer, 3)] == [0, 1, 2]
+    for _ in range(2):
+        with pytest.raises(CorruptRecord, match="t-0 at offset 3"):
+            poll_until(consumer, lambda: False)
+    assert consumer.position(("t", 0)) == 3
+    consumer.seek(("t", 0), 6)
+    assert [r.offset for r in read(consumer, 3)] == [6, 7, 8]
+
+
+def test_records_larger_than_every_fetch_option_come_all_the_same(server: ModelServer, make: Maker) -> None:
+    server.do(lambda cluster: cluster.create_topic("t", 3, leaders=[1, 1, 1]))
+    for p in range(3):
+        fill(server, "t", p, [b"x" * 50_000])
+        fill(server, "t", p, [b"y" * 50_000])
+    consumer = make.assigned(0, 1, 2, max_partition_fetch_bytes=1_000, fetch_max_bytes=1_000, prefetch_bytes=2_000)
+    assert sorted((r.partition, r.offset) for r in read(consumer, 6)) == [(p, i) for p in range(3) for i in range(2)]
+
+
+def test_a_batch_that_unpacks_to_too_much_is_refused_by_name_and_can_be_passed(server: ModelServer, make: Maker) -> None:
+    topic(server, 2)
+    fill(server, "t", 0, [b"x" * 100_000], codec=1)
+    fill(server, "t", 0, numbers(3, 4))
+    consumer = make.assigned(0, max_decompressed_bytes=10_000)
+    assert [r.offset for r in read(consumer, 2)] == [0, 1]
+    for _ in range(2):
+        with pytest.raises(RecordTooLarge, match="t-0 at offset 2"):
+            poll_until(consumer, lambda: False)
+    consumer.seek(("t", 0), 3)
+    assert [r.offset for r in read(consumer, 1)] == [3]
