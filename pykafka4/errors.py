@@ -61,6 +61,8 @@ class RecordTooLarge(KafkaError, ValueError):
 class DecodeError(KafkaError, ValueError):
     """A peer sent bytes that do not follow the protocol."""
 
+    code = "UNDECODABLE"
+
 
 class CorruptRecord(KafkaError):
     """A fetched batch is damaged. `topic`, `partition`, `offset` say where; `seek` past it goes on."""

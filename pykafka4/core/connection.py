@@ -171,8 +171,7 @@ class Connection:
         try:
             self._take_reply(now, frame)
         except DecodeError as error:
-            self._fail_first(error)
-            self.poison(ConnectionLost(f"{self.address}: the answer cannot be understood: {error}"))
+            self.poison(self._not_understood(error))
 
     def written_to(self, now: float) -> None:
         """Everything handed out so far reached the socket: requests that get no reply are done."""
@@ -321,9 +320,12 @@ class Connection:
 
     # -- ends
 
-    def _fail_first(self, error: DecodeError) -> None:
-        if self._flying and self.state is S.READY:
-            self.answers.append((self._flying.popleft().request, Failed(error, Written.MAYBE)))
+    def _not_understood(self, error: DecodeError) -> ConnectionLost:
+        """Damage is a lost connection to the request it hit, too: what the broker did is unknown, and asking again finds out."""
+        asked = f" to {type(self._flying[0].request.message).__name__}" if self._flying else ""
+        reason = ConnectionLost(f"{self.address}: the answer{asked} cannot be understood: {error}")
+        reason.__cause__ = error
+        return reason
 
     def _drop_late_unwritten(self, now: float) -> None:
         late = [request for request in self._queued if request.deadline <= now]

@@ -419,7 +419,7 @@ class Group:
 
     def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
         """A join or sync got no answer: the coordinator may be another by now."""
-        if not outcome.passing and not isinstance(outcome.reason, DecodeError):
+        if not outcome.passing:
             self._fatal(now, outcome.reason)
             return
         self._coordinator.lost(now, node, outcome.reason)

@@ -11,12 +11,14 @@ from enum import Enum
 
 from pykafka4.core import ANY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
-from pykafka4.error_table import error_code
+from pykafka4.error_table import ErrorCode, error_code
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
 from pykafka4.wire.messages_txn import InitProducerIdRequest
 
 __all__ = ["Identity", "IdentityState"]
 
+AFRESH = {"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "UNKNOWN_PRODUCER_ID"}  # nobody can take over an id without a transactional id
+HICCUPS = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table, but nothing is at stake in asking again, and a producer is
 LAST_EPOCH = 32_766  # 32,767 is the highest a broker gives; ask for a new id before that
 
 
@@ -46,7 +48,7 @@ TABLE = Transitions[S](
 class Identity:
     """The producer id and epoch of an idempotent producer."""
 
-    __slots__ = ("_backoff", "_changed", "_not_before", "_timeout", "epoch", "fatal", "producer_id", "reason", "state")
+    __slots__ = ("_backoff", "_changed", "_not_before", "_timeout", "epoch", "fatal", "producer_id", "reason", "state", "trouble")
 
     def __init__(self, backoff: Backoff, timeout: float, changed: Callable[[], None]) -> None:
         """`changed` is called when a new id or epoch is here: every sequence starts at 0 again."""
@@ -54,6 +56,7 @@ class Identity:
         self.producer_id, self.epoch = -1, -1
         self.fatal: KafkaError | None = None
         self.reason = ""
+        self.trouble: KafkaError | None = None  # why the last question failed, until one is answered
         self._backoff, self._timeout, self._changed = backoff, timeout, changed
         self._not_before = 0.0
 
@@ -104,29 +107,34 @@ class Identity:
     def _answered(self, now: float, outcome: Outcome) -> None:
         if self.state is S.FATAL:
             return
-        code = -1 if isinstance(outcome, Failed) else outcome.message.error_code
-        if not isinstance(outcome, Failed) and code == 0:
+        if isinstance(outcome, Failed):
+            self._unanswered(now, outcome)
+        elif outcome.message.error_code:
+            self._refused(now, error_code(outcome.message.error_code))
+        else:
             self.producer_id, self.epoch = outcome.message.producer_id, outcome.message.producer_epoch
-            self.state = TABLE.move(self.state, S.READY)
+            self.state, self.trouble = TABLE.move(self.state, S.READY), None
             self._backoff.reset()
             self._changed()
-        elif not isinstance(outcome, Failed) and error_code(code).name in (
-            "INVALID_PRODUCER_EPOCH",
-            "PRODUCER_FENCED",
-            "UNKNOWN_PRODUCER_ID",
-        ):
-            self.producer_id, self.epoch = -1, -1  # nobody can take over an id without a transactional id: begin afresh
-            self._again(now)
-        elif isinstance(outcome, Failed) and isinstance(outcome.reason, UnsupportedVersion) and self.producer_id >= 0:
+
+    def _unanswered(self, now: float, outcome: Failed) -> None:
+        if outcome.passing:
+            self._again(now, outcome.reason)
+        elif isinstance(outcome.reason, UnsupportedVersion) and self.producer_id >= 0:
             self.producer_id, self.epoch = -1, -1  # brokers before 2.5 cannot raise an epoch: a new id does as well
             self.state = TABLE.move(self.state, S.NONE)
-        elif isinstance(outcome, Failed):
-            (self._again(now) if outcome.passing else self.fail(outcome.reason))
-        elif error_code(code).retriable:
-            self._again(now)
         else:
-            self.fail(broker_error(code, "InitProducerId"))
+            self.fail(outcome.reason)
 
-    def _again(self, now: float) -> None:
-        self.state = TABLE.move(self.state, S.NONE)
+    def _refused(self, now: float, code: ErrorCode) -> None:
+        error = broker_error(code.code, "InitProducerId")
+        if code.name in AFRESH:
+            self.producer_id, self.epoch = -1, -1
+        elif not code.retriable and code.name not in HICCUPS:
+            self.fail(error)
+            return
+        self._again(now, error)
+
+    def _again(self, now: float, error: KafkaError) -> None:
+        self.state, self.trouble = TABLE.move(self.state, S.NONE), error
         self._not_before = now + self._backoff.next()

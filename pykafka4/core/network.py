@@ -198,6 +198,8 @@ class Network:
             self._ended(now, endpoint, connection)
             self._answer(now, self._answers)
             return
+        if connection.answers and endpoint.backoff.attempts:
+            endpoint.backoff.reset()  # not as soon as it is READY: one that gives only broken answers is always READY first
         if connection.muted_until > now:
             self._muted[endpoint.node] = connection.muted_until
             self._wake_at = min(self._wake_at, connection.muted_until)
@@ -396,7 +398,6 @@ class Network:
             return
         self._log_connected(endpoint)
         endpoint.failures, endpoint.error, endpoint.wanted = 0, None, False
-        endpoint.backoff.reset()
         endpoint.setup.reset()
         if not endpoint.leaving:
             self._ready[endpoint.node] = connection

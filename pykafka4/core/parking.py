@@ -86,6 +86,6 @@ class Parking:
         if error is not None:
             self._fail(topic, broker_error(error.code, f"no such topic {topic!r} for {patience:g} s"), now - patience)
         else:
-            why = self._network.why_unreachable() or "the brokers give no answer"
+            why = self._network.why_unreachable() or self._cluster.error or "the brokers give no answer"
             timeout = KafkaTimeoutError(f"topic {topic} could not be looked up for {patience:g} s: {why}")
             self._fail(topic, timeout, now - patience)

@@ -194,13 +194,17 @@ class Sender:
         if queue.due is not None and queue.due.created + timeout <= now:
             self._seal_due(queue, now)
         for batch in [b for b in queue.batches if b.created + timeout <= now]:
-            reason = batch.last_error or KafkaTimeoutError(
-                f"not acknowledged within delivery_timeout_ms={self.config.delivery_timeout_ms:g}"
-            )
+            late = f"not acknowledged within delivery_timeout_ms={self.config.delivery_timeout_ms:g}"
+            reason = batch.last_error or self._obstacle(queue.tp) or KafkaTimeoutError(late)
             queue.forsake(batch)
             self._fail(queue, batch, "TIMED_OUT", reason)
         self._watch(queue)
         self._lines.place(queue)
+
+    def _obstacle(self, tp: TopicPartition) -> KafkaError | None:
+        """What keeps a batch for `tp` from being sent at all, as far as is known."""
+        offline = self.recovery.offline.get(tp)
+        return self.identity.trouble if offline is None else offline.reason
 
     # ---------------------------------------------------------------- the cluster
 

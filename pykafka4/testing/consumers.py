@@ -85,7 +85,10 @@ class Ledger:
         if offset > self.done_below(tp):
             raise Broken("nothing unfinished is committed", f"{tp}: {offset} is committed, record {self.done_below(tp)} is not finished")
         if not awaited:
-            return  # executed after the client had given the connection up: it may have committed more meanwhile, nobody can prevent that
+            # Executed after the client had given the connection up: it may have committed more meanwhile, nobody can prevent that. Whoever
+            # asks now begins at what is stored now.
+            self.committed[tp] = min(before, offset)
+            return
         if offset < before:
             raise Broken("commits never go back", f"{tp}: {offset} after {before}")
         self.committed[tp] = offset

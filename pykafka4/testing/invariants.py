@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pykafka4.core.queues import PartitionQueue
-from pykafka4.error_table import Written
+from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition
 from pykafka4.testing.log import PartitionLog
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pykafka4.wire.hot import Accumulator
 
 __all__ = ["Broken", "Sent", "Truth", "Watch"]
+
+CLASSIFIED = {"TIMED_OUT", "CLOSED", *BY_NAME}  # reasons to give a batch up; trouble with a connection is none
 
 
 class Broken(AssertionError):
@@ -152,6 +154,8 @@ class Watch:
         self.failed += 1
         self.codes[str(error.code)] += 1
         self.maybe += error.written is Written.MAYBE
+        if str(error.code) not in CLASSIFIED:
+            raise Broken("failures are classified", f"{sent.value[:40]!r} failed as {error.code}: {error}")
         if error.record is None or error.record.value != sent.value:
             raise Broken("failed records come back", f"{sent.value[:40]!r} came back as {error.record!r}")
         if error.written is Written.NO and self.truth.places.get(sent.value):

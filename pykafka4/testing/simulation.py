@@ -170,7 +170,7 @@ class Simulation:
         self.poke()
 
     def _refuse(self, error: KafkaError) -> None:
-        self.acc.refusal = error
+        raise Broken("the producer goes on", f"it is finished for good, and no fault here is a reason: {error}")
 
     # ---- running
 

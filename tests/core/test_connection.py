@@ -200,11 +200,13 @@ def test_an_answer_that_cannot_be_right_ends_the_connection_for_all(bad: Any) ->
     connection.receive(0.0, bad(header))
     settle(connection)
     assert connection.state is S.CLOSED
-    assert isinstance(first.failure.reason, DecodeError)
-    assert isinstance(second.failure.reason, ConnectionLost)
+    assert first.failure.reason is second.failure.reason is queued.failure.reason is connection.reason
+    assert isinstance(first.failure.reason, ConnectionLost)
+    assert isinstance(first.failure.reason.__cause__, DecodeError)
+    assert first.failure.passing, "whoever asked may ask again"
     assert first.failure.written is second.failure.written is Written.MAYBE
     assert queued.failure.written is Written.NO
-    assert str(connection.reason).startswith("b1:9092: ")
+    assert str(connection.reason).startswith("b1:9092: the answer to MetadataRequest cannot be understood: ")
 
 
 def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:

@@ -10,7 +10,7 @@ from pykafka4.core import Failed, Reply, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.identity import Identity, IdentityState
 from pykafka4.error_table import BY_NAME, Written
-from pykafka4.errors import AuthorizationError, ConnectionLost, KafkaError, UnsupportedVersion
+from pykafka4.errors import AuthorizationError, ConnectionLost, KafkaError, UnsupportedVersion, short_name
 from pykafka4.wire.messages_txn import InitProducerIdResponse
 
 
@@ -90,14 +90,16 @@ def test_a_broker_without_producer_ids_is_fatal() -> None:
     assert isinstance(h.identity.fatal, UnsupportedVersion)
 
 
-@pytest.mark.parametrize("name", ["COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"])
+@pytest.mark.parametrize("name", ["COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "UNKNOWN_SERVER_ERROR"])
 def test_passing_errors_are_tried_again_after_a_pause(name: str) -> None:
     h = Harness()
     h.refuse(name)
     assert h.identity.ask(h.now) is None
+    assert short_name(h.identity.trouble or KafkaError()) == name
     h.now = h.identity.wake_at
     h.give(7, 0)
     assert h.identity.ready
+    assert h.identity.trouble is None
 
 
 def test_a_lost_connection_is_tried_again() -> None:

@@ -130,13 +130,32 @@ def test_want_is_remembered_through_failures_and_rests_grow_between_attempts() -
     assert pauses[-1] >= 0.8
 
 
-def test_ready_ends_the_growth_of_rests() -> None:
+def test_an_answer_ends_the_growth_of_rests() -> None:
     peer = Peer(reconnect_backoff_ms=50, reconnect_backoff_max_ms=1000).placed()
     endpoint = peer.network._endpoints[2]
     endpoint.backoff.attempts = 10
     link = peer.open(2)
+    peer.submit(2)
+    peer.poll(0.5)
+    peer.answer(0.5, link)
     peer.network.lost(1.0, link, REFUSED)
     assert endpoint.not_before <= 1.06
+
+
+def test_a_broker_whose_every_answer_is_broken_is_connected_to_less_and_less_often() -> None:
+    peer = Peer(reconnect_backoff_ms=50, reconnect_backoff_max_ms=1000).placed()
+    now, times = 0.0, []
+    while now < 10.0:
+        answers = peer.submit(2, now)
+        while not peer.poll(now).connect:
+            now = max(now, peer.effects.wake_at)
+        times.append(now)
+        link = peer.accept(now)
+        ((_, header, _),) = [u for u in peer.unanswered if u[0] == link]
+        peer.network.receive(now, link, frame(metadata({}), header.version, header.correlation_id)[:-1])
+        assert "cannot be understood" in str(answers.failure.reason)
+    assert len(times) <= 20
+    assert times[-1] - times[-2] >= 0.8
 
 
 def test_a_silent_address_is_given_up_at_the_setup_timeout_which_grows_to_its_maximum() -> None:

@@ -78,6 +78,7 @@ class FakeRecovery:
     def __init__(self) -> None:
         self.leaders = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 2}
         self.changes = 0
+        self.offline: dict[TopicPartition, Any] = {}
         self.reports: list[tuple[TopicPartition, KafkaError]] = []
 
     def leader(self, tp: TopicPartition) -> Leader | None:

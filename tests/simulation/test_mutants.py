@@ -14,6 +14,7 @@ import pytest
 
 from pykafka4.core import Effects
 from pykafka4.core.cluster import Cluster
+from pykafka4.core.connection import Connection
 from pykafka4.core.identity import Identity
 from pykafka4.core.ledger import Ledger
 from pykafka4.core.queues import UNASSIGNED, PartitionQueue
@@ -231,6 +232,16 @@ def fail_without_saying_so(patch: pytest.MonkeyPatch) -> None:
     around(patch, Sender, "_fail", failed)
 
 
+def take_damage_for_an_answer(patch: pytest.MonkeyPatch) -> None:
+    """What cannot be understood is final for whoever asked."""
+    around(patch, Connection, "_not_understood", lambda original, self, error: error)
+
+
+def give_up_when_there_is_no_id(patch: pytest.MonkeyPatch) -> None:
+    """The first question for a producer id that fails is the last."""
+    around(patch, Identity, "_again", lambda original, self, now, error: self.fail(error))
+
+
 SHORT = {"delivery_timeout_ms": 500, "request_timeout_ms": 2_000}
 SINGLY = {"linger_ms": 0, "batch_size": 1024, "metadata_max_age_ms": 500, "delivery_timeout_ms": 120_000, "enable_idempotence": True}
 IDEMPOTENT = {"acks": "all", "enable_idempotence": True}
@@ -256,6 +267,7 @@ ORDER = "order per partition"
 TWO = "one leader at a time"
 HOT = "no hot loop"
 LEDGER = "the ledger balances"
+GOES_ON = "the producer goes on"
 
 MUTANTS: dict[Patch, Hunt] = {
     forget_what_was_lost: Hunt({"progress"}),
@@ -277,6 +289,8 @@ MUTANTS: dict[Patch, Hunt] = {
     mix_up_topics: Hunt({"no foreign records"}),
     pipeline_before_the_first_answer: Hunt({ORDER}, {**SINGLY, "max_in_flight_requests_per_connection": 5}, ("error before append",)),
     fail_without_saying_so: Hunt({"progress", LEDGER}, SHORT),
+    take_damage_for_an_answer: Hunt({"failures are classified", GOES_ON}, {}, ("answer damaged", "identity damaged")),
+    give_up_when_there_is_no_id: Hunt({GOES_ON}, IDEMPOTENT, ("identity damaged",)),
 }
 
 

@@ -1,0 +1,91 @@
+"""Answers that cannot be understood, once and for ever: a pause that `delivery_timeout_ms` bounds, never the end of a producer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+import pytest
+
+from pykafka4.error_table import Written
+from pykafka4.errors import DeliveryFailed
+from pykafka4.testing.faults import Fault
+from pykafka4.testing.plan import draw
+from pykafka4.testing.simulation import Simulation
+from pykafka4.testing.weather import Climate
+from pykafka4.wire.messages_cluster import MetadataRequest
+from pykafka4.wire.messages_data import ProduceRequest
+from pykafka4.wire.messages_txn import InitProducerIdRequest
+
+pytestmark = [pytest.mark.simulation]
+
+FOREVER = 1_000_000
+TROUBLE = 60.0  # virtual seconds
+MOST = 50  # requests of all kinds per second
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def damaged(*apis: Any, times: int = FOREVER, release: str = "4.4", trouble: float = TROUBLE, **options: Any) -> Simulation:
+    """A schedule whose only fault is that so many answers to each of `apis` are damaged, until everything heals."""
+    plan = attrs.evolve(
+        draw(1),
+        release=release,
+        topics={"t": 4, "u": 3},
+        unknown_topics=(),
+        actors=2,
+        records=80,
+        trouble=trouble,
+        faults=("more partitions",),
+        fault_interval=1e9,
+        climate=Climate(leak=1.0),
+        give_up=False,
+        options={"acks": "all", "enable_idempotence": True, "batch_size": 1024, **options},
+    )
+    sim = Simulation(7, plan=plan)
+    for api in apis:
+        sim.cluster.inject(api, Fault.GARBAGE, times=times)
+    return sim
+
+
+APIS = pytest.mark.parametrize("api", [InitProducerIdRequest, ProduceRequest, MetadataRequest], ids=lambda api: api.__name__)
+
+
+@APIS
+@pytest.mark.parametrize("release", ["4.4", "2.1", "0.11"])
+def test_one_damaged_answer_costs_no_record(api: Any, release: str) -> None:
+    report = damaged(api, times=1, release=release, trouble=1.0, delivery_timeout_ms=30_000).run()
+    assert (report.acked, report.failed) == (report.accepted, 0)
+
+
+@APIS
+def test_damaged_answers_for_a_minute_are_no_hot_loop_and_then_everything_is_delivered(api: Any) -> None:
+    sim = damaged(api, delivery_timeout_ms=120_000, unknown_topic_timeout_ms=120_000)
+    began = sim.timeline.now
+    sim.timeline.at(began + TROUBLE - 0.001, lambda: counted.update(sim.cluster.requests))
+    counted: dict[str, int] = {}
+    report = sim.run()
+    assert report.seconds >= TROUBLE
+    assert sum(counted.values()) <= MOST * TROUBLE, counted
+    assert (report.acked, report.failed) == (report.accepted, 0)
+
+
+@APIS
+def test_damaged_answers_for_ever_are_bounded_by_the_delivery_timeout_and_named(api: Any) -> None:
+    sim = damaged(api, delivery_timeout_ms=5_000, request_timeout_ms=2_000, unknown_topic_timeout_ms=5_000)
+    report = sim.run()
+    assert report.acked == 0
+    errors = [sent.delivery.exception(0) for sent in sim.watch.sent]
+    assert report.accepted == len(errors) == 160
+    for sent, error in zip(sim.watch.sent, errors, strict=True):
+        assert isinstance(error, DeliveryFailed)
+        assert error.code == "TIMED_OUT"
+        assert error.written is (Written.MAYBE if sim.truth.places.get(sent.value) else Written.NO)
+        assert f"the answer to {api.__name__} cannot be understood" in str(error)
