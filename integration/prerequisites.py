@@ -88,6 +88,23 @@ def engine() -> list[str]:
     return rights + [f"{line} (or name a running engine with DOCKER_HOST)" for line in missing_engine_programs()]
 
 
+def vagrant() -> list[str]:
+    """What is missing to make machines with Vagrant; empty when all is there."""
+    rows = {
+        "vagrant": "it makes the machines; apt-get install -y --no-install-recommends vagrant",
+        "ssh-keygen": "it makes the key that opens the machines; apt-get install -y openssh-client",
+    }
+    return [f"{name} is missing: {cure}" for name, cure in rows.items() if not shutil.which(name)]
+
+
+def machine() -> list[str]:
+    """What is missing to make the image of the machines that are containers; empty when all is there."""
+    rights = [] if os.geteuid() == 0 else ["not root: only root can bootstrap a system for the machines; sudo"]
+    found = shutil.which("debootstrap", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+    cure = "debootstrap is missing: it makes the system of the machines; apt-get install -y --no-install-recommends debootstrap"
+    return rights + ([] if found else [cure])
+
+
 def check() -> list[str]:
     """What is missing to run brokers, one line each; empty when all is there."""
     return [line for line in (missing_java(), missing_maven()) if line]

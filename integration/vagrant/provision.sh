@@ -1,0 +1,198 @@
+#!/bin/bash
+# Provision. Rule: any Debian or Ubuntu machine becomes a Kafka node; what is as it should be is not touched, so a second run changes nothing.
+#
+# Run as root, as often as you like. It says what it changed, and restarts the broker only then.
+#   NODE_ID, HOST, VOTERS    this node's number, its address, and all nodes: 1@192.168.57.11:9093,2@…
+#   CLIENT                   host:port that clients are told instead of HOST:9092
+#   CLUSTER_ID               what an empty node is formatted for
+#   KAFKA_VERSION            of the jars; they come from the folder libs of the upload, or else from
+#   KAFKA_ARCHIVE            path or address of a kafka_….tgz, or else from Maven, by the upload's pom.xml
+#   UPLOAD                   the folder with this script's companions: kafka-node.sh, pom.xml, settings/, libs/
+#
+#   provision.sh install     only packages, jars and the script; nothing is configured, nothing is started
+set -eu
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+upload=${UPLOAD:-/tmp/kafka-upload} home=/opt/kafka config=/etc/kafka data=/var/lib/kafka log=/var/log/kafka
+changed=0
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+say() { echo "changed: $*"; changed=1; }
+
+put() { # SOURCE TARGET MODE
+    cmp -s "$1" "$2" && return
+    install -D -m "$3" "$1" "$2"
+    say "$2"
+}
+
+packages() {
+    [ -n "${updated-}" ] || apt-get update -qq
+    updated=yes
+    apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+    say "packages $*"
+}
+
+java_version() { java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'; }
+
+# -- programs ------------------------------------------------------------------------------------------------------------------
+
+java_runtime() {
+    local found wanted
+    found=$(command -v java >/dev/null && java_version) || found=0
+    [ "${found:-0}" -ge 17 ] && return
+    apt-get update -qq
+    updated=yes
+    for wanted in openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless; do # not every release has the first
+        if [ -n "$(apt-cache madison "$wanted")" ]; then
+            packages "$wanted"
+            return
+        fi
+    done
+}
+
+programs() {
+    command -v pgrep >/dev/null || packages procps
+    command -v setpriv >/dev/null || packages util-linux
+    java_runtime
+}
+
+# -- jars ----------------------------------------------------------------------------------------------------------------------
+
+from_folder() { cp "$upload"/libs/*.jar "$1"; }
+
+from_archive() { # FOLDER
+    local archive=$KAFKA_ARCHIVE
+    if [ ! -e "$archive" ]; then
+        command -v curl >/dev/null || packages curl ca-certificates
+        curl -fsSL -o "$scratch/kafka.tgz" "$archive"
+        archive=$scratch/kafka.tgz
+    fi
+    tar -C "$scratch" -xzf "$archive"
+    cp "$scratch"/kafka_*/libs/*.jar "$1"
+}
+
+from_maven() { # FOLDER
+    command -v mvn >/dev/null || packages maven
+    mvn -q -B -f "$upload/pom.xml" -P broker ${KAFKA_VERSION:+"-Dkafka.version=$KAFKA_VERSION"} \
+        dependency:copy-dependencies "-DoutputDirectory=$1"
+}
+
+# The stamp says what the jars were made from; they are replaced all at once, so the folder never holds two versions or half of one.
+jars() {
+    local source stamp
+    if compgen -G "$upload/libs/*.jar" >/dev/null; then
+        source=folder stamp="folder $(cd "$upload/libs" && cksum ./*.jar | cksum)"
+    elif [ -n "${KAFKA_ARCHIVE-}" ]; then
+        source=archive stamp="archive $KAFKA_ARCHIVE"
+    else
+        source=maven stamp="maven ${KAFKA_VERSION-} $(cksum <"$upload/pom.xml")"
+    fi
+    [ "$(cat "$home/libs/.from" 2>/dev/null)" = "$stamp" ] && return
+    rm -rf "$home/libs.new"
+    mkdir -p "$home/libs.new"
+    "from_$source" "$home/libs.new"
+    echo "$stamp" >"$home/libs.new/.from"
+    rm -rf "$home/libs"
+    mv "$home/libs.new" "$home/libs"
+    say "$home/libs from $source"
+}
+
+# -- configuration -------------------------------------------------------------------------------------------------------------
+
+folder() { # PATH
+    [ -d "$1" ] && return
+    install -d -o kafka -g kafka "$1"
+    say "$1"
+}
+
+# What was asked for this node comes last: of a key that is there twice, Kafka takes the last.
+properties() {
+    cat <<P
+node.id=$NODE_ID
+broker.rack=rack-$NODE_ID
+controller.quorum.voters=$VOTERS
+listeners=CLIENT://0.0.0.0:9092,ADMIN://0.0.0.0:9094,CONTROLLER://0.0.0.0:9093
+advertised.listeners=CLIENT://${CLIENT:-$HOST:9092},ADMIN://$HOST:9094
+log.dirs=$data/data
+P
+    cat "$upload/settings/broker.properties"
+    if [ -e "$upload/settings/kafka$NODE_ID.properties" ]; then cat "$upload/settings/kafka$NODE_ID.properties"; fi
+}
+
+configuration() {
+    local file
+    if ! getent passwd kafka >/dev/null; then
+        useradd --system --user-group --home-dir "$data" --no-create-home --shell /usr/sbin/nologin kafka
+        say "user kafka"
+    fi
+    folder "$data"
+    folder "$log"
+    properties >"$scratch/server.properties"
+    put "$scratch/server.properties" "$config/server.properties" 644
+    for file in jvm.options log4j2.yaml; do put "$upload/settings/$file" "$config/$file" 644; done
+    if [ ! -e "$config/cluster.id" ]; then # a node that has data keeps its cluster
+        echo "${CLUSTER_ID:-abcdefghijklmnopqrstug}" >"$config/cluster.id"
+        say "$config/cluster.id"
+    fi
+}
+
+# -- service -------------------------------------------------------------------------------------------------------------------
+
+unit() {
+    cat <<U
+[Unit]
+Description=Kafka node
+After=network-online.target
+Wants=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+User=kafka
+ExecStart=$home/kafka-node run
+ExecStop=+$home/kafka-node end
+StandardOutput=append:$log/server.log
+StandardError=inherit
+SuccessExitStatus=143
+TimeoutStopSec=60
+
+[Install]
+WantedBy=multi-user.target
+U
+}
+
+service() {
+    if [ -d /run/systemd/system ]; then
+        unit >"$scratch/unit"
+        put "$scratch/unit" /etc/systemd/system/kafka.service 644
+        systemctl daemon-reload
+        systemctl is-enabled -q kafka || { systemctl enable -q kafka; say "kafka starts at boot"; }
+    elif [ ! -e /etc/init.d/kafka ]; then
+        ln -s "$home/kafka-node" /etc/init.d/kafka
+        update-rc.d kafka defaults
+        say "/etc/init.d/kafka"
+    fi
+}
+
+# A node alone has no quorum and serves nobody yet; that its controller listens is all that can be asked of the first of three.
+serve() {
+    [ "$changed" = 0 ] || "$home/kafka-node" stop || true
+    [ "$("$home/kafka-node" status)" != down ] || { "$home/kafka-node" start; say "broker started"; }
+    for _ in $(seq 600); do
+        (exec 3<>"/dev/tcp/$HOST/9093") 2>/dev/null && return
+        [ "$("$home/kafka-node" status)" != down ] || break
+        sleep 0.1
+    done
+    echo "the broker does not listen on $HOST:9093; the end of its log:" >&2
+    tail -n 20 "$log/server.log" >&2
+    exit 1
+}
+
+programs
+jars
+put "$upload/kafka-node.sh" "$home/kafka-node" 755
+[ "${1-}" != install ] || exit 0
+: "${NODE_ID:?}" "${HOST:?}" "${VOTERS:?}"
+configuration
+service
+serve
+[ "$changed" = 1 ] || echo "nothing to change"

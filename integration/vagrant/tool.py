@@ -1,0 +1,58 @@
+"""Tool. Rule: the command `vagrant` with its state in a folder of ours, as a child that ends when this process does."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from integration.waiting import until
+from integration.ward import Child, Ward
+
+__all__ = ["Vagrant", "VagrantFailed", "fixed"]
+
+ROOT = Path(__file__).parents[2]
+
+
+class VagrantFailed(RuntimeError):
+    """A command ended with an error; the message has the end of what it said."""
+
+
+class Vagrant:
+    """The machines whose state lies in `folder`. `settings` are what the Vagrantfile reads of its environment."""
+
+    def __init__(self, folder: Path, ward: Ward, provider: str, settings: Mapping[str, str]) -> None:
+        self.folder, self.ward = folder, ward
+        self.environment = {**fixed(folder / "state"), "VAGRANT_DEFAULT_PROVIDER": provider, **settings}
+        self.numbers = itertools.count(1)
+
+    def run(self, *arguments: str, timeout: float) -> str:
+        """What the command prints; VagrantFailed with the end of it when it fails."""
+        name = f"vagrant-{next(self.numbers)}"
+        log = self.folder / f"{name}.log"
+        assignments = [f"{key}={value}" for key, value in self.environment.items()]
+        self.ward.start(name, ["env", *assignments, "vagrant", *arguments], log, self.folder)
+        ended = until(lambda: self.ended(name), timeout, lambda: f"`vagrant {' '.join(arguments)}` to end{tail(log)}")
+        if ended.returncode != 0:
+            raise VagrantFailed(f"`vagrant {' '.join(arguments)}` failed ({ended.returncode}):{tail(log)}")
+        return log.read_text(errors="replace")
+
+    def ended(self, name: str) -> Child | None:
+        child = self.ward.status()[name]
+        return None if child.returncode is None else child
+
+
+def fixed(state: Path) -> dict[str, str]:
+    """Of the environment, what is the same for every command."""
+    return {
+        "VAGRANT_CWD": str(ROOT),
+        "VAGRANT_DOTFILE_PATH": str(state),
+        "VAGRANT_CHECKPOINT_DISABLE": "1",
+        "VAGRANT_NO_COLOR": "1",
+    }
+
+
+def tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return os.linesep + os.linesep.join(lines[-25:])
