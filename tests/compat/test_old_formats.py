@@ -89,10 +89,10 @@ def test_a_topic_in_an_old_format_takes_our_records_without_idempotence_and_give
 @on("0.11.0.3", "2.8.2")
 def test_a_topic_in_an_old_format_refuses_an_idempotent_producer_by_name(cluster: LocalCluster, topic: str) -> None:
     cluster.create_topic(topic, 1, configs={"message.format.version": FORMATS[1]})
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
-        delivery = producer.send(topic, b"x")
-        with pytest.raises(DeliveryFailed, match="UNSUPPORTED_FOR_MESSAGE_FORMAT, not written") as failed:
-            delivery.result(LONG)
+    producer = Producer(bootstrap_servers=cluster.bootstrap)
+    with pytest.raises(DeliveryFailed, match="UNSUPPORTED_FOR_MESSAGE_FORMAT, not written") as failed:
+        producer.send(topic, b"x").result(LONG)
+    producer.close(LONG)
     assert isinstance(failed.value.cause, BrokerError)
     assert cluster.log(topic) == {0: []}
 

@@ -66,8 +66,8 @@ def test_zstd_is_refused_where_the_broker_does_not_know_it(cluster: LocalCluster
     if number(cluster) >= ZSTD_SINCE:
         pytest.skip("it does")
     cluster.create_topic(topic, 1)
-    with Producer(bootstrap_servers=cluster.bootstrap, compression_type="zstd") as producer:
-        with pytest.raises(DeliveryFailed, match=r"not written .*zstd.*2\.1") as failed:
-            producer.send(topic, b"zstd" * 1000).result(LONG)
-        assert failed.value.written.value == "not written"
+    producer = Producer(bootstrap_servers=cluster.bootstrap, compression_type="zstd")
+    with pytest.raises(DeliveryFailed, match=r"not written .*older than Kafka 2\.1.*zstd"):
+        producer.send(topic, b"zstd" * 1000).result(LONG)
+    producer.close(LONG)
     assert cluster.log(topic) == {0: []}
