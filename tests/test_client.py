@@ -17,7 +17,7 @@ import pytest
 
 from pykafka4.client import BrokerAdded, Client, MetadataChanged, PartitionOffline, PartitionOnline
 from pykafka4.config import ClientConfig
-from pykafka4.core import Effects
+from pykafka4.core import Effects, Job
 from pykafka4.errors import AuthorizationError, ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import TopicPartition
 from pykafka4.testing.server import ModelServer
@@ -165,6 +165,30 @@ def test_one_good_address_among_bad_ones_is_enough(server: ModelServer) -> None:
     servers = f"127.0.0.1:{closed_port()},no-such-host.invalid:9092,{server.bootstrap_servers}"
     with Client(bootstrap_servers=servers) as client:
         assert len(client.partitions_for("orders", SECONDS)) == 6
+
+
+def test_dead_names_that_hang_the_resolver_do_not_keep_a_good_one_waiting(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, hang = socket.getaddrinfo, threading.Event()
+
+    def resolver(host: str, *args: Any, **options: Any) -> Any:
+        if host.startswith("dead"):
+            hang.wait(SECONDS)
+            raise socket.gaierror(socket.EAI_NONAME, "no such name")
+        return real(host, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolver)
+    port = server.bootstrap_servers.split(",")[0].rpartition(":")[2]
+    dead = ",".join(f"dead{number}:1" for number in range(12))
+    began = time.monotonic()
+    try:
+        with Client(bootstrap_servers=f"{dead},localhost:{port}") as client:
+            client.refresh_metadata(timeout=SECONDS)
+            packed = threading.Event()
+            client.loop.call(lambda _: client.loop._start_job(Job(lambda: None, lambda now, _: packed.set())))
+            assert packed.wait(SECONDS)
+    finally:
+        hang.set()
+    assert time.monotonic() - began < 9.0  # attempts for ANY follow each other in half-second steps
 
 
 def http(connection: socket.socket) -> None:
@@ -353,6 +377,25 @@ client.attach(User())
 """
     result = python(code)
     assert result.stdout == "drained in 5 at most; 6\n", result
+
+
+def test_an_interpreter_that_starts_no_more_threads_loses_no_record(server: ModelServer) -> None:
+    """Python 3.12 refuses new threads once it shuts down."""
+    servers = server.bootstrap_servers.replace("127.0.0.1", "localhost")
+    code = f"""
+import atexit, threading
+from pykafka4 import Producer
+producer = Producer(bootstrap_servers="{servers}", compression_type="gzip")
+def refuse(thread):
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+threading.Thread.start = refuse
+for number in range(30):
+    producer.send("orders", b"%d" % number * 10_000, partition=number % 3, on_delivery=lambda delivery: print(delivery.done()))
+"""
+    before = len(server.records("orders"))
+    result = python(code)
+    assert result.stdout.split() == ["True"] * 30, result
+    assert len(server.records("orders")) == before + 30
 
 
 def test_leaving_the_interpreter_with_no_broker_in_reach_takes_no_time() -> None:

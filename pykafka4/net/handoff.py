@@ -21,7 +21,7 @@ __all__ = ["Callbacks", "Feed", "Gate", "Helper", "Inbox", "Promise", "Signal", 
 log = logging.getLogger("pykafka4.handoff")
 T = TypeVar("T")
 FOREVER = threading.TIMEOUT_MAX
-HELPERS = 4  # threads for name look-ups and slow codecs
+HELPERS = 4  # threads for slow codecs
 IDLE_SECONDS = 10.0  # a thread with nothing to do for so long ends
 
 
@@ -247,22 +247,40 @@ class _Workers:
         self._threads = self._idle = 0
 
     def submit(self, fn: Callable[[], Any]) -> None:
-        """Run `fn` on one of the threads, soon."""
+        """Run `fn` on one of the threads, soon; here and now when there is none and none can be started."""
         with self._condition:
             self._queue.append(fn)
             if self._idle >= len(self._queue):
                 self._condition.notify()
-            elif self._threads < self._most:
-                self._threads += 1
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                return
+            if self._threads >= self._most or self._start() or self._threads:
+                return
+            stranded = list(self._queue)
+            self._queue.clear()
+        for fn in stranded:
+            self._attempt(fn)
+
+    def _start(self) -> bool:
+        """One thread more. An interpreter that is shutting down refuses (Python 3.12), and so does a system that has no more."""
+        self._threads += 1
+        try:
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        except RuntimeError as error:
+            self._threads -= 1
+            log.info("%s: no thread more: %s", self._name, error)
+            return False
+        return True
 
     def _run(self) -> None:
         while (fn := self._take()) is not None:
-            try:
-                fn()
-            except BaseException:  # SystemExit in a callback ends the callback, not the thread
-                log.exception("an exception in %s was ignored", self._name)
+            self._attempt(fn)
             del fn  # do not keep what it holds until the next one comes
+
+    def _attempt(self, fn: Callable[[], Any]) -> None:
+        try:
+            fn()
+        except BaseException:  # SystemExit in a callback ends the callback, not the thread
+            log.exception("an exception in %s was ignored", self._name)
 
     def _take(self) -> Callable[[], Any] | None:
         with self._condition:
@@ -275,8 +293,37 @@ class _Workers:
             return None
 
 
+class _Callback:
+    """A call that happens once, whoever makes it."""
+
+    __slots__ = ("_fn",)
+
+    def __init__(self, fn: Callable[[], Any]) -> None:
+        self._fn = [fn]
+
+    @property
+    def begun(self) -> bool:
+        return not self._fn
+
+    def __call__(self) -> None:
+        try:
+            fn = self._fn.pop()  # one step under the interpreter's lock
+        except IndexError:
+            return
+        _inside.depth = getattr(_inside, "depth", 0) + 1
+        try:
+            fn()
+        except Exception:
+            log.exception("a callback raised")
+        finally:
+            _inside.depth -= 1
+
+
 class Callbacks:
-    """Runs the application's callbacks: on one thread of ours, in order, or on the executor it gave."""
+    """Runs the application's callbacks: on one thread of ours, in order, or on the executor it gave.
+
+    Each runs once, whatever the executor does: memory and waiters depend on it.
+    """
 
     __slots__ = ("_executor", "_workers")
 
@@ -286,24 +333,17 @@ class Callbacks:
 
     def submit(self, fn: Callable[[], Any]) -> None:
         """Run `fn` soon. What it raises is logged; it never reaches the loop."""
-
-        def marked() -> None:
-            _inside.depth = getattr(_inside, "depth", 0) + 1
-            try:
-                fn()
-            except Exception:
-                log.exception("a callback raised")
-            finally:
-                _inside.depth -= 1
-
-        if self._executor is not None:
-            try:
-                self._executor.submit(marked)
-                return
-            except RuntimeError:  # it was shut down before the client; a callback is owed all the same
-                log.warning("callback_executor is shut down; callbacks run on a thread of the client")
-                self._executor = None
-        self._workers.submit(marked)
+        callback = _Callback(fn)
+        if self._executor is None:
+            self._workers.submit(callback)
+            return
+        try:
+            future = self._executor.submit(callback)
+            future.add_done_callback(lambda _: callback.begun or self._workers.submit(callback))  # cancelled: it is owed all the same
+        except Exception as error:  # most likely shut down before the client
+            log.warning("callback_executor takes no more callbacks (%s); they run on a thread of the client", error)
+            self._executor = None
+            self._workers.submit(callback)
 
     def in_callback(self) -> bool:
         """Whether the calling thread is running a callback: then it must not wait for what only another callback can bring."""
@@ -359,12 +399,12 @@ class Feed:
 
 
 class Helper:
-    """Work that may block: name look-ups, slow codecs. Nobody ever joins these threads."""
+    """Work that may block: slow codecs; another one looks up names, which may hang. Nobody ever joins these threads."""
 
     __slots__ = ("_workers",)
 
-    def __init__(self) -> None:
-        self._workers = _Workers("pykafka4-helper", HELPERS)
+    def __init__(self, name: str = "pykafka4-helper", most: int = HELPERS) -> None:
+        self._workers = _Workers(name, most)
 
     def submit(self, run: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """`then(result or exception)` is called on the helper's thread; post it on from there."""

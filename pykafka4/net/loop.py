@@ -23,6 +23,7 @@ log = logging.getLogger("pykafka4.loop")
 T = TypeVar("T")
 LONGEST_SLEEP = 3600.0  # select takes no infinity
 JOIN_SECONDS = 10.0
+LOOKUPS = 16  # names looked up at a time; a resolver may take half a minute to say no, and the good one must not be behind the dead ones
 FORKED = "this client was made in another process, and threads and sockets do not survive a fork: make a client in this process"
 _LOOPS: weakref.WeakSet[Loop] = weakref.WeakSet()
 
@@ -37,7 +38,7 @@ class Loop:
         self.forked = False
         self._callbacks, self._helper = callbacks, Helper()
         self._inbox = Inbox()
-        self._transport: Transport = SocketTransport(engine.config.receive_message_max_bytes, self._helper, self.call)
+        self._transport: Transport = SocketTransport(engine.config.receive_message_max_bytes, Helper("pykafka4-names", LOOKUPS), self.call)
         self._wakeup = self._transport.wakeup
         self._promises: set[Promise[Any]] = set()  # to fail when the loop ends
         self._stopping = self._ended = False

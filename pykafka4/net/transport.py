@@ -6,6 +6,7 @@ address in front, and reach the loop as events, never as exceptions.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -30,6 +31,7 @@ FIRST_PIECE = 4 << 20  # a larger frame gets its memory as its bytes come, so th
 IOV_MAX = min(os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16, 64)  # more buffers per call are slower, measured
 PATIENCE = 2.0  # for one of several addresses of a name, before the next is tried
 IN_PROGRESS = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, 0}
+NOBODY = object()  # what a look-up found that was no longer worth beginning
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 Address: TypeAlias = tuple[int, Any]  # (family, sockaddr)
@@ -125,6 +127,7 @@ class SocketTransport:
         self._sockets: dict[int, Socket] = {}
         self._events: list[Event] = []  # to be reported by the next `select`
         self._connecting: set[Socket] = set()
+        self._lookups: dict[tuple[str, int], list[Socket]] = {}  # under way, and who waits for each
         self._rotation = itertools.count()
         self._scratch = bytearray(SCRATCH)
         self._scratch_view = memoryview(self._scratch)
@@ -132,13 +135,15 @@ class SocketTransport:
     # -- the seam
 
     def connect(self, link: int, host: str, port: int) -> None:
-        """Look the name up on a helper thread, then try its addresses in turn."""
+        """Look the name up on a helper thread, then try its addresses in turn. What is an address already needs no thread."""
         s = self._sockets[link] = Socket(link, host, port)
-
-        def resolved(result: Any) -> None:
-            self._post(lambda now: self._resolved(s, result))
-
-        self._helper.submit(lambda: _look_up(host, port), resolved)
+        if (address := _literal(host, port)) is not None:
+            self._resolved(s, [address])
+        elif (waiting := self._lookups.get((host, port))) is not None:
+            waiting.append(s)
+        else:
+            self._lookups[host, port] = [s]
+            self._look_up(host, port)
 
     def write(self, link: int, buffers: Sequence[Buffer]) -> bool:
         """Write what the socket takes now; the rest goes when it is writable."""
@@ -156,6 +161,7 @@ class SocketTransport:
         s = self._sockets.pop(link, None)
         if s is not None:
             self._events = [event for event in self._events if event.link != link]
+            self._wait_no_more(s)
             self._drop(s)
 
     def select(self, timeout: float | None) -> list[Event]:
@@ -191,9 +197,28 @@ class SocketTransport:
 
     # -- connecting
 
+    def _look_up(self, host: str, port: int) -> None:
+        """One at a time for each address, however many connections want it; none when nobody waits any more."""
+        waiting = self._lookups[host, port]
+        self._helper.submit(
+            lambda: _look_up(host, port) if waiting else NOBODY, lambda found: self._post(lambda now: self._looked_up(host, port, found))
+        )
+
+    def _looked_up(self, host: str, port: int, found: Any) -> None:
+        waiting = self._lookups.get((host, port), [])
+        if waiting and found is NOBODY:  # they came after the helper had seen that nobody waits
+            self._look_up(host, port)
+            return
+        self._lookups.pop((host, port), None)
+        for s in waiting:
+            self._resolved(s, found)
+
+    def _wait_no_more(self, s: Socket) -> None:
+        for waiting in self._lookups.values():
+            if s in waiting:
+                waiting.remove(s)
+
     def _resolved(self, s: Socket, result: Any) -> None:
-        if self._sockets.get(s.link) is not s:
-            return  # closed meanwhile
         if isinstance(result, BaseException):
             self._lose(s, _explain(result))
             return
@@ -396,6 +421,18 @@ class SocketTransport:
         view.release()
         body.extend(bytes(min(s.size - s.filled, s.filled)))
         s.view = memoryview(body)
+
+
+def _literal(host: str, port: int) -> Address | None:
+    """The address that `host` is, if it is one and no name. Never asks anybody."""
+    with contextlib.suppress(OSError):
+        socket.inet_pton(socket.AF_INET, host)
+        return socket.AF_INET, (host, port)
+    with contextlib.suppress(OSError):
+        if ":" in host:  # by the library's own parser, since it may have a zone: fe80::1%eth0
+            family, _, _, _, sockaddr = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
+            return family, sockaddr
+    return None
 
 
 def _look_up(host: str, port: int) -> list[Address]:

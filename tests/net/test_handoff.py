@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import queue
 import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -250,7 +251,50 @@ def test_the_applications_executor_is_used_and_outlived(caplog: pytest.LogCaptur
         assert done.wait(SECONDS)
     assert seen[0].startswith("mine")
     assert inside == [True]
-    assert "callback_executor is shut down" in caplog.text
+    assert "callback_executor takes no more callbacks" in caplog.text
+
+
+def test_callbacks_that_the_applications_executor_drops_are_run_all_the_same() -> None:
+    seen: list[int] = []
+    begun, go, done = threading.Event(), threading.Event(), threading.Event()
+    executor = ThreadPoolExecutor(1)
+    callbacks = Callbacks(executor)
+    callbacks.submit(lambda: (begun.set(), go.wait(SECONDS), seen.append(0)))
+    for number in range(1, 10):
+        callbacks.submit(lambda number=number: seen.append(number))
+    assert begun.wait(SECONDS)
+    executor.shutdown(wait=False, cancel_futures=True)
+    until(lambda: len(seen) == 9)
+    go.set()
+    callbacks.submit(done.set)
+    assert done.wait(SECONDS)
+    executor.shutdown()
+    assert seen == [*range(1, 10), 0], "each once, those dropped in their order"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shut down"), queue.Full(), ValueError("no")])
+def test_an_executor_that_refuses_does_not_stop_the_callbacks(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    class Refusing(Executor):
+        def submit(self, *args: Any, **more: Any) -> Future[Any]:
+            raise error
+
+    callbacks, done = Callbacks(Refusing()), threading.Event()
+    callbacks.submit(done.set)
+    assert done.wait(SECONDS)
+    assert "callback_executor takes no more callbacks" in caplog.text
+
+
+def test_an_executor_that_runs_things_itself_and_gives_no_future_runs_them_once() -> None:
+    class Inline(Executor):
+        def submit(self, fn: Callable[[], Any]) -> Any:  # type: ignore[override]
+            fn()
+
+    seen: list[int] = []
+    callbacks, done = Callbacks(Inline()), threading.Event()
+    callbacks.submit(lambda: seen.append(1))
+    callbacks.submit(done.set)
+    assert done.wait(SECONDS)
+    assert seen == [1]
 
 
 def test_the_thread_of_callbacks_ends_when_there_is_nothing_to_do_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,6 +328,36 @@ def test_helpers_work_side_by_side_and_hand_back_exceptions() -> None:
     until(lambda: len(results) == handoff.HELPERS)
     assert sorted(r for r in results if isinstance(r, int)) == list(range(1, handoff.HELPERS))
     assert [str(r) for r in results if isinstance(r, ValueError)] == ["no such name"]
+
+
+def no_new_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+
+def test_where_no_thread_can_be_started_work_is_done_at_once_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_new_threads(monkeypatch)
+    callbacks, done = Callbacks(), list[object]()
+    for number in range(3):
+        callbacks.submit(lambda number=number: done.append((number, callbacks.in_callback())))
+    Helper().submit(lambda: 7, done.append)
+    assert done == [(0, True), (1, True), (2, True), 7]
+    assert not callbacks.in_callback()
+
+
+def test_work_that_no_further_thread_can_take_waits_for_the_one_that_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    helper, first, go_on, done = Helper(), threading.Event(), threading.Event(), list[object]()
+    helper.submit(lambda: (first.set(), go_on.wait(SECONDS)), lambda _: done.append(0))
+    assert first.wait(SECONDS)
+    no_new_threads(monkeypatch)
+    for number in (1, 2):
+        helper.submit(lambda number=number: number, done.append)
+    assert done == []
+    go_on.set()
+    until(lambda: len(done) == 3)
+    assert done == [0, 1, 2]
 
 
 # -- events

@@ -140,6 +140,84 @@ def test_a_name_look_up_that_hangs_blocks_nobody(driver: Driver, monkeypatch: py
     assert not [event for event in driver.events if event.link == 1]
 
 
+class Names:
+    """Look-ups that hang until the test answers; stands in for the helper's threads."""
+
+    def __init__(self, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[str] = []
+        self.jobs: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+        self.answers: dict[str, list[Any]] = {}
+        monkeypatch.setattr(transports, "_look_up", self.look_up)
+        driver.transport._helper = self  # type: ignore[assignment]
+
+    def submit(self, run: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        self.jobs.append((run, then))
+
+    def look_up(self, host: str, port: int) -> list[Any]:
+        self.asked.append(host)
+        return self.answers[host]
+
+    def work(self) -> None:
+        jobs, self.jobs = self.jobs, []
+        for run, then in jobs:
+            then(run())
+
+
+@pytest.mark.parametrize(("host", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)])
+def test_an_address_is_connected_to_without_looking_it_up(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, host: str, family: socket.AddressFamily
+) -> None:
+    names = Names(driver, monkeypatch)
+    try:
+        listener = socket.create_server((host, 0), family=family)
+    except OSError:
+        pytest.skip(f"no {host} on this machine")
+    with listener:
+        driver.connect(listener.getsockname()[1], host=host)
+    assert not names.jobs
+
+
+def test_connections_to_one_name_share_a_look_up(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = Names(driver, monkeypatch)
+    with serving(lambda c: c.sendall(framed(b"hello"))) as port:
+        names.answers["kafka"] = [(socket.AF_INET, ("127.0.0.1", port))]
+        for link in (1, 2, 3):
+            driver.transport.connect(link, "kafka", 9092)
+        driver.transport.close(2)
+        assert len(names.jobs) == 1
+        names.work()
+        for link in (1, 3):
+            driver.until(FRAME, link=link)
+    assert names.asked == ["kafka"]
+    assert not driver.transport._lookups
+    assert not [event for event in driver.events if event.link == 2]
+
+
+def test_attempts_that_were_given_up_do_not_queue_look_ups(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = Names(driver, monkeypatch)
+    for link in range(100):
+        driver.transport.connect(link, "dead", 9092)
+        driver.transport.close(link)
+    assert len(names.jobs) == 1
+    names.work()
+    driver.step(0.0)
+    assert not names.asked, "nobody waits for it"
+    assert not driver.transport._lookups
+
+
+def test_who_comes_when_a_look_up_was_just_skipped_gets_one(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = Names(driver, monkeypatch)
+    with serving(lambda c: c.sendall(framed(b"hello"))) as port:
+        names.answers["kafka"] = [(socket.AF_INET, ("127.0.0.1", port))]
+        driver.transport.connect(1, "kafka", 9092)
+        driver.transport.close(1)
+        names.work()
+        driver.transport.connect(2, "kafka", 9092)
+        driver.step(0.0)
+        names.work()
+        driver.until(FRAME, link=2)
+
+
 # -- reading
 
 
