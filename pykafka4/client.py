@@ -93,6 +93,8 @@ class Client:
         return client
 
     def _open(self, config: ClientConfig, executor: Executor | None) -> None:
+        if executor is not None and not isinstance(executor, Executor):
+            raise ConfigError(f"callback_executor={executor!r}: must be a concurrent.futures.Executor, or None for a thread of the client")
         self.config = config
         self.callbacks = Callbacks(executor)
         self._events = _Events(self.callbacks)
