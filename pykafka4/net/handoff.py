@@ -339,10 +339,15 @@ class Callbacks:
             return
         try:
             future = self._executor.submit(callback)
-            future.add_done_callback(lambda _: callback.begun or self._workers.submit(callback))  # cancelled: it is owed all the same
+            future.add_done_callback(lambda _: self._look_after(callback))
         except Exception as error:  # most likely shut down before the client
             log.warning("callback_executor takes no more callbacks (%s); they run on a thread of the client", error)
             self._executor = None
+            self._workers.submit(callback)
+
+    def _look_after(self, callback: _Callback) -> None:
+        """The executor is done with it. Cancelled (`shutdown(cancel_futures=True)`), it is owed all the same."""
+        if not callback.begun:
             self._workers.submit(callback)
 
     def in_callback(self) -> bool:
