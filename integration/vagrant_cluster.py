@@ -13,7 +13,7 @@ from pathlib import Path
 from integration import prerequisites
 from integration.cluster import Address, Advertised, BrokerDied, Cluster, Properties, State
 from integration.jars import KAFKA, kafka_jars
-from integration.local import PREFIX, guard, sweep
+from integration.local import PREFIX, guard, seed, sweep
 from integration.releases import Kind, release
 from integration.settings import JVM, LOGGING, expand, random_id, write_properties
 from integration.vagrant.machines import NODE, PROVIDERS, Machines, Off, left
@@ -101,6 +101,7 @@ class VagrantCluster(Cluster):
             "KAFKA_NODES": str(len(self.nodes)),
             "KAFKA_LIBS": str(kafka_jars(self.version)),
             "KAFKA_VERSION": self.version,
+            "KAFKA_SEED": str(seed(self.version)),
             "KAFKA_SETTINGS": str(folder),
             "KAFKA_CLUSTER_ID": random_id(),
             **{f"KAFKA_CLIENT_{node}": f"{host}:{port}" for node, (host, port) in self.told.items()},

@@ -45,7 +45,7 @@ signal() { local pid; pid=$(pid) && kill "-$1" "$pid" 2>/dev/null; }
 
 jvm() { exec java @"$CONFIG/jvm.options" "-Dlog4j2.configurationFile=$CONFIG/log4j2.yaml" "-Djava.io.tmpdir=$DATA/tmp" -cp "$LIBS/*" "$@"; }
 
-# Formatting takes a JVM, and formatting again (reset) only a copy of what the first time made.
+# Formatting takes a JVM, and formatting again (reset) only a copy of what the first time made, here or on another machine.
 format() { # CLUSTER_ID
     if [ ! -e "$DATA/seed/meta.properties" ]; then
         rm -rf "$DATA/data"
@@ -53,9 +53,12 @@ format() { # CLUSTER_ID
         mkdir "$DATA/seed" && mv "$DATA/data"/* "$DATA/seed/" && rm -rf "$DATA/data"
     fi
     cp -r "$DATA/seed" "$DATA/data.new"
-    sed -i -e "s/^cluster\.id=.*/cluster.id=$1/" -e "s/^directory\.id=.*/directory.id=$(directory_id)/" "$DATA/data.new/meta.properties"
+    sed -i -e "s/^cluster\.id=.*/cluster.id=$1/" -e "s/^directory\.id=.*/directory.id=$(directory_id)/" \
+        -e "s/^node\.id=.*/node.id=$(setting node.id)/" "$DATA/data.new/meta.properties"
     mv "$DATA/data.new" "$DATA/data"
 }
+
+setting() { sed -n "s/^${1//./\\.}=//p" "$CONFIG/server.properties" | tail -n 1; } # KEY
 
 # 22 characters that are 16 bytes in base64: the last holds two bits and must be one of A, Q, g and w.
 directory_id() { printf a; tr -dc A-Za-z0-9 </dev/urandom | head -c 20; printf A; }
@@ -70,7 +73,7 @@ run() {
 # A broker hands over its leaders before it ends; for that most controllers must be there, itself one of them.
 quorum() {
     local voters voter address alive=0
-    IFS=, read -ra voters <<<"$(sed -n 's/^controller\.quorum\.voters=//p' "$CONFIG/server.properties" | tail -n 1)"
+    IFS=, read -ra voters <<<"$(setting controller.quorum.voters)"
     for voter in "${voters[@]}"; do
         address=${voter#*@}
         timeout 1 bash -c "exec 3<>/dev/tcp/${address%:*}/${address##*:}" 2>/dev/null && alive=$((alive + 1))

@@ -5,9 +5,9 @@
 #   NODE_ID, HOST, VOTERS    this node's number, its address, and all nodes: 1@192.168.57.11:9093,2@…
 #   CLIENT                   host:port that clients are told instead of HOST:9092
 #   CLUSTER_ID               what an empty node is formatted for
-#   KAFKA_VERSION            of the jars; they come from the folder libs of the upload, or else from
+#   KAFKA_VERSION            of the jars; they come from the folder libs of the upload, or from /srv/kafka/libs, or else from
 #   KAFKA_ARCHIVE            path or address of a kafka_….tgz, or else from Maven, by the upload's pom.xml
-#   UPLOAD                   the folder with this script's companions: kafka-node.sh, pom.xml, settings/, libs/
+#   UPLOAD                   the folder with this script's companions: kafka-node.sh, pom.xml, settings/, and perhaps libs/ and seed/
 #
 #   provision.sh install     only packages, jars and the script; nothing is configured, nothing is started
 set -eu
@@ -58,7 +58,14 @@ programs() {
 
 # -- jars ----------------------------------------------------------------------------------------------------------------------
 
-from_folder() { cp "$upload"/libs/*.jar "$1"; }
+folder_of_jars() {
+    local folder
+    for folder in "$upload/libs" /srv/kafka/libs; do
+        ! compgen -G "$folder/*.jar" >/dev/null || { echo "$folder"; return; }
+    done
+}
+
+from_folder() { cp "$(folder_of_jars)"/*.jar "$1"; }
 
 from_archive() { # FOLDER
     local archive=$KAFKA_ARCHIVE
@@ -80,8 +87,8 @@ from_maven() { # FOLDER
 # The stamp says what the jars were made from; they are replaced all at once, so the folder never holds two versions or half of one.
 jars() {
     local source stamp
-    if compgen -G "$upload/libs/*.jar" >/dev/null; then
-        source=folder stamp="folder $(cd "$upload/libs" && cksum ./*.jar | cksum)"
+    if [ -n "$(folder_of_jars)" ]; then
+        source=folder stamp="folder $(cd "$(folder_of_jars)" && cksum ./*.jar | cksum)"
     elif [ -n "${KAFKA_ARCHIVE-}" ]; then
         source=archive stamp="archive $KAFKA_ARCHIVE"
     else
@@ -127,6 +134,12 @@ configuration() {
     fi
     folder "$data"
     folder "$log"
+    if [ -d "$upload/seed" ] && [ ! -e "$data/seed" ]; then
+        cp -r "$upload/seed" "$data/seed.new"
+        chown -R kafka: "$data/seed.new"
+        mv "$data/seed.new" "$data/seed"
+        say "$data/seed"
+    fi
     properties >"$scratch/server.properties"
     put "$scratch/server.properties" "$config/server.properties" 644
     for file in jvm.options log4j2.yaml; do put "$upload/settings/$file" "$config/$file" 644; done
