@@ -10,7 +10,7 @@ from collections import Counter, deque
 import attrs
 
 from pykafka4.error_table import Written
-from pykafka4.errors import DeliveryFailed, KafkaError
+from pykafka4.errors import DeliveryFailed
 
 __all__ = ["Ledger", "ProducerStats"]
 
@@ -66,16 +66,15 @@ class Ledger:
         self.in_flight -= records
         self.acked += records
 
-    def lost(self, topic: str, partition: int | None, code: str, written: Written, records: int, cause: KafkaError) -> None:
+    def lost(self, topic: str, partition: int | None, code: str, written: Written, records: int, cause: Exception) -> None:
         """Queued records failed for good."""
-        if records:
-            self.failures.append((self.failures_seen, DeliveryFailed(topic, partition, code, written, None, cause)))
-            self.failures_seen += records
-            self.failed[code, written] += records
+        self.failures.append((self.failures_seen, DeliveryFailed(topic, partition, code, written, None, cause)))
+        self.failures_seen += records
+        self.failed[code, written] += records
 
     def failures_since(self, mark: int) -> tuple[int, DeliveryFailed | None]:
-        """How many records failed since `failures_seen` was `mark`, and the first of these failures still remembered."""
-        first = next((failure for seen, failure in self.failures if seen >= mark), None)
+        """How many records failed since `failures_seen` was `mark`, and the first of these failures still remembered. For any thread."""
+        first = next((failure for seen, failure in tuple(self.failures) if seen >= mark), None)
         return self.failures_seen - mark, first
 
     def stats(self, accepted: int, buffered_bytes: int) -> ProducerStats:

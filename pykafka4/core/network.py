@@ -143,6 +143,13 @@ class Network:
         reasons = (f"{address} {latest[address].removeprefix(f'{address}: ')}" for address in tried)
         return f"no broker reachable: {'; '.join(reasons)}"
 
+    def why_down(self, node: int) -> str:
+        """`127.0.0.1:9092 connection refused`: why there is no connection to `node`; empty where there is one or nothing has failed."""
+        endpoint = self._endpoints.get(node)
+        if endpoint is None or endpoint.ready or endpoint.error is None:
+            return ""
+        return f"{endpoint.address} {str(endpoint.error).removeprefix(f'{endpoint.address}: ')}"
+
     def status(self) -> tuple[LinkStatus, ...]:
         """Every node and the state of its connection."""
         return tuple(

@@ -12,24 +12,24 @@ from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY
 from pykafka4.core.cluster import Cluster
 from pykafka4.core.network import Network
-from pykafka4.errors import KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.errors import KafkaError, KafkaTimeoutError, broker_error, short_name
 from pykafka4.wire.hot import Accumulator
 
 __all__ = ["Parking"]
 
 SLICE = 1000  # records moved per turn: the loop stays responsive
 
-Fail = Callable[[str, KafkaError, float], None]
+Lost = Callable[[str, str, Exception, int, Callable[[], None] | None], None]
 
 
 class Parking:
     """The topics a producer writes to, and their records that have no partition yet."""
 
-    __slots__ = ("_acc", "_cluster", "_config", "_fail", "_network", "_picture", "_told", "_waiting")
+    __slots__ = ("_acc", "_cluster", "_config", "_lost", "_network", "_picture", "_told", "_waiting")
 
-    def __init__(self, config: ProducerConfig, accumulator: Accumulator, cluster: Cluster, network: Network, fail: Fail) -> None:
-        """`fail(topic, reason, before)` hands back the parked records that came before `before`."""
-        self._config, self._acc, self._cluster, self._network, self._fail = config, accumulator, cluster, network, fail
+    def __init__(self, config: ProducerConfig, accumulator: Accumulator, cluster: Cluster, network: Network, lost: Lost) -> None:
+        """`lost(topic, code, cause, records, callbacks)` hears of every parked record that failed."""
+        self._config, self._acc, self._cluster, self._network, self._lost = config, accumulator, cluster, network, lost
         self._told: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator knows of each topic
         self._waiting: dict[str, None] = {}  # in the order they came: a set's order differs from process to process
         self._picture = -1
@@ -48,6 +48,12 @@ class Parking:
         self._cluster.want(topic, create=True)
         self._picture = -1
 
+    def fail(self, topic: str, reason: KafkaError, before: float = INFINITY) -> None:
+        """Hand back the records of `topic` that were parked up to `before`."""
+        failed, callbacks = self._acc.fail_parked(topic, reason, before)
+        if failed:
+            self._lost(topic, short_name(reason), reason, failed, callbacks)
+
     def poll(self, now: float) -> float:
         """Move or fail what can be; returns when to look again: `now` while a slice is left."""
         if self._cluster.version != self._picture:
@@ -65,14 +71,17 @@ class Parking:
     def _look(self, topic: str, now: float) -> float:
         if topic not in self._told:
             return self._wait(topic, now)
-        if not self._acc.designate(topic, SLICE):
+        left, misplaced = self._acc.designate(topic, SLICE)
+        for code, error, callbacks in misplaced:
+            self._lost(topic, code, error, 1, callbacks)
+        if not left:
             self._waiting.pop(topic, None)
         return now
 
     def _wait(self, topic: str, now: float) -> float:
         error = self._cluster.topic_error(topic)
         if error is not None and not error.retriable:
-            self._fail(topic, broker_error(error.code, f"topic {topic}"), INFINITY)
+            self.fail(topic, broker_error(error.code, f"topic {topic}"))
             return INFINITY
         patience = min(self._config.unknown_topic_timeout_ms, self._config.delivery_timeout_ms) / 1000
         parked, oldest = self._acc.parked(topic)
@@ -84,8 +93,8 @@ class Parking:
     def _give_up(self, topic: str, patience: float, now: float) -> None:
         error = self._cluster.topic_error(topic)
         if error is not None:
-            self._fail(topic, broker_error(error.code, f"no such topic {topic!r} for {patience:g} s"), now - patience)
+            self.fail(topic, broker_error(error.code, f"no such topic {topic!r} for {patience:g} s"), now - patience)
         else:
             why = self._network.why_unreachable() or self._cluster.error or "the brokers give no answer"
             timeout = KafkaTimeoutError(f"topic {topic} could not be looked up for {patience:g} s: {why}")
-            self._fail(topic, timeout, now - patience)
+            self.fail(topic, timeout, now - patience)

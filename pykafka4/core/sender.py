@@ -79,11 +79,12 @@ class Sender:
         self._unready: list[PartitionQueue] = []  # their next batch is still being compressed
         self._flights: dict[int, int] = {}  # node -> produce requests in flight
         self._timers = Timers()
-        self._parking = Parking(config, accumulator, cluster, network, self._fail_parked)
+        self._parking = Parking(config, accumulator, cluster, network, self._lost_parked)
         self._picture = -1
         self._recovered = -1
         self._deliver: list[Callbacks] = []
         self._finished = False  # a batch was, since the last poll
+        self._ended = False  # nothing can be delivered any more
         self._hurry = False  # a flush came, and records it covers may still be parked
         self._jobs: list[Job] = []
 
@@ -112,8 +113,7 @@ class Sender:
 
     def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
         """The loop is going down: everything still here fails with `reason`."""
-        self._refuse(reason)
-        self.abandon(reason)
+        self._end(reason)
         deliver, self._deliver = tuple(self._deliver), []
         self._progress()
         return deliver
@@ -132,7 +132,7 @@ class Sender:
             self.acc.seal(batch)
         self._collect(INFINITY)
         for topic in self._parking.topics:
-            self._fail_parked(topic, reason, INFINITY)
+            self._parking.fail(topic, reason)
         for queue in self.queues.values():
             for batch in list(queue.batches):
                 queue.forsake(batch)
@@ -194,8 +194,7 @@ class Sender:
         if queue.due is not None and queue.due.created + timeout <= now:
             self._seal_due(queue, now)
         for batch in [b for b in queue.batches if b.created + timeout <= now]:
-            late = f"not acknowledged within delivery_timeout_ms={self.config.delivery_timeout_ms:g}"
-            reason = batch.last_error or self._obstacle(queue.tp) or KafkaTimeoutError(late)
+            reason = batch.last_error or self._obstacle(queue.tp) or self._late(queue, batch)
             queue.forsake(batch)
             self._fail(queue, batch, "TIMED_OUT", reason)
         self._watch(queue)
@@ -205,6 +204,18 @@ class Sender:
         """What keeps a batch for `tp` from being sent at all, as far as is known."""
         offline = self.recovery.offline.get(tp)
         return self.identity.trouble if offline is None else offline.reason
+
+    def _late(self, queue: PartitionQueue, batch: Batch) -> KafkaTimeoutError:
+        """Nothing has failed, and yet `batch` is not acknowledged: what is missing?"""
+        late = f"not acknowledged within delivery_timeout_ms={self.config.delivery_timeout_ms:g}"
+        missing = self.network.why_unreachable() or self._missing(queue, batch)
+        return KafkaTimeoutError(f"{late}: {missing}" if missing else late)
+
+    def _missing(self, queue: PartitionQueue, batch: Batch) -> str:
+        if batch.in_flight:
+            return f"broker {queue.node} has not answered"
+        leader = self._leader(queue.tp)
+        return "the partition has no leader" if leader is None else self.network.why_down(leader)
 
     # ---------------------------------------------------------------- the cluster
 
@@ -226,9 +237,8 @@ class Sender:
             queue.topic_id = known
         return known is not None and queue.topic_id != known
 
-    def _fail_parked(self, topic: str, reason: KafkaError, before: float) -> None:
-        failed, callbacks = self.acc.fail_parked(topic, reason, before)
-        self.ledger.lost(topic, None, short_name(reason), Written.NO, failed, reason)
+    def _lost_parked(self, topic: str, code: str, cause: Exception, records: int, callbacks: Callbacks | None) -> None:
+        self.ledger.lost(topic, None, code, Written.NO, records, cause)
         self._settled(callbacks)
 
     # ---------------------------------------------------------------- who we are
@@ -241,12 +251,18 @@ class Sender:
         if not self.config.enable_idempotence:
             return None
         if self.identity.fatal is not None:
-            self._refuse(self.identity.fatal)
-            self.abandon(self.identity.fatal)
+            self._end(self.identity.fatal)
             return None
         if not any(queue.in_doubt for queue in self._doubtful()):
             self.identity.settle()
         return self.identity.ask(now) if self.queues or self._parking else None
+
+    def _end(self, reason: KafkaError) -> None:
+        """Refuse what comes and fail what is here: once, for nothing gets in after a refusal."""
+        if not self._ended:
+            self._ended = True
+            self._refuse(reason)
+            self.abandon(reason)
 
     def _doubtful(self) -> Iterable[PartitionQueue]:
         """The queues to ask before a renewal; none while there is none to make."""

@@ -290,7 +290,9 @@ cdef class Accumulator:
         now = self.clock()
         b = Batch.__new__(Batch)
         callbacks = [] if callback is not None else None
-        # From here to the end other threads wait.
+        # From here to where `append` has written the record other threads wait.
+        if self.refusal is not None and not r.forced:
+            self.refuse()
         if r.free:
             if t.stuck >= self.batch_size:
                 t.rotate()
@@ -432,24 +434,26 @@ cdef class Accumulator:
         cdef int64_t body, total
         self.choose(t, r)
         while True:
+            # What was let in before a refusal is settled by whoever refuses; what came later nobody would see.
+            if self.refusal is not None and not r.forced:
+                self.refuse()
             partition = t.sticky if r.free else r.partition
             found = <object>PyList_GET_ITEM(t.open, partition)
             if found is None:
                 self.start(t, r, partition, callback)
                 continue
             b = <Batch>found
-            if b.state != S_OPEN:  # letting go of the last `b` may have run a destructor, and other threads with it
-                continue
             if callback is not None and b.callbacks is None:
                 callbacks = []     # may run the collector, and anything with it
                 if b.callbacks is None:
                     b.callbacks = callbacks
-                continue
-            body = body_size(r, r.timestamp - b.base_timestamp if b.count else 0, b.count)
-            total = varint_size(body) + body
-            if b.used + total <= b.cap:
-                break
-            self.enlarge(t, b, r, total)
+            else:
+                body = body_size(r, r.timestamp - b.base_timestamp if b.count else 0, b.count)
+                total = varint_size(body) + body
+                if b.used + total <= b.cap:
+                    break
+                self.enlarge(t, b, r, total)
+            b = found = None       # here: letting go of them may run a destructor, and other threads with it
         if callback is not None:
             self.follow(b, r, callback)
         self.put(b, r, body)
@@ -460,6 +464,10 @@ cdef class Accumulator:
         if r.news:
             self.wake()
         return 0
+
+    cdef int refuse(self) except -1:
+        """Take no more records."""
+        raise self.refusal.with_traceback(None)
 
     cdef Topic meet(self, object name):
         """The first send to a topic."""
@@ -496,7 +504,7 @@ cdef class Accumulator:
         cdef object keep_value, keep_key, keep_headers = None
         cdef PyObject* found
         if self.refusal is not None:
-            raise self.refusal.with_traceback(None)
+            self.refuse()
         if topic is self.last_name:
             t = self.last_topic
         else:
@@ -559,8 +567,11 @@ cdef class Accumulator:
         t.count = count
         t.direct = not t.parked
 
-    def designate(self, str topic, int limit=1000) -> int:
-        """Move up to `limit` parked records, in order, into batches; returns how many still wait."""
+    def designate(self, str topic, int limit=1000) -> tuple:
+        """Move up to `limit` parked records, in order, into batches.
+
+        Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
+        """
         return designate(self, topic, limit)
 
     def fail_parked(self, str topic, error, double before=INFINITY) -> tuple:

@@ -378,6 +378,12 @@ cdef class Batch:
             out.append(self.record_at(&p, end))
         return out
 
+    def lost(self) -> list:
+        """Those of its records that failed, through splits."""
+        if self.state == S_SPLIT:
+            return [record for part in self.parts for record in (<Batch>part[1]).lost()]
+        return self.records() if self.state == S_FAILED else []
+
     cdef object record(self, int index):
         """One of `records()` of a failed batch: read once, so that asking for each of them is not quadratic."""
         if type(self.kept) is not list:

@@ -106,6 +106,8 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
             t.announced = True
         p.created = acc.clock()
         # From here to the return other threads wait, unless there is no room.
+        if acc.refusal is not None:
+            acc.refuse()
         if t.direct:
             return 0
         if not t.announced:
@@ -145,13 +147,14 @@ cdef int follow_parked(Accumulator acc, Topic t, Delivery d, object pair, list p
     return 0
 
 
-cdef Py_ssize_t designate(Accumulator acc, str topic, int limit) except -1:
-    """Move up to `limit` parked records, in order, into batches; returns how many still wait."""
+cdef tuple designate(Accumulator acc, str topic, int limit):
+    """Move up to `limit` parked records, in order, into batches; see `Accumulator.designate`."""
     cdef Topic t = acc.topics.get(topic)
     cdef Parked p
     cdef Batch lost
+    cdef list misplaced = []
     if t is None:
-        return 0
+        return 0, misplaced
     while limit > 0 and t.parked and t.count > 0:
         limit -= 1
         p = <Parked>t.parked[0]
@@ -159,13 +162,11 @@ cdef Py_ssize_t designate(Accumulator acc, str topic, int limit) except -1:
             error = ValueError(f"{topic}: partition={p.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
             lost = grave(acc, t, "UNKNOWN_TOPIC_OR_PARTITION", error)
             bury(acc, t, lost)
-            callbacks = lost.conclude()
-            if callbacks is not None:
-                acc.hooks.submit(callbacks)
+            misplaced.append((lost.code, error, lost.conclude()))
         else:
             place(acc, t, p)
     acc.nudge()
-    return len(t.parked)
+    return len(t.parked), misplaced
 
 
 cdef int place(Accumulator acc, Topic t, Parked p) except -1:

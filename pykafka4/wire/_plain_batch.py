@@ -488,6 +488,12 @@ class Batch(bytearray):
             for r in self._raws()
         ]
 
+    def lost(self) -> list[ProducerRecord]:
+        """Those of its records that failed, through splits."""
+        if self.state == SPLIT:
+            return [record for _, part in self._parts for record in part.lost()]
+        return self.records() if self.state == FAILED else []
+
     def split(self) -> list[Batch]:  # type: ignore[override]
         """Two batches of half the records each, sealed, with the sequence numbers the records had; ValueError for a single record."""
         if self.count < 2:

@@ -134,8 +134,7 @@ class Accumulator(Account):
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> Delivery:
         """Take a record; returns its `Delivery`. See `Producer.send`."""
-        if self.refusal is not None:
-            raise self.refusal.with_traceback(None)
+        self._check_open()
         t = self._topics.get(topic) if isinstance(topic, str) else None
         if t is None:
             t = self._meet(topic)
@@ -153,6 +152,11 @@ class Accumulator(Account):
         if t.direct or not self._park(t, item, on_delivery, delivery):
             self._append(t, item, on_delivery, delivery)
         return delivery
+
+    def _check_open(self) -> None:
+        """Take no more records once refused: what was let in before is settled by whoever refuses, what came later nobody would see."""
+        if self.refusal is not None:
+            raise self.refusal.with_traceback(None)
 
     def _meet(self, name: object) -> Topic:
         """The first send to a topic."""
@@ -182,18 +186,22 @@ class Accumulator(Account):
     def _append(self, t: Topic, r: Item, callback: Callable[[Delivery], object] | None, delivery: Delivery) -> None:
         """Write `r` into the open batch of its partition and bind `delivery` to it."""
         self._choose(t, r)
-        news = False
+        news, step = False, None
         while True:
             with self._lock:
                 self._sweep()
+                if not r.forced:
+                    self._check_open()
                 b = t.open.get(t.sticky if r.free else r.partition)
                 if b is None:
                     news, step = self._start(t, r, news)
-                elif b._used + len(encoded := b._encoded(r)) > b._cap:
+                    b = t.open.get(t.sticky if r.free else r.partition) if step is None else None
+                if b is not None:
+                    encoded = b._encoded(r)
+                    if b._used + len(encoded) <= b._cap:
+                        self._write(b, r, encoded, callback, delivery)
+                        break
                     step = self._enlarge(t, b, r, b._used + len(encoded))
-                else:
-                    self._write(b, r, encoded, callback, delivery)
-                    break
             if step is not None:
                 step()
         if news:
@@ -333,6 +341,7 @@ class Accumulator(Account):
                 self._new_topic(t.name)
                 t.announced = True
             with self._lock:
+                self._check_open()
                 if t.direct:
                     return False
                 if not t.announced:
@@ -378,28 +387,31 @@ class Accumulator(Account):
                 t.sticky, t.stuck = chosen[t.cursor], 0
             t.count, t.direct = count, not t.parked
 
-    def designate(self, topic: str, limit: int = 1000) -> int:
-        """Move up to `limit` parked records, in order, into batches; returns how many still wait."""
+    def designate(self, topic: str, limit: int = 1000) -> tuple[int, list[tuple[str, Exception, Callbacks | None]]]:
+        """Move up to `limit` parked records, in order, into batches.
+
+        Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
+        """
         t = self._topics.get(topic)
+        misplaced: list[tuple[str, Exception, Callbacks | None]] = []
         if t is None:
-            return 0
+            return 0, misplaced
         while limit > 0 and t.parked and t.count > 0:
             limit -= 1
             p = t.parked[0]
             if p.item.partition >= t.count:
-                self._lose(t, p)
+                misplaced.append(self._lose(t, p))
             else:
                 self._place(t, p)
         self._nudge()
-        return len(t.parked)
+        return len(t.parked), misplaced
 
-    def _lose(self, t: Topic, p: Parked) -> None:
+    def _lose(self, t: Topic, p: Parked) -> tuple[str, Exception, Callbacks | None]:
+        error = _no_partition(t, p.item.partition)
         with self._lock:
-            lost = self._grave(t, "UNKNOWN_TOPIC_OR_PARTITION", _no_partition(t, p.item.partition))
+            lost = self._grave(t, "UNKNOWN_TOPIC_OR_PARTITION", error)
             self._bury(t, lost)
-            callbacks = lost._conclude()
-        if callbacks is not None:
-            self._hooks.submit(callbacks)
+            return lost._code, error, lost._conclude()
 
     def _place(self, t: Topic, p: Parked) -> None:
         """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are accounted for, so room is not asked for."""

@@ -503,6 +503,17 @@ def test_lanes_to_the_same_broker_are_no_news(caplog: pytest.LogCaptureFixture) 
     assert said == ["broker 2 is connected", "broker 2 disconnected", "broker 2 cannot be reached"]
 
 
+def test_why_down_names_the_address_of_a_node_and_its_error() -> None:
+    peer = Peer(bootstrap_servers="b1:1").placed()
+    peer.open(1)
+    assert peer.network.why_down(2) == "", "nothing has failed"
+    peer.network.want(2)
+    peer.outage(0.0, 1.0)
+    assert peer.network.why_down(2) == "h2:2 connection refused"
+    assert peer.network.why_down(1) == ""
+    assert peer.network.why_down(9) == "", "nobody knows it"
+
+
 def test_why_unreachable_tells_the_latest_reason_of_an_address() -> None:
     peer = Peer(bootstrap_servers="h2:2").placed()
     link = peer.open(via(peer.network.new_lane(), 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from pykafka4.core import INFINITY, Effects, Failed, Reply, Request
 from pykafka4.core.cluster import Leader
 from pykafka4.core.sender import Sender
 from pykafka4.error_table import BY_NAME, ErrorCode, Written
-from pykafka4.errors import ConnectionLost, DeliveryFailed, KafkaError, KafkaTimeoutError
+from pykafka4.errors import ClosedError, ConnectionLost, DeliveryFailed, KafkaError, KafkaTimeoutError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.hot import Accumulator
 from pykafka4.wire.messages_data import ProduceRequest, ProduceResponse
@@ -40,7 +41,10 @@ class FakeNetwork:
         self.wanted.append(node)
 
     def why_unreachable(self) -> str:
-        return "no broker reachable"
+        return "" if self.up else "no broker reachable: h1:9092 connection refused"
+
+    def why_down(self, node: int) -> str:
+        return "" if node in self.up else f"h{node}:9092 connection refused"
 
 
 class FakeCluster:
@@ -114,6 +118,7 @@ class Bench:
         )
         self.refusals: list[KafkaError] = []
         self.seen_settled = True
+        self.looks = 0  # times that waiters looked
         self.sender = Sender(
             self.config,
             self.acc,
@@ -129,6 +134,7 @@ class Bench:
 
     def progress(self) -> None:
         """Waiters look again: note what they would see."""
+        self.looks += 1
         self.seen_settled = all(item.settled for item in self.acc.unfinished())
 
     def poll(self, seconds: float = 0.0) -> Effects:
@@ -331,6 +337,38 @@ def test_delivery_timeout_says_not_written_when_it_never_left() -> None:
     assert error.record.value == b"v"
 
 
+LATE = "not acknowledged within delivery_timeout_ms=10000"
+
+
+@pytest.mark.parametrize(
+    ("up", "leader", "why"),
+    [
+        (set(), 1, f"{LATE}: no broker reachable: h1:9092 connection refused"),
+        ({2, 3}, 1, f"{LATE}: h1:9092 connection refused"),
+        ({1, 2, 3}, None, f"{LATE}: the partition has no leader"),
+        ({1, 2, 3}, 1, f"{LATE}: broker 1 has not answered"),
+    ],
+    ids=["no broker", "no connection to the leader", "no leader", "no answer"],
+)
+def test_what_is_never_acknowledged_says_what_was_missing(up: set[int], leader: int | None, why: str) -> None:
+    bench = Bench(delivery_timeout_ms=10_000).proven()
+    bench.network.up = up
+    bench.recovery.leaders[TopicPartition("t", 0)] = leader  # type: ignore[assignment]
+    delivery = bench.batch()
+    bench.poll(11)
+    assert str(delivery.exception(0).cause) == why
+
+
+def test_what_expires_while_its_partition_is_offline_says_why_that_is() -> None:
+    bench = Bench(delivery_timeout_ms=10_000).proven()
+    tp = TopicPartition("t", 0)
+    bench.recovery.leaders[tp] = None  # type: ignore[assignment]
+    bench.recovery.offline[tp] = SimpleNamespace(reason=LOST)
+    delivery = bench.batch()
+    bench.poll(11)
+    assert str(delivery.exception(0)) == f"t-0: TIMED_OUT, not written ({LOST})"
+
+
 def test_delivery_timeout_says_maybe_when_in_flight_and_the_late_answer_changes_nothing() -> None:
     bench = Bench(delivery_timeout_ms=10_000).proven()
     delivery = bench.batch()
@@ -487,9 +525,39 @@ def test_a_flush_covers_records_that_are_still_parked() -> None:
 def test_fenced_is_fatal_and_refuses_further_records() -> None:
     bench = Bench().proven()
     bench.batch()
+    waiting = bench.acc.send("t", b"v", partition=1)
     bench.answer(bench.requests.pop(), "PRODUCER_FENCED")
     bench.settle()
-    assert bench.refusals
+    assert waiting.exception(0).code == "PRODUCER_FENCED"
+    assert [error.code.name for error in bench.refusals] == ["PRODUCER_FENCED"], "once is enough"
+
+
+def test_an_end_is_made_of_everything_once() -> None:
+    bench = Bench()
+    bench.sender.identity.fail(ClosedError("the end"))
+    ended: list[KafkaError] = []
+    bench.sender.abandon = ended.append  # type: ignore[method-assign]
+    for _ in range(3):
+        bench.poll()
+    assert len(ended) == 1
+
+
+def test_a_parked_record_for_a_partition_that_is_not_there_is_counted_and_waiters_look_again() -> None:
+    bench = Bench()
+    bench.cluster.known = False
+    called: list[Any] = []
+    plain = bench.acc.send("t", b"v", partition=99)
+    followed = bench.acc.send("t", b"v", partition=98, on_delivery=called.append)
+    bench.poll()
+    bench.cluster.known, bench.cluster.version, looks = True, 1, bench.looks
+    bench.poll()
+    stats = bench.sender.ledger.stats(bench.acc.accepted, bench.acc.reserved)
+    assert (stats.failed, stats.queued) == ({("UNKNOWN_TOPIC_OR_PARTITION", Written.NO): 2}, 0)
+    assert plain.settled
+    assert followed.settled
+    assert len(called) == 1
+    assert bench.looks == looks + 2, "for those that failed, and when the callback had run"
+    assert "partition=99 but the topic has 2 partitions" in str(bench.sender.ledger.failures_since(0)[1])
 
 
 def test_waiters_look_again_when_the_callbacks_have_run() -> None:

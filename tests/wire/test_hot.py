@@ -9,6 +9,7 @@ import logging
 import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,7 @@ from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, KafkaTimeou
 from pykafka4.records import ProducerRecord
 from pykafka4.wire import hot
 from pykafka4.wire.batch import HEADER_SIZE, read_header, varint
+from pykafka4.wire.compression import compress
 
 pytestmark = pytest.mark.parametrize("core", IMPLEMENTATIONS, ids=name_of)
 
@@ -147,6 +149,68 @@ def test_refusal_is_raised_by_every_send(core: ModuleType) -> None:
         with pytest.raises(ClosedError):
             world.send()
     assert world.acc.accepted == 0
+
+
+def closing(world: World, then: Callable[[], object] = lambda: None) -> Callable[..., Any]:
+    """What the core calls outside: meanwhile the producer is closed, and `then` happens."""
+
+    def close(*args: Any) -> Any:
+        world.acc.refusal = ClosedError("closed")
+        return then()
+
+    return close
+
+
+@pytest.mark.parametrize("topics", [{"t": 1}, {}], ids=["known", "parked"])
+def test_a_send_that_waits_for_room_is_refused_when_the_producer_closes(core: ModuleType, topics: dict[str, int]) -> None:
+    world = World(core, topics, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    world.on_full = closing(world, lambda: [world.ack_all(), world.acc.fail_parked("t", ClosedError("closed"))])
+    sent = []
+    with pytest.raises(ClosedError):
+        while True:
+            sent.append(world.send("t", b"x" * 5000))
+    assert world.begged, "it waited"
+    assert world.acc.accepted == len(sent)
+    assert all(delivery.done() for delivery in sent)
+    assert world.acc.unfinished() == []
+    assert world.acc.take(world.now + 60)[:2] == ([], [])
+
+
+def test_a_send_that_seals_a_batch_is_refused_when_the_producer_closes_meanwhile(core: ModuleType) -> None:
+    world = World(core, codec=3, batch_size=4096, compress=lambda codec, data: closing(world, lambda: compress(codec, data))())
+    with pytest.raises(ClosedError):
+        while True:
+            world.send(value=b"x" * 1000)
+    (batch,) = world.seal_all()
+    assert batch.count == world.acc.accepted
+
+
+@pytest.mark.parametrize("topics", [{"t": 1}, {}], ids=["known", "parked"])
+def test_a_send_is_refused_when_the_producer_closes_while_it_reads_its_arguments(core: ModuleType, topics: dict[str, int]) -> None:
+    world = World(core, topics)
+
+    class Headers(dict[str, bytes]):
+        def items(self) -> Any:
+            closing(world)()
+            return super().items()
+
+    for fill in (False, True):
+        if fill:
+            world.send()
+        with pytest.raises(ClosedError):
+            world.send(headers=Headers(h=b"1"))
+        assert world.acc.accepted == fill
+        world.acc.refusal = None
+
+
+def test_records_accepted_before_the_producer_closed_are_still_moved_into_batches(core: ModuleType) -> None:
+    world = World(core, {})
+    delivery = world.send("new")
+    closing(world)()
+    world.acc.set_partitions("new", 1, [0])
+    assert world.acc.designate("new") == (0, [])
+    assert world.ack_all() == 1
+    assert delivery.result().offset == 0
 
 
 def test_new_topic_may_refuse_a_name(core: ModuleType) -> None:
@@ -981,10 +1045,10 @@ def test_send_does_not_wait_for_metadata(core: ModuleType) -> None:
     assert not deliveries[0].done()
     assert "waiting for a partition" in repr(deliveries[0])
     world.acc.set_partitions("new", 2, [0, 1])
-    assert world.acc.designate("new", 4) == 6
+    assert world.acc.designate("new", 4) == (6, [])
     late = world.send("new", value=b"late", key=b"k0")
     assert late.partition is None
-    assert world.acc.designate("new") == 0
+    assert world.acc.designate("new") == (0, [])
     assert world.acc.parked("new") == (0, 0.0)
     assert world.acc.parked_records == 0
     batches = world.seal_all()
@@ -1044,20 +1108,33 @@ def test_parked_records_fail_by_age(core: ModuleType) -> None:
     assert world.acc.fail_parked("never heard of", error) == (0, None)
 
 
-def test_a_parked_record_for_a_partition_that_is_not_there_fails_alone(core: ModuleType) -> None:
+def test_a_parked_record_for_a_partition_that_is_not_there_fails_alone_and_is_handed_back(core: ModuleType) -> None:
     world = World(core, {})
     seen: list[Any] = []
     good = world.send("new", partition=1)
     bad = world.send("new", partition=2, on_delivery=seen.append)
+    worse = world.send("new", partition=99)
     world.acc.set_partitions("new", 2, [0, 1])
-    assert world.acc.designate("new") == 0
+    left, misplaced = world.acc.designate("new")
+    assert left == 0
+    assert [(code, str(error)) for code, error, _ in misplaced] == [
+        ("UNKNOWN_TOPIC_OR_PARTITION", "new: partition=2 but the topic has 2 partitions, 0 to 1"),
+        ("UNKNOWN_TOPIC_OR_PARTITION", "new: partition=99 but the topic has 2 partitions, 0 to 1"),
+    ]
     assert good.partition == 1
-    assert bad.exception().code == "UNKNOWN_TOPIC_OR_PARTITION"
-    assert "partition=2" in str(bad.exception().cause)
-    for job in world.submitted:
-        job()
+    for delivery, (code, error, _) in zip((bad, worse), misplaced, strict=True):
+        failure = delivery.exception()
+        assert (failure.code, failure.cause, failure.written, failure.record.value) == (code, error, Written.NO, b"v")
+    assert worse.settled
+    assert not bad.settled
+    assert not seen
+    assert misplaced[1][2] is None
+    misplaced[0][2]()
     assert len(seen) == 1
+    assert bad.settled
+    assert not world.submitted, "whoever called runs the callbacks"
     assert world.ack_all() == 1
+    assert (world.acc.failed, world.acc.reserved, world.acc.parked_records) == (2, 0, 0)
 
 
 def test_callbacks_survive_the_move_into_a_batch(core: ModuleType) -> None:
@@ -1090,7 +1167,7 @@ def test_moving_parked_records_never_waits_and_keeps_the_bound(core: ModuleType)
             world.send("new", value=b"x" * 700)
     begged, count, high = len(world.begged), world.acc.accepted, 0
     world.acc.set_partitions("new", 3, [0, 1, 2])
-    while world.acc.designate("new", 10):
+    while world.acc.designate("new", 10)[0]:
         high = max(high, world.acc.reserved)
     assert len(world.begged) == begged
     assert high <= 128 * 1024

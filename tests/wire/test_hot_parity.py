@@ -12,11 +12,11 @@ import pytest
 from hot_world import IMPLEMENTATIONS, MIB, World, name_of
 
 from pykafka4.error_table import Written
-from pykafka4.errors import BufferFull, DeliveryFailed, KafkaTimeoutError, RecordTooLarge
+from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge
 
 FUZZ = bool(os.environ.get("PYKAFKA4_FUZZ"))
 TOPICS = ("known", "small", "new", "never")
-EXPECTED = (BufferFull, DeliveryFailed, KafkaTimeoutError, RecordTooLarge, RuntimeError, TypeError, ValueError)
+EXPECTED = (BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge, RuntimeError, TypeError, ValueError)
 VALUES: tuple[Any, ...] = (b"", b"x", None, "text", b"y" * 100, b"z" * 1000, b"w" * 3000, b"v" * 9000, b"u" * 40_000, b"t" * 80_000, 5)
 HEADERS: tuple[Any, ...] = (None, None, None, [], [("a", b"1")], {"b": None}, [("c", "d"), ("", b"")], [("e",)], 7)
 TIMES = (None, None, 0, 5, 1_700_000_000_000, 2**63 - 1, 2**63)
@@ -28,7 +28,7 @@ class Program:
     def __init__(self, core: ModuleType, options: dict[str, Any]) -> None:
         self.world = World(core, {"known": 3, "small": 1}, **options)
         self.world.on_full = self._on_full
-        self.relief = False
+        self.relief = self.closing = False
         self.wakes = 0
         self.deliveries: list[Any] = []
         self.queue: list[Any] = []  # sealed batches, as the sender has them
@@ -38,6 +38,8 @@ class Program:
         self.callbacks: list[Callable[[], None]] = []
 
     def _on_full(self) -> None:
+        if self.closing:
+            self.world.acc.refusal = ClosedError("closed")
         sealed, due, _ = self.world.acc.take(self.world.now)
         self.queue += sealed
         self.due += due
@@ -174,7 +176,8 @@ class Program:
         return None
 
     def designate(self, rng: random.Random) -> Any:
-        return self.world.acc.designate(rng.choice(TOPICS), rng.choice((1, 3, 1000)))
+        left, misplaced = self.world.acc.designate(rng.choice(TOPICS), rng.choice((1, 3, 1000)))
+        return left, [(code, str(error), self.settle(callbacks)) for code, error, callbacks in misplaced]
 
     def fail_parked(self, rng: random.Random) -> Any:
         error = rng.choice((ValueError("v"), KafkaTimeoutError("k")))
@@ -194,6 +197,11 @@ class Program:
         self.world.acc.hungry = rng.random() < 0.5
         return None
 
+    def close(self, rng: random.Random) -> Any:
+        """From the next send on that waits for room; or open again."""
+        self.world.acc.refusal, self.closing = None, not self.closing
+        return None
+
     def shape(self, b: Any) -> Any:
         return b.topic, b.partition, b.count, b.size, len(b), b.state, b.ready, b.done, b.settled, b.created, repr(b)
 
@@ -211,7 +219,7 @@ class Program:
 WEIGHTS = {
     "send": 40, "burst": 4, "take": 8, "seal": 8, "compress": 4, "finish": 3, "export": 3, "release": 3, "complete": 6, "fail": 2,
     "split": 2, "records": 1, "call": 4, "follow": 4, "result": 6, "learn": 1, "designate": 2, "fail_parked": 1, "pass_time": 6,
-    "expedite": 1, "line_up": 2,
+    "expedite": 1, "line_up": 2, "close": 1,
 }  # fmt: skip
 
 

@@ -1,0 +1,155 @@
+"""Parking: records whose topic is not known yet move in order, or are handed back and heard of; none stays behind."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core import INFINITY
+from pykafka4.core.parking import SLICE, Parking
+from pykafka4.error_table import BY_NAME, ErrorCode
+from pykafka4.errors import ClosedError, KafkaError
+from pykafka4.wire.hot import Accumulator
+
+
+class Lot:
+    """A parking machine, and what it asks and tells."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 1000.0
+        self.version, self.count, self.code = 0, 0, ""  # what the cluster knows of every topic
+        self.error: KafkaError | None = None
+        self.unreachable = ""
+        self.wanted: list[tuple[str, bool]] = []
+        self.lost: list[tuple[str, str, str, int]] = []
+        self.callbacks: list[Any] = []
+        self.acc = Accumulator(
+            batch_size=16_384,
+            linger=0.005,
+            buffer_memory=2**24,
+            max_partition_bytes=2**24,
+            max_request_size=2**20,
+            clock=lambda: self.now,
+            wake=lambda: None,
+            new_topic=lambda topic: self.parking.want(topic),
+            make_room=lambda *_: None,
+            wait=lambda predicate, timeout: predicate(),
+            submit=lambda fn: fn(),
+            lock=contextlib.nullcontext(),
+        )
+        config = ProducerConfig.parse({"bootstrap_servers": "b", **options})
+        self.parking = Parking(config, self.acc, self, self, self.hear)  # type: ignore[arg-type]
+
+    # the cluster and the network
+
+    def partitions(self, topic: str) -> int:
+        return self.count
+
+    def available(self, topic: str) -> list[int]:
+        return list(range(self.count))
+
+    def topic_error(self, topic: str) -> ErrorCode | None:
+        return BY_NAME[self.code] if self.code else None
+
+    def want(self, topic: str, create: bool = False) -> None:
+        self.wanted.append((topic, create))
+
+    def why_unreachable(self) -> str:
+        return self.unreachable
+
+    # the sender
+
+    def hear(self, topic: str, code: str, cause: Exception, records: int, callbacks: Any) -> None:
+        self.lost.append((topic, code, str(cause), records))
+        self.callbacks.append(callbacks)
+
+    def learn(self, count: int) -> None:
+        self.count, self.version = count, self.version + 1
+
+    def poll(self, seconds: float = 0.0) -> float:
+        self.now += seconds
+        return self.parking.poll(self.now)
+
+
+def test_the_first_record_of_a_topic_has_it_looked_up_and_created() -> None:
+    lot = Lot()
+    lot.acc.send("t", b"1")
+    lot.acc.send("t", b"2")
+    assert lot.wanted == [("t", True)]
+    assert lot.parking.topics == ["t"]
+    assert lot.parking
+
+
+def test_records_move_a_slice_per_turn_in_their_order() -> None:
+    lot = Lot()
+    sent = [lot.acc.send("t", b"%d" % n, partition=0) for n in range(SLICE + 1)]
+    lot.learn(1)
+    assert lot.poll() == lot.now
+    assert [delivery.partition for delivery in sent] == [0] * SLICE + [None]
+    lot.poll()
+    assert sent[-1].partition == 0
+    assert not lot.parking
+    assert lot.poll() == INFINITY
+    assert not lot.lost
+
+
+def test_a_record_for_a_partition_that_is_not_there_is_heard_of_and_the_others_move() -> None:
+    lot = Lot()
+    called: list[Any] = []
+    bad = lot.acc.send("t", b"bad", partition=99, on_delivery=called.append)
+    good = lot.acc.send("t", b"good", partition=1)
+    lot.learn(3)
+    lot.poll()
+    why = "t: partition=99 but the topic has 3 partitions, 0 to 2"
+    assert lot.lost == [("t", "UNKNOWN_TOPIC_OR_PARTITION", why, 1)]
+    assert bad.done()
+    assert not called, "callbacks run where the sender has them run"
+    lot.callbacks[0]()
+    assert called[0].exception(0).record.value == b"bad"
+    assert good.partition == 1
+    assert not lot.parking
+
+
+def test_nobody_is_told_of_a_loss_where_nothing_is_parked() -> None:
+    lot = Lot()
+    lot.parking.fail("t", ClosedError("closed"))
+    assert lot.lost == []
+
+
+def test_a_topic_that_stays_unknown_gives_its_records_back_in_time_with_the_reason() -> None:
+    lot = Lot(unknown_topic_timeout_ms=5000)
+    lot.code = "UNKNOWN_TOPIC_OR_PARTITION"
+    lot.acc.send("t", b"old")
+    lot.now += 1
+    lot.acc.send("t", b"young")
+    assert lot.poll(3.9) == pytest.approx(1005)
+    assert lot.poll(0.1) == pytest.approx(1006)
+    assert lot.poll(1) == INFINITY
+    row = ("t", "UNKNOWN_TOPIC_OR_PARTITION", "no such topic 't' for 5 s: UNKNOWN_TOPIC_OR_PARTITION", 1)
+    assert lot.lost == [row, row]
+
+
+@pytest.mark.parametrize(
+    ("unreachable", "error", "why"),
+    [
+        ("no broker reachable: b:9092 connection refused", None, "no broker reachable: b:9092 connection refused"),
+        ("", None, "the brokers give no answer"),
+    ],
+)
+def test_a_topic_nobody_answers_for_times_out_and_says_who_does_not(unreachable: str, error: KafkaError | None, why: str) -> None:
+    lot = Lot(delivery_timeout_ms=2000)
+    lot.unreachable, lot.error = unreachable, error
+    lot.acc.send("t", b"v")
+    lot.poll(2)
+    assert lot.lost == [("t", "TIMED_OUT", f"topic t could not be looked up for 2 s: {why}", 1)]
+
+
+def test_an_error_that_will_not_go_away_gives_the_records_back_at_once() -> None:
+    lot = Lot()
+    lot.code = "TOPIC_AUTHORIZATION_FAILED"
+    lot.acc.send("t", b"v")
+    lot.poll()
+    assert lot.lost == [("t", "TOPIC_AUTHORIZATION_FAILED", "topic t: TOPIC_AUTHORIZATION_FAILED", 1)]
