@@ -7,6 +7,7 @@ its loop ends.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import time
 import warnings
@@ -186,14 +187,16 @@ class Client:
         None: as long as those take. Closing twice, or from a callback, is allowed.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
+
+        def close(user: User) -> None:
+            user.close(_left(deadline))
+
         self._finalizer.detach()
-        try:
-            if not self.loop.forked:
-                for user in list(self._users):
-                    user.close(_left(deadline))
-        finally:  # whatever a user's close raised, Ctrl-C included: the thread and the sockets go
-            self._users.clear()
-            self.loop.close(_left(deadline))
+        with contextlib.ExitStack() as ends:  # whatever a user's close raises, a listener's error or Ctrl-C: the others and the thread go
+            ends.callback(lambda: self.loop.close(_left(deadline)))
+            ends.callback(self._users.clear)
+            for user in () if self.loop.forked else reversed(self._users):
+                ends.callback(close, user)
 
     def __enter__(self) -> Client:
         self.check()

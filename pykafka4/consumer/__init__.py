@@ -191,8 +191,9 @@ class Consumer:
     def close(self, timeout: float | None = None) -> None:
         """Commit what is finished (with enable_auto_commit), tell the listener, leave the group, let go of everything.
 
-        Takes at most `timeout` seconds (default 10) and the listener's time. The records now in the application's hands are not finished:
-        commit them first if they are. Closing twice, in a listener or from another thread is allowed; a poll there raises ClosedError.
+        Takes at most `timeout` seconds (default 10) and the listener's time, which may commit; with 0 nothing is waited for, but sent.
+        The records now in the application's hands are not finished: commit them first if they are. What the listener raises is raised here
+        when all is closed. Closing twice, in a listener or from another thread is allowed; a poll there raises ClosedError.
         """
         self._finalizer.detach()
         self._session.close(timeout)

@@ -44,6 +44,7 @@ __all__ = ["API_SECONDS", "Session"]
 API_SECONDS: Final = 60.0  # calls without a timeout of their own
 CLOSE_SECONDS: Final = 10.0
 PARTING_SECONDS: Final = 10.0  # for the last auto-commit before partitions are given back
+PARTING_LEAST: Final = 1.0  # it is sent even by those who do not wait for its answer
 LEAVE_SECONDS: Final = 5.0
 SHORT: Final = 10.0  # the loop answers at once; this bounds the wait if it cannot
 FIRST_LIST: Final = 16  # records a loop decodes ahead to begin with
@@ -65,8 +66,10 @@ class Session:
         self.static: dict[TopicPartition, None] = {}
         self._lost = ""  # why partitions were lost, until there are new ones
         self._telling = ""  # the listener's method that runs
+        self._told_end: Ticket | None = None  # the last whose end the listener was told
         self._parting: Promise[KafkaError | None] | None = None  # the last auto-commit before partitions go
         self._busy: dict[str, tuple[Thread, str]] = {}  # who uses the consumer, and for what
+        self._closer: Thread | None = None  # who closes: its listener may still commit
         self.closing = self.closed = False
         self.member: Member = self.client.loop.ask(self._start, SHORT, "starting the consumer")
         self.client.attach(self)
@@ -88,7 +91,7 @@ class Session:
     def check(self) -> None:
         """Raise what every call would raise."""
         self.client.check()
-        if self.closing:
+        if self.closing and current_thread() is not self._closer:
             raise ClosedError("this consumer is closed; make a new one")
 
     @contextlib.contextmanager
@@ -227,7 +230,7 @@ class Session:
         self._parting = None
         self._lost = ticket.reason if ticket.ending is Ending.LOST else ""
         try:
-            self._tell("on_partitions_lost" if ticket.ending is Ending.LOST else "on_partitions_revoked", ticket)
+            self._tell_end(ticket)
         finally:
             self._forget(ticket)
         return True
@@ -236,6 +239,12 @@ class Session:
         self.reader.release(ticket.claims)
         self.reader.ticket = None
         self._post(lambda _: self.member.group.released(ticket))
+
+    def _tell_end(self, ticket: Ticket) -> None:
+        """Once, though the listener may close the consumer or unsubscribe in the middle of it."""
+        if self._told_end is not ticket:
+            self._told_end = ticket
+            self._tell("on_partitions_lost" if ticket.ending is Ending.LOST else "on_partitions_revoked", ticket)
 
     def _tell(self, method: str, ticket: Ticket) -> None:
         if method == "on_partitions_lost" and not hasattr(self.listener, method):
@@ -279,28 +288,33 @@ class Session:
     def unsubscribe(self) -> None:
         """See Consumer.unsubscribe."""
         with self._using("unsubscribe"):
-            self._part(self.client.loop.now() + PARTING_SECONDS)
-            self.reader.drain()
-            self.topics, self.listener, self.reader.fatal = (), None, None
+            try:
+                self._part(self.client.loop.now() + PARTING_SECONDS)
+            finally:
+                self.reader.drain()
+                self.topics, self.listener, self.reader.fatal = (), None, None
 
     def _part(self, deadline: float) -> None:
-        """Commit, tell the listener, give everything up, leave the group: as far as `deadline` allows."""
-        reader, loop = self.reader, self.client.loop
-        ticket = reader.ticket
-        reader.purge(list(reader.claims.values()))
-        if self._parting is None:
-            self._parting = self._commit_finished(ticket, max(0.0, deadline - loop.now()))
-        _settled(self._parting, max(0.0, deadline - loop.now()))
-        self._parting = None
-        claims = list(reader.claims.values())
+        """Commit, tell the listener, give everything up, leave the group: as far as `deadline` allows.
+
+        What is buffered goes first, so nothing may keep the rest from being done: reading on would pass over it.
+        """
+        reader, now = self.reader, self.client.loop.now
+        ticket, claims, patience = reader.ticket, list(reader.claims.values()), 0.0
+        reader.purge(claims)
+        parting, self._parting = self._parting, None
         try:
+            if parting is None:
+                parting = self._commit_finished(ticket, max(PARTING_LEAST, deadline - now()))
+            _settled(parting, max(0.0, deadline - now()))
             if ticket is not None:
-                self._tell("on_partitions_lost" if ticket.ending is Ending.LOST else "on_partitions_revoked", ticket)
+                self._tell_end(ticket)
+            patience = LEAVE_SECONDS
         finally:
             reader.release(claims)
             reader.ticket, self.static = None, {}
             self._post(lambda _: self.member.fetcher.drop(claims))
-            self._say_goodbye(min(LEAVE_SECONDS, max(0.0, deadline - loop.now())))
+            self._say_goodbye(min(patience, max(0.0, deadline - now())))
 
     def _say_goodbye(self, patience: float) -> None:
         left: Promise[None] = self.client.loop.promise()
@@ -464,20 +478,30 @@ class Session:
         timeout = CLOSE_SECONDS if timeout is None else timeout
         deadline = time.monotonic() + timeout
         self.signal.notify()
-        mine = ("user" in self._busy) and self._busy.get("user", (None, ""))[0] is current_thread()
-        if not mine:  # another thread's poll ends now; its listener may take a while
-            self.signal.wait(lambda: not self._busy, timeout)
-        with contextlib.suppress(KafkaError):  # a crashed or closed loop has nobody to tell
-            if self.client.loop.alive:
-                self._end(deadline)
-        self.client.detach(self)
-
-    def _end(self, deadline: float) -> None:
         try:
-            self._part(self.client.loop.now() + max(0.0, deadline - time.monotonic()))
-        finally:
+            with self._using_last(timeout):
+                if self.client.loop.alive:  # a crashed one has nobody to tell
+                    self._part(self.client.loop.now() + max(0.0, deadline - time.monotonic()))
+        finally:  # whatever the listener raised, Ctrl-C included: the member goes, and a client of its own with it
             self._post(lambda _: self.client.engine.remove(self.member))
             self._post(lambda _: self.member.gone())
+            self.client.detach(self)
+
+    @contextlib.contextmanager
+    def _using_last(self, timeout: float) -> Iterator[None]:
+        """Have the consumer for closing it. Another thread's poll ends now; its listener may take a while, up to `timeout` seconds."""
+        me = current_thread()
+        inside = self._busy.get("user", (None, ""))[0] is me
+        if not inside:
+            self.signal.wait(lambda: not self._busy, timeout)
+            self._busy["user"] = (me, "close")
+        self._closer = me
+        try:
+            yield
+        finally:
+            self._closer = None
+            if not inside:
+                self._busy.clear()
 
     def drain(self, timeout: float) -> None:
         """At interpreter exit: commit what is finished, leave the group."""

@@ -130,7 +130,8 @@ class Group:
         self._alive = self._next_beat = 0.0
         self._beating = False
         self._leave_by = INFINITY
-        self._leave_sent = self._behind_join = False
+        self._leave: object = None  # the LeaveGroup under way
+        self._behind_join = False
         self._when_left: list[Callable[[], None]] = []
 
     # ---------------------------------------------------------------- the application's wishes
@@ -216,6 +217,8 @@ class Group:
     def _leaving(self, now: float) -> float:
         """Positions first: they are refused from a member that has left."""
         if now >= self._leave_by:
+            if self._is_known and self._leave is None and self._coordinator.node is not None:
+                self._send_leave(now, self._coordinator.node)  # nobody waits for the answer
             self._left()
             return now
         if self._commits_under_way():
@@ -223,7 +226,7 @@ class Group:
         if not self._is_known:
             self._left()
             return now
-        if not self._leave_sent:
+        if self._leave is None:
             if self._coordinator.node is not None:
                 self._send_leave(now, self._coordinator.node)
             else:
@@ -544,25 +547,28 @@ class Group:
         self._behind_join = self._attempt is not None
         self._give_up_attempt()
         self._move(MemberState.LEAVING)
-        self._leave_by, self._leave_sent = by, False
+        self._leave_by, self._leave = by, None
         self._leaving(now)
 
     def _send_leave(self, now: float, node: int) -> None:
-        self._leave_sent = True
+        leave = self._leave = object()
         group = self._config.group_id or ""
         # The coordinator reads nothing more from a connection whose JoinGroup it holds back.
         address = node if self._behind_join else via(self._coordinator.lane, node)
         version = self._network.version(address, LEAVE_GROUP)
-        if version is not None and version >= LEAVE_MANY_FROM:
-            message = LeaveGroupRequest(group_id=group, members=[LeaveGroupRequest.Member(member_id=self.member_id)])
-            self._send(Request(address, message, self._leave_by, self._leave_answered))
-        else:
-            message = LeaveGroupRequest(group_id=group, member_id=self.member_id)
-            self._send(Request(address, message, self._leave_by, self._leave_answered, max_version=LEAVE_MANY_FROM - 1))
+        many = version is not None and version >= LEAVE_MANY_FROM
+        message = LeaveGroupRequest(
+            group_id=group,
+            member_id="" if many else self.member_id,
+            members=[LeaveGroupRequest.Member(member_id=self.member_id)] if many else [],
+        )
+        deadline = now + self._config.request_timeout_ms / 1000  # its connection may be shared: it outlasts this member's patience
+        on_reply = lambda at, outcome: self._leave_answered(leave)  # noqa: E731
+        self._send(Request(address, message, deadline, on_reply, max_version=None if many else LEAVE_MANY_FROM - 1))
 
-    def _leave_answered(self, now: float, outcome: Outcome) -> None:
+    def _leave_answered(self, leave: object) -> None:
         """Whatever the answer: a coordinator that did not hear it drops the member when its session is over."""
-        if self.state is MemberState.LEAVING:
+        if self.state is MemberState.LEAVING and leave is self._leave:
             self._left()
 
     def _left(self) -> None:

@@ -75,11 +75,16 @@ class Member:
         return ()
 
     def leave(self, now: float, patience: float, then: Callable[[], None]) -> None:
-        """Send what was committed, take leave of the group; `then` is called when that is done or `patience` seconds are over."""
+        """Send what was committed, take leave of the group; `then` is called when that is done or `patience` seconds are over.
+
+        Both are sent, in this order, even when there is no time to wait for answers.
+        """
+        self.offsets.poll(now)
         self.group.leave(now, patience, then)
 
     def gone(self) -> None:
-        """The consumer is closed: nothing of it stays."""
+        """The consumer is closed: nothing of it stays, and nobody waits for it."""
+        self.offsets.end()
         self.fetcher.drop([position.claim for position in self.fetcher.positions.values()])
         for lane in self._lanes:
             self._network.drop_lane(lane)

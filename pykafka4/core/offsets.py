@@ -15,7 +15,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.network import Network, via
 from pykafka4.core.subscription import Ending, Ticket
-from pykafka4.errors import GroupError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.errors import ClosedError, GroupError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
@@ -49,6 +49,11 @@ class Commit:
     done: Callable[[KafkaError | None], None]
     sent: bool = False
     last_error: KafkaError | None = None
+
+    @property
+    def outcome(self) -> str:
+        """What became of it, while there is no answer."""
+        return "whether it is stored is unknown" if self.sent else "it was not sent"
 
 
 @attrs.define(eq=False)
@@ -84,6 +89,7 @@ class Offsets:
         self._in_flight = False
         self._rest_until = 0.0
         self._lookups: list[Lookup] = []
+        self._ended = False
         self.stored: dict[TopicPartition, int] = {}  # what the coordinator is known to have
 
     @property
@@ -97,6 +103,8 @@ class Offsets:
         """Put `commit` in line; its `done` is called exactly once."""
         if not commit.offsets:
             commit.done(None)
+        elif self._ended:
+            commit.done(_abandoned(commit))
         elif len(self._line) >= MOST_WAITING:
             commit.done(
                 KafkaError(f"{MOST_WAITING} commits are waiting for the coordinator of {self._config.group_id}; this one was not queued")
@@ -106,7 +114,11 @@ class Offsets:
 
     def lookup(self, tps: Collection[TopicPartition], deadline: float, done: Callable[[float, Found | KafkaError], None]) -> None:
         """Ask for the committed positions of `tps`; `done(now, answer)` gets None for those that have none."""
-        self._lookups.append(Lookup(frozenset(tps), deadline, done, Backoff.retry(self._config, self._random)))
+        lookup = Lookup(frozenset(tps), deadline, done, Backoff.retry(self._config, self._random))
+        if self._ended:
+            done(0.0, _unanswered(lookup))
+        else:
+            self._lookups.append(lookup)
 
     def poll(self, now: float) -> float:
         """Send what can be sent, give up what is out of time; returns when to be polled again."""
@@ -123,6 +135,16 @@ class Offsets:
             commit.done(error)
         for lookup in lookups:
             lookup.done(0.0, error)
+
+    def end(self) -> None:
+        """The consumer is closed: everyone who waits is told, and whoever comes too late."""
+        self._ended = True
+        line, self._line = self._line, deque()
+        lookups, self._lookups = self._lookups, []
+        for commit in line:
+            commit.done(_abandoned(commit))
+        for lookup in lookups:
+            lookup.done(0.0, _unanswered(lookup))
 
     # ---------------------------------------------------------------- commits
 
@@ -151,9 +173,8 @@ class Offsets:
         if now < commit.deadline:
             reason = commit.ticket.reason if commit.ticket is not None else ""
             return GroupError(22, what, f"{reason}; what was not committed is read again by whoever has the partitions now")
-        outcome = "whether it is stored is unknown" if commit.sent else "it was not sent"
         return KafkaTimeoutError(
-            f"{what}: no answer in time, {outcome} (last seen: {commit.last_error or self._coordinator.last_error or 'nothing'})"
+            f"{what}: no answer in time, {commit.outcome} (last seen: {commit.last_error or self._coordinator.last_error or 'nothing'})"
         )
 
     def _ask(self, now: float, commit: Commit, node: int) -> None:
@@ -307,6 +328,14 @@ class Offsets:
         if lookup in self._lookups:
             self._lookups.remove(lookup)
             lookup.done(now, answer)
+
+
+def _abandoned(commit: Commit) -> ClosedError:
+    return ClosedError(f"commit of {names_of(commit.offsets)}: the consumer was closed before there was an answer, {commit.outcome}")
+
+
+def _unanswered(lookup: Lookup) -> ClosedError:
+    return ClosedError(f"committed offsets of {names_of(lookup.tps)}: the consumer was closed before there was an answer")
 
 
 # Of several verdicts in one answer the last in this order decides what happens to the whole.

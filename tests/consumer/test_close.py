@@ -8,14 +8,57 @@ import signal
 import threading
 import time
 import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
-from application import LONG, Maker, fill, numbers, poll_until, read, topic
+from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.client import Client
 from pykafka4.consumer import Consumer
-from pykafka4.errors import ClosedError, ConfigError, ForkedClientError
+from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, GroupError, KafkaError
+from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelServer
+
+
+class Parting(Listener):
+    """Does something with the consumer when partitions are revoked."""
+
+    def __init__(self, act: Any) -> None:
+        super().__init__()
+        self.act = act
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        super().on_partitions_revoked(partitions)
+        self.act()
+
+
+def stop_all(server: ModelServer) -> None:
+    server.do(lambda cluster: [cluster.stop_broker(node) for node in cluster.brokers])
+
+
+def raised(call: Callable[[], object]) -> Exception | None:
+    try:
+        call()
+    except Exception as error:
+        return error
+    return None
+
+
+@contextmanager
+def ctrl_c(after: float) -> Iterator[None]:
+    """KeyboardInterrupt in this thread, `after` seconds from now."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it
+    try:
+        threading.Timer(after, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# ---------------------------------------------------------------- close
 
 
 def test_after_close_every_call_says_so_and_close_works_again(server: ModelServer, make: Maker) -> None:
@@ -41,28 +84,147 @@ def test_close_is_bounded_when_no_broker_is_in_reach(server: ModelServer, make: 
     consumer = make.member()
     read(consumer, 3)
     consumer.poll(0)
-    server.do(lambda cluster: [cluster.stop_broker(node) for node in cluster.brokers])
+    stop_all(server)
     began = time.monotonic()
     consumer.close(1.0)
     assert time.monotonic() - began < 1.6
+
+
+@pytest.mark.parametrize("timeout", [0, 0.0001])
+def test_close_without_time_to_wait_still_commits_and_leaves(server: ModelServer, make: Maker, timeout: float) -> None:
+    topic(server, 10)
+    consumer = make.member()
+    read(consumer, 4, max_records=4)
+    consumer.poll(1, max_records=1)
+    consumer.close(timeout)
+    server.wait_for(lambda cluster: not cluster.group("g").members, 5.0)
+    assert make(group_id="g").committed(("t", 0)) == OffsetAndMetadata(4, 0)
+
+
+def test_commit_in_on_partitions_revoked_works_while_the_consumer_closes(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    told = Parting(lambda: consumer.commit())
+    consumer = make.member(told, enable_auto_commit=False)
+    read(consumer, 4, max_records=4)
+    consumer.close()
+    assert told.kinds == ["assigned", "revoked"]
+    assert make(group_id="g").committed(("t", 0)) == OffsetAndMetadata(4, 0)
+    with pytest.raises(ClosedError):
+        consumer.commit()
+
+
+def test_calls_in_a_listener_that_runs_while_the_consumer_closes(server: ModelServer, make: Maker) -> None:
+    """Those that only ask are answered; poll, and other threads, are refused."""
+    topic(server, 10)
+    answers: list[Any] = []
+
+    def ask() -> None:
+        answers.append((consumer.position(("t", 0)), consumer.assignment(), consumer.committed(("t", 0))))
+        with pytest.raises(KafkaError, match="poll inside on_partitions_revoked"):
+            consumer.poll(0)
+        thread = threading.Thread(target=lambda: answers.append(raised(consumer.commit)))
+        thread.start()
+        thread.join(LONG)
+        consumer.close()
+
+    consumer = make.member(Parting(ask), enable_auto_commit=False)
+    read(consumer, 4, max_records=4)
+    consumer.close()
+    assert answers[0] == (4, {("t", 0)}, None)
+    assert isinstance(answers[1], ClosedError)
+
+
+def test_close_inside_a_listener_tells_it_no_second_time(server: ModelServer, make: Maker) -> None:
+    topic(server, 0, 0)
+    told = Parting(lambda: consumer.close())
+    consumer = make.member(told)
+    poll_until(consumer, consumer.assignment)
+    second = make.member()
+    with pytest.raises(ClosedError):
+        poll_until(consumer, lambda: second.poll(0) is None)
+    assert told.kinds == ["assigned", "revoked"]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("mine"), GroupError(22, "mine"), KeyboardInterrupt("mine")])
+def test_what_a_listener_raises_comes_out_of_close_and_nothing_stays_open(server: ModelServer, make: Maker, error: BaseException) -> None:
+    topic(server, 0)
+
+    def fail() -> None:
+        raise error
+
+    consumer = make.member(Parting(fail))
+    poll_until(consumer, consumer.assignment)
+    loop = consumer._session.client.loop
+    with pytest.raises(type(error), match="mine"):
+        consumer.close()
+    assert not loop.alive
+    consumer.close()
+    server.wait_for(lambda cluster: not cluster.group("g").members)
+
+
+def test_one_consumer_that_fails_to_close_does_not_keep_the_client_from_closing_the_others(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    client = Client(bootstrap_servers=server.bootstrap_servers)
+    poor = make.member(Parting(lambda: 1 / 0), client=client, group_id="poor")
+    good = make.member(client=client)
+    poll_until(poor, poor.assignment)
+    read(good, 4, max_records=4)
+    good.poll(1, max_records=1)
+    with pytest.raises(ZeroDivisionError):
+        client.close()
+    assert not client.loop.alive
+    assert make(group_id="g").committed(("t", 0)) == OffsetAndMetadata(4, 0)
+
+
+def test_a_commit_still_waiting_when_its_consumer_closes_fails_at_once(server: ModelServer, make: Maker) -> None:
+    """On a client that lives on: nobody else would ever tell it."""
+    topic(server, 3)
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        consumer = make.assigned(0, client=client, group_id="g", enable_auto_commit=False)
+        read(consumer, 3)
+        stop_all(server)
+        errors: list[Any] = []
+        told = threading.Event()
+        consumer.commit_async({("t", 0): 1}, lambda _, error: (errors.append(error), told.set()))
+        thread = threading.Thread(target=lambda: errors.append(raised(lambda: consumer.commit({("t", 0): 2}, LONG))))
+        thread.start()
+        deadline = time.monotonic() + LONG
+        while len(consumer._session.member.offsets._line) < 2:
+            assert time.monotonic() < deadline
+        consumer.close(0.2)
+        assert told.wait(LONG / 2)
+        thread.join(LONG / 2)
+        assert [type(error) for error in errors] == [ClosedError, ClosedError]
+        assert all("commit of t-0" in str(error) for error in errors)
+        assert not client.loop._promises
+
+
+# ---------------------------------------------------------------- other ends
 
 
 def test_ctrl_c_leaves_poll_at_once_and_loses_nothing(server: ModelServer, make: Maker) -> None:
     topic(server, 0)
     consumer = make.assigned(0)
     consumer.poll(0.1)
-    main = threading.get_ident()
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it
-    try:
-        threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT)).start()
-        began = time.monotonic()
-        with pytest.raises(KeyboardInterrupt):
-            consumer.poll(LONG)
-        assert time.monotonic() - began < 3
-    finally:
-        signal.signal(signal.SIGINT, before)
+    began = time.monotonic()
+    with ctrl_c(after=0.1):
+        consumer.poll(LONG)
+    assert time.monotonic() - began < 3
     fill(server, "t", 0, numbers(0, 3))
     assert [r.offset for r in read(consumer, 3)] == [0, 1, 2]
+
+
+def test_ctrl_c_leaves_close_at_once_and_nothing_stays_open(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    consumer = make.member()
+    read(consumer, 3)
+    consumer.poll(0)
+    stop_all(server)
+    began = time.monotonic()
+    with ctrl_c(after=0.1):
+        consumer.close(LONG)
+    assert time.monotonic() - began < 3
+    assert not consumer._session.client.loop.alive
 
 
 def test_a_forked_child_is_told_to_make_its_own_and_the_parent_reads_on(server: ModelServer, make: Maker) -> None:

@@ -470,6 +470,38 @@ def test_leaving_is_over_when_patience_is(talk: Talk) -> None:
     assert state(talk) is MemberState.UNJOINED
 
 
+def test_who_does_not_wait_sends_commit_and_leave_all_the_same_in_this_order(talk: Talk) -> None:
+    talk.stable(tp(0))
+    outcomes: list[Any] = []
+    talk.member.commit({tp(0): OffsetAndMetadata(5)}, talk.reader.ticket, talk.now + 1, outcomes.append)
+    done: list[bool] = []
+    talk.member.leave(talk.now, 0, lambda: done.append(True))
+    assert done == [True]
+    assert [type(r.message) for r in talk.run() if r.node // LANE == 1] == [OffsetCommitRequest, LeaveGroupRequest]
+    assert talk.one(LeaveGroupRequest).deadline == talk.now + 30  # the connection gets its full time to answer
+    talk.commits()
+    assert outcomes == [None]
+
+
+def test_the_answer_to_an_earlier_leave_ends_no_later_one(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.member.leave(talk.now, 0, lambda: None)
+    talk.run()
+    earlier = talk.one(LeaveGroupRequest)
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.run()
+    talk.join(member="m-2")
+    talk.sync([tp(0)])
+    done: list[bool] = []
+    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.run()
+    talk.left(earlier)
+    assert done == []
+    talk.left(talk.one(LeaveGroupRequest))
+    assert done == [True]
+
+
 def test_a_member_in_the_middle_of_joining_leaves_over_another_connection(talk: Talk) -> None:
     talk.member.group.subscribe(("t",))
     talk.poll()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from pykafka4.core.group import MemberState
 from pykafka4.core.offsets import MOST_WAITING
 from pykafka4.core.subscription import Ending
 from pykafka4.error_table import Written
-from pykafka4.errors import AuthorizationError, BrokerError, GroupError, KafkaError, KafkaTimeoutError, UnsupportedVersion
+from pykafka4.errors import AuthorizationError, BrokerError, ClosedError, GroupError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.messages_group import OffsetCommitRequest, OffsetFetchRequest
@@ -206,6 +207,26 @@ def test_a_crash_is_heard_by_everyone_who_waits(talk: Talk) -> None:
     assert answers == [reason]
     with pytest.raises(KafkaError, match="the loop crashed"):
         raise_what_poll_raises(talk)
+
+
+def test_a_consumer_that_is_gone_fails_commits_and_lookups_by_what_is_known_of_them(talk: Talk) -> None:
+    sent = commit(talk, {tp(0): 1})
+    talk.find_coordinator()
+    waiting = commit(talk, {tp(1): 1})
+    found: list[Any] = []
+    talk.member.offsets.lookup([tp(0)], talk.now + 60, lambda now, answer: found.append(answer))
+    request = talk.one(OffsetCommitRequest)
+    talk.member.gone()
+    late = commit(talk, {tp(0): 2})
+    talk.member.offsets.lookup([tp(1)], talk.now + 60, lambda now, answer: found.append(answer))
+    for outcomes, what in ((sent, "t-0: .* stored is unknown"), (waiting, "t-1: .* it was not sent"), (late, "t-0: .* it was not sent")):
+        (error,) = outcomes
+        assert isinstance(error, ClosedError)
+        assert re.search(what, str(error))
+    assert [type(answer) for answer in found] == [ClosedError, ClosedError]
+    assert request in talk.sent
+    talk.commits()  # its answer comes too late for anybody
+    assert len(sent) == 1
 
 
 def raise_what_poll_raises(talk: Talk) -> None:
