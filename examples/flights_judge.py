@@ -13,6 +13,7 @@ import attrs
 from flights_job import NULL, TEXTS
 from flights_reader import Read, checksum
 
+ROWS, NULLS = 336_776, 2_512  # the data set, and its flights without a tail number
 Flight = dict[str, Any]
 
 
@@ -47,6 +48,13 @@ def flights(path: Path) -> list[Flight]:
 
 def flight(line: Mapping[str, str]) -> Flight:
     return {name: value if name in TEXTS else int(value) for name, value in line.items() if value != NULL}
+
+
+def check_data(expected: Sequence[Flight], rows: int) -> Check:
+    """What the log is compared with is the data set: as many flights as asked for, and of all of them the known number have no key."""
+    nulls = sum("tailnum" not in flight for flight in expected)
+    whole = len(expected) == rows and (rows != ROWS or nulls == NULLS)
+    return Check("the data set is complete", whole, f"{len(expected):,} of {rows:,} flights, {nulls:,} without a tail number")
 
 
 def check_log(log: Log, expected: Sequence[Flight]) -> list[Check]:

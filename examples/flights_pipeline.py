@@ -3,8 +3,8 @@
     python examples/flights_pipeline.py [--rows 60000] [--cluster local|docker|vagrant]
 
 Starts three Kafka brokers of its own. The broker that leads most partitions is killed (SIGKILL) when a third of the rows are
-acknowledged and restarted before two thirds are: where the machine is too fast for that, the input is paced. Ends with 0 when
-every check holds.
+acknowledged and restarted before two thirds are: where the machine is too fast or too slow for that, the input is paced. Ends with 0
+when every check holds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -32,19 +32,21 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]  # runs from a checkout, from any f
 import flights_job as job  # noqa: E402
 import flights_judge as judge  # noqa: E402
 import flights_reader as reader  # noqa: E402
-from flights_judge import Check  # noqa: E402
+from flights_judge import ROWS, Check  # noqa: E402
 
 from integration.backends import BACKENDS, backend, chosen  # noqa: E402
 from integration.cluster import Cluster  # noqa: E402
 from integration.waiting import until  # noqa: E402
 from pykafka4 import KafkaError  # noqa: E402
 
-ROWS, TOPIC, GROUP, PARTITIONS, MEMBERS = 336_776, "flights", "flights-readers", 6, 3
+TOPIC, GROUP, PARTITIONS, MEMBERS = "flights", "flights-readers", 6, 3
 
 UNHURRIED = 10.0  # seconds for the first third, so that the moment of the kill can be met
 MANY = 5 * PARTITIONS  # records in flight at the kill: some for every partition
 OUTAGE = 30.0  # seconds for what is left of the second third, so that the broker can be back before it is over
-HOLD = 0.6  # of the rows: nothing more is sent above it while the broker is down
+GATHER, HOLD = 0.4, 0.6  # of the rows: above it only a trickle is sent before all readers read, and while the broker is down
+TRICKLE = 1 / 5000  # of the rows in a second: in all the seconds that the outage may take not what is left to two thirds
+LOOK = 0.05  # seconds between two looks at how much was sent
 START = 400.0  # seconds that Spark and the first third may take together: on a machine busy with other things a JVM starts slowly
 WAIT = 120.0  # seconds: the limit of every other wait
 
@@ -73,6 +75,10 @@ class Run:
         """Rows acknowledged to the producers in the Spark workers."""
         return self.board.total("acked")
 
+    def read(self) -> tuple[int, ...]:
+        """How many records each reader was handed."""
+        return tuple(map(reader.count, self.files))
+
     def pace(self, rows_per_second: float) -> None:
         """Of both tasks together."""
         self.board.set_pace(rows_per_second / 2)
@@ -93,9 +99,8 @@ class Run:
         self.show()
 
     def show(self) -> None:
-        read = sum(reader.count(path) for path in self.files)
         elapsed = time.monotonic() - self.started
-        print(f"{elapsed:6.1f} s  acknowledged {self.acked():>7,} of {self.rows:,}  read {read:>7,}  {self.event}", flush=True)
+        print(f"{elapsed:6.1f} s  acknowledged {self.acked():>7,} of {self.rows:,}  read {sum(self.read()):>7,}  {self.event}", flush=True)
 
 
 @attrs.frozen
@@ -110,28 +115,62 @@ class Outage:
     recovered: float
     at_return: int
     returned: float
+    read_at_kill: tuple[int, ...]  # by each reader
+    read_at_return: tuple[int, ...]
 
 
 def outage(run: Run) -> Outage:
     """Kill the broker that leads most partitions after a third of the rows; have it back before two thirds."""
-    run.pace(run.rows / 3 / UNHURRIED)
-    run.until(lambda: run.acked() >= run.rows / 3, "a third of the rows to be acknowledged", START)
+    gather(run)
     leaders = {partition: run.cluster.leader(TOPIC, partition) for partition in range(PARTITIONS)}
     victim, led = Counter(leaders.values()).most_common(1)[0]
     in_flight, resent = strike(run, victim)
-    killed, at_kill = time.monotonic(), run.acked()
+    killed, at_kill, read_at_kill = time.monotonic(), run.acked(), run.read()
     run.pace(max(2 / 3 * run.rows - at_kill, 0) / OUTAGE)
-    run.say(f"broker {victim}, leader of {led} partitions, killed with {in_flight:,} records in flight")
-    recover(run, [partition for partition, leader in leaders.items() if leader == victim])
-    recovered = time.monotonic() - killed
-    run.until(lambda: run.board.total("retries") > resent, "what was in flight to be sent again", timeout=5.0)
-    resent = run.board.total("retries") - resent
-    run.say(f"all partitions take records again after {recovered:.1f} s; broker {victim} starts")
-    run.cluster.launch(victim)
-    run.until(lambda: back(run, victim), f"broker {victim} to serve again")
-    at_return, returned = run.acked(), time.monotonic() - killed
+    with held(run, HOLD):
+        run.say(f"broker {victim}, leader of {led} partitions, killed with {in_flight:,} records in flight")
+        recover(run, [partition for partition, leader in leaders.items() if leader == victim])
+        recovered = time.monotonic() - killed
+        run.until(lambda: run.board.total("retries") > resent, "what was in flight to be sent again", timeout=5.0)
+        resent = run.board.total("retries") - resent
+        run.say(f"all partitions take records again after {recovered:.1f} s; broker {victim} starts")
+        run.cluster.launch(victim)
+        run.until(lambda: back(run, victim), f"broker {victim} to serve again")
+        at_return, returned, read_at_return = run.acked(), time.monotonic() - killed, run.read()
     run.say(f"broker {victim} serves again after {returned:.1f} s")
-    return Outage(victim, led, at_kill, in_flight, resent, recovered, at_return, returned)
+    return Outage(victim, led, at_kill, in_flight, resent, recovered, at_return, returned, read_at_kill, read_at_return)
+
+
+def gather(run: Run) -> None:
+    """A third of the rows are acknowledged, and every reader reads."""
+    run.pace(run.rows / 3 / UNHURRIED)
+    with held(run, GATHER):
+        run.until(lambda: run.acked() >= run.rows / 3, "a third of the rows to be acknowledged", START)
+        run.until(lambda: all(run.read()), "every reader to read")
+    run.pace(run.rows / 3 / UNHURRIED)
+
+
+@contextlib.contextmanager
+def held(run: Run, share: float) -> Iterator[None]:
+    """Inside the block nothing but a trickle is sent once `share` of the rows were, whatever the script waits for meanwhile.
+
+    What was sent counts, not what was acknowledged: while a partition has no leader its records wait, and then come all at once. A trickle
+    and not nothing, because new records are the sign that a partition works again.
+    """
+    done = threading.Event()
+
+    def hold() -> None:
+        while not done.wait(LOOK):
+            if run.board.total("accepted") > share * run.rows:
+                run.pace(run.rows * TRICKLE)
+
+    thread = threading.Thread(target=hold, name="hold", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def strike(run: Run, victim: int) -> tuple[int, int]:
@@ -158,9 +197,7 @@ def recover(run: Run, orphans: list[int]) -> None:
 
 
 def back(run: Run, victim: int) -> bool:
-    """Whether the broker serves. The rest of the input waits for it where the machine is too fast."""
-    if run.acked() > HOLD * run.rows:
-        run.pace(0)
+    """Whether the broker serves."""
     with contextlib.suppress(OSError, KafkaError):
         return run.cluster.ready({victim})
     return False
@@ -239,11 +276,23 @@ def reported(run: Run) -> Iterator[None]:
         thread.join()
 
 
-def check_outage(rows: int, found: Outage) -> list[Check]:
+def caught_up(run: Run, end: int) -> bool:
+    """Whether the group was handed `end` different records; those handed out again do not count twice."""
+    return sum(run.read()) >= end and len({(read.partition, read.offset) for path in run.files for read in reader.reads(path)}) >= end
+
+
+def check_outage(rows: int, found: Outage, read: Sequence[int]) -> list[Check]:
+    """`read`: how many records each reader was handed in all."""
+    spans = list(zip(found.read_at_kill, found.read_at_return, read, strict=True))
     return [
         Check("the kill met records in flight", found.in_flight > 0 < found.resent, f"{found.in_flight:,} records, {found.resent} batches"),
         Check("killed after a third", rows / 3 <= found.at_kill < 2 / 3 * rows, f"at {found.at_kill:,} of {rows:,}"),
         Check("back before two thirds", found.at_return < 2 / 3 * rows, f"at {found.at_return:,} of {rows:,}"),
+        Check(
+            "every reader read before the kill, during the outage and after it",
+            all(0 < kill < back < end for kill, back, end in spans),
+            "; ".join(f"{kill:,} + {back - kill:,} + {end - back:,}" for kill, back, end in spans),
+        ),
     ]
 
 
@@ -258,13 +307,14 @@ def run_all(run: Run) -> tuple[list[Check], list[tuple[str, str]]]:
         run.say("everything is produced; waiting for replicas and readers")
         run.cluster.wait_full_isr([TOPIC])
         end = sum(latest for _, latest in run.cluster.offsets(TOPIC).values())
-        until(lambda: sum(reader.count(path) for path in run.files) >= end, WAIT, "the group to have read everything")
+        until(lambda: caught_up(run, end), WAIT, "the group to have read everything")
         ended = dismiss(members)
     run.say("comparing with the data set")
     log = run.cluster.log(TOPIC)
     seen = [reader.reads(path) for path in run.files]
     expected = judge.flights(run.folder / "flights.csv")
-    checks = [*judge.check_log(log, expected), *judge.check_group(seen, log), ended, *check_outage(run.rows, found)]
+    checks = [judge.check_data(expected, run.rows), *judge.check_log(log, expected), *judge.check_group(seen, log), ended]
+    checks += check_outage(run.rows, found, [len(reads) for reads in seen])
     records = sum(map(len, log.values()))
     return checks, [
         ("rows", f"{run.rows:,}"),

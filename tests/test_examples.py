@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
@@ -157,6 +158,23 @@ def test_a_record_that_is_no_flight_is_seen(judge) -> None:
     assert broken(judge.check_log(log, FLIGHTS)) == ["every flight is unchanged, under its own key"]
 
 
+@pytest.mark.parametrize(
+    ("found", "nulls", "rows", "kept"),
+    [
+        (4, 1, 4, True),
+        (3, 1, 4, False),
+        (0, 0, 4, False),
+        (5, 1, 4, False),
+        (336_776, 2_512, 336_776, True),
+        (336_776, 2_511, 336_776, False),
+        (336_775, 2_512, 336_776, False),
+    ],
+)
+def test_a_data_set_that_is_not_what_was_asked_for_fails_the_script(judge, found, nulls, rows, kept) -> None:
+    flights = [{"number": 0}] * nulls + [{"number": 0, "tailnum": "N1"}] * (found - nulls)
+    assert judge.check_data(flights, rows).kept is kept
+
+
 def read_all(judge, log):
     """What three perfect readers saw, one of them with no partition."""
     Read = judge.Read  # noqa: N806
@@ -210,7 +228,19 @@ def pipeline(judge):
     del sys.modules["flights_pipeline"]
 
 
-GOOD = {"victim": 1, "led": 2, "at_kill": 40, "in_flight": 5, "resent": 1, "recovered": 2.0, "at_return": 60, "returned": 9.0}
+GOOD = {
+    "victim": 1,
+    "led": 2,
+    "at_kill": 40,
+    "in_flight": 5,
+    "resent": 1,
+    "recovered": 2.0,
+    "at_return": 60,
+    "returned": 9.0,
+    "read_at_kill": (10, 11, 12),
+    "read_at_return": (20, 21, 22),
+}
+READ = (30, 31, 32)
 
 
 @pytest.mark.parametrize(
@@ -222,8 +252,59 @@ GOOD = {"victim": 1, "led": 2, "at_kill": 40, "in_flight": 5, "resent": 1, "reco
         ({"at_kill": 30}, "after a third"),
         ({"at_kill": 80, "at_return": 90}, "after a third"),
         ({"at_return": 80}, "before two thirds"),
+        ({"read_at_kill": (10, 0, 12)}, "every reader"),
+        ({"read_at_return": (20, 21, 12)}, "every reader"),
+        ({"read_at_return": (30, 21, 22)}, "every reader"),
     ],
 )
 def test_a_kill_that_met_nothing_or_came_at_the_wrong_time_fails_the_script(pipeline, change, promise) -> None:
-    found = broken(pipeline.check_outage(100, pipeline.Outage(**{**GOOD, **change})))
+    found = broken(pipeline.check_outage(100, pipeline.Outage(**{**GOOD, **change}), READ))
     assert any(promise in line for line in found) if promise else found == []
+
+
+class Watched(NamedTuple):
+    """A run as `held` and `caught_up` see it."""
+
+    board: object
+    rows: int
+    paces: list[float]
+    files: list[Path]
+
+    def pace(self, rows_per_second: float) -> None:
+        self.paces.append(rows_per_second)
+
+    def read(self) -> tuple[int, ...]:
+        return tuple(path.read_text().count("\n") for path in self.files)
+
+
+class Sent:
+    """A board on which so many rows are sent and none acknowledged."""
+
+    def __init__(self, accepted: int) -> None:
+        self.totals = {"accepted": accepted, "acked": 0}
+
+    def total(self, name: str) -> int:
+        return self.totals[name]
+
+
+def test_once_enough_is_sent_only_a_trickle_goes_on_whatever_the_script_does_meanwhile(pipeline) -> None:
+    run = Watched(Sent(600), 1000, [], [])
+    with pipeline.held(run, 0.6):
+        assert not run.paces
+        run.board.totals["accepted"] = 601
+        until(lambda: run.paces, 30.0, "the pace to be taken back")
+        assert 0 < run.paces[0] < run.rows / 1000
+    held = len(run.paces)
+    assert not any(thread.name == "hold" for thread in threading.enumerate())
+    assert len(run.paces) == held
+
+
+def test_records_that_were_handed_out_again_are_not_taken_for_others(pipeline, tmp_path: Path) -> None:
+    line = pipeline.reader.LINE.format
+    run = Watched(None, 4, [], [tmp_path / "a", tmp_path / "b"])
+    run.files[0].write_text(line(0, 0, 7) + line(0, 1, 7))
+    run.files[1].write_text(line(0, 1, 7) + line(1, 0, 7))
+    assert pipeline.caught_up(run, 3)
+    assert not pipeline.caught_up(run, 4)
+    run.files[1].write_text(line(0, 1, 7) + line(1, 0, 7) + line(1, 1, 7))
+    assert pipeline.caught_up(run, 4)
