@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ __all__ = ["TROUBLE", "Dockerd", "EngineFailed", "connect", "purge"]
 CELL = Path(__file__).with_name("cell.py")
 READY, STOP, GONE, PURGE = 60.0, 20.0, 20.0, 60.0
 CALL = 60.0  # seconds for one answer of an engine
+UNIX = "unix://"
 SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 NETWORKS = Path("/sys/class/net")
 BRIDGE_IN_DATABASE = re.compile(rb'"BridgeName":"(br-[0-9a-f]{12})"')
@@ -45,6 +47,10 @@ class EngineFailed(RuntimeError):
 
 def connect(host: str) -> DockerClient:
     """A client of the engine at `host`; raises what the SDK and its transport raise while nobody answers there."""
+    if host.startswith(UNIX):  # the SDK leaves a socket open that it could not connect
+        with socket.socket(socket.AF_UNIX) as knock:
+            knock.settimeout(CALL)
+            knock.connect(host.removeprefix(UNIX))
     return DockerClient(base_url=host, timeout=CALL)
 
 
@@ -168,12 +174,16 @@ class Dockerd:
         return removed
 
     def kill(self) -> list[str]:
-        """End every process of the engine and wait until none is left; those of a namespace whose process 1 died end by themselves."""
+        """End every process of the engine and wait until none is left; those of a namespace whose process 1 died end by themselves.
+
+        But not paused ones: in control groups of version 1 a frozen process is not even killed before it is thawed.
+        """
         found: dict[int, str] = {}
 
         def none_left() -> bool:
             remains = dict(self.remains())
             found.update(remains)
+            self.thaw()
             for pid in remains:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -181,6 +191,11 @@ class Dockerd:
 
         until(none_left, GONE, lambda: f"the engine's processes to end: {found}")
         return [f"killed {name} (pid {pid})" for pid, name in found.items()]
+
+    def thaw(self) -> None:
+        for state in (state for group in self.groups() for state in group.rglob("freezer.state")):
+            with contextlib.suppress(OSError):  # the topmost of a hierarchy cannot be frozen
+                state.write_text("THAWED")
 
     def remains(self) -> Iterator[tuple[int, str]]:
         """Processes in our control group, and the engine's own: those programs with our folder among their arguments."""

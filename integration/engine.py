@@ -27,7 +27,7 @@ from integration import prerequisites
 from integration.dockerd import Dockerd, EngineFailed, connect
 from integration.jars import locked, taken
 from integration.place import LABEL, OWNER, Place
-from integration.waiting import Deadline, until
+from integration.waiting import until
 
 __all__ = ["Engine", "EngineFailed", "clean"]
 
@@ -49,6 +49,7 @@ class Engine:
         self.host = named or self.place.host
         self.owner = ""
         self.connection: socket.socket | None = None
+        self.keeper: subprocess.Popen[bytes] | None = None  # if it was us who started it
         self.docker: DockerClient | None = None
 
     # -- coming and going --------------------------------------------------------------------------------------------------
@@ -66,25 +67,26 @@ class Engine:
             prerequisites.require(*prerequisites.engine())
         self.place.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.place.door, COME_IN):
-            self.come_in(Deadline(COME_IN))
+            self.come_in(COME_IN)
         try:
             self.docker = connect(self.host)
         except BaseException:
             self.close()
             raise
 
-    def come_in(self, deadline: Deadline) -> None:
-        """Through the keeper that runs, else through a new one; one that is about to end hangs up."""
-        while not self.greeted():
-            keeper = self.start_keeper()
-            until(
-                lambda keeper=keeper: self.place.keeper.exists() or keeper.poll() is not None,  # type: ignore[misc]
-                deadline.left(),
-                lambda: f"an engine to come up{self.last_words()}",
-            )
-            if keeper.poll() is not None:
-                raise EngineFailed(f"the engine at {self.host} cannot be used{self.last_words()}")
-            keeper.returncode = 0  # it goes on without this process: no warning about that
+    def come_in(self, timeout: float) -> None:
+        """Through the keeper that runs; one that is about to end hangs up, and then a new one waits for its end."""
+        if self.greeted():
+            return
+        self.keeper = keeper = self.start_keeper()
+        try:
+            until(lambda: self.greeted() or keeper.poll() is not None, timeout, lambda: f"an engine to come up{self.last_words()}")
+        except BaseException:
+            keeper.terminate()
+            keeper.wait(LEAVE)
+            raise
+        if self.connection is None:
+            raise EngineFailed(f"the engine at {self.host} cannot be used{self.last_words()}")
 
     def greeted(self) -> bool:
         """Whether a keeper took us in."""
@@ -122,10 +124,16 @@ class Engine:
         connection, self.connection = self.connection, None
         if connection is None:
             return
+        goes_on = b""
         with connection, contextlib.suppress(ConnectionError):
             connection.settimeout(LEAVE)
             connection.shutdown(socket.SHUT_WR)
-            connection.recv(1)
+            goes_on = connection.recv(1)
+        keeper, self.keeper = self.keeper, None
+        if keeper is not None and goes_on:
+            keeper.returncode = 0  # without this process: no warning about that
+        elif keeper is not None:
+            keeper.wait(LEAVE)
 
     # -- for those who use it ----------------------------------------------------------------------------------------------
 

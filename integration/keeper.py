@@ -126,9 +126,10 @@ class Keeper:
                 purge(client, f"{OWNER}={user.owner}")
 
     def release(self) -> None:
-        """Let those go whose things are removed. The last user's connection ends with the keeper, when the engine is gone, too."""
+        """Let those go whose things are removed. The last user hears nothing until the keeper ends, when the engine is gone, too."""
         for connection in self.leaving:
-            connection.close()
+            with connection, contextlib.suppress(OSError):
+                connection.send(b".")
         self.leaving.clear()
 
     def shut(self) -> None:

@@ -1,0 +1,316 @@
+"""The engine on demand: it comes when it is needed, is shared, leaves nothing, and other engines do not notice."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import psutil
+import pytest
+
+from integration import prerequisites
+from integration.dockerd import Dockerd, connect, ports
+from integration.engine import Engine, clean
+from integration.image import load, rootfs
+from integration.place import LABEL, Place, free_subnets
+from integration.prerequisites import MissingPrerequisite
+from integration.waiting import until
+
+pytestmark = pytest.mark.docker
+
+ROOT = Path(__file__).parents[2]
+IMAGE = "pykafka4/sleep:1"
+SLEEP = ["sleep", "1000"]
+MISSING = "; ".join(prerequisites.engine())
+needs_engine = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+OWNER = """
+import json, sys
+from integration.engine import Engine
+engine = Engine(sys.argv[1])
+engine.open()
+network = engine.client.networks.create("of-the-owner", labels=engine.labels)
+container = engine.client.containers.run(sys.argv[2], ["sleep", "1000"], detach=True, network="of-the-owner", labels=engine.labels)
+container.pause()
+print(json.dumps({"container": container.id, "network": network.id}), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Where an engine of this test's own keeps its data."""
+    yield tmp_path / "engine"
+    clean(tmp_path / "engine")
+
+
+def run(engine: Engine, **options: Any) -> Any:
+    """A container that sleeps, from an image made of this machine's own sleep."""
+    program = shutil.which("sleep")
+    assert program is not None
+    if not engine.client.images.list(IMAGE):
+        load(engine.client, IMAGE, rootfs([Path(program)]), [])
+    return engine.client.containers.run(IMAGE, SLEEP, detach=True, labels=engine.labels, **options)
+
+
+@attrs.frozen
+class Traces:
+    """What an engine in use has on this machine, found by other means than its own."""
+
+    processes: frozenset[int]
+    links: frozenset[str]
+    groups: frozenset[Path]
+    run: Path
+
+    @staticmethod
+    def of(engine: Engine) -> Traces:
+        keeper = keeper_of(engine.place)
+        bridges = [engine.place.bridge, *(f"br-{network.id[:12]}" for network in engine.client.networks.list(filters={"type": "custom"}))]
+        links = {*bridges, *(port for bridge in bridges for port in ports(bridge))}
+        groups = {path for path in Path("/sys/fs/cgroup").glob("**/" + engine.place.name) if path.is_dir()}
+        pids = {keeper.pid, *(child.pid for child in keeper.children(recursive=True))}
+        return Traces(frozenset(pids), frozenset(links), frozenset(groups), engine.place.run)
+
+    def wait_gone(self, timeout: float = 5) -> None:
+        """Until nothing is there; the last act of a keeper is to say that it ends."""
+        until(lambda: not self.left(), timeout, lambda: f"the rest to go: {self.left()}")
+
+    def left(self) -> list[str]:
+        """Those that are still there."""
+        found = [f"process {pid}" for pid in self.processes if alive(pid)]
+        found += [f"link {name}" for name in self.links if Path("/sys/class/net", name).exists()]
+        found += [f"control group {path}" for path in self.groups if path.exists()]
+        return found + [str(self.run)] * self.run.exists()
+
+
+def keeper_of(place: Place) -> psutil.Process:
+    """The process that keeps the engine of that place."""
+    (found,) = [process for process in psutil.process_iter(["cmdline"]) if is_keeper(process.info["cmdline"] or [], place)]
+    return found
+
+
+def is_keeper(command: list[str], place: Place) -> bool:
+    return "integration.keeper" in command and str(place.folder) in command
+
+
+def alive(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def settings() -> dict[str, str]:
+    """What a Docker engine usually changes for the whole machine."""
+    rules = [["iptables", "-t", table, "-S"] for table in ("filter", "nat")] if shutil.which("iptables") else []
+    told = {" ".join(command): subprocess.run(command, capture_output=True, text=True, check=False).stdout for command in rules}
+    return {
+        **told,
+        "forwarding": Path("/proc/sys/net/ipv4/ip_forward").read_text(),
+        "/run": " ".join(sorted(map(str, Path("/run").iterdir()))),
+    }
+
+
+def mounts_below(*folders: Path) -> list[str]:
+    return [line for line in Path("/proc/mounts").read_text().splitlines() if any(f" {folder}/" in line for folder in folders)]
+
+
+@needs_engine
+def test_an_engine_runs_containers_and_leaves_nothing_but_its_images(folder: Path) -> None:
+    before = settings()
+    with Engine(folder) as engine:
+        engine.client.networks.create("ours", labels=engine.labels)
+        run(engine, network="ours")
+        run(engine, mem_limit="64m")
+        traces = Traces.of(engine)
+        names = {psutil.Process(pid).name()[:15] for pid in traces.processes}
+        assert {"dockerd", "containerd", "sleep"} <= names  # containerd, too, is our own
+        assert len(traces.links) == 4  # two bridges, and a container on each
+        assert traces.groups
+        assert mounts_below(folder, engine.place.run) == []
+        assert settings() == before
+        assert "registry" not in engine.place.log.read_text()
+    traces.wait_gone()
+    assert mounts_below(folder, engine.place.run) == []
+    assert settings() == before
+    with Engine(folder) as again:
+        assert [image.tags for image in again.client.images.list()] == [[IMAGE]]
+        assert again.client.containers.list(all=True) == []
+        assert again.client.networks.list(filters={"type": "custom"}) == []
+
+
+@needs_engine
+def test_two_users_share_an_engine_and_each_takes_its_own_things_along(folder: Path) -> None:
+    with Engine(folder) as first:
+        kept = run(first)
+        with Engine(folder) as second:
+            run(second)
+            assert len(first.client.containers.list()) == 2
+            assert second.owner != first.owner
+        assert [container.id for container in first.client.containers.list(all=True)] == [kept.id]
+        traces = Traces.of(first)
+    traces.wait_gone()
+
+
+@needs_engine
+def test_what_a_killed_process_made_goes_and_the_engine_with_its_last_user(folder: Path) -> None:
+    with Engine(folder) as engine:
+        kept = run(engine)
+        with owner(folder) as process:
+            assert len(engine.client.containers.list(all=True)) == 2
+            process.kill()
+            until(lambda: [c.id for c in engine.client.containers.list(all=True)] == [kept.id], 20, "the killed process's container to go")
+            until(lambda: not engine.client.networks.list(names=["of-the-owner"]), 20, "the killed process's network to go")
+    with owner(folder) as process:
+        traces = witness(folder)
+        process.kill()
+        traces.wait_gone(30)
+
+
+@pytest.mark.parametrize("cure", ["clean", "start"])
+@needs_engine
+def test_after_a_kill_of_everything_the_rest_is_removed(folder: Path, cure: str) -> None:
+    with Engine(folder) as engine:
+        run(engine)
+    with owner(folder) as process:
+        traces = witness(folder)
+        for pid in (process.pid, *sorted(traces.processes)):  # the keeper among them
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert traces.left() != []
+    if cure == "clean":
+        told = clean(folder)
+        assert any("bridge" in line for line in told)
+        assert clean(folder) == []
+    else:
+        with Engine(folder) as engine:
+            assert engine.client.containers.list(all=True) == []
+            assert engine.client.networks.list(filters={"type": "custom"}) == []
+    assert traces.left() == []
+
+
+@needs_engine
+def test_a_dockerd_that_dies_takes_everything_along_and_the_next_user_gets_a_new_one(folder: Path) -> None:
+    with Engine(folder) as engine:
+        run(engine)
+        traces = Traces.of(engine)
+        (dockerd,) = [pid for pid in traces.processes if psutil.Process(pid).name() == "dockerd"]
+        os.kill(dockerd, signal.SIGKILL)
+        traces.wait_gone(30)
+    with Engine(folder) as again:
+        assert again.client.containers.list(all=True) == []
+
+
+@needs_engine
+def test_an_engine_in_use_is_not_cleaned(folder: Path) -> None:
+    with Engine(folder) as engine:
+        run(engine)
+        assert clean(folder) == []
+        assert len(engine.client.containers.list()) == 1
+
+
+@needs_engine
+def test_another_engine_survives_our_start_stop_crash_and_clean(folder: Path, foreign: Engine) -> None:
+    theirs = run(foreign, network=foreign.client.networks.create("theirs").name)
+    before = Traces.of(foreign)
+    pid = before.processes
+    with Engine(folder) as engine:
+        run(engine)
+    with owner(folder) as process:
+        ours = witness(folder)
+        for victim in (process.pid, *sorted(ours.processes)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(victim, signal.SIGKILL)
+    assert clean(folder) != []
+    assert ours.left() == []
+    theirs.reload()
+    assert theirs.status == "running"
+    assert all(map(alive, pid))
+    assert all(Path("/sys/class/net", link).exists() for link in before.links)
+    assert foreign.client.networks.list(names=["theirs"])
+
+
+@needs_engine
+def test_an_engine_that_the_user_names_is_used_and_only_what_we_made_goes(foreign: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = run(foreign)
+    monkeypatch.setenv("DOCKER_HOST", foreign.host)
+    with Engine() as engine:
+        assert not engine.own
+        assert engine.host == foreign.host
+        ours = run(engine)
+        assert ours.labels[LABEL] != theirs.labels[LABEL]
+        assert len(foreign.client.containers.list()) == 2
+    assert [container.id for container in foreign.client.containers.list(all=True)] == [theirs.id]
+    assert foreign.client.ping()
+    assert not engine.place.run.exists()
+
+
+def test_what_is_missing_is_named_with_the_command_that_installs_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prerequisites.shutil, "which", lambda name, **_: None if name == "dockerd" else f"/usr/bin/{name}")
+    monkeypatch.setattr(prerequisites.os, "geteuid", lambda: 1000)
+    with pytest.raises(MissingPrerequisite) as caught:
+        Engine(folder).open()
+    assert "not root" in str(caught.value)
+    assert "apt-get install -y --no-install-recommends docker.io" in str(caught.value)
+    assert "DOCKER_HOST" in str(caught.value)
+
+
+@needs_engine
+def test_an_engine_that_cannot_start_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Place.own(folder)
+    monkeypatch.setattr(Dockerd, "config", lambda self: {"hosts": [self.place.host], "no-such-option": True})
+    folder.mkdir()
+    dockerd = Dockerd(place)
+    try:
+        with pytest.raises(RuntimeError, match="no-such-option"):
+            dockerd.start()
+    finally:
+        dockerd.stop()
+    assert not place.run.exists()
+
+
+@needs_engine
+def test_free_subnets_are_free(folder: Path) -> None:
+    with Engine(folder) as engine:
+        told = subprocess.run(["ip", "-4", "-o", "address", "show", engine.place.bridge], capture_output=True, text=True, check=True).stdout
+        network = told.split("inet ")[1].split()[0].rpartition(".")[0] + ".0/24"
+        assert network not in map(str, free_subnets())
+    assert network in map(str, free_subnets())
+
+
+@contextlib.contextmanager
+def owner(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with a paused container of its own in the engine at `folder`, which has the image."""
+    command = [sys.executable, "-c", OWNER, str(folder), IMAGE]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["container"]
+            yield process
+        finally:
+            process.kill()
+
+
+def witness(folder: Path) -> Traces:
+    """The traces of an engine that another process uses; nothing is asked through the keeper."""
+    engine = Engine(folder)
+    engine.docker = connect(engine.host)
+    with contextlib.closing(engine.docker):
+        return Traces.of(engine)
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Iterator[Engine]:
+    """Another engine of this machine, as a second user's: a folder, a group, bridges and labels of its own."""
+    with Engine(tmp_path / f"foreign-{uuid.uuid4().hex[:6]}") as engine:
+        yield engine
