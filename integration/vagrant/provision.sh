@@ -5,8 +5,9 @@
 #   NODE_ID, HOST, VOTERS    this node's number, its address, and all nodes: 1@192.168.57.11:9093,2@…
 #   CLIENT                   host:port that clients are told instead of HOST:9092
 #   CLUSTER_ID               what an empty node is formatted for
-#   KAFKA_VERSION            of the jars; they come from the folder libs of the upload, or from /srv/kafka/libs, or else from
-#   KAFKA_ARCHIVE            path or address of a kafka_….tgz, or else from Maven, by the upload's pom.xml
+#   LIBS                     folder with the jars, by default libs of the upload or /srv/kafka/libs; without any they come from
+#   KAFKA_ARCHIVE            path or address of a kafka_….tgz, or else from
+#   KAFKA_VERSION            Maven, by the upload's pom.xml
 #   UPLOAD                   the folder with this script's companions: kafka-node.sh, pom.xml, settings/, and perhaps libs/ and seed/
 #
 #   provision.sh install     only packages, jars and the script; nothing is configured, nothing is started
@@ -59,8 +60,9 @@ programs() {
 # -- jars ----------------------------------------------------------------------------------------------------------------------
 
 folder_of_jars() {
-    local folder
-    for folder in "$upload/libs" /srv/kafka/libs; do
+    local folder folders=("$upload/libs" /srv/kafka/libs)
+    [ -z "${LIBS-}" ] || folders=("$LIBS")
+    for folder in "${folders[@]}"; do
         ! compgen -G "$folder/*.jar" >/dev/null || { echo "$folder"; return; }
     done
 }
