@@ -12,11 +12,12 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import attrs
 import psutil
 import pytest
+from docker import DockerClient
 
 from integration import prerequisites
 from integration.dockerd import Dockerd, connect, ports
@@ -54,13 +55,13 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     clean(tmp_path / "engine")
 
 
-def run(engine: Engine, **options: Any) -> Any:
+def run(engine: Engine | Foreign, **options: Any) -> Any:
     """A container that sleeps, from an image made of this machine's own sleep."""
     program = shutil.which("sleep")
     assert program is not None
     if not engine.client.images.list(IMAGE):
         load(engine.client, IMAGE, rootfs([Path(program)]), [])
-    return engine.client.containers.run(IMAGE, SLEEP, detach=True, labels=engine.labels, **options)
+    return engine.client.containers.run(IMAGE, SLEEP, detach=True, **{"labels": engine.labels, **options})
 
 
 @attrs.frozen
@@ -74,12 +75,16 @@ class Traces:
 
     @staticmethod
     def of(engine: Engine) -> Traces:
-        keeper = keeper_of(engine.place)
-        bridges = [engine.place.bridge, *(f"br-{network.id[:12]}" for network in engine.client.networks.list(filters={"type": "custom"}))]
+        return Traces.seen(engine.client, engine.place, keeper_of(engine.place), engine.place.bridge, engine.place.name)
+
+    @staticmethod
+    def seen(client: DockerClient, place: Place, first: psutil.Process, default: str, group: str) -> Traces:
+        """`first` is the process that all others of the engine come from, `default` its default bridge."""
+        bridges = [default, *(f"br-{network.id[:12]}" for network in client.networks.list(filters={"type": "custom"}))]
         links = {*bridges, *(port for bridge in bridges for port in ports(bridge))}
-        groups = {path for path in Path("/sys/fs/cgroup").glob("**/" + engine.place.name) if path.is_dir()}
-        pids = {keeper.pid, *(child.pid for child in keeper.children(recursive=True))}
-        return Traces(frozenset(pids), frozenset(links), frozenset(groups), engine.place.run)
+        groups = {path for path in Path("/sys/fs/cgroup").glob(f"**/{group}") if path.is_dir()}
+        pids = {first.pid, *(child.pid for child in first.children(recursive=True))}
+        return Traces(frozenset(pids), frozenset(links), frozenset(groups), place.run)
 
     def wait_gone(self, timeout: float = 5) -> None:
         """Until nothing is there; the last act of a keeper is to say that it ends."""
@@ -220,10 +225,9 @@ def test_an_engine_in_use_is_not_cleaned(folder: Path) -> None:
 
 
 @needs_engine
-def test_another_engine_survives_our_start_stop_crash_and_clean(folder: Path, foreign: Engine) -> None:
+def test_another_engine_survives_our_start_stop_crash_and_clean(folder: Path, foreign: Foreign) -> None:
     theirs = run(foreign, network=foreign.client.networks.create("theirs").name)
-    before = Traces.of(foreign)
-    pid = before.processes
+    before = foreign.traces()
     with Engine(folder) as engine:
         run(engine)
     with owner(folder) as process:
@@ -235,20 +239,18 @@ def test_another_engine_survives_our_start_stop_crash_and_clean(folder: Path, fo
     assert ours.left() == []
     theirs.reload()
     assert theirs.status == "running"
-    assert all(map(alive, pid))
-    assert all(Path("/sys/class/net", link).exists() for link in before.links)
+    assert len(before.left()) == len(before.processes | before.links | before.groups) + 1  # and its folder
     assert foreign.client.networks.list(names=["theirs"])
 
 
 @needs_engine
-def test_an_engine_that_the_user_names_is_used_and_only_what_we_made_goes(foreign: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    theirs = run(foreign)
+def test_an_engine_that_the_user_names_is_used_and_only_what_we_made_goes(foreign: Foreign, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = run(foreign, labels={LABEL: "of another machine"})
     monkeypatch.setenv("DOCKER_HOST", foreign.host)
     with Engine() as engine:
         assert not engine.own
         assert engine.host == foreign.host
-        ours = run(engine)
-        assert ours.labels[LABEL] != theirs.labels[LABEL]
+        assert run(engine).labels[LABEL] == engine.place.label
         assert len(foreign.client.containers.list()) == 2
     assert [container.id for container in foreign.client.containers.list(all=True)] == [theirs.id]
     assert foreign.client.ping()
@@ -309,8 +311,44 @@ def witness(folder: Path) -> Traces:
         return Traces.of(engine)
 
 
+class Foreign(Dockerd):
+    """Another engine of this machine, with the names that engines usually have: docker0, a control group `docker`."""
+
+    labels: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(Place(folder))
+        self.host = self.place.host
+        self.bridge = "none" if Path("/sys/class/net/docker0").exists() else "docker0"
+
+    def config(self) -> dict[str, Any]:
+        usual = {key: value for key, value in super().config().items() if key not in ("bridge", "cgroup-parent")}
+        subnet = next(free_subnets())
+        return {**usual, **({"bip": f"{subnet[1]}/24"} if self.bridge == "docker0" else {"bridge": "none"})}
+
+    def add_bridge(self) -> None:
+        """It makes its own."""
+
+    def traces(self) -> Traces:
+        assert self.process is not None
+        return Traces.seen(self.client, self.place, psutil.Process(self.process.pid), self.bridge, "docker")
+
+    def __enter__(self) -> Self:
+        self.start()
+        self.client = connect(self.host)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        self.stop()
+        if self.bridge == "docker0":
+            subprocess.run(["ip", "link", "delete", "docker0"], check=True)
+
+
 @pytest.fixture
-def foreign(tmp_path: Path) -> Iterator[Engine]:
-    """Another engine of this machine, as a second user's: a folder, a group, bridges and labels of its own."""
-    with Engine(tmp_path / f"foreign-{uuid.uuid4().hex[:6]}") as engine:
+def foreign(tmp_path: Path) -> Iterator[Foreign]:
+    groups = {path for path in Path("/sys/fs/cgroup").glob("**/docker") if path.is_dir()}
+    with Foreign(tmp_path / f"foreign-{uuid.uuid4().hex[:6]}") as engine:
         yield engine
+    for path in {path for path in Path("/sys/fs/cgroup").glob("**/docker") if path.is_dir()} - groups:
+        path.rmdir()
