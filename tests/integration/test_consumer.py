@@ -1,77 +1,18 @@
-"""The consumer on real brokers: what it promises, each with its real fault."""
+"""The consumer on real brokers: what it promises, each with its real fault. What it promises as a member of a group: test_group.py."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
+from reading import GROUP, LONG, SECONDS, assert_in_order, behind, poll_until, produce, read, send, values, wait_leaders
 
 from integration.cluster import Cluster
-from integration.java import JavaRecord, java_consume
-from integration.proxied import Proxied
-from integration.waiting import until
-from pykafka4 import BrokerError, Client, Consumer, GroupError, KafkaError, Producer, Record, TopicPartition
+from integration.waiting import Deadline, until
+from pykafka4 import BrokerError, Client, Consumer, Producer, Record, TopicPartition
+from pykafka4.wire.messages_admin import DeleteRecordsRequest
 
 pytestmark = pytest.mark.cluster
-
-LONG = 60.0
-GROUP = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 500, "auto_offset_reset": "earliest"}
-
-
-def produce(cluster: Any, topic: str, first: int, last: int, partition: int | None = None) -> None:
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
-        for n in range(first, last):
-            producer.send(topic, b"%d" % n, key=None if partition is not None else b"%d" % n, partition=partition)
-
-
-def read(consumer: Consumer, count: int, timeout: float = LONG) -> list[Record]:
-    """At least `count` records."""
-    records: list[Record] = []
-    deadline = time.monotonic() + timeout
-    while len(records) < count:
-        assert time.monotonic() < deadline, f"{len(records)} of {count} records; {consumer.status()}"
-        records += consumer.poll(0.5)
-    return records
-
-
-def poll_until(consumer: Consumer, condition: Callable[[], Any], timeout: float = LONG) -> list[Record]:
-    records: list[Record] = []
-    deadline = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < deadline, consumer.status()
-        records += consumer.poll(0.1)
-    return records
-
-
-def values(records: list[Record]) -> list[int]:
-    return sorted(int(r.value) for r in records)
-
-
-def assert_in_order(records: list[Record]) -> None:
-    """Every offset of every partition once, none skipped, from the first on."""
-    at: dict[int, int] = {}
-    for record in records:
-        assert record.offset == at.get(record.partition, 0), f"{record.topic}-{record.partition}"
-        at[record.partition] = record.offset + 1
-
-
-class Notes:
-    """A listener that remembers."""
-
-    def __init__(self) -> None:
-        self.kinds: list[str] = []
-
-    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        self.kinds.append("assigned")
-
-    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        self.kinds.append("revoked")
-
-    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        self.kinds.append("lost")
 
 
 def test_a_topic_that_does_not_exist_is_waited_for_and_read_once_it_is_created(cluster: Cluster, topic: str) -> None:
@@ -83,158 +24,114 @@ def test_a_topic_that_does_not_exist_is_waited_for_and_read_once_it_is_created(c
         assert values(read(consumer, 100)) == list(range(100))
 
 
-def test_a_leader_that_dies_costs_no_record_and_no_rebalance(cluster: Cluster, topic: str) -> None:
+def test_a_leader_that_dies_at_record_30_costs_a_reader_nothing(cluster: Cluster, topic: str) -> None:
+    """Nobody writes any more, and most of the 200 records are still with the brokers when one of these dies."""
     cluster.create_topic(topic, 3)
-    notes = Notes()
-    with (
-        Producer(bootstrap_servers=cluster.bootstrap) as producer,
-        Consumer(bootstrap_servers=cluster.bootstrap, **GROUP, group_id=topic) as consumer,
-    ):
-        consumer.subscribe([topic], notes)
-        records: list[Record] = []
+    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
         for n in range(200):
-            producer.send(topic, b"%d" % n, key=b"%d" % n)
-        records += read(consumer, 200)
+            producer.send(topic, (b"%d" % n).ljust(20_000), partition=n % 3)
+            producer.flush()  # batches of one record: what is fetched ahead is what the bound lets through
+    with Consumer(
+        bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest", max_poll_records=10, prefetch_bytes=600_000
+    ) as consumer:
+        consumer.assign([TopicPartition(topic, p) for p in range(3)])
+        records = read(consumer, 30)
+        assert len(records) + consumer.stats()["buffered_bytes"] / 20_000 < 100, "it read too far ahead: nothing is tested"
         dead = cluster.leader(topic, 0)
         cluster.kill(dead)
-        try:
-            for n in range(200, 400):
-                producer.send(topic, b"%d" % n, key=b"%d" % n)
-            records += read(consumer, 200)
-        finally:
-            cluster.start(dead)
-        consumer.commit()
-        assert values(records) == list(range(400))
-        assert_in_order(records)
-        assert notes.kinds == ["assigned"]
+        wait_leaders(cluster, topic, other_than=dead)
+        records += read(consumer, 200 - len(records), SECONDS)
+    cluster.start(dead)
     cluster.wait_full_isr([topic])
-
-
-def test_the_coordinator_that_dies_or_freezes_is_replaced_without_a_rebalance(cluster: Cluster, topic: str) -> None:
-    cluster.create_topic(topic, 3)
-    produce(cluster, topic, 0, 30)
-    notes = Notes()
-    with Consumer(
-        bootstrap_servers=cluster.bootstrap, **{**GROUP, "session_timeout_ms": 30_000}, group_id=topic, enable_auto_commit=False
-    ) as consumer:
-        consumer.subscribe([topic], notes)
-        records = read(consumer, 30)
-        for fault, mend in ((cluster.kill, cluster.start), (cluster.freeze, cluster.thaw)):
-            node = consumer.status()["consumer"]["coordinator"]
-            fault(node)
-            try:
-                consumer.commit(timeout=LONG)
-                assert consumer.status()["consumer"]["coordinator"] != node
-            finally:
-                mend(node)
-            cluster.wait_full_isr()
-        produce(cluster, topic, 30, 60)
-        records += read(consumer, 30)
-        assert values(records) == list(range(60))
-        assert notes.kinds == ["assigned"]
-
-
-def test_reading_follows_leaders_that_move_and_brokers_that_restart(cluster: Cluster, topic: str) -> None:
-    cluster.create_topic(topic, 6)
-    total = 25_000
-    stop = threading.Event()
-
-    def write() -> None:
-        with Producer(bootstrap_servers=cluster.bootstrap) as producer:
-            for n in range(total):
-                producer.send(topic, b"%d" % n, key=b"%d" % n)
-                if n % 500 == 0:
-                    producer.flush()
-                    stop.wait(0.05)
-
-    writer = threading.Thread(target=write)
-    with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
-        consumer.assign([TopicPartition(topic, p) for p in range(6)])
-        writer.start()
-        records = read(consumer, 18)
-        for node in (1, 2):
-            cluster.stop(node)
-            records += read(consumer, 500)
-            cluster.start(node)
-            cluster.wait_full_isr([topic])
-        for p in range(6):
-            cluster.move_leader(topic, p, 1 + p % 3)
-            records += consumer.poll(0.1)
-        records += read(consumer, total - len(records))
-        writer.join(LONG)
-    assert values(records) == list(range(total))
+    assert values(records) == list(range(200))
     assert_in_order(records)
 
 
+def test_reading_follows_leaders_that_move_and_brokers_that_restart(cluster: Cluster, topic: str) -> None:
+    """25,000 records: at each fault some are unread and some on their way to the log, and a third of them is sent only after it."""
+    cluster.create_topic(topic, 6)
+    records: list[Record] = []
+    sent = 0
+    with (
+        Producer(bootstrap_servers=cluster.bootstrap) as producer,
+        Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer,
+    ):
+        consumer.assign([TopicPartition(topic, p) for p in range(6)])
+
+        def series(length: int) -> None:
+            nonlocal sent
+            send(producer, topic, range(sent, sent + length))
+            sent += length
+
+        series(18)
+        records += read(consumer, 18)
+        faults = [lambda: cluster.stop(1), lambda: back(cluster, topic, 1), lambda: cluster.stop(2), lambda: back(cluster, topic, 2)]
+        faults += [lambda p=p: cluster.move_leader(topic, p, other(cluster, topic, p)) for p in range(6)]
+        for left, fault in enumerate(faults, 1 - len(faults)):
+            series(833)
+            producer.flush()
+            assert min(behind(cluster, consumer, topic).values()) > 0, "a partition was read to its end before the fault"
+            series(833)
+            fault()
+            series(833 if left else 25_000 - sent)
+            records += read(consumer, sent - len(records))
+    assert values(records) == list(range(25_000))
+    assert_in_order(records)
+
+
+def back(cluster: Cluster, topic: str, node: int) -> None:
+    cluster.start(node)
+    cluster.wait_full_isr([topic])
+
+
+def other(cluster: Cluster, topic: str, partition: int) -> int:
+    """A broker that does not lead it."""
+    return next(node for node in cluster.nodes if node != cluster.leader(topic, partition))
+
+
 def test_connecting_and_asking_for_offsets_works_while_a_broker_is_down(cluster: Cluster, topic: str) -> None:
+    """The head and the tail of every partition, in an ordinary state, with a broker down, and with it back."""
     cluster.create_topic(topic, 3)
-    produce(cluster, topic, 0, 100)
+    for p in range(3):
+        produce(cluster, topic, 0, 30 * (p + 1), partition=p)
+        delete_records(cluster, topic, p, 10 * p)
+    heads, tails = {0: 0, 1: 10, 2: 20}, {0: 30, 1: 60, 2: 90}
+    assert cluster.offsets(topic) == {p: (heads[p], tails[p]) for p in range(3)}
+    assert ends(cluster, topic) == (heads, tails)
     dead = cluster.leader(topic, 0)
     cluster.stop(dead)
     try:
         cluster.wait_leader(topic, 0, other_than=dead)
         with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition(topic, p) for p in range(3)])
-            assert values(read(consumer, 100)) == list(range(100))
-            consumer.seek_to_end()
-            ends = [consumer.position((topic, p), LONG) for p in range(3)]
+            assert len(read(consumer, 150)) == 150
+            assert ends(cluster, topic) == (heads, tails)
             cluster.start(dead)
             cluster.wait_full_isr([topic])
-            assert sum(ends) == 100
+            assert ends(cluster, topic) == (heads, tails)
             consumer.seek_to_beginning()
-            assert values(read(consumer, 100)) == list(range(100))
+            assert len(read(consumer, 150)) == 150
     finally:
         cluster.heal()
 
 
-def test_three_members_share_six_partitions_and_each_record_is_owned_once(cluster: Cluster, topic: str) -> None:
-    cluster.create_topic(topic, 6)
-    produce(cluster, topic, 0, 3_000)
-    members = [Consumer(bootstrap_servers=cluster.bootstrap, **GROUP, group_id=topic) for _ in range(3)]
-    try:
-        got: list[Record] = []
-        for member in members:
-            member.subscribe([topic])
-
-        def shared_out() -> bool:
-            for member in members:
-                got.extend(member.poll(0.05))
-            owned = [tp for member in members for tp in member.assignment()]
-            return len(owned) == 6 == len(set(owned)) and all(len(m.assignment()) == 2 for m in members)
-
-        until(shared_out, LONG, "every member to have two partitions")
-        until(lambda: shared_out() and len({(r.partition, r.offset) for r in got}) == 3_000, LONG, "all records")
-        last = members.pop()
-        last.commit()  # what its last poll handed out is finished only when it says so
-        last.close()
-        until(lambda: [got.extend(m.poll(0.05)) for m in members] and all(len(m.assignment()) == 3 for m in members), LONG, "take-over")
-        assert set(values(got)) == set(range(3_000))
-        assert len(got) == 3_000  # what was finished was committed before it changed hands: nothing came twice
-    finally:
-        for member in members:
-            member.close()
+def ends(cluster: Cluster, topic: str) -> tuple[dict[int, int], dict[int, int]]:
+    """The first offset and the one behind the last of every partition, asked by a new consumer."""
+    with Consumer(bootstrap_servers=cluster.bootstrap) as consumer:
+        tps = [TopicPartition(topic, p) for p in range(3)]
+        consumer.assign(tps)
+        consumer.seek_to_beginning()
+        heads = {tp.partition: consumer.position(tp, LONG) for tp in tps}
+        consumer.seek_to_end()
+        return heads, {tp.partition: consumer.position(tp, LONG) for tp in tps}
 
 
-def test_a_java_member_and_ours_share_a_group(cluster: Cluster, topic: str) -> None:
-    cluster.create_topic(topic, 4)
-    theirs: list[JavaRecord] = []
-    java = threading.Thread(
-        target=lambda: theirs.extend(java_consume(cluster.bootstrap, topic, count=1_000, properties={"group.id": topic}, timeout=15))
-    )
-    ours: list[Record] = []
-    with Consumer(bootstrap_servers=cluster.bootstrap, **GROUP, group_id=topic) as consumer:
-        consumer.subscribe([topic])
-        poll_until(consumer, lambda: len(consumer.assignment()) == 4)
-        java.start()
-        poll_until(consumer, lambda: len(consumer.assignment()) == 2)
-        produce(cluster, topic, 0, 2_000)
-        deadline = time.monotonic() + LONG
-        while java.is_alive() or len(ours) + len(theirs) < 2_000:
-            assert time.monotonic() < deadline, (len(ours), len(theirs))
-            ours += consumer.poll(0.2)
-    assert theirs
-    assert ours
-    assert {int(r.value) for r in ours} | {int(r.value or b"-1") for r in theirs} == set(range(2_000))
+def delete_records(cluster: Cluster, topic: str, partition: int, before: int) -> None:
+    """The log begins at `before` from now on."""
+    row = DeleteRecordsRequest.Topic.Partition(partition_index=partition, offset=before)
+    request = DeleteRecordsRequest(topics=[DeleteRecordsRequest.Topic(name=topic, partitions=[row])], timeout_ms=10_000)
+    answer = cluster.admin.ask(cluster.leader(topic, partition), request).topics[0].partitions[0]
+    assert (answer.error_code, answer.low_watermark) == (0, before)
 
 
 def test_an_offset_out_of_range_names_partition_offset_and_range(cluster: Cluster, topic: str) -> None:
@@ -247,6 +144,21 @@ def test_an_offset_out_of_range_names_partition_offset_and_range(cluster: Cluste
             poll_until(consumer, lambda: False)
         consumer.seek((topic, 0), 8)
         assert [r.offset for r in read(consumer, 2)] == [8, 9]
+
+
+@pytest.mark.parametrize("offset", [2, 1_000], ids=["deleted", "beyond the end"])
+@pytest.mark.parametrize(("policy", "first"), [("earliest", 10), ("latest", 30)])
+def test_an_offset_out_of_range_is_reset_by_the_policy(cluster: Cluster, topic: str, policy: str, first: int, offset: int) -> None:
+    cluster.create_topic(topic, 1)
+    produce(cluster, topic, 0, 30, partition=0)
+    delete_records(cluster, topic, 0, 10)
+    with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset=policy) as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek((topic, 0), offset)
+        records = poll_until(consumer, lambda: consumer.position((topic, 0), LONG) in (first, 30))
+        produce(cluster, topic, 30, 35, partition=0)
+        records += read(consumer, 35 - first - len(records))
+    assert [r.offset for r in records] == list(range(first, 35))
 
 
 def test_positions_saved_elsewhere_are_resumed_exactly(cluster: Cluster, topic: str) -> None:
@@ -267,22 +179,40 @@ def test_positions_saved_elsewhere_are_resumed_exactly(cluster: Cluster, topic: 
 
 
 def test_a_handler_slower_than_the_stream_has_bounded_memory_and_skips_nothing(cluster: Cluster, topic: str) -> None:
+    """Whenever the handler is slow, the buffer is as full as it gets; three times what it may hold is there to be fetched."""
     cluster.create_topic(topic, 2)
+    count, limit = 3_000, 4 * 1024 * 1024
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:
-        for n in range(3_000):
+        for n in range(count):
             producer.send(topic, b"%d " % n + bytes(5_000), partition=n % 2)
-    limit = 2 * 1024 * 1024
     with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest", prefetch_bytes=limit) as consumer:
         consumer.assign([(topic, 0), (topic, 1)])
         seen: list[Record] = []
-        most = 0
+        fullest: list[int] = []
         for record in consumer:
             seen.append(record)
-            most = max(most, consumer.stats()["buffered_bytes"])
-            if len(seen) == 3_000:
+            if len(seen) % 300 == 1:
+                fullest.append(filled(consumer, at_least=limit // 2 if len(seen) == 1 else 0))
+            if len(seen) == count:
                 break
     assert_in_order(seen)
-    assert most <= limit + 2 * 1024 * 1024  # one answer may go over it
+    assert max(fullest) <= limit * 6 / 5  # give or take a fifth
+
+
+def filled(consumer: Consumer, at_least: int) -> int:
+    """The bytes that wait, once so many are there and no more have come for a moment."""
+    until(lambda: consumer.stats()["buffered_bytes"] >= at_least, LONG, f"{at_least} bytes to wait in the buffer")
+    before, quiet = consumer.stats()["fetched_bytes"], Deadline(0.3)
+
+    def settled() -> bool:
+        nonlocal before, quiet
+        now = consumer.stats()["fetched_bytes"]
+        if now != before:
+            before, quiet = now, Deadline(0.3)
+        return quiet.passed()
+
+    until(settled, LONG, "the buffer to stop growing")
+    return consumer.stats()["buffered_bytes"]
 
 
 def test_consumers_share_one_client_with_a_producer(cluster: Cluster, topic: str) -> None:
@@ -300,51 +230,3 @@ def test_consumers_share_one_client_with_a_producer(cluster: Cluster, topic: str
         for consumer in consumers:
             assert values(read(consumer, 20)) == list(range(20))
             consumer.close()
-
-
-def test_a_member_cut_off_from_its_coordinator_loses_its_partitions_and_returns(proxied_cluster: Proxied, topic: str) -> None:
-    proxied_cluster.create_topic(topic, 2)
-    produce(proxied_cluster, topic, 0, 10)
-    notes = Notes()
-    with Consumer(
-        bootstrap_servers=proxied_cluster.bootstrap,
-        **{**GROUP, "session_timeout_ms": 3_000},
-        group_id=topic,
-        enable_auto_commit=False,
-    ) as consumer:
-        consumer.subscribe([topic], notes)
-        read(consumer, 10)
-        for node in proxied_cluster.nodes:
-            proxied_cluster.proxies[node].silence()
-            proxied_cluster.proxies[node].drop_connections()
-        poll_until(consumer, lambda: "lost" in notes.kinds)
-        with pytest.raises(GroupError):
-            consumer.commit()
-        proxied_cluster.heal_proxies()
-        poll_until(consumer, lambda: notes.kinds == ["assigned", "lost", "assigned"])
-
-
-def test_chaotic_connections_cost_the_group_no_record(proxied_cluster: Proxied, topic: str) -> None:
-    proxied_cluster.create_topic(topic, 3)
-    total = 3_000
-    with (
-        Producer(bootstrap_servers=proxied_cluster.bootstrap) as producer,
-        Consumer(bootstrap_servers=proxied_cluster.bootstrap, **GROUP, group_id=topic, auto_commit_interval_ms=200) as consumer,
-    ):
-        consumer.subscribe([topic])
-        for node in proxied_cluster.nodes:
-            proxied_cluster.proxies[node].chaos()
-        seen: set[int] = set()
-        deadline = time.monotonic() + 2 * LONG
-        for n in range(total):
-            producer.send(topic, b"%d" % n, key=b"%d" % n)
-            if n % 100 == 0:
-                seen.update(int(r.value) for r in consumer.poll(0.2))
-        while len(seen) < total:
-            assert time.monotonic() < deadline, (len(seen), consumer.status())
-            try:
-                seen.update(int(r.value) for r in consumer.poll(0.5))
-            except KafkaError as error:
-                pytest.fail(f"chaos came out of poll: {error!r}")
-        proxied_cluster.heal_proxies()
-    assert seen == set(range(total))
