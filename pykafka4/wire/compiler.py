@@ -1,7 +1,8 @@
 """Compiler. Rule: one (class, version) becomes one flat function, and no length is believed before it is compared with the bytes left.
 
 Each emitted line remembers the field it is about, so that an error names it at no cost while all goes well. Neighbouring fixed-size
-fields, length prefixes and empty tag sections are packed and unpacked in one `struct` call.
+fields, length prefixes and empty tag sections are packed and unpacked in one `struct` call. What is decoded is taken off `room`, a
+budget of memory, before it is made (`weight.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import attrs
 
 from pykafka4.errors import DecodeError, UnsupportedVersion
 from pykafka4.wire.fields import Buffer, Kind, WireType, array, bytestring, default_of, fields_at, records, spec_of, string, uuid
+from pykafka4.wire.weight import LIST, MAX_DECODED, NUMBER, REMEMBERED, SLOT, WIDEST, is_number, weight
 
 __all__ = ["MAX_ELEMENTS", "MAX_TAGS", "Decoder", "Encoder", "decoder", "encoder", "field_at_fault", "read_uvarint"]
 
@@ -28,7 +30,7 @@ _MAX_STRING = 0x7FFF
 _TABLE = 32  # arrays up to this length find their struct ready
 
 Encoder: TypeAlias = Callable[[Any], list[Buffer]]
-Decoder: TypeAlias = Callable[[Any, "memoryview | None", int, int], tuple[Any, int]]
+Decoder: TypeAlias = Callable[[Any, "memoryview | None", int, int, int], tuple[Any, int]]
 
 
 # -- what the emitted code calls -----------------------------------------------
@@ -75,17 +77,25 @@ def read_uvarint(buf: Any, pos: int) -> tuple[int, int]:
     return (first, pos + 1) if first < 0x80 else _more(buf, pos + 1, first)
 
 
+def _too_heavy() -> NoReturn:
+    raise DecodeError(f"decoded, the message would take more than {MAX_DECODED >> 20} MiB of memory, the most that one may take")
+
+
 def _bad_length(n: int, left: int) -> NoReturn:
     if n == -1:
         raise DecodeError("null where none is allowed")
+    if 0 <= n <= left:
+        _too_heavy()
     raise DecodeError(f"a negative length, {n}" if n < 0 else f"a length of {n} where {left} bytes are left")
 
 
-def _bad_count(n: int, left: int) -> NoReturn:
+def _bad_count(n: int, left: int, room: int) -> NoReturn:
     if n > MAX_ELEMENTS:
         raise DecodeError(f"{n} elements; at most {MAX_ELEMENTS} are read")
     if n < 0:
         _bad_length(n, left)
+    if room < 0:
+        _too_heavy()
     raise DecodeError(f"{n} elements where {left} bytes are left")
 
 
@@ -137,6 +147,7 @@ _NAMES: dict[str, Any] = {
     "read_uvarint": read_uvarint,
     "bad_length": _bad_length,
     "bad_count": _bad_count,
+    "too_heavy": _too_heavy,
     "bad_tags": _bad_tags,
     "bad_order": _bad_order,
     "bad_tag_size": _bad_tag_size,
@@ -215,6 +226,13 @@ def _holds_records(type: WireType) -> bool:
     if isinstance(type, array):
         return _holds_records(type.of)
     return type is records if isinstance(type, Kind) else any(_holds_records(spec_of(field).type) for field in attrs.fields(type))
+
+
+def _numbers_in(type: WireType) -> set[str]:
+    """The struct letters of the arrays of numbers that a value of this type can hold."""
+    if isinstance(type, array):
+        return {type.of.fmt} if is_number(type.of) else _numbers_in(type.of)
+    return set() if isinstance(type, Kind) else set[str]().union(*(_numbers_in(spec_of(field).type) for field in attrs.fields(type)))
 
 
 def _minimum_size(type: WireType, version: int, *, flexible: bool) -> int:
@@ -390,14 +408,16 @@ class _Encode:
 
 
 class _Decode:
-    """Emits `decode(buf, view, pos, end) -> (object, position after it)`; `view` is a memoryview where there are records."""
+    """Emits `decode(buf, view, pos, end, room) -> (object, position after it)`; `view` is a memoryview where there are records."""
 
     def __init__(self, cls: type, version: int, *, flexible: bool) -> None:
         self.version, self.flexible = version, flexible
         self.plain_bytes = not _holds_records(cls)
         self.run: list[tuple[str, str]] = []
         self.run_label = ""
-        self.src = _Source("def decode(buf, view, pos, end):")
+        self.src = _Source("def decode(buf, view, pos, end, room):")
+        for fmt in sorted(_numbers_in(cls)):
+            self.src(f"known_{fmt} = {{}}")
         self.struct("obj", cls)
         self.flush()
         self.src("return obj, pos")
@@ -459,6 +479,7 @@ class _Decode:
     def tagged(self, target: str, cls: type, field: attrs.Attribute[Any], tag: str, stop: str) -> None:
         spec = spec_of(field)
         with self.src.about(f"{cls.__qualname__}.{field.name}"), self.src.block(f"if {tag} == {spec.tag}:"):
+            self.src(f"if (room := room - {weight(spec.type, self.version)}) < 0: too_heavy()")
             self.value(target, spec.type, nullable=self.version in spec.nullable)
             self.flush()
             self.src(f"if pos != {stop}: bad_tag_size({tag}, pos - {stop})")
@@ -518,7 +539,8 @@ class _Decode:
         n, stop = self.length(kind.fmt), self.src.fresh("stop")
         with self.unless_null(var, n, nullable=nullable):
             self.src(f"{stop} = pos + {n}")
-            self.src(f"if not pos <= {stop} <= end: bad_length({n}, end - pos)")
+            heavy = "" if kind is records else f" or (room := room - {n}{f' * {WIDEST}' if kind is string else ''}) < 0"
+            self.src(f"if not pos <= {stop} <= end{heavy}: bad_length({n}, end - pos)")
             self.src(f"{var} = {self.piece(kind, f'pos:{stop}')}; pos = {stop}")
 
     def piece(self, kind: Kind, where: str) -> str:
@@ -531,18 +553,32 @@ class _Decode:
     def array(self, var: str, type: array, *, nullable: bool) -> None:
         src, n, least = self.src, self.length("i"), _minimum_size(type.of, self.version, flexible=self.flexible)
         with self.unless_null(var, n, nullable=nullable):
-            src(f"if not 0 <= {n} <= {MAX_ELEMENTS} or {n} * {least} > end - pos: bad_count({n}, end - pos)")
-            if isinstance(type.of, Kind) and type.of.fixed and type.of is not uuid:
-                table = src.constant("unpacks", _UNPACKERS[type.of.fmt])
-                many = f"unpack_from('>%d{type.of.fmt}' % {n}, buf, pos)"
-                src(f"{var} = list({table}[{n}](buf, pos) if {n} < {_TABLE} else {many}); pos += {n} * {least}")
-                return
+            if is_number(type.of):
+                src(f"if not 0 <= {n} <= {MAX_ELEMENTS} or {n} * {least} > end - pos: bad_count({n}, end - pos, room)")
+                return self.numbers(var, n, type.of)
+            each = SLOT + weight(type.of, self.version)
+            heavy = f"(room := room - {n} * {each}) < 0"
+            src(f"if not 0 <= {n} <= {MAX_ELEMENTS} or {n} * {least} > end - pos or {heavy}: bad_count({n}, end - pos, room)")
             item, add = src.fresh("item"), src.fresh("add")
             src(f"{var} = []; {add} = {var}.append")
             with src.block(f"for _ in range({n}):"):
                 self.value(item, type.of, nullable=False)
                 self.flush()
                 src(f"{add}({item})")
+        return None
+
+    def numbers(self, var: str, n: str, kind: Kind) -> None:
+        """Partitions by the thousand have the same few lists of replicas: a short list that came before is not made again."""
+        src, table, raw = self.src, self.src.constant("unpacks", _UNPACKERS[kind.fmt]), self.src.fresh("raw")
+        with src.block(f"if {n} < {_TABLE}:"):
+            src(f"{raw} = {self.piece(bytestring, f'pos:pos + {n} * {kind.size}')}; {var} = known_{kind.fmt}.get({raw})")
+            with src.block(f"if {var} is None:"):
+                src(f"if (room := room - {REMEMBERED} - {n} * {NUMBER}) < 0: too_heavy()")
+                src(f"known_{kind.fmt}[{raw}] = {var} = list({table}[{n}](buf, pos))")
+        with src.block("else:"):
+            src(f"if (room := room - {LIST} - {n} * {NUMBER}) < 0: too_heavy()")
+            src(f"{var} = list(unpack_from('>%d{kind.fmt}' % {n}, buf, pos))")
+        src(f"pos += {n} * {kind.size}")
 
 
 def _flexibility(cls: Any, version: int) -> bool:

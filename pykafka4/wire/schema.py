@@ -42,6 +42,7 @@ from pykafka4.wire.fields import (
     uuid,
     wire,
 )
+from pykafka4.wire.weight import MAX_DECODED
 
 __all__ = [
     "DATA",
@@ -291,20 +292,30 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0) ->
     emitted: Any = cls
     function, has_records = decoder(emitted, version)
     plain: Any
+    room = MAX_DECODED
     if type(buffer) is bytes:
         plain, view = buffer, memoryview(buffer) if has_records else None
     else:
-        view = memoryview(buffer).cast("B")
-        plain = view if has_records else bytes(view)  # strings are cut from bytes in half the time
+        plain = view = memoryview(buffer).cast("B")
+        if not has_records:
+            room -= len(view)
+            plain = _copied(cls, version, view)
     end = len(plain)
     message: MessageT
     try:
-        message, pos = function(plain, view, start, end)
+        message, pos = function(plain, view, start, end, room)
     except _BROKEN as error:
         raise _broken(cls, version, error) from error
     if pos != end:
         raise DecodeError(f"{cls.__name__} v{version}: {end - pos} bytes too many")
     return message
+
+
+def _copied(cls: type[Message], version: int, view: memoryview) -> bytes:
+    """Strings are cut from bytes in half the time."""
+    if len(view) > MAX_DECODED:
+        raise DecodeError(f"{cls.__name__} v{version}: {len(view)} bytes; without records at most {MAX_DECODED} are read")
+    return bytes(view)
 
 
 def decode_data(cls: type[DataT], buffer: Buffer) -> DataT:
@@ -317,7 +328,7 @@ def decode_data(cls: type[DataT], buffer: Buffer) -> DataT:
     emitted: Any = cls
     found: DataT
     try:
-        found, _ = decoder(emitted, version)[0](whole, None, 2, len(whole))
+        found, _ = decoder(emitted, version)[0](whole, None, 2, len(whole), MAX_DECODED - len(whole))
     except _BROKEN as error:
         raise _broken(cls, version, error) from error
     return found

@@ -1,14 +1,9 @@
 from __future__ import annotations
 
-import ctypes
 import io
 import random
-import re
 import struct
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import lz4.frame
@@ -17,12 +12,12 @@ import snappy
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_meter import MIB, linux, peak_memory
 from wire_samples import BUFFERS, mutations, survives
 
 from pykafka4.errors import ConfigError, DecodeError, RecordTooLarge
 from pykafka4.wire.compression import CODEC_NAMES, CODECS, LEVELS, compress, decompress, repair_lz4
 
-MIB = 1 << 20
 REAL = [CODECS[name] for name in ("gzip", "snappy", "lz4", "zstd")]
 ALL = [0, *REAL]
 
@@ -122,22 +117,6 @@ def test_uncompressed_data_is_bound_as_well() -> None:
         decompress(0, b"abc", 2)
 
 
-@contextmanager
-def peak_memory(limit: int) -> Iterator[None]:
-    """Fail when the process's resident memory rose by more than `limit` bytes; native allocations count too."""
-    ctypes.CDLL(None).malloc_trim(0)  # what earlier tests freed would hide as much of this one's use
-    Path("/proc/self/clear_refs").write_text("5")
-    before = resident("VmRSS")
-    yield
-    assert resident("VmHWM") - before <= limit
-
-
-def resident(field: str) -> int:
-    found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found
-    return int(found[1]) * 1024
-
-
 def lz4_bomb(size: int) -> bytes:
     compressor = lz4.frame.LZ4FrameCompressor(block_size=lz4.frame.BLOCKSIZE_MAX4MB)
     piece = bytes(4 * MIB)
@@ -156,9 +135,6 @@ BOMBS = {
     "zstd": (4, lambda size: zstandard.ZstdCompressor().compress(bytes(size))),
     "zstd without size": (4, lambda size: stream_bomb(zstandard.ZstdCompressor(level=19).compressobj(), size)),
 }
-
-
-linux = pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak of resident memory is read from Linux's /proc")
 
 
 @linux

@@ -6,6 +6,7 @@ import hashlib
 import random
 import string as letters
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -111,6 +112,35 @@ def sample(cls: Any, version: int, rng: random.Random) -> Any:
         null = version in spec.nullable and rng.random() < 0.2
         given[field.name] = None if null else _plain(spec.type, version, rng)
     return cls(**given)
+
+
+_NUMBERS = count(2**20)
+
+
+def _widest(type: Any, version: int, many: int) -> Any:
+    if isinstance(type, array):
+        return [_widest(type.of, version, many) for _ in range(many)]
+    if not isinstance(type, Kind):
+        return heaviest(type, version, many)
+    number = next(_NUMBERS)
+    bits = RANGES.get(type.name)
+    if bits:
+        return 2**bits - 1 - number % 2 ** (bits - 2) if bits < 31 else 2 ** (bits - 1) + number
+    return {
+        "bool": lambda: True,
+        "uint16": lambda: 60_000,
+        "float64": lambda: float(number),
+        "string": lambda: "🌊" + "x" * 50,
+        "bytes": lambda: bytes(50),
+        "records": lambda: bytes(50),
+        "uuid": lambda: UUID(int=number << 96),
+    }[type.name]()
+
+
+def heaviest(cls: Any, version: int, many: int) -> Any:
+    """An object with everything set, nothing that CPython keeps ready, and `many` of whatever comes in arrays."""
+    inline, tagged, _ = fields_at(cls, version)
+    return cls(**{field.name: _widest(spec_of(field).type, version, many) for field in inline + tagged})
 
 
 def mutations(data: bytes, rng: random.Random, count: int) -> Iterator[bytes]:
