@@ -33,6 +33,9 @@ RECHECK = 0.5  # while no broker is connected
 MOST_PARTITIONS = 1_000_000  # of one topic; a larger number is a broken answer, not a reason to take the memory
 MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}
 REBOOTSTRAP = 129
+# Said of a topic that is to be created while fewer brokers are up than it gets replicas. A broker before 0.11 that has just started says it
+# of every topic: it knows none yet, and creates what it is asked for.
+STARTING = {"INVALID_REPLICATION_FACTOR"}
 Then: TypeAlias = Callable[["KafkaError | None"], None]
 
 
@@ -447,7 +450,8 @@ class Cluster:
         return known.picture() != before
 
     def _apply_error(self, now: float, known: Topic, code: int) -> None:
-        known.error = error_code(code)
+        row = error_code(code)
+        known.error = attrs.evolve(row, retriable=True) if row.name in STARTING else row
         if code in MISSING:
             known.missing_since = now if known.missing_since is None else known.missing_since
             known.leaders = [None] * len(known.leaders)

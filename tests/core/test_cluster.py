@@ -94,6 +94,27 @@ def test_the_option_forbids_creation() -> None:
     assert all(not message.allow_auto_topic_creation for _, message in world.asked)
 
 
+def test_brokers_that_are_starting_are_too_few_for_a_topic_only_for_now() -> None:
+    """A broker before 0.11 says so of every topic when it has just started; of a new one any broker does."""
+    world = World.make()
+    world.picture = metadata({"t": [(1, 0)]})
+    for topic in ("t", "new"):
+        world.engine.cluster.want(topic, create=True)
+    world.run(1.0)
+    world.picture = metadata({"t": 38, "new": 38})
+    world.engine.cluster.refresh(world.now, ("t",))
+    world.run(1.0)
+    for topic in ("t", "new"):
+        error = world.engine.cluster.topic_error(topic)
+        assert error is not None
+        assert error.name == "INVALID_REPLICATION_FACTOR"
+        assert error.retriable
+    world.picture = metadata({"t": [(1, 0)], "new": [(2, 0)]})
+    world.run(1.5)
+    assert [world.engine.cluster.topic_error(topic) for topic in ("t", "new")] == [None, None]
+    assert [world.engine.cluster.partitions(topic) for topic in ("t", "new")] == [1, 1]
+
+
 def test_a_topic_that_does_not_exist_is_asked_for_with_growing_rests_until_it_does() -> None:
     world = World.make(retry_backoff_ms=100, retry_backoff_max_ms=1000)
     world.engine.cluster.want("t")
