@@ -217,9 +217,10 @@ class Admin:
 
         def attempt() -> bool:
             again = next(attempts) > 0
-            response = self.ask(self.describe_any().controller, message)
             try:
-                judge(response, again)
+                judge(self.ask(self.describe_any().controller, message), again)
+            except UnsupportedVersion as error:
+                raise Refused(error) from error
             except BrokerError as error:
                 if error.retriable:
                     raise ConnectionLost(str(error)) from error
@@ -353,9 +354,9 @@ class Admin:
 
 
 class Refused(Exception):
-    """The controller's last word: carries the error past the wait that forgives errors."""
+    """The last word of the controller, or about one that is too old: carries the error past the wait that forgives errors."""
 
-    def __init__(self, error: BrokerError) -> None:
+    def __init__(self, error: KafkaError) -> None:
         super().__init__(str(error))
         self.error = error
 

@@ -1,0 +1,34 @@
+"""Which release needs what."""
+
+from __future__ import annotations
+
+import pytest
+
+from integration.jars import KAFKA
+from integration.releases import Kind, release
+
+
+@pytest.mark.parametrize(
+    ("version", "scala", "quorum"),
+    [
+        (KAFKA, "2.13", Kind.RAFT),
+        ("4.0.0", "2.13", Kind.RAFT),
+        ("3.9.1", "2.13", Kind.ZOOKEEPER),
+        ("2.8.2", "2.13", Kind.ZOOKEEPER),
+        ("2.1.1", "2.12", Kind.ZOOKEEPER),
+        ("0.11.0.3", "2.12", Kind.ZOOKEEPER),
+        ("0.10.2.2", "2.12", Kind.ZOOKEEPER),
+    ],
+)
+def test_a_release_has_the_row_of_the_last_change_before_it(version: str, scala: str, quorum: Kind) -> None:
+    assert (release(version).scala, release(version).quorum) == (scala, quorum)
+
+
+def test_zookeepers_that_cannot_resolve_an_address_are_replaced_and_others_are_not() -> None:
+    assert release("2.1.1").profiles == "old-broker,zookeeper"
+    assert release("2.8.2").profiles == "old-broker"
+
+
+def test_what_is_too_old_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"Kafka 0\.10\.0\.1 cannot be run here: 0\.10\.2 is the oldest"):
+        release("0.10.0.1")
