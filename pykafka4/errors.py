@@ -54,8 +54,29 @@ class BufferFull(KafkaError, BufferError):
     """`buffer_memory` or `max_partition_bytes` is in use and no room came within `max_block_ms` (or waiting is not allowed here)."""
 
 
+def _place(topic: str, partition: int, offset: int, reason: str, next_offset: int | None) -> str:
+    way_out = "where the next batch begins is not known" if next_offset is None else f"seek to {next_offset} to go on behind it"
+    return f"{topic}-{partition} at offset {offset}: {reason}; {way_out}"
+
+
 class RecordTooLarge(KafkaError, ValueError):
-    """A record is over `max_request_size`, or a fetched batch is over `max_decompressed_bytes`."""
+    """A record is over `max_request_size`, or a fetched batch over `max_decompressed_bytes` or `receive_message_max_bytes`.
+
+    Of a fetched one `topic`, `partition` and `offset` say what cannot be read, `next_offset` what to `seek` to go on behind its batch
+    (None: not known).
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    next_offset: int | None = None
+
+    @classmethod
+    def fetched(cls, topic: str, partition: int, offset: int, reason: str, next_offset: int | None = None) -> RecordTooLarge:
+        """The error for a batch that `offset` lies in."""
+        error = cls(_place(topic, partition, offset, reason, next_offset))
+        error.topic, error.partition, error.offset, error.next_offset = topic, partition, offset, next_offset
+        return error
 
 
 class DecodeError(KafkaError, ValueError):
@@ -65,11 +86,14 @@ class DecodeError(KafkaError, ValueError):
 
 
 class CorruptRecord(KafkaError):
-    """A fetched batch is damaged. `topic`, `partition`, `offset` say where; `seek` past it goes on."""
+    """A fetched batch is damaged. `topic`, `partition` and `offset` say where, `next_offset` what to `seek` to go on behind the batch.
 
-    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
-        super().__init__(f"{topic}-{partition} at offset {offset}: {reason}; seek past it to go on")
-        self.topic, self.partition, self.offset, self.reason = topic, partition, offset, reason
+    `next_offset` is None where even the batch's header makes no sense, so that its end is not known.
+    """
+
+    def __init__(self, topic: str, partition: int, offset: int, reason: str, next_offset: int | None = None) -> None:
+        super().__init__(_place(topic, partition, offset, reason, next_offset))
+        self.topic, self.partition, self.offset, self.next_offset, self.reason = topic, partition, offset, next_offset, reason
 
 
 class ClosedError(KafkaError):

@@ -100,8 +100,8 @@ class Consumer:
         """Up to `max_records` records (default max_poll_records), always a list; empty when none came within `timeout` seconds.
 
         What earlier polls handed out counts as finished from here on. None waits as long as it takes, 0 not at all. Raises CorruptRecord
-        and RecordTooLarge for a batch that cannot be read, again until `seek` passes it; errors that only an application or administrator
-        can answer (GroupError, AuthorizationError, …); and whatever a listener raises.
+        and RecordTooLarge for a batch that cannot be read, again until `seek((error.topic, error.partition), error.next_offset)` passes
+        it; errors that only an application or administrator can answer (GroupError, AuthorizationError, …); what a listener raises.
         """
         return self._session.poll(timeout, max_records)
 

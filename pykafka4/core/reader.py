@@ -286,10 +286,18 @@ class Reader:
             self._shorten((tp,))
             self._step_back(claim)
             return
-        self._aside.extend(item for item in self._queue if _claim_of(item) is claim)
+        for item in self._queue:
+            if _claim_of(item) is claim:
+                self._put_aside(item)
         kept = [item for item in self._queue if _claim_of(item) is not claim]
         self._queue.clear()
         self._queue.extend(kept)
+
+    def _put_aside(self, item: Any) -> None:
+        """Nobody knows for how long: a small chunk must not hold on to the large response it came in, which nobody counts."""
+        if item.__class__ is Chunk:
+            item.own()
+        self._aside.append(item)
 
     def resume(self, tp: TopicPartition) -> None:
         """Hand it out again."""
@@ -331,7 +339,7 @@ class Reader:
             if item.__class__ is Chunk:
                 self._let_go(claim, item.size)
         elif claim.tp in self.paused:
-            self._aside.append(item)
+            self._put_aside(item)
         else:
             self._queue.append(item)
 

@@ -121,7 +121,8 @@ cdef class Chunk:
     `incomplete` is the size of the first batch when even that one is cut, else 0.
     """
 
-    cdef Py_buffer view
+    cdef Py_buffer view            # of the whole response
+    cdef const char* data          # this partition's part of it
     cdef bint held
     cdef readonly str topic
     cdef readonly int partition
@@ -141,8 +142,7 @@ cdef class Chunk:
     cdef bint appended             # its timestamps are the broker's
 
     def __init__(self, str topic, int partition, data, int64_t fetch_offset, *, serial=None, decompress, int64_t max_decompressed):
-        PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
-        self.held = True
+        self.hold(data)
         self.topic = topic
         self.partition = partition
         self.py_partition = partition
@@ -150,7 +150,6 @@ cdef class Chunk:
         self.decompress = decompress
         self.max_decompressed = max_decompressed
         self.position = self.next_offset = fetch_offset
-        self.size = self.view.len
         self.last_leader_epoch = -1
         self.left = -1             # in no batch
         self.scan()
@@ -159,10 +158,42 @@ cdef class Chunk:
         if self.held:
             PyBuffer_Release(&self.view)
 
+    cdef int hold(self, data) except -1:
+        """Keep the bytes of `data` alive by what they belong to.
+
+        Not by a memoryview: the collector clears one that is garbage together with this chunk, and then dies of releasing its export.
+        """
+        cdef Py_buffer part
+        owner = data.obj if isinstance(data, memoryview) else data
+        if not isinstance(owner, (bytes, bytearray)):
+            data = owner = bytes(data)
+        PyObject_GetBuffer(owner, &self.view, PyBUF_SIMPLE)
+        self.held = True
+        PyObject_GetBuffer(data, &part, PyBUF_SIMPLE)
+        self.data = <const char*>part.buf
+        self.size = part.len
+        PyBuffer_Release(&part)
+        return 0
+
+    def own(self):
+        """Let go of the response this came in, by a copy, if most of it is others': for a chunk that may have to wait."""
+        cdef const char* was = self.data
+        if not self.held or self.size * 2 > self.view.len:
+            return
+        copy = PyBytes_FromStringAndSize(was, self.size)
+        self.held = False
+        PyBuffer_Release(&self.view)
+        self.hold(copy)
+        self.p = self.data + (self.p - was)
+        self.end = self.data + (self.end - was)
+        if self.left >= 0 and self.unpacked is None and self.legacy is None:
+            self.at = self.data + (self.at - was)
+            self.stop = self.data + (self.stop - was)
+
     cdef void scan(self):
         """Find the end of the whole batches and the offset after them."""
-        cdef const char* p = <const char*>self.view.buf
-        cdef const char* end = p + self.view.len
+        cdef const char* p = self.data
+        cdef const char* end = p + self.size
         cdef int64_t after, size = 0
         self.p = p
         while end - p >= 17:
@@ -183,7 +214,7 @@ cdef class Chunk:
             if p[16] == 2:
                 self.last_leader_epoch = get32(p + 12)
             p += size
-        if p == <const char*>self.view.buf and p < end and self.broken == NULL:
+        if p == self.data and p < end and self.broken == NULL:
             self.incomplete = size if end - p >= 17 else HEADER
         self.end = p
         if p == self.p and self.broken == NULL:
@@ -231,8 +262,16 @@ cdef class Chunk:
         if self.p >= self.end and self.broken == NULL:
             self.drop()
 
-    cdef corrupt(self, str reason):
-        return CorruptRecord(self.topic, self.partition, self.position, reason)
+    cdef corrupt(self, str reason, next_offset=None):
+        return CorruptRecord(self.topic, self.partition, self.position, reason, next_offset)
+
+    cdef object behind(self, const char* batch):
+        """The offset that `batch` ends before: seeking there passes it."""
+        cdef int64_t after = get64(batch) + (get32(batch + 23) if batch[16] == 2 else 0) + 1
+        return after if after > self.position else self.position
+
+    cdef too_large(self, str reason, const char* batch):
+        return RecordTooLarge.fetched(self.topic, self.partition, self.position, reason, self.behind(batch))
 
     cdef str extent(self, const char* batch):
         cdef int64_t first = get64(batch)
@@ -261,7 +300,7 @@ cdef class Chunk:
         else:
             crc = crc32c_extend(0, batch + 21, size)
         if crc != <uint32_t>get32(batch + 17):
-            raise self.corrupt(f"the CRC of {self.extent(batch)} does not match")
+            raise self.corrupt(f"the CRC of {self.extent(batch)} does not match", self.behind(batch))
         bits = get16(batch + 21)
         if bits & CONTROL_BIT:
             self.pass_over(batch)
@@ -286,19 +325,19 @@ cdef class Chunk:
         self.stop = batch + 12 + get32(batch + 8)
         if codec:
             if codec > LAST_CODEC:
-                raise self.corrupt(f"{self.extent(batch)} has compression codec {codec}, which is unknown")
+                raise self.corrupt(f"{self.extent(batch)} has compression codec {codec}, which is unknown", self.behind(batch))
             payload = PyBytes_FromStringAndSize(self.at, self.stop - self.at)
             try:
                 unpacked = self.decompress(codec, payload, self.max_decompressed)
             except RecordTooLarge as error:
-                raise RecordTooLarge(f"{self.topic}-{self.partition} at offset {self.position}: {self.extent(batch)}: {error}") from None
+                raise self.too_large(f"{self.extent(batch)}: {error}", batch) from None
             except DecodeError as error:
-                raise self.corrupt(f"{self.extent(batch)} cannot be unpacked ({error})") from None
+                raise self.corrupt(f"{self.extent(batch)} cannot be unpacked ({error})", self.behind(batch)) from None
             self.unpacked = unpacked
             self.at = PyBytes_AS_STRING(unpacked)
             self.stop = self.at + PyBytes_GET_SIZE(unpacked)
         if count < 0 or count > (self.stop - self.at) // LEAST_RECORD:
-            raise self.corrupt(f"{self.extent(batch)} claims {count} records in {self.stop - self.at} bytes")
+            raise self.corrupt(f"{self.extent(batch)} claims {count} records in {self.stop - self.at} bytes", self.behind(batch))
         return 0
 
     cdef int enter_legacy(self) except -1:
@@ -313,9 +352,9 @@ cdef class Chunk:
         try:
             self.legacy = iter(plain.records_of(plain.read_header(data), self.max_decompressed))
         except RecordTooLarge as error:
-            raise RecordTooLarge(f"{self.topic}-{self.partition} at offset {self.position}: {error}") from None
+            raise self.too_large(f"{self.extent(entry)}: {error}", entry) from None
         except DecodeError as error:
-            raise self.corrupt(str(error)) from None
+            raise self.corrupt(f"{self.extent(entry)}: {error}", self.behind(entry)) from None
         self.pass_over(entry)
         self.left = 0
         return 1
@@ -398,5 +437,8 @@ cdef class Chunk:
             self.at = r.end
             self.left -= 1
         if wrong != NULL and n == 0:
-            raise self.corrupt(f"{(<bytes>wrong).decode()}, in the batch of offsets {self.base} to {self.base + self.last_delta}")
+            raise self.corrupt(
+                f"{(<bytes>wrong).decode()}, in the batch of offsets {self.base} to {self.base + self.last_delta}",
+                max(self.base + self.last_delta + 1, self.position),
+            )
         return n

@@ -149,6 +149,14 @@ class Chunk:
         if at == 0 and not self._broken:
             self._drop()
 
+    def own(self) -> None:
+        """Let go of the response this came in, by a copy, if most of it is others': for a chunk that may have to wait.
+
+        In the middle of a batch it stays: its records are read from where they lie.
+        """
+        if self._view is not None and self._records is None and self.size * 2 <= memoryview(self._view.obj).nbytes:
+            self._view = memoryview(bytes(self._view))
+
     def _drop(self) -> None:
         self._view = self._batch = self._records = None
 
@@ -181,8 +189,12 @@ class Chunk:
         if self._at >= self._end and not self._broken:
             self._drop()
 
-    def _corrupt(self, reason: str) -> CorruptRecord:
-        return CorruptRecord(self.topic, self.partition, self.position, reason)
+    def _corrupt(self, reason: str, batch: plain.RecordBatch | None = None) -> CorruptRecord:
+        return CorruptRecord(self.topic, self.partition, self.position, reason, None if batch is None else self._behind(batch))
+
+    def _behind(self, batch: plain.RecordBatch) -> int:
+        """The offset that `batch` ends before: seeking there passes it."""
+        return max(batch.next_offset, self.position)
 
     def _enter(self) -> bool:
         """Check the next batch and go into it; False when there is none."""
@@ -203,9 +215,9 @@ class Chunk:
                 return True
             records = self._records_of(batch) if batch.magic == 2 else self._old_records_of(batch)
         except RecordTooLarge as error:
-            raise RecordTooLarge(f"{self.topic}-{self.partition} at offset {self.position}: {extent}: {error}") from None
+            raise RecordTooLarge.fetched(self.topic, self.partition, self.position, f"{extent}: {error}", self._behind(batch)) from None
         except DecodeError as error:
-            raise self._corrupt(f"{extent}: {error}") from None
+            raise self._corrupt(f"{extent}: {error}", batch) from None
         self._pass_over(batch)
         self._records = records
         return True
@@ -280,7 +292,7 @@ class Chunk:
         reason = f"{error}, in the batch of offsets {self._batch.base_offset} to {self._batch.last_offset}"
         self._records = map(_raise, [error])
         if n == 0:
-            raise self._corrupt(reason) from None
+            raise self._corrupt(reason, self._batch) from None
         return n
 
 

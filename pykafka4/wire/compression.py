@@ -120,7 +120,7 @@ def decompress(codec: int, data: Readable, max_size: int) -> bytes:
 
 def _too_large(max_size: int) -> RecordTooLarge:
     return RecordTooLarge(
-        f"a batch is over max_decompressed_bytes ({max_size} bytes) once decompressed; raise that option, or seek past the batch"
+        f"a batch is over max_decompressed_bytes ({max_size} bytes) once decompressed; raise that option to read it"
     )
 
 

@@ -26,10 +26,12 @@ def test_a_damaged_batch_is_raised_on_every_poll_until_seek_passes_it(server: Mo
     consumer = make.assigned(0)
     assert [r.offset for r in read(consumer, 3)] == [0, 1, 2]
     for _ in range(2):
-        with pytest.raises(CorruptRecord, match="t-0 at offset 3"):
+        with pytest.raises(CorruptRecord, match="t-0 at offset 3") as caught:
             poll_until(consumer, lambda: False)
     assert consumer.position(("t", 0)) == 3
-    consumer.seek(("t", 0), 6)
+    error = caught.value
+    assert (error.topic, error.partition, error.offset, error.next_offset) == ("t", 0, 3, 6)
+    consumer.seek((error.topic, error.partition), error.next_offset)
     assert [r.offset for r in read(consumer, 3)] == [6, 7, 8]
 
 
@@ -44,12 +46,14 @@ def test_records_larger_than_every_fetch_option_come_all_the_same(server: ModelS
 
 def test_a_batch_that_unpacks_to_too_much_is_refused_by_name_and_can_be_passed(server: ModelServer, make: Maker) -> None:
     topic(server, 2)
-    fill(server, "t", 0, [b"x" * 100_000], codec=1)
-    fill(server, "t", 0, numbers(3, 4))
+    fill(server, "t", 0, [b"x" * 100_000] * 3, codec=1)
+    fill(server, "t", 0, numbers(5, 6))
     consumer = make.assigned(0, max_decompressed_bytes=10_000)
     assert [r.offset for r in read(consumer, 2)] == [0, 1]
     for _ in range(2):
-        with pytest.raises(RecordTooLarge, match="t-0 at offset 2"):
+        with pytest.raises(RecordTooLarge, match=r"t-0 at offset 2: .* max_decompressed_bytes .* seek to 5 ") as caught:
             poll_until(consumer, lambda: False)
-    consumer.seek(("t", 0), 3)
-    assert [r.offset for r in read(consumer, 1)] == [3]
+    error = caught.value
+    assert (error.topic, error.partition, error.offset, error.next_offset) == ("t", 0, 2, 5)
+    consumer.seek((error.topic, error.partition), error.next_offset)
+    assert [r.offset for r in read(consumer, 1)] == [5]

@@ -261,6 +261,23 @@ def test_paused_data_waits_aside_in_order() -> None:
     assert desk.seeks == []
 
 
+def test_paused_data_does_not_keep_the_rest_of_its_response_in_memory() -> None:
+    desk = Desk()
+    frames = []
+    for first in (0, 3):
+        data = batch(first, 3)
+        frames.append(bytearray(data + bytes(10 * len(data))))
+        desk.put(first, 3, data=memoryview(frames[-1])[: len(data)])  # type: ignore[arg-type]
+        if first == 0:
+            desk.reader.drain()
+            desk.reader.pause(tp(0))
+    assert desk.poll() == []
+    for frame in frames:
+        frame.clear()  # BufferError while something holds on to it
+    desk.reader.resume(tp(0))
+    assert [r.offset for r in desk.poll()] == list(range(6))
+
+
 def test_pause_in_a_loop_takes_the_rest_back_and_fetches_it_again_later(desk: Desk) -> None:
     desk.put(0, 4)
     cursor = desk.loop()
