@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
@@ -159,11 +161,29 @@ def test_a_worker_whose_connections_idled_writes_again(spark: SparkSession, clus
     rows = spark.sparkContext.parallelize(range(20), 20).map(with_pid)  # enough tasks to go round all idle workers
     config = {"bootstrap_servers": cluster.bootstrap, "connections_max_idle_ms": 500}
     rows.foreachPartition(partition_writer(config, topic=first))
-    time.sleep(3.0)  # connections are closed after 0.5 s, the workers live for a minute
+    before = producers(cluster, first)
+    with Producer(bootstrap_servers=cluster.bootstrap) as ours:
+        ours.partitions_for(first)
+        assert connections(os.getpid(), cluster), "connections are there and not seen"
+    until(lambda: not any(connections(pid, cluster) for pid, _ in before), 60.0, "the workers to close connections that idle")
     rows.foreachPartition(partition_writer(config, topic=second))
-    before, after = values(cluster, first), values(cluster, second)
-    assert len(before) == len(after) == 20
-    assert set(before) & set(after), "no worker was used again: nothing was tested"
+    assert len(values(cluster, first)) == len(values(cluster, second)) == 20
+    assert before & producers(cluster, second), "no worker used its producer again: nothing was tested"
+
+
+def producers(cluster: Cluster, topic: str) -> set[tuple[int, int]]:
+    """(process, producer id) of everybody who wrote to the topic, where values are process ids."""
+    return {(int(record.value), record.producer_id) for records in cluster.log(topic).values() for record in records}
+
+
+def connections(pid: int, cluster: Cluster) -> list[int]:
+    """The brokers to which a worker has a connection now."""
+    brokers = {(socket.gethostbyname(host), port): node for node in cluster.nodes for host, port in [cluster.address(node)]}
+    try:
+        rows = psutil.Process(pid).net_connections("tcp")
+    except psutil.NoSuchProcess:
+        return []
+    return [brokers[tuple(row.raddr)] for row in rows if row.status == psutil.CONN_ESTABLISHED and tuple(row.raddr) in brokers]
 
 
 def test_after_seventy_idle_seconds_the_next_task_writes_in_whatever_worker_it_finds(spark, cluster: Cluster, topic: str, config) -> None:
