@@ -19,13 +19,13 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from pykafka4.config import ClientConfig
-from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, MetadataChanged
+from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, MetadataChanged, Waiter
 from pykafka4.core.engine import Engine
 from pykafka4.core.recovery import PartitionOffline, PartitionOnline
 from pykafka4.errors import ConfigError, KafkaError, broker_error
 from pykafka4.misuse import check_topic, refuse_pickling
 from pykafka4.net.handoff import Callbacks, Feed, Promise
-from pykafka4.net.loop import Loop
+from pykafka4.net.loop import NOBODY_WAITS, Loop
 
 __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline", "User"]
 
@@ -117,19 +117,29 @@ class Client:
         self._events.add(listener)
 
     def refresh_metadata(self, topics: Collection[str] | None = None, timeout: float | None = None) -> None:
-        """Ask a broker for the cluster's present state: of `topics`, or of all that is in use (None).
+        """Ask a broker for the cluster's present state: of `topics` (an empty list: of the brokers), or of all that is in use (None).
 
         `timeout` in seconds, default `request_timeout_ms`. KafkaTimeoutError says which addresses were tried, and why in vain.
         """
         if isinstance(topics, str):
             raise ConfigError(f"topics={topics!r}: must be a list of names")
 
+        promise: Promise[None] = self.loop.promise()
+        cluster, waiters = self.engine.cluster, list[Waiter]()
+
         def ask(now: float) -> Promise[None]:
-            promise: Promise[None] = self.loop.promise()
-            self.engine.cluster.refreshed(now, topics, lambda error: _finish(promise, error))
+            waiters.append(cluster.refreshed(now, topics, lambda error: _finish(promise, error)))
             return promise
 
-        self.loop.ask(ask, self._seconds(timeout), "refreshing metadata")
+        def stop(now: float) -> None:
+            for waiter in waiters:
+                cluster.give_up(waiter)
+
+        try:
+            self.loop.ask(ask, self._seconds(timeout), "refreshing metadata")
+        finally:
+            promise.set_exception(NOBODY_WAITS)
+            self.loop.call(stop)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The partitions of `topic`; asks the cluster if they are not known, and waits for a topic that does not exist to appear.
@@ -148,7 +158,7 @@ class Client:
                 wait.set_exception(broker_error(error.code, f"topic {topic}"))
 
         def ask(now: float) -> Promise[list[int]]:
-            cluster.want(topic)
+            cluster.want(topic, look)
             cluster.on_change.append(look)
             look()
             return wait
@@ -156,11 +166,12 @@ class Client:
         def stop(now: float) -> None:
             if look in cluster.on_change:
                 cluster.on_change.remove(look)
+            cluster.forget(topic, look)
 
         try:
             return self.loop.ask(ask, self._seconds(timeout), f"looking up topic {topic}{self._missing(topic)}")
         finally:
-            wait.set_exception(KafkaError("nobody waits any more"))  # no-op when it is done
+            wait.set_exception(NOBODY_WAITS)
             self.loop.call(stop)
 
     def status(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from pykafka4.errors import ConfigError
 
 __all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "describe", "parse_servers"]
 
+log = logging.getLogger("pykafka4.config")
 MAX_INT = 2**31 - 1
 KIB, MIB = 1024, 1024 * 1024
 
@@ -171,6 +173,19 @@ def _unknown(name: str, known: list[str], cls: type[ClientConfig]) -> str:
     return f"{name!r} is no option of {cls.__name__.removesuffix('Config').lower()}s; {hint}"
 
 
+_said: set[int] = set()
+
+
+def _say_once_what_acks_cost(acks: int) -> None:
+    """Once in a process: fewer acknowledgements are an odd place to lose the protection against duplicates."""
+    if acks != -1 and acks not in _said:
+        _said.add(acks)
+        log.warning(
+            "acks=%d turns enable_idempotence off: retries may write records twice; set enable_idempotence=False to say that this is meant",
+            acks,
+        )
+
+
 @attrs.frozen(kw_only=True)
 class ProducerConfig(ClientConfig):
     """What producers have on top."""
@@ -189,6 +204,7 @@ class ProducerConfig(ClientConfig):
     )
     max_block_ms: float = millis(60_000, "How long `send` waits for room before it raises BufferFull.")
     delivery_timeout_ms: float = millis(120_000, "A record not acknowledged so long after `send` fails.", low=1)
+    metadata_max_idle_ms: float = millis(300_000, "A topic that nothing was sent to for so long is no longer kept up to date.", low=1)
     max_request_size: int = number(MIB, "bytes", "Largest record (uncompressed) and largest request.", low=1024, high=1024 * MIB)
     max_in_flight_requests_per_connection: int = number(5, "requests", "Requests sent to a broker ahead of its answers.", low=1, high=1000)
     compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for batches.")
@@ -196,6 +212,7 @@ class ProducerConfig(ClientConfig):
     def __attrs_post_init__(self) -> None:
         if self.enable_idempotence is None:
             object.__setattr__(self, "enable_idempotence", self.acks == -1)
+            _say_once_what_acks_cost(self.acks)
         elif self.enable_idempotence and self.acks != -1:
             raise ConfigError(f"acks={self.acks} with enable_idempotence=True: idempotence needs acks='all'; drop one of the two")
         if self.enable_idempotence and self.max_in_flight_requests_per_connection > 5:

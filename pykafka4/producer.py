@@ -21,7 +21,7 @@ from pykafka4.config import ClientConfig, ProducerConfig
 from pykafka4.core.ledger import ProducerStats
 from pykafka4.core.sender import Sender
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
-from pykafka4.misuse import check_topic, hint, refuse_pickling
+from pykafka4.misuse import Needless, check_topic, hint, refuse_pickling
 from pykafka4.net.handoff import Gate, Signal
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire.compression import CODECS, compress
@@ -33,7 +33,12 @@ log = logging.getLogger("pykafka4.producer")
 
 EXIT_SECONDS = 5.0
 SHORT = 10.0  # the loop answers at once; this bounds the wait if it cannot
-PEERS_NAMES = {"produce": "send", "poll": "nothing: callbacks need no polling", "init": "nothing", "send_and_wait": "send(…).result()"}
+PEERS_NAMES = {
+    "produce": "send",
+    "poll": Needless("callbacks run by themselves"),
+    "init": Needless("a producer is ready once it is made"),
+    "send_and_wait": "send(…).result()",
+}
 
 
 class Producer:
@@ -286,6 +291,7 @@ class _Core:
     def _stop(self) -> None:
         with contextlib.suppress(KafkaError):
             self.client.loop.call(lambda _: self.client.engine.remove(self.sender))
+            self.client.loop.call(lambda _: self.sender.gone())
         self.client.detach(self)
 
     def _give_up(self, pending: Sequence[Batch | Delivery], inside: bool) -> None:

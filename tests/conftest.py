@@ -72,7 +72,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture(autouse=True)
 def whole(request: pytest.FixtureRequest) -> Iterator[None]:
     """After each test: logs kept when it failed, faults ended, and every broker up, healed and reported when one was not."""
-    used: list[Cluster] = [request.getfixturevalue(name) for name in CLUSTERS if name in request.fixturenames]
+    named = [request.getfixturevalue(name) for name in CLUSTERS if name in request.fixturenames]
+    used = [it for it in named if isinstance(it, Cluster)]  # a test may have a fixture of its own by that name
     yield
     broken = {cluster: cluster.broken() for cluster in used}
     if request.node.stash.get(FAILED, False) or any(broken.values()):

@@ -104,7 +104,8 @@ def test_status_shows_brokers_topics_and_offline_partitions(client: Client) -> N
     tp, why = TopicPartition("orders", 3), broker_error(6, "orders-3")
 
     def fail(now: float) -> None:
-        client.engine.cluster.want("missing")
+        client.engine.cluster.want("missing", "the test")
+        client.engine.cluster.want("orders", "the test")
         client.engine.recovery.offline.clear()
         client.engine.recovery.report(now, tp, why)
 
@@ -120,6 +121,7 @@ def test_status_shows_brokers_topics_and_offline_partitions(client: Client) -> N
 def test_events_tell_of_brokers_metadata_and_partitions(server: ModelServer, client: Client) -> None:
     heard: list[Any] = []
     client.events(heard.append)
+    client.loop.call(lambda now: client.engine.cluster.want("orders", "the test"))
     client.partitions_for("orders", SECONDS)
     tp, why = TopicPartition("orders", 3), broker_error(6, "orders-3")
     client.loop.call(lambda now: client.engine.recovery.report(now, tp, why))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from typing import Any
 
 import pytest
 
+from pykafka4 import config
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, parse_servers
 from pykafka4.errors import ConfigError
 
@@ -92,6 +94,18 @@ def test_idempotence_follows_acks() -> None:
     assert ProducerConfig.parse(B).enable_idempotence is True
     assert ProducerConfig.parse({**B, "acks": 1}).enable_idempotence is False
     assert ProducerConfig.parse({**B, "acks": "all"}).acks == -1
+
+
+def test_what_acks_cost_is_said_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "_said", set())
+    with caplog.at_level(logging.INFO, "pykafka4.config"):
+        ProducerConfig.parse(B)
+        ProducerConfig.parse({**B, "acks": 0, "enable_idempotence": False})
+        assert not caplog.records
+        for _ in range(3):
+            ProducerConfig.parse({**B, "acks": 1})
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "acks=1 turns enable_idempotence off" in caplog.text
 
 
 def test_a_partition_gets_a_quarter_of_the_memory() -> None:

@@ -87,7 +87,15 @@ def test_a_closed_producer_says_so(server: ModelServer) -> None:
     assert producer.status()["state"] == "closed"
 
 
-@pytest.mark.parametrize(("name", "says"), [("produce", "use 'send'"), ("flsh", "did you mean 'flush'"), ("xyzzy", "has no 'xyzzy'")])
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("produce", "use 'send'"),
+        ("poll", "Producer has no 'poll' and needs none: callbacks run by themselves"),
+        ("flsh", "did you mean 'flush'"),
+        ("xyzzy", "has no 'xyzzy'"),
+    ],
+)
 def test_a_peers_name_or_a_slip_gets_a_hint(producer: Producer, name: str, says: str) -> None:
     with pytest.raises(AttributeError, match=says):
         getattr(producer, name)

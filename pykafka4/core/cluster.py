@@ -24,7 +24,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_cluster import MetadataRequest, MetadataResponse
 from pykafka4.wire.schema import NO_UUID
 
-__all__ = ["Broker", "BrokerAdded", "BrokerRemoved", "Change", "Cluster", "Leader", "MetadataChanged"]
+__all__ = ["Broker", "BrokerAdded", "BrokerRemoved", "Change", "Cluster", "Leader", "MetadataChanged", "Waiter"]
 
 log = logging.getLogger("pykafka4.cluster")
 BROKERS = ""  # no topic has this name: it stands for the list of brokers among the things to ask for
@@ -150,6 +150,7 @@ class Waiter:
     names: set[str]
     after: int
     then: Then
+    wishes: frozenset[str]  # topics it is a user of until it was told
 
 
 class Cluster:
@@ -165,7 +166,8 @@ class Cluster:
         self._config, self._network, self._random, self._emit = config, network, random, emit
         self._topics: dict[str, Topic] = {BROKERS: self._new_topic()}
         self._names: dict[UUID, str] = {}
-        self._wanted: dict[str, bool] = {}  # topic -> whether brokers may create it
+        self.on_forgotten: list[Callable[[str], None]] = []  # (topic): nobody needs it any more
+        self._wanted: dict[str, dict[object, bool]] = {}  # topic -> its users, and whether brokers may create it for them
         self._pending: dict[str, float] = {BROKERS: -INFINITY}  # what to ask for, and from when on
         self._asked: dict[int, tuple[frozenset[str], float]] = {}  # requests under way: number -> (names, since)
         self._number = 0
@@ -233,34 +235,53 @@ class Cluster:
 
     # -- wishes
 
-    def want(self, topic: str, create: bool = False) -> None:
-        """Learn `topic` and keep it up to date. With `create` brokers may create it (allow_auto_create_topics): producers want that."""
-        self._wanted[topic] = self._wanted.get(topic, False) or (create and self._config.allow_auto_create_topics)
+    def want(self, topic: str, user: object, create: bool = False) -> None:
+        """Learn `topic` and keep it up to date until `user` forgets it; wanting it twice is wanting it once.
+
+        With `create` brokers may create it (allow_auto_create_topics), until it was there: one that is deleted then stays deleted.
+        """
         known = self._topic(topic)
+        gone = not known.leaders or known.missing_since is not None
+        users = self._wanted.setdefault(topic, {})
+        users[user] = users.get(user, False) or (create and gone and self._config.allow_auto_create_topics)
         if not known.leaders or (known.error is not None and not known.error.retriable):
             self._ask_for(topic, known.not_before)
 
-    def forget(self, topic: str) -> None:
-        """No reader needs `topic` any more: it is not kept up to date, what is known of it stays. Producers' topics remain wanted."""
-        if self._wanted.get(topic) is False:
-            del self._wanted[topic]
-            self._pending.pop(topic, None)
+    def wants(self, topic: str) -> bool:
+        """Whether anybody needs `topic`."""
+        return topic in self._wanted
+
+    def forget(self, topic: str, user: object) -> None:
+        """`user` needs `topic` no more. With its last user goes all that is known of it."""
+        users = self._wanted.get(topic, {})
+        users.pop(user, None)
+        if not users and self._wanted.pop(topic, None) is not None:
+            self._drop(topic)
 
     def refresh(self, now: float, topics: Collection[str] | None = None) -> None:
-        """Ask again for `topics` (None: brokers and all that is wanted): at once the first time, then with back-off."""
-        for name in self._all() if topics is None else topics:
+        """Ask again for `topics` as far as they are wanted (None: brokers and all that is): at once the first time, then with back-off."""
+        for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
             known = self._topic(name)
             if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000:
                 known.backoff.reset()
                 known.not_before = now
             self._ask_for(name, known.not_before)
 
-    def refreshed(self, now: float, topics: Collection[str] | None, then: Then) -> None:
-        """Ask at once, and call `then` when the answer is in (None) or cannot come (the error)."""
-        names = set(self._all() if topics is None else topics)
-        self._waiters.append(Waiter(set(names), self._number, then))
+    def refreshed(self, now: float, topics: Collection[str] | None, then: Then) -> Waiter:
+        """Ask at once for `topics` (none: for the brokers), and call `then` when the answer is in (None) or cannot come (the error)."""
+        names = set(self._all() if topics is None else topics) or {BROKERS}
+        waiter = Waiter(set(names), self._number, then, frozenset(names - {BROKERS}))
+        self._waiters.append(waiter)
         for name in sorted(names):
+            if name != BROKERS:
+                self.want(name, waiter)
             self._ask_for(name, now)
+        return waiter
+
+    def give_up(self, waiter: Waiter) -> None:
+        """Whoever called `refreshed` waits no more."""
+        if waiter in self._waiters:
+            self._dismiss(waiter)
 
     def hint(self, tp: TopicPartition, node: int, epoch: int, endpoint: tuple[str, int] | None = None) -> None:
         """A broker said who leads `tp` now (KIP-951). Believed when it is newer than what is known and the node can be reached."""
@@ -293,8 +314,8 @@ class Cluster:
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         """Tell those who wait."""
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
+        for waiter in list(self._waiters):
+            self._dismiss(waiter)
             waiter.then(reason)
         return ()
 
@@ -308,6 +329,21 @@ class Cluster:
         if known is None:
             known = self._topics[name] = self._new_topic()
         return known
+
+    def _drop(self, name: str) -> None:
+        """Know nothing of it; an answer that is still to come finds nobody to tell."""
+        self._pending.pop(name, None)
+        known = self._topics.pop(name)
+        for topic_id in (known.topic_id, *known.former_ids):
+            if topic_id is not None:
+                self._names.pop(topic_id, None)
+        for listener in self.on_forgotten:
+            listener(name)
+
+    def _dismiss(self, waiter: Waiter) -> None:
+        self._waiters.remove(waiter)
+        for name in sorted(waiter.wishes):
+            self.forget(name, waiter)
 
     def _all(self) -> list[str]:
         return [BROKERS, *self._wanted]
@@ -330,7 +366,7 @@ class Cluster:
         for number, (names, since) in self._asked.items():
             if since > -INFINITY and since + PATIENCE <= now:
                 self._asked[number] = (names, -INFINITY)  # nobody waits for it any more; its answer is welcome all the same
-                for name in sorted(names):  # sorted: a set of names has another order in every process, and no run could be repeated
+                for name in self._still(names):
                     self._pending.setdefault(name, now)
         vanished = now - self._config.unknown_topic_timeout_ms / 1000
         for name in [n for n in self._pending if (t := self._topics[n]).missing_since is not None and t.leaders]:
@@ -356,7 +392,7 @@ class Cluster:
         """A request for all that is due, or will be in a moment. Topics to create go by themselves: the flag is for a whole request."""
         soon = now + self._config.retry_backoff_ms / 1000
         due = [name for name, when in self._pending.items() if when <= soon]
-        creating = [name for name in due if self._wanted.get(name) and not self._topics[name].leaders]
+        creating = [name for name in due if any(self._wanted.get(name, {}).values()) and not self._topics[name].leaders]
         names = creating or due
         for name in names:
             del self._pending[name]
@@ -395,14 +431,18 @@ class Cluster:
     def _failed(self, now: float, names: frozenset[str], reason: KafkaError) -> None:
         self.error = reason
         self._not_before = now + self._retry.next()
-        for name in sorted(names):
+        for name in self._still(names):
             self._pending.setdefault(name, self._not_before)
+
+    def _still(self, names: frozenset[str]) -> list[str]:
+        """Those of `names` that somebody needs. Sorted: a set has another order in every process, and no run could be repeated."""
+        return sorted(name for name in names if name in self._topics)
 
     def _tell_waiters(self, number: int, names: frozenset[str]) -> None:
         for waiter in [w for w in self._waiters if w.after < number]:
             waiter.names -= names
             if not waiter.names:
-                self._waiters.remove(waiter)
+                self._dismiss(waiter)
                 waiter.then(None)
 
     def _apply(self, now: float, names: frozenset[str], message: MetadataResponse) -> None:
@@ -411,8 +451,8 @@ class Cluster:
         brokers_changed = self._set_brokers(now, brokers, message.controller_id) if brokers else False
         if self._expires == INFINITY:
             self._set_expiry(now)
-        topics = frozenset(t.name for t in message.topics if t.name and self._apply_topic(now, self._topic(t.name), t))
-        for name in sorted(names):
+        topics = frozenset(t.name for t in message.topics if t.name in self._wanted and self._apply_topic(now, self._topics[t.name], t))
+        for name in self._still(names):
             self._pace(now, name, name in topics or (name == BROKERS and brokers_changed))
         if not brokers:
             self._ask_for(BROKERS, self._topics[BROKERS].not_before)
@@ -466,6 +506,8 @@ class Cluster:
         for p in partitions:
             there = p.leader_id in self.brokers
             known.lead(p.partition_index, Leader(p.leader_id, p.leader_epoch) if there else None, p.leader_epoch)
+        if known.leaders and told.name in self._wanted:  # it is there: from now on nobody may bring it back but by a wish of today
+            self._wanted[told.name] = dict.fromkeys(self._wanted[told.name], False)
 
     # -- brokers
 

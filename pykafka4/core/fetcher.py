@@ -106,6 +106,8 @@ class Fetcher:
         for claim in claims:
             if self.positions.pop(claim.tp, None) is not None:
                 self._regroup = True
+        for topic in {claim.tp.topic for claim in claims} - {tp.topic for tp in self.positions}:
+            self._cluster.forget(topic, self)
 
     def seek(self, old: Claim, new: Claim, start: Start | int) -> None:
         """Read on elsewhere, unless `old` ended meanwhile: then the application will hear of it."""
@@ -151,7 +153,7 @@ class Fetcher:
     def _place(self, claim: Claim, start: Start | int, fallback: Start) -> Position:
         position = Position(claim, start, fallback, self._config.max_partition_fetch_bytes)
         self.positions[claim.tp] = position
-        self._cluster.want(claim.tp.topic)
+        self._cluster.want(claim.tp.topic, self)
         position.topic_id = self._cluster.topic_id(claim.tp.topic)
         self._regroup = True
         if position.stage is Stage.UNKNOWN:

@@ -138,17 +138,19 @@ class Group:
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Be a member that wants `topics`."""
+        for topic in set(self.topics) - set(topics):
+            self._cluster.forget(topic, self)
         self.topics = topics
         self._picture = -1
         self._sizes = {topic: size for topic, size in self._sizes.items() if topic in topics}
         for topic in topics:
-            self._cluster.want(topic)
+            self._cluster.want(topic, self)
         if self.state is MemberState.FATAL:
             self._move(MemberState.UNJOINED)
 
     def leave(self, now: float, patience: float, then: Callable[[], None]) -> None:
         """Stop being a member; `then` is called once the coordinator knows, or `patience` seconds passed."""
-        self.topics = ()
+        self.gone()
         self._sizes.clear()
         self._when_left.append(then)
         if self.ticket is not None:
@@ -158,6 +160,13 @@ class Group:
         if self.state is MemberState.FATAL:
             self._move(MemberState.UNJOINED)
         self._say_goodbye(now, now + patience)
+
+    def gone(self) -> None:
+        """Nothing is wanted any more."""
+        for topic in self.topics:
+            self._cluster.forget(topic, self)
+        self.topics = ()
+        self.leadership.resign()
 
     def released(self, ticket: Ticket) -> None:
         """The application has finished with the partitions of `ticket`."""

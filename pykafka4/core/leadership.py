@@ -32,14 +32,18 @@ class Leadership:
         """Whether this member leads the generation of `answer`, and whom; returns the assignor agreed on if it is not known here."""
         self.holds, self.due = answer.leader == answer.member_id, INFINITY
         if not self.holds:
+            self.resign()
             return None
         self._assignor = answer.protocol_name or ""
         if self._assignor not in ASSIGNORS:
             return self._assignor or "(none)"
+        before = self._topics()
         self._members = tuple(group_member(m.member_id, m.group_instance_id, m.metadata) for m in answer.members)
         self._deals = not answer.skip_assignment
         for topic in self._topics():
-            self._cluster.want(topic)
+            self._cluster.want(topic, self)
+        for topic in before - self._topics():
+            self._cluster.forget(topic, self)
         self.due = due
         return None
 
@@ -58,6 +62,12 @@ class Leadership:
     def abandon(self) -> None:
         """The generation is not to be."""
         self.due = INFINITY
+
+    def resign(self) -> None:
+        """Another leads, or this member left."""
+        for topic in self._topics():
+            self._cluster.forget(topic, self)
+        self.holds, self._members = False, ()
 
     def outgrown(self) -> bool:
         """Whether topics of the group have other partitions now than were dealt out."""

@@ -86,6 +86,7 @@ class Member:
         """The consumer is closed: nothing of it stays, and nobody waits for it."""
         self.offsets.end()
         self.fetcher.drop([position.claim for position in self.fetcher.positions.values()])
+        self.group.gone()
         for lane in self._lanes:
             self._network.drop_lane(lane)
 

@@ -25,12 +25,25 @@ Lost = Callable[[str, str, Exception, int, Callable[[], None] | None], None]
 class Parking:
     """The topics a producer writes to, and their records that have no partition yet."""
 
-    __slots__ = ("_acc", "_cluster", "_config", "_lost", "_network", "_picture", "_told", "_waiting")
+    __slots__ = ("_acc", "_busy", "_cluster", "_config", "_expires", "_lost", "_network", "_picture", "_told", "_used", "_waiting")
 
-    def __init__(self, config: ProducerConfig, accumulator: Accumulator, cluster: Cluster, network: Network, lost: Lost) -> None:
-        """`lost(topic, code, cause, records, callbacks)` hears of every parked record that failed."""
-        self._config, self._acc, self._cluster, self._network, self._lost = config, accumulator, cluster, network, lost
+    def __init__(
+        self,
+        config: ProducerConfig,
+        accumulator: Accumulator,
+        cluster: Cluster,
+        network: Network,
+        lost: Lost,
+        busy: Callable[[str], bool],
+    ) -> None:
+        """`lost(topic, code, cause, records, callbacks)` hears of every parked record that failed; `busy(topic)` says whether batches for
+        a topic wait or are under way.
+        """
+        self._config, self._acc, self._cluster, self._network = config, accumulator, cluster, network
+        self._lost, self._busy = lost, busy
         self._told: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator knows of each topic
+        self._used: dict[str, float] = {}  # when a batch of each came last
+        self._expires = 0.0  # no topic is idle before
         self._waiting: dict[str, None] = {}  # in the order they came: a set's order differs from process to process
         self._picture = -1
 
@@ -39,34 +52,69 @@ class Parking:
 
     @property
     def topics(self) -> list[str]:
-        """Every topic that was ever sent to."""
-        return list(self._told | self._waiting)
+        """Every topic that was sent to of late."""
+        return list(self._used | self._waiting)
 
     def want(self, topic: str) -> None:
         """The first record for `topic` is parked."""
         self._waiting[topic] = None
-        self._cluster.want(topic, create=True)
+        self._cluster.want(topic, self, create=True)
         self._picture = -1
+
+    def used(self, topic: str, now: float) -> None:
+        """A batch for `topic` came: it is wanted again if it was let go, and created again if it was deleted."""
+        if topic not in self._used:
+            self._picture = -1
+        if topic not in self._used or self._cluster.unknown_since(topic) is not None:
+            self._cluster.want(topic, self, create=True)
+        self._used[topic] = now
+
+    def gone(self) -> None:
+        """The producer is closed."""
+        for topic in self.topics:
+            self._let_go(topic)
 
     def fail(self, topic: str, reason: KafkaError, before: float = INFINITY) -> None:
         """Hand back the records of `topic` that were parked up to `before`."""
         failed, callbacks = self._acc.fail_parked(topic, reason, before)
         if failed:
             self._lost(topic, short_name(reason), reason, failed, callbacks)
+            if topic not in self._told and not self._acc.parked(topic)[0]:
+                self._let_go(topic)  # safe only here: with the last of them gone, the next record announces the topic again
 
     def poll(self, now: float) -> float:
         """Move or fail what can be; returns when to look again: `now` while a slice is left."""
         if self._cluster.version != self._picture:
             self._picture = self._cluster.version
             for topic in self.topics:
-                self._tell(topic)
+                self._tell(topic, now)
+        if now >= self._expires:
+            self._expire(now)
         return min((self._look(topic, now) for topic in list(self._waiting)), default=INFINITY)
 
-    def _tell(self, topic: str) -> None:
+    def _tell(self, topic: str, now: float) -> None:
         known = (self._cluster.partitions(topic), tuple(self._cluster.available(topic)))
         if known[0] and known != self._told.get(topic):
             self._told[topic] = known
+            self._used.setdefault(topic, now)
             self._acc.set_partitions(topic, *known)
+        if self._cluster.unknown_since(topic) is not None and self._busy(topic):
+            self._cluster.want(topic, self, create=True)
+
+    def _expire(self, now: float) -> None:
+        """Let go of topics that nothing was sent to for long. Nobody is woken for it: the picture's own renewal comes by often enough."""
+        idle = self._config.metadata_max_idle_ms / 1000
+        for topic in [t for t, used in self._used.items() if used + idle <= now]:
+            if topic in self._waiting or self._busy(topic):
+                self._used[topic] = now
+            else:
+                self._let_go(topic)
+        self._expires = min(self._used.values(), default=now) + idle
+
+    def _let_go(self, topic: str) -> None:
+        self._cluster.forget(topic, self)
+        for known in (self._told, self._used, self._waiting):
+            known.pop(topic, None)
 
     def _look(self, topic: str, now: float) -> float:
         if topic not in self._told:

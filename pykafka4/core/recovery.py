@@ -63,6 +63,7 @@ class Recovery:
         self._backoffs: dict[TopicPartition, Backoff] = {}  # of those not healthy since their last failure
         self._timers: list[tuple[float, TopicPartition]] = []
         self._seen = (-1, -1)
+        cluster.on_forgotten.append(self._forgotten)
 
     def leader(self, tp: TopicPartition) -> Leader | None:
         """Who takes requests for `tp`; None while it is offline, has no leader, or is not known."""
@@ -70,6 +71,8 @@ class Recovery:
 
     def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
         """A request for `tp` failed in a way that another leader or some patience can cure. `node` is who failed it, if known."""
+        if not self._cluster.wants(tp.topic):  # the answer to a request of somebody who is gone
+            return
         known = self.offline.get(tp)
         if known is not None:  # several requests were under way: one failure, not many
             known.reason = reason
@@ -87,11 +90,6 @@ class Recovery:
         """A request for `tp` succeeded: its next failure is a first one again."""
         if self._backoffs and tp not in self.offline:
             self._backoffs.pop(tp, None)
-
-    def drop(self, tp: TopicPartition) -> None:
-        """Nobody needs `tp` any more."""
-        self._backoffs.pop(tp, None)
-        self.offline.pop(tp, None)
 
     def poll(self, now: float) -> Effects:
         """Look at those whose time has come; at all of them when brokers or leaders changed."""
@@ -112,6 +110,12 @@ class Recovery:
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         """Nobody waits here."""
         return ()
+
+    def _forgotten(self, topic: str) -> None:
+        """Nobody needs the partitions of `topic` any more."""
+        for known in (self._backoffs, self.offline):
+            for tp in [tp for tp in known if tp.topic == topic]:
+                del known[tp]
 
     def _look(self, now: float, tp: TopicPartition) -> None:
         """Bring `tp` back, or see to it that it can come back."""

@@ -47,7 +47,6 @@ class Searches:
 
     def begin(self, search: Search) -> None:
         """Look for it from the next poll on."""
-        self._cluster.want(search.tp.topic)
         self._pending.append(search)
         self._stirred = True
 

@@ -79,7 +79,7 @@ class Sender:
         self._unready: list[PartitionQueue] = []  # their next batch is still being compressed
         self._flights: dict[int, int] = {}  # node -> produce requests in flight
         self._timers = Timers()
-        self._parking = Parking(config, accumulator, cluster, network, self._lost_parked)
+        self._parking = Parking(config, accumulator, cluster, network, self._lost_parked, self._busy)
         self._picture = -1
         self._recovered = -1
         self._deliver: list[Callbacks] = []
@@ -122,6 +122,10 @@ class Sender:
         """The first record for `topic` was sent: learn its partitions."""
         self._parking.want(topic)
 
+    def gone(self) -> None:
+        """The producer is closed: nothing of it stays."""
+        self._parking.gone()
+
     def expedite(self) -> None:
         """Flush: no lingering for what was sent so far, nor for what is still parked."""
         self._hurry = True
@@ -148,14 +152,22 @@ class Sender:
             if queue.due is batch:
                 queue.due = None
             queue.batches.append(batch)
-            self._watch(queue)
-            self._lines.place(queue)
+            self._expect(queue, now)
         for batch in due:
             queue = self._queue(batch.topic, batch.partition)
             queue.due = batch
-            self._watch(queue)
-            self._lines.place(queue)
+            self._expect(queue, now)
         return linger_ends
+
+    def _expect(self, queue: PartitionQueue, now: float) -> None:
+        """A batch came."""
+        self._parking.used(queue.tp.topic, now)
+        self._watch(queue)
+        self._lines.place(queue)
+
+    def _busy(self, topic: str) -> bool:
+        """Whether batches for `topic` are here."""
+        return any(queue.waiting or queue.in_flight for queue in self.queues.values() if queue.tp.topic == topic)
 
     def _queue(self, topic: str, partition: int) -> PartitionQueue:
         tp = TopicPartition(topic, partition)

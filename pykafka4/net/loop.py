@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from time import monotonic
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 from pykafka4.core import Job
 from pykafka4.core.engine import Engine, Turn
@@ -17,7 +17,7 @@ from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTim
 from pykafka4.net.handoff import Callbacks, Helper, Inbox, Promise
 from pykafka4.net.transport import Event, EventKind, SocketTransport, Transport
 
-__all__ = ["Loop"]
+__all__ = ["NOBODY_WAITS", "Loop"]
 
 log = logging.getLogger("pykafka4.loop")
 T = TypeVar("T")
@@ -25,6 +25,7 @@ LONGEST_SLEEP = 3600.0  # select takes no infinity
 JOIN_SECONDS = 10.0
 LOOKUPS = 16  # names looked up at a time; a resolver may take half a minute to say no, and the good one must not be behind the dead ones
 FORKED = "this client was made in another process, and threads and sockets do not survive a fork: make a client in this process"
+NOBODY_WAITS: Final = KafkaError("nobody waits any more")
 _LOOPS: weakref.WeakSet[Loop] = weakref.WeakSet()
 
 
@@ -90,6 +91,8 @@ class Loop:
             if promise.done():
                 raise
             raise KafkaTimeoutError(f"{what}: not done within {timeout:g} s{self._because()}") from None
+        finally:
+            promise.set_exception(NOBODY_WAITS)  # no-op when it is done
 
     def promise(self) -> Promise[Any]:
         """A Promise that fails when the loop crashes or closes, if it is not done by then."""

@@ -53,7 +53,7 @@ def draw(seed: int) -> Plan:
         names += LATER
     return Plan(
         seed=seed,
-        options=_options(r),
+        options={**_options(r), **({"metadata_max_idle_ms": 200} if seed % 7 == 4 else {})},
         release=r.choice(("4.4", "4.4", "4.0", "3.9", "2.8", "2.1", "0.11")),
         topics={"t": r.choice((1, 2, 4)), "u": r.choice((1, 3))},
         unknown_topics=("new",) if r.random() < 0.2 else (),

@@ -62,6 +62,7 @@ class Cluster:
     brokers: dict[int, Any] = attrs.Factory(lambda: {1: None, 2: None})
     version: int = 0
     wanted: list[str] = attrs.Factory(list)
+    users: dict[str, set[object]] = attrs.Factory(dict)  # who wants each topic now
     hints: list[Any] = attrs.Factory(list)
     refreshes: int = 0
 
@@ -75,8 +76,15 @@ class Cluster:
         if topic_id is not None:
             self.ids[topic] = topic_id
 
-    def want(self, topic: str) -> None:
+    def want(self, topic: str, user: object) -> None:
         self.wanted.append(topic)
+        self.users.setdefault(topic, set()).add(user)
+
+    def forget(self, topic: str, user: object) -> None:
+        users = self.users.get(topic, set())
+        users.discard(user)
+        if not users:
+            self.users.pop(topic, None)
 
     def partitions(self, topic: str) -> int:
         return len(self.topics.get(topic, ()))

@@ -9,10 +9,12 @@ import attrs
 import pytest
 from core_talk import World, metadata
 
+from pykafka4.core import Reply
 from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, Leader, MetadataChanged
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
+ME = "the test"  # who wants topics here
 ID, OTHER = UUID(int=1), UUID(int=2)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -21,7 +23,7 @@ def knowing(**options: object) -> World:
     """A world whose client knows topic t: two partitions, led by 1 (epoch 5) and 2 (epoch 7)."""
     world = World.make(**options)
     world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
-    world.engine.cluster.want("t")
+    world.engine.cluster.want("t", ME)
     world.run()
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
     return world
@@ -45,7 +47,7 @@ def test_brokers_are_learned_without_being_asked_and_topics_when_wanted() -> Non
     assert set(cluster.brokers) == {1, 2, 3}
     assert (cluster.controller, cluster.cluster_id) == (1, "c")
     assert cluster.partitions("t") == 0
-    cluster.want("t")
+    cluster.want("t", ME)
     world.run()
     assert cluster.partitions("t") == 2
     assert cluster.available("t") == [0, 1]
@@ -59,7 +61,7 @@ def test_brokers_are_learned_without_being_asked_and_topics_when_wanted() -> Non
 def test_many_topics_wanted_at_once_are_one_request() -> None:
     world = World.make()
     for number in range(50):
-        world.engine.cluster.want(f"t{number}")
+        world.engine.cluster.want(f"t{number}", ME)
     world.run()
     assert len(world.asked) == 1
     assert len(world.asked[0][1].topics or []) == 50
@@ -67,8 +69,8 @@ def test_many_topics_wanted_at_once_are_one_request() -> None:
 
 def test_only_topics_of_producers_may_be_created_and_no_others_in_their_request() -> None:
     world = World.make()
-    world.engine.cluster.want("read")
-    world.engine.cluster.want("written", create=True)
+    world.engine.cluster.want("read", ME)
+    world.engine.cluster.want("written", ME, create=True)
     world.run()
     asked = {tuple(t.name for t in m.topics or []): m.allow_auto_topic_creation for _, m in world.asked}
     assert asked[("written",)] is True
@@ -78,7 +80,7 @@ def test_only_topics_of_producers_may_be_created_and_no_others_in_their_request(
 def test_a_topic_that_is_known_is_never_asked_for_in_a_way_that_creates_it() -> None:
     world = World.make()
     world.picture = metadata({"t": [(1, 0)]})
-    world.engine.cluster.want("t", create=True)
+    world.engine.cluster.want("t", ME, create=True)
     world.run()
     world.asked.clear()
     world.engine.cluster.refresh(world.now)
@@ -89,7 +91,7 @@ def test_a_topic_that_is_known_is_never_asked_for_in_a_way_that_creates_it() -> 
 
 def test_the_option_forbids_creation() -> None:
     world = World.make(allow_auto_create_topics=False)
-    world.engine.cluster.want("t", create=True)
+    world.engine.cluster.want("t", ME, create=True)
     world.run(1.0)
     assert all(not message.allow_auto_topic_creation for _, message in world.asked)
 
@@ -99,7 +101,7 @@ def test_brokers_that_are_starting_are_too_few_for_a_topic_only_for_now() -> Non
     world = World.make()
     world.picture = metadata({"t": [(1, 0)]})
     for topic in ("t", "new"):
-        world.engine.cluster.want(topic, create=True)
+        world.engine.cluster.want(topic, ME, create=True)
     world.run(1.0)
     world.picture = metadata({"t": 38, "new": 38})
     world.engine.cluster.refresh(world.now, ("t",))
@@ -117,7 +119,7 @@ def test_brokers_that_are_starting_are_too_few_for_a_topic_only_for_now() -> Non
 
 def test_a_topic_that_does_not_exist_is_asked_for_with_growing_rests_until_it_does() -> None:
     world = World.make(retry_backoff_ms=100, retry_backoff_max_ms=1000)
-    world.engine.cluster.want("t")
+    world.engine.cluster.want("t", ME)
     world.run(20.0)
     assert world.engine.cluster.unknown_since("t") == pytest.approx(100.0, abs=0.5)
     error = world.engine.cluster.topic_error("t")
@@ -133,10 +135,10 @@ def test_a_topic_that_does_not_exist_is_asked_for_with_growing_rests_until_it_do
 
 def test_a_new_wish_does_not_wait_for_the_rest_of_an_old_one() -> None:
     world = World.make(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
-    world.engine.cluster.want("missing")
+    world.engine.cluster.want("missing", ME)
     world.run(1.0)
     world.picture = metadata({"t": [(1, 0)]})
-    world.engine.cluster.want("t")
+    world.engine.cluster.want("t", ME)
     world.run()
     assert world.engine.cluster.partitions("t") == 1
 
@@ -144,10 +146,10 @@ def test_a_new_wish_does_not_wait_for_the_rest_of_an_old_one() -> None:
 def test_an_error_that_will_not_go_away_is_not_asked_about_all_the_time() -> None:
     world = World.make()
     world.picture = metadata({"t": 29})
-    world.engine.cluster.want("t")
+    world.engine.cluster.want("t", ME)
     world.run(60.0)
     assert len(world.asked) == 1
-    world.engine.cluster.want("t")
+    world.engine.cluster.want("t", ME)
     world.run(1.0)
     assert len(world.asked) == 2
 
@@ -192,7 +194,7 @@ def test_a_new_topic_of_the_same_name_begins_anew_and_the_old_one_never_comes_ba
 def test_brokers_too_old_for_epochs_are_believed() -> None:
     world = World.make()
     world.picture = metadata({"t": [(1, -1)]})
-    world.engine.cluster.want("t")
+    world.engine.cluster.want("t", ME)
     world.run()
     told(world, metadata({"t": [(2, -1)]}))
     assert world.engine.cluster.leader(T0) == Leader(2, -1)
@@ -447,22 +449,128 @@ def test_two_clusters_among_the_bootstrap_servers_are_warned_of(caplog: pytest.L
     assert "cluster id changed from c to another" in caplog.text
 
 
-def test_what_readers_forget_is_not_renewed_and_what_producers_need_is() -> None:
+def names(world: World) -> set[str | None]:
+    return {topic.name for _, message in world.asked for topic in message.topics or []}
+
+
+def test_what_its_last_user_forgets_is_not_asked_for_and_not_known_any_more() -> None:
     world = knowing(metadata_max_age_ms=10_000)
-    world.engine.cluster.want("w", create=True)
+    cluster = world.engine.cluster
+    cluster.want("t", "another")
+    cluster.want("w", ME)
     world.run()
-    world.engine.cluster.forget("t")
-    world.engine.cluster.forget("w")
+    cluster.forget("t", ME)
+    cluster.forget("t", ME)
+    assert cluster.leader(T0) == Leader(1, 5)
     world.asked.clear()
     world.run(11.0)
-    asked = {topic.name for _, message in world.asked for topic in message.topics or []}
-    assert asked == {"w"}
-    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+    assert names(world) == {"t", "w"}
+    cluster.forget("t", "another")
+    assert cluster.leader(T0) is None
+    assert not cluster.wants("t")
+    world.asked.clear()
+    world.run(11.0)
+    assert names(world) == {"w"}
+
+
+def test_nothing_is_left_of_topics_that_came_and_went() -> None:
+    world = World.make()
+    cluster = world.engine.cluster
+    world.run()
+    for number in range(50):
+        name = f"t{number}"
+        if number % 3:
+            world.picture = metadata({name: (UUID(int=number + 1), [(1, 5)])})
+        cluster.want(name, ME)
+        world.run(0.5)
+        if number % 3 == 2:
+            world.engine.recovery.report(world.now, TopicPartition(name, 0), KafkaError("x"))
+        cluster.forget(name, ME)
+    world.run(1.0)
+    assert set(cluster._topics) == set(cluster._pending) | {""} == {""}
+    assert not cluster._wanted
+    assert not cluster._names
+    assert not world.engine.recovery.offline
+    assert not world.engine.recovery._backoffs
+
+
+def test_an_answer_to_a_question_nobody_is_interested_in_any_more_teaches_nothing() -> None:
+    world = World.make()
+    world.run()
+    world.mute.update(world.links)
+    cluster = world.engine.cluster
+    cluster.want("t", ME)
+    world.run(0.1)
+    cluster.forget("t", ME)
+    cluster._answered(world.now, next(iter(cluster._asked)), Reply(metadata({"t": (ID, [(1, 5), (2, 7)])}), 12, 1))
+    assert cluster.partitions("t") == 0
+    assert set(cluster._topics) == {""}
+
+
+def test_a_typo_is_not_asked_for_again_once_nobody_wants_it() -> None:
+    world = World.make()
+    world.engine.cluster.want("typo", ME)
+    world.run(3.0)
+    world.engine.cluster.forget("typo", ME)
+    world.asked.clear()
+    world.run(60.0)
+    assert not world.asked
+
+
+def test_a_topic_that_was_there_is_not_created_again_by_an_old_wish() -> None:
+    world = World.make(unknown_topic_timeout_ms=1_000)
+    world.picture = metadata({"t": (ID, [(1, 0)])})
+    world.engine.cluster.want("t", ME, create=True)
+    world.run()
+    world.asked.clear()
+    told(world, metadata({}))
+    world.run(10.0)
+    assert world.engine.cluster.partitions("t") == 0
+    assert "t" in names(world)
+    assert not any(message.allow_auto_topic_creation for _, message in world.asked)
+    world.engine.cluster.want("t", ME, create=True)
+    world.run(2.0)
+    assert any(message.allow_auto_topic_creation for _, message in world.asked)
+
+
+def test_a_wish_to_create_what_is_there_already_creates_nothing_later() -> None:
+    world = World.make(unknown_topic_timeout_ms=1_000)
+    world.picture = metadata({"t": (ID, [(1, 0)])})
+    world.engine.cluster.want("t", "a reader")
+    world.run()
+    world.engine.cluster.want("t", ME, create=True)
+    told(world, metadata({}))
+    world.run(10.0)
+    assert not any(message.allow_auto_topic_creation for _, message in world.asked)
+
+
+def test_refreshing_no_topics_asks_for_the_brokers() -> None:
+    world = knowing()
+    world.asked.clear()
+    outcomes: list[KafkaError | None] = []
+    world.engine.cluster.refreshed(world.now, [], outcomes.append)
+    world.run()
+    assert outcomes == [None]
+    assert [message.topics for _, message in world.asked] == [[]]
+
+
+def test_who_waits_no_more_is_forgotten_with_what_he_asked_for() -> None:
+    world = knowing()
+    world.mute.update(world.links)
+    outcomes: list[KafkaError | None] = []
+    waiters = [world.engine.cluster.refreshed(world.now, [f"x{n}", "t"], outcomes.append) for n in range(20)]
+    world.run(0.1)
+    for waiter in waiters:
+        world.engine.cluster.give_up(waiter)
+        world.engine.cluster.give_up(waiter)
+    assert not world.engine.cluster._waiters
+    assert set(world.engine.cluster._wanted) == {"t"}
+    assert not outcomes
 
 
 def test_troubles_name_what_is_wrong_with_wanted_topics() -> None:
     world = knowing()
-    world.engine.cluster.want("missing")
+    world.engine.cluster.want("missing", ME)
     told(world, metadata({"t": (ID, [(-1, 6), (2, 7)])}))
     assert world.engine.cluster.troubles() == {"t": "no leader for partition 0", "missing": "UNKNOWN_TOPIC_OR_PARTITION"}
 
@@ -473,7 +581,7 @@ def test_wishes_that_come_while_a_broker_does_not_answer_do_not_make_it_wait_lon
     world.mute.update(world.links)
     world.engine.cluster.refresh(world.now)
     world.run(1.0)
-    world.engine.cluster.want("t")
+    world.engine.cluster.want("t", ME)
     world.engine.cluster.refresh(world.now, [])
     world.picture = metadata({"t": (ID, [(3, 6), (2, 7)])})
     world.run(3.0)

@@ -80,7 +80,7 @@ def test_news_of_recovery_have_the_machines_polled_again_at_once(world: World) -
     script = Script()
     world.engine.add(script)
     world.picture = metadata({"t": [(1, 5)]})
-    world.engine.cluster.want("t")
+    world.engine.cluster.want("t", "the test")
     world.run(1.0)
     world.engine.recovery.report(world.now, TopicPartition("t", 0), KafkaError("x"))
     world.run(0.05)

@@ -76,3 +76,16 @@ def test_what_changed_between_looking_and_dealing_is_noticed(cluster: Any) -> No
     leadership.deal(0.0)
     cluster.topics["t"] = [1]
     assert leadership.outgrown()
+
+
+def test_only_a_leader_wants_the_topics_of_the_others_and_only_todays(cluster: Any) -> None:
+    leadership = Leadership(cluster)
+    leadership.decide(answer(m=["t"], n=["u"]), 5.0)
+    assert set(cluster.users) == {"t", "u"}
+    leadership.decide(answer(m=["t"], n=["v"]), 5.0)
+    assert set(cluster.users) == {"t", "v"}
+    leadership.decide(answer(leader="n"), 5.0)
+    assert not cluster.users
+    leadership.decide(answer(m=["t"]), 5.0)
+    leadership.resign()
+    assert not cluster.users

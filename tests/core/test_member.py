@@ -10,6 +10,7 @@ from consumer_talk import LOST, Talk, batch, tp
 
 from pykafka4.core import INFINITY, Request
 from pykafka4.core.group import MemberState
+from pykafka4.core.subscription import Claim, Start
 from pykafka4.error_table import CODES
 from pykafka4.errors import KafkaError
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
@@ -232,3 +233,25 @@ def test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered(kind:
         application.pass_time(4, 0)
         state = application.talk.member.group.state
         assert state is MemberState.STABLE or (state is MemberState.FATAL and application.told), (code, state)
+
+
+def test_topics_are_wanted_as_long_as_they_are_subscribed_to_or_read() -> None:
+    talk = Talk(group_id="g")
+    talk.cluster.set("t", [1, 1])
+    talk.cluster.set("u", [1])
+    group, fetcher = talk.member.group, talk.member.fetcher
+    group.subscribe(("t", "u"))
+    assert set(talk.cluster.users) == {"t", "u"}
+    group.subscribe(("t",))
+    assert set(talk.cluster.users) == {"t"}
+    claims = [Claim(tp(0)), Claim(tp(1)), Claim(tp(0, "s"))]
+    fetcher.adopt(claims, Start.EARLIEST)
+    group.leave(talk.now, 0.0, lambda: None)
+    assert set(talk.cluster.users) == {"t", "s"}
+    fetcher.drop(claims[:1])
+    assert set(talk.cluster.users) == {"t", "s"}, "one partition of t is still read"
+    fetcher.drop(claims[1:2])
+    assert set(talk.cluster.users) == {"s"}
+    group.subscribe(("u",))
+    talk.member.gone()
+    assert not talk.cluster.users

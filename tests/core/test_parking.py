@@ -23,7 +23,10 @@ class Lot:
         self.version, self.count, self.code = 0, 0, ""  # what the cluster knows of every topic
         self.error: KafkaError | None = None
         self.unreachable = ""
+        self.missing: float | None = None  # since when no broker knows it
+        self.busy = False  # batches wait
         self.wanted: list[tuple[str, bool]] = []
+        self.forgotten: list[str] = []
         self.lost: list[tuple[str, str, str, int]] = []
         self.callbacks: list[Any] = []
         self.acc = Accumulator(
@@ -41,7 +44,7 @@ class Lot:
             lock=contextlib.nullcontext(),
         )
         config = ProducerConfig.parse({"bootstrap_servers": "b", **options})
-        self.parking = Parking(config, self.acc, self, self, self.hear)  # type: ignore[arg-type]
+        self.parking = Parking(config, self.acc, self, self, self.hear, lambda topic: self.busy)  # type: ignore[arg-type]
 
     # the cluster and the network
 
@@ -54,8 +57,16 @@ class Lot:
     def topic_error(self, topic: str) -> ErrorCode | None:
         return BY_NAME[self.code] if self.code else None
 
-    def want(self, topic: str, create: bool = False) -> None:
+    def want(self, topic: str, user: object, create: bool = False) -> None:
+        assert user is self.parking
         self.wanted.append((topic, create))
+
+    def forget(self, topic: str, user: object) -> None:
+        assert user is self.parking
+        self.forgotten.append(topic)
+
+    def unknown_since(self, topic: str) -> float | None:
+        return self.missing
 
     def why_unreachable(self) -> str:
         return self.unreachable
@@ -153,3 +164,79 @@ def test_an_error_that_will_not_go_away_gives_the_records_back_at_once() -> None
     lot.acc.send("t", b"v")
     lot.poll()
     assert lot.lost == [("t", "TOPIC_AUTHORIZATION_FAILED", "topic t: TOPIC_AUTHORIZATION_FAILED", 1)]
+
+
+# -- how long a topic is wanted
+
+
+def test_a_topic_that_was_given_up_is_let_go_until_the_next_record() -> None:
+    lot = Lot(unknown_topic_timeout_ms=5000)
+    lot.code = "UNKNOWN_TOPIC_OR_PARTITION"
+    lot.acc.send("typo", b"1")
+    lot.now += 1
+    lot.acc.send("typo", b"2")
+    lot.poll(4)
+    assert lot.forgotten == [], "one still waits"
+    lot.poll(1)
+    assert lot.forgotten == ["typo"]
+    assert not lot.parking
+    lot.acc.send("typo", b"3")
+    assert lot.wanted == [("typo", True)] * 2
+    assert lot.parking.topics == ["typo"]
+
+
+def test_a_topic_nothing_is_sent_to_is_let_go_and_wanted_again_by_the_next_batch() -> None:
+    lot = Lot(metadata_max_idle_ms=10_000)
+    lot.acc.send("t", b"1", partition=0)
+    lot.learn(1)
+    lot.poll()
+    lot.poll(6)
+    lot.parking.used("t", lot.now)
+    lot.poll(9)
+    assert lot.forgotten == []
+    lot.poll(1)
+    assert lot.forgotten == ["t"]
+    assert lot.parking.topics == []
+    lot.parking.used("t", lot.now)
+    assert lot.wanted == [("t", True)] * 2
+    lot.learn(2)
+    lot.poll()
+    assert lot.acc.send("t", b"2", partition=1).partition == 1, "the accumulator is told anew"
+
+
+def test_a_topic_whose_batches_wait_is_not_idle() -> None:
+    lot = Lot(metadata_max_idle_ms=10_000)
+    lot.acc.send("t", b"1", partition=0)
+    lot.learn(1)
+    lot.poll()
+    lot.busy = True
+    lot.poll(50)
+    assert lot.forgotten == []
+    lot.busy = False
+    lot.poll(10)
+    assert lot.forgotten == ["t"]
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_topic_that_vanished_is_created_again_only_for_those_who_send_to_it(busy: bool) -> None:
+    lot = Lot()
+    lot.acc.send("t", b"1", partition=0)
+    lot.learn(1)
+    lot.poll()
+    lot.missing, lot.busy = lot.now, busy
+    lot.learn(0)
+    lot.poll()
+    assert lot.wanted == [("t", True)] * (1 + busy)
+    lot.parking.used("t", lot.now)
+    assert lot.wanted == [("t", True)] * (2 + busy)
+
+
+def test_a_producer_that_is_gone_wants_nothing() -> None:
+    lot = Lot()
+    lot.acc.send("known", b"1", partition=0)
+    lot.learn(1)
+    lot.poll()
+    lot.acc.send("unknown", b"1")
+    lot.parking.gone()
+    assert sorted(lot.forgotten) == ["known", "unknown"]
+    assert lot.parking.topics == []

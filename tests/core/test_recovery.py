@@ -12,6 +12,7 @@ from pykafka4.core.recovery import PartitionOffline, PartitionOnline
 from pykafka4.errors import broker_error
 from pykafka4.records import TopicPartition
 
+ME = "the test"  # who wants topics here
 ID = UUID(int=1)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOT_LEADER = broker_error(6, "t-0")
@@ -23,7 +24,7 @@ def world() -> World:
     """Topic t: partition 0 led by 1, partition 1 by 2; both connected."""
     world = World.make(retry_backoff_ms=100, retry_backoff_max_ms=1000)
     world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
-    world.engine.cluster.want("t")
+    world.engine.cluster.want("t", ME)
     world.run()
     for node in (1, 2, 3):
         world.engine.network.want(node)
@@ -168,16 +169,19 @@ def test_going_and_coming_back_are_told_once_each(world: World) -> None:
 
 def test_a_partition_nobody_needs_any_more_is_forgotten(world: World) -> None:
     report(world)
-    world.engine.recovery.drop(T0)
-    world.run(5.0)
+    world.engine.cluster.forget("t", ME)
     assert not world.engine.recovery.offline
+    assert not world.engine.recovery._backoffs
+    report(world)
+    world.run(5.0)
+    assert not world.engine.recovery.offline, "a late answer to somebody who is gone"
     assert not [event for event in world.events if isinstance(event, PartitionOnline)]
 
 
 def test_ten_thousand_offline_partitions_come_back_without_a_request_each(world: World) -> None:
     count = 10_000
     world.picture = metadata({"big": (UUID(int=2), [(1 + n % 3, 0) for n in range(count)])})
-    world.engine.cluster.want("big")
+    world.engine.cluster.want("big", ME)
     world.run(3.0)
     world.asked.clear()
     for n in range(count):

@@ -72,8 +72,14 @@ class FakeCluster:
     def topic_error(self, topic: str) -> ErrorCode | None:
         return self.error
 
-    def want(self, topic: str, create: bool = False) -> None:
+    def want(self, topic: str, user: object, create: bool = False) -> None:
         self.wanted.append(topic)
+
+    def forget(self, topic: str, user: object) -> None:
+        self.wanted.remove(topic)
+
+    def unknown_since(self, topic: str) -> float | None:
+        return None
 
     def hint(self, *args: Any) -> None: ...
 

@@ -1,0 +1,142 @@
+"""Wishes: what nobody uses any more is not asked for, not created again, not reported, and takes no memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pykafka4 import Client, Consumer, KafkaTimeoutError, Producer
+from pykafka4.testing import ModelServer
+
+LIMIT = 20.0  # seconds; every wait in here ends
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(brokers=3) as model:
+        model.create_topic("t", 2)
+        yield model
+
+
+@pytest.fixture
+def client(server: ModelServer) -> Iterator[Client]:
+    with Client(bootstrap_servers=server.bootstrap_servers, unknown_topic_timeout_ms=300, retry_backoff_max_ms=100) as made:
+        yield made
+
+
+def until(predicate: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not predicate():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.005)
+
+
+def state(client: Client) -> dict[str, Any]:
+    """What the client's machines hold of topics and of people who wait."""
+    cluster, recovery = client.engine.cluster, client.engine.recovery
+
+    def look(now: float) -> dict[str, Any]:
+        return {
+            "wanted": set(cluster._wanted),
+            "topics": set(cluster._topics) - {""},
+            "names": len(cluster._names),
+            "offline": len(recovery.offline) + len(recovery._backoffs),
+            "waiters": len(cluster._waiters),
+            "promises": len(client.loop._promises) - 1,  # that of this question
+        }
+
+    return client.loop.ask(look, LIMIT)
+
+
+NOTHING = {"wanted": set(), "topics": set(), "names": 0, "offline": 0, "waiters": 0, "promises": 0}
+
+
+def metadata_requests(server: ModelServer, seconds: float) -> int:
+    """How many come within `seconds`."""
+    before = server.do(lambda cluster: cluster.requests["Metadata"])
+    threading.Event().wait(seconds)
+    return int(server.do(lambda cluster: cluster.requests["Metadata"])) - before
+
+
+def test_a_typo_is_not_asked_for_once_nobody_waits(server: ModelServer, client: Client) -> None:
+    with pytest.raises(KafkaTimeoutError):
+        client.partitions_for("typo", timeout=0.2)
+    assert state(client) == NOTHING
+    assert client.status()["topics"] == {}
+    assert metadata_requests(server, 0.5) == 0
+
+
+def test_calls_that_time_out_in_an_outage_leave_nothing(server: ModelServer, client: Client) -> None:
+    client.refresh_metadata(timeout=LIMIT)
+    server.do(lambda cluster: [cluster.stop_broker(node) for node in list(cluster.brokers)])
+    for _ in range(20):
+        for ask in (lambda: client.refresh_metadata(["t", "typo"], timeout=0.01), lambda: client.partitions_for("t", timeout=0.01)):
+            with pytest.raises(KafkaTimeoutError):
+                ask()
+    assert state(client) == NOTHING
+
+
+def test_refreshing_no_topics_asks_a_broker_and_returns(client: Client) -> None:
+    client.refresh_metadata([], timeout=LIMIT)
+    assert client.status()["cluster_id"] == "model-cluster"
+
+
+def test_a_deleted_topic_is_not_offline_once_its_consumer_is_closed(server: ModelServer, client: Client) -> None:
+    consumer = Consumer(client=client, auto_offset_reset="earliest", fetch_max_wait_ms=20)
+    consumer.assign([("t", 0), ("t", 1)])
+    consumer.poll(0.1)
+    server.do(lambda cluster: cluster.delete_topic("t"))
+    until(lambda: client.status()["offline"])
+    consumer.close()
+    assert (client.status()["offline"], client.status()["topics"]) == ({}, {})
+    assert state(client) == NOTHING
+    assert metadata_requests(server, 0.5) == 0
+
+
+def test_members_of_a_group_leave_nothing(server: ModelServer, client: Client) -> None:
+    with Consumer(client=client, group_id="g", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["t", "typo"])
+        until(lambda: consumer.poll(0.05) is not None and consumer.assignment())
+        consumer.unsubscribe()
+        assert state(client) == NOTHING
+        consumer.subscribe(["t"])
+        until(lambda: consumer.poll(0.05) is not None and consumer.assignment())
+    assert state(client) == NOTHING
+
+
+def test_an_idle_producer_does_not_bring_a_deleted_topic_back_and_a_busy_one_does(server: ModelServer, client: Client) -> None:
+    with Producer(client=client, linger_ms=0) as producer:
+        producer.send("fresh", b"x").result(LIMIT)
+        server.do(lambda cluster: cluster.delete_topic("fresh"))
+        client.refresh_metadata(["fresh"], timeout=LIMIT)
+        until(lambda: not client.loop.ask(lambda now: client.engine.cluster.partitions("fresh"), LIMIT))
+        metadata_requests(server, 0.5)
+        assert server.do(lambda cluster: "fresh" not in cluster.topics)
+        assert producer.send("fresh", b"y").result(LIMIT).offset == 0
+    assert [record.value for record in server.records("fresh")] == [b"y"]
+
+
+def test_a_closed_producer_wants_nothing_of_a_shared_client(server: ModelServer, client: Client) -> None:
+    producer = Producer(client=client, linger_ms=0)
+    producer.send("t", b"x").result(LIMIT)
+    producer.send("u-1", b"x").result(LIMIT)
+    assert state(client)["wanted"] == {"t", "u-1"}
+    producer.close(LIMIT)
+    assert state(client) == NOTHING
+
+
+def test_topics_a_producer_has_not_used_for_long_are_let_go_and_can_be_used_again(server: ModelServer) -> None:
+    options = {"linger_ms": 0, "metadata_max_idle_ms": 100, "metadata_max_age_ms": 50}
+    with Producer(bootstrap_servers=server.bootstrap_servers, **options) as producer:
+        client = producer._core.client
+        for number in range(20):
+            producer.send(f"day-{number}", b"1").result(LIMIT)
+        until(lambda: state(client) == NOTHING)
+        for number in range(20):
+            producer.send(f"day-{number}", b"2").result(LIMIT)
+    for number in range(20):
+        assert sorted(record.value or b"" for record in server.records(f"day-{number}")) == [b"1", b"2"]
