@@ -34,6 +34,10 @@ from pykafka4.wire.messages_data import ProduceRequest, ProduceResponse
 __all__ = ["Sender"]
 
 ZSTD_FROM = 7  # a broker that speaks this Produce knows the codec
+WAYS_OUT = {
+    "UNSUPPORTED_FOR_MESSAGE_FORMAT": "the topic's message.format.version is older than 0.11: raise it, or write with "
+    "enable_idempotence=False and without headers",
+}
 BY_NAME_ONLY = 12  # from Produce 13 on topics go by id
 MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer
 NO_ID = UUID(int=0)
@@ -355,7 +359,7 @@ class Sender:
         return batch
 
     def _unreadable(self, node: int) -> KafkaError | None:
-        """Why `node` cannot take our batches. A broker that does not know the codec gives an answer that looks like a passing trouble."""
+        """Why `node` cannot take our batches. A broker that does not know the codec says UNKNOWN_SERVER_ERROR, which says nothing."""
         if self._oldest is None:
             return None
         version = self.network.version(node, ProduceRequest.api_key)
@@ -476,7 +480,7 @@ class Sender:
         self._home(queue, batch)
         if batch.done:  # its delivery timeout was first
             return
-        error = broker_error(row.code, str(queue.tp), answer.error_message)
+        error = broker_error(row.code, str(queue.tp), answer.error_message or WAYS_OUT.get(row.name))
         batch.written = batch.written or row.written is Written.MAYBE
         batch.last_error = error
         ACTIONS[row.produce](self, queue, batch, now, row, error)

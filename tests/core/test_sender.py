@@ -609,7 +609,7 @@ def test_errors_that_ask_for_metadata_put_only_this_partition_offline(error: str
 
 
 def test_zstd_is_refused_for_a_broker_that_does_not_know_it_and_the_next_record_too() -> None:
-    """Brokers before 2.1 answer UNKNOWN_SERVER_ERROR, which would be tried again until the delivery timeout."""
+    """Brokers before 2.1 answer UNKNOWN_SERVER_ERROR: the record would come back as maybe written, and nothing would say why."""
     bench = Bench(compression_type="zstd")
     bench.network.produce = 6
     for _ in range(2):
@@ -628,3 +628,13 @@ def test_other_codecs_are_for_every_broker() -> None:
     bench.network.produce = 3
     bench.batch()
     assert len(bench.requests) == 1
+
+
+def test_a_topic_of_an_old_format_says_what_it_takes() -> None:
+    bench = Bench()
+    delivery = bench.batch()
+    bench.answer(bench.requests.pop(), "UNSUPPORTED_FOR_MESSAGE_FORMAT")
+    with pytest.raises(
+        DeliveryFailed, match=r"UNSUPPORTED_FOR_MESSAGE_FORMAT, not written .*message\.format\.version.*enable_idempotence=False"
+    ):
+        delivery.result(0)
