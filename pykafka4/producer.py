@@ -11,6 +11,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor
+from threading import get_ident
 from types import TracebackType
 from typing import Any
 
@@ -25,13 +26,14 @@ from pykafka4.misuse import Needless, check_topic, hint, refuse_pickling
 from pykafka4.net.handoff import Gate, Signal
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire.compression import CODECS, compress
-from pykafka4.wire.hot import FAILED, Accumulator, Batch, Delivery
+from pykafka4.wire.hot import Accumulator, Batch, Delivery
 
 __all__ = ["Producer"]
 
 log = logging.getLogger("pykafka4.producer")
 
 EXIT_SECONDS = 5.0
+FORKED = "this producer was made in the parent process; make a Producer in this one"
 SHORT = 10.0  # the loop answers at once; this bounds the wait if it cannot
 PEERS_NAMES = {
     "produce": "send",
@@ -93,9 +95,9 @@ class Producer:
         """Deliver what is queued, then give everything up; returns the records that could not be delivered.
 
         Waits at most `timeout` seconds (None: `delivery_timeout_ms`; 0: not at all). Each record returned says whether it may be in the
-        log (`written`). Closing twice, or from a callback, is allowed; from a callback nothing is waited for.
+        log (`written`). Closing twice is allowed, and after a Ctrl-C the next call finishes what the first one began. So is closing from
+        a callback: nothing is waited for there, and while another thread closes nothing is done. In a forked child nothing happens.
         """
-        self._finalizer.detach()
         return self._core.close(timeout)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
@@ -107,6 +109,13 @@ class Producer:
     def stats(self) -> ProducerStats:
         """What became of every record so far: numbers that always balance. Works after `close`, too."""
         return self._core.stats()
+
+    def raise_failures(self, since: int = 0) -> None:
+        """Raise the first DeliveryFailed there was after `since` failed records (an earlier `stats().lost`), if there was one.
+
+        For those who want to stop at the first failure, where `delivery_scope` has the last word. A note says how many failed in all.
+        """
+        self._core.raise_failures(since)
 
     def status(self) -> dict[str, Any]:
         """Why is nothing flowing: brokers, offline partitions with reason, queued bytes."""
@@ -145,6 +154,36 @@ class Producer:
         return refuse_pickling("Producer")
 
 
+class _Outcomes(Signal):
+    """What handles wait with: no more of a producer than that, for they may outlive it. In a forked child no outcome comes any more."""
+
+    __slots__ = ("forked",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forked = False
+
+    def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+        """As `Signal.wait`; ForkedClientError where there is something to wait for and nobody who brings it."""
+        if self.forked and not predicate():
+            raise ForkedClientError(FORKED)
+        return super().wait(predicate, timeout)
+
+    def awaiting(self, delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
+        """What `await delivery` does: the outcome comes from the callback executor to the running asyncio loop."""
+        if not self.wait(delivery.done, 0):
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[None] = loop.create_future()
+
+            def finish() -> None:
+                if not future.done():  # the awaiting task may be gone
+                    future.set_result(None)
+
+            delivery.add_done_callback(lambda _: loop.call_soon_threadsafe(finish))
+            yield from future
+        return delivery.result(0)
+
+
 class _Core:
     """Everything of a producer but its handle: the loop may keep this alive, not the handle, so a forgotten one is noticed."""
 
@@ -152,8 +191,10 @@ class _Core:
         self.config = _config(client, executor, options)
         self.client = client if client is not None else Client.private(self.config, executor)
         self.client.check()
-        self.signal, self.gate = Signal(), Gate()
-        self.undelivered: list[ProducerRecord] | None = None
+        self.signal, self.gate = _Outcomes(), Gate()
+        self.closers: set[int] = set()  # threads in `close`
+        self.pending: list[Batch | Delivery] | None = None  # what had no outcome when the first `close` began
+        self.undelivered: list[ProducerRecord] | None = None  # what came of that, once it is closed
         config = self.config
         self.acc = Accumulator(
             batch_size=config.batch_size,
@@ -169,7 +210,7 @@ class _Core:
             make_room=self._make_room,
             wait=self.signal.wait,
             submit=self.client.callbacks.submit,
-            awaiting=awaiting,
+            awaiting=self.signal.awaiting,
             lock=self.gate.lock,
         )
         self.sender = self.client.loop.ask(self._start, SHORT, "starting the producer")
@@ -195,18 +236,23 @@ class _Core:
             f"buffer_memory={self.config.buffer_memory} or max_partition_bytes={self.config.max_partition_bytes} is in use "
             f"({self.acc.reserved} bytes) and {where} needs {size} more"
         )
-        if self.client.callbacks.in_callback() or self.client.loop.on_loop():  # there by way of a destructor that sends
+        if self._inside():
             raise BufferFull(f"{limit}; a callback cannot wait for it: queue the record elsewhere, or send it from another thread")
         self.acc.waiters += 1
         try:
             room = self.gate.wait(lambda: self._refused() or self.acc.room(topic, partition, size), self.config.max_block_ms / 1000)
         finally:
             self.acc.waiters -= 1
+        self.check_open()
         if not room:
             raise BufferFull(f"{limit}; no room within max_block_ms={self.config.max_block_ms:g}")
 
     def _refused(self) -> bool:
         return self.acc.refusal is not None
+
+    def _inside(self) -> bool:
+        """Whether this thread must not wait: it runs a callback, or (by way of a destructor) is the loop's own."""
+        return self.client.callbacks.in_callback() or self.client.loop.on_loop()
 
     # ---- called by the sender, on the loop thread
 
@@ -224,12 +270,14 @@ class _Core:
     def check_open(self) -> None:
         """Raise what `send` would raise."""
         if self.acc.refusal is not None:
-            raise self.acc.refusal
+            raise self.acc.refusal.with_traceback(None)
 
     def stats(self) -> ProducerStats:
         """The account, taken on the loop thread while there is one."""
         try:
             return self.client.loop.ask(self._account, SHORT, "the producer's account")
+        except ForkedClientError:  # its numbers are the parent's
+            raise
         except KafkaError:  # the loop is closed or crashed: nothing changes any more
             return self._account(0.0)
 
@@ -238,20 +286,18 @@ class _Core:
 
     def flush(self, timeout: float | None) -> None:
         """Wait for the outcome of everything sent so far."""
-        if self.client.callbacks.in_callback():
+        if self._inside():
             raise KafkaError("flush inside a callback would wait for itself; flush from another thread")
         self.check_open()
-        pending = self._expedite()
+        pending = self.acc.unfinished()
+        self._expedite()
         limit = self.config.delivery_timeout_ms / 1000 + EXIT_SECONDS if timeout is None else timeout
         if not self._wait_settled(pending, limit):
             left = sum(1 if isinstance(item, Delivery) else item.count for item in pending if not _settled(item))
             raise KafkaTimeoutError(f"flush: {left} records have no outcome after {limit:g} s; status() says what they wait for")
 
-    def _expedite(self) -> list[Batch | Delivery]:
-        pending = self.acc.unfinished()
-        with contextlib.suppress(KafkaError):  # a loop that is gone has failed them all
-            self.client.loop.call(lambda _: self.sender.expedite())
-        return pending
+    def _expedite(self) -> None:
+        self.client.loop.call(lambda _: self.sender.expedite())
 
     def _wait_settled(self, pending: Sequence[Batch | Delivery], timeout: float) -> bool:
         waiting = list(pending)
@@ -267,43 +313,47 @@ class _Core:
         """Raise the first failure after `mark`, if there was one; a note says how many there were."""
         count, first = self.sender.ledger.failures_since(mark)
         if first is not None:
+            error = DeliveryFailed(first.topic, first.partition, str(first.code), first.written, None, first.cause)
             if count > 1:
-                first.add_note(f"{count} records failed in all")
-            raise first
+                error.add_note(f"{count} records failed in all")
+            raise error
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Flush, give up the rest, stop what is ours."""
+        """Flush, give up the rest, stop what is ours. Wherever Ctrl-C ends this, the next call goes on from there."""
         if self.undelivered is not None:
             return self.undelivered
-        self.undelivered = []
-        if self.acc.refusal is None:
-            self.acc.refusal = ClosedError("this producer is closed; make a new one")
-        self.gate.release()
-        limit = self.config.delivery_timeout_ms / 1000 if timeout is None else timeout
-        inside = self.client.callbacks.in_callback()
-        pending = self._expedite()
-        settled = self._wait_settled(pending, 0 if inside else limit)
-        if not settled:
-            self._give_up(pending, inside)
+        if self.client.loop.forked:  # the records are the parent's, and so are the locks
+            return []
+        if self._inside():
+            return [] if self.closers else self._close(0.0)
+        self.closers.add(get_ident())
+        try:
+            return self._close(self.config.delivery_timeout_ms / 1000 if timeout is None else timeout)
+        finally:
+            self.closers.discard(get_ident())
+
+    def _close(self, patience: float) -> list[ProducerRecord]:
+        self._refuse(ClosedError("this producer is closed; make a new one"))
+        if self.pending is None:  # nothing can join them any more
+            self.pending = self.acc.unfinished()
+        self._expedite()
+        if not self._wait_settled(self.pending, patience):
+            self._give_up(self.pending)
         self._stop()
+        self.undelivered = [record for item in self.pending for record in _lost(item)]
         return self.undelivered
 
-    def _stop(self) -> None:
-        with contextlib.suppress(KafkaError):
-            self.client.loop.call(lambda _: self.client.engine.remove(self.sender))
-            self.client.loop.call(lambda _: self.sender.gone())
-        self.client.detach(self)
-
-    def _give_up(self, pending: Sequence[Batch | Delivery], inside: bool) -> None:
+    def _give_up(self, pending: Sequence[Batch | Delivery]) -> None:
         reason = ClosedError("the producer was closed before this was acknowledged")
-        left = [item for item in pending if not _done(item)]
-        with contextlib.suppress(KafkaError):  # a crashed loop has failed them already
+        with contextlib.suppress(KafkaError):  # a loop that has crashed or is closed fails them as the last thing it does
             self.client.loop.ask(lambda _: self.sender.abandon(reason), SHORT, "giving up undelivered records")
-        for item in left:
-            if isinstance(item, Batch):
-                self.undelivered.extend(item.records() if _failed(item) else ())  # type: ignore[union-attr]
-            elif isinstance(error := item.exception(0), DeliveryFailed) and error.record is not None:
-                self.undelivered.append(error.record)  # type: ignore[union-attr]
+        if not self.signal.wait(lambda: all(_done(item) for item in pending), SHORT):
+            raise KafkaTimeoutError("close: the loop does not answer; records are left without an outcome, close again to have them")
+
+    def _stop(self) -> None:
+        self.client.loop.call(lambda _: self.client.engine.remove(self.sender))
+        self.client.loop.call(lambda _: self.sender.gone())
+        self.client.detach(self)
 
     def drain(self, timeout: float) -> None:
         """The interpreter exits: deliver what is left within `timeout` seconds, and say how much was lost."""
@@ -313,8 +363,9 @@ class _Core:
     @staticmethod
     def forgotten(core: _Core) -> None:
         """The handle was collected while open: warn, and close without waiting."""
-        warnings.warn("a Producer was not closed; use `with`, or close()", ResourceWarning, stacklevel=2)
-        core.client.callbacks.submit(lambda: core.close(0))
+        if core.undelivered is None and not core.client.loop.forked:
+            warnings.warn("a Producer was not closed; use `with`, or close()", ResourceWarning, stacklevel=2)
+            core.client.callbacks.submit(lambda: core.close(0))
 
 
 _cores: weakref.WeakSet[_Core] = weakref.WeakSet()
@@ -322,24 +373,11 @@ _cores: weakref.WeakSet[_Core] = weakref.WeakSet()
 
 def _after_fork() -> None:
     for core in list(_cores):
-        core.acc.refusal = ForkedClientError("this producer was made in the parent process; make a Producer in this one")
+        core.acc.refusal = ForkedClientError(FORKED)
+        core.signal.forked = True
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-def awaiting(delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
-    """What `await delivery` does: the outcome comes from the callback executor to the running asyncio loop."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
-
-    def finish() -> None:
-        if not future.done():  # the awaiting task may be gone
-            future.set_result(None)
-
-    delivery.add_done_callback(lambda _: loop.call_soon_threadsafe(finish))
-    yield from future
-    return delivery.result(0)
 
 
 def _settled(item: Batch | Delivery) -> bool:
@@ -350,8 +388,12 @@ def _done(item: Batch | Delivery) -> bool:
     return item.done() if isinstance(item, Delivery) else item.done
 
 
-def _failed(batch: Batch) -> bool:
-    return batch.state == FAILED
+def _lost(item: Batch | Delivery) -> list[ProducerRecord]:
+    """The records of `item` that failed."""
+    if isinstance(item, Batch):
+        return item.lost()
+    error = item.exception(0)
+    return [error.record] if isinstance(error, DeliveryFailed) and error.record is not None else []
 
 
 def _config(client: Client | None, executor: Executor | None, options: dict[str, Any]) -> ProducerConfig:

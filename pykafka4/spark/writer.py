@@ -70,7 +70,7 @@ def wait(producer: Producer, failed: int, patience: float) -> None:
 def check(producer: Producer, failed: int) -> None:
     """Raise the first failure at once: to wait for the records that may still arrive would only make the task fail later."""
     if producer.stats().lost > failed:
-        producer._core.raise_failures(failed)
+        producer.raise_failures(failed)
 
 
 def flushed(producer: Producer) -> bool:

@@ -24,7 +24,6 @@ class FakeProducer:
 
     def __init__(self, **options):
         self.sent, self.lost, self.pending, self.closed, self.flushes = [], 0, 0, 0, 0
-        self._core = self
         self.made.append(self)
 
     def send(self, topic, value=None, **rest):
