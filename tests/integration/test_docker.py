@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from integration import prerequisites
+from integration import image, prerequisites
 from integration.admin import Connection
 from integration.chaos import Load, judge
 from integration.cluster import State
 from integration.docker_cluster import CLUSTER, DockerCluster, environment
 from integration.engine import Engine
-from integration.image import REPOSITORY, build, load, prune
+from integration.image import build
 from integration.jars import KAFKA
 from integration.waiting import until
 from pykafka4 import Producer
@@ -293,10 +293,10 @@ def test_the_image_is_made_once(engine: Engine) -> None:
 
 def test_images_of_older_recipes_go_but_not_those_of_other_versions(engine: Engine) -> None:
     tag = build(engine.client)
-    older, other = f"{REPOSITORY}:{KAFKA}-older", f"{REPOSITORY}:0.0-test"
+    older, other = f"{image.REPOSITORY}:{KAFKA}-older", f"{image.REPOSITORY}:0.0-test"
     for name in (older, other):
-        load(engine.client, name, [("etc/name", name.encode())], [])
-    prune(engine.client, tag, f"{REPOSITORY}:{KAFKA}-")
+        image.load(engine.client, name, [("etc/name", name.encode())], [])
+    image.prune(engine.client, tag, f"{image.REPOSITORY}:{KAFKA}-")
     left = {name for found in engine.client.images.list() for name in found.tags}
     engine.client.images.remove(other)
     assert {tag, other} <= left
