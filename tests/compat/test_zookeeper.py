@@ -86,7 +86,8 @@ def test_what_a_release_cannot_do_is_said_at_once(cluster: LocalCluster, topic: 
         cluster.move_leader(topic, 0, 1)
 
 
-@@def test_a_topic_that_was_asked_for_is_not_created_by_that(cluster: LocalCluster, topic: str) -> None:
+@on("2.1.1", "0.10.2.2")
+def test_a_topic_that_was_asked_for_is_not_created_by_that(cluster: LocalCluster, topic: str) -> None:
     assert not cluster.admin.knows(1, topic)
     cluster.create_topic(topic, 2)
     assert cluster.admin.knows(1, topic)
