@@ -26,6 +26,8 @@ _CRUMB = 4096
 _POOLED = 8
 _MEMBERS = 1000  # of one gzip stream; each costs a copy of what is left, and nobody writes more than one
 _GZIP = 16 + zlib.MAX_WBITS
+_BLOCKS = 1_000_000  # of one zstd frame; each is up to 128 KiB, and a frame of empty ones would only cost time
+_REPEATED = 1  # type of a zstd block that is one byte, so many times
 
 _XERIAL = struct.Struct(">8sii")
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -119,9 +121,7 @@ def decompress(codec: int, data: Readable, max_size: int) -> bytes:
 
 
 def _too_large(max_size: int) -> RecordTooLarge:
-    return RecordTooLarge(
-        f"a batch is over max_decompressed_bytes ({max_size} bytes) once decompressed; raise that option to read it"
-    )
+    return RecordTooLarge(f"a batch is over max_decompressed_bytes ({max_size} bytes) once decompressed; raise that option to read it")
 
 
 class _Output:
@@ -244,7 +244,10 @@ def _read_lz4(view: memoryview, max_size: int) -> bytes:
 
 def _read_zstd(view: memoryview, max_size: int) -> bytes:
     """In one call, with the result as the window: streaming would hold the window beside it."""
-    size = zstandard.get_frame_parameters(view).content_size
+    frame = zstandard.get_frame_parameters(view)
+    size = frame.content_size
+    if (more := len(view) - _zstd_end(view, frame.has_checksum)) > 0:
+        raise DecodeError(f"{more} bytes behind the end of the zstd frame")
     context = _take(_ZSTD_READERS) or zstandard.ZstdDecompressor()
     try:
         if size == zstandard.CONTENTSIZE_UNKNOWN:
@@ -254,6 +257,18 @@ def _read_zstd(view: memoryview, max_size: int) -> bytes:
         return made
     finally:
         _ZSTD_READERS.append(context)
+
+
+def _zstd_end(view: memoryview, has_checksum: bool) -> int:
+    """Where the frame ends, by the sizes that its blocks name; the library looks only where the content's size is known, and not 0."""
+    at, last = zstandard.frame_header_size(view), 0
+    for _ in range(_BLOCKS):
+        if last or at >= len(view):
+            return at + 4 * has_checksum
+        header = int.from_bytes(view[at : at + 3], "little")
+        last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        at += 3 + (1 if kind == _REPEATED else size)
+    raise DecodeError(f"more than {_BLOCKS} blocks in one zstd frame")
 
 
 def _zstd_of_unknown_size(context: Any, view: memoryview, max_size: int) -> bytes:

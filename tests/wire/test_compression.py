@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import random
 import struct
+import time
 import zlib
 from typing import Any
 
@@ -202,7 +203,7 @@ def decompress_length(packed: bytes, end: int) -> bool:
     return packed[end : end + 3] == b"\x1f\x8b\x08" and end > 0
 
 
-@pytest.mark.parametrize("form", ["gzip", "snappy framed", "lz4", "zstd"])
+@pytest.mark.parametrize("form", ["gzip", "snappy framed", "lz4", "zstd", "zstd without size"])
 def test_bytes_behind_the_end_are_damage(form: str) -> None:
     codec, pack = FORMS[form]
     with pytest.raises(DecodeError):
@@ -211,6 +212,27 @@ def test_bytes_behind_the_end_are_damage(form: str) -> None:
         exact = pack(noise(256 * 1024))
         with pytest.raises(DecodeError, match="behind the end of the lz4 frame"):
             decompress(codec, exact + bytes(512 * 1024), MIB)
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+@pytest.mark.parametrize("data", [b"", b"a" * 1_000_000, noise(1_000_000), noise(100) * 5_000], ids=["empty", "repeated", "raw", "packed"])
+def test_the_end_of_a_zstd_frame_is_found_whatever_its_blocks_are(data: bytes, checksum: bool) -> None:
+    packer = zstandard.ZstdCompressor(write_checksum=checksum).compressobj()
+    packed = packer.compress(data) + packer.flush()
+    assert decompress(4, packed, MIB) == data
+    for more in (b"x", packed, bytes(4)):
+        with pytest.raises(DecodeError, match=f"{len(more)} bytes behind the end of the zstd frame"):
+            decompress(4, packed + more, MIB)
+
+
+def test_a_zstd_frame_of_nothing_but_empty_blocks_does_not_take_for_ever() -> None:
+    packer = zstandard.ZstdCompressor().compressobj()
+    header = packer.compress(b"a") + packer.flush()
+    frame = header[: zstandard.frame_header_size(header)] + bytes(3 * 2_000_000)
+    began = time.process_time()
+    with pytest.raises(DecodeError, match="blocks"):
+        decompress(4, frame, MIB)
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("form", FORMS)
