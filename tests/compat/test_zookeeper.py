@@ -37,8 +37,7 @@ sys.stdin.read()
 """
 
 
-@on("2.1.1")
-def test_a_killed_owner_takes_broker_zookeeper_and_folder_along(cluster: LocalCluster) -> None:
+def test_a_killed_owner_takes_broker_zookeeper_and_folder_along() -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None
         told = json.loads(owner.stdout.readline())
@@ -49,8 +48,7 @@ def test_a_killed_owner_takes_broker_zookeeper_and_folder_along(cluster: LocalCl
         until(lambda: not Path(told["folder"]).exists(), 20, "the folder to go")
 
 
-@on("2.1.1")
-def test_another_port_is_tried_when_zookeepers_is_stolen(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_port_is_tried_when_zookeepers_is_stolen(monkeypatch: pytest.MonkeyPatch) -> None:
     thieves: list[socket.socket] = []
 
     class Robbed(ZooKeeper):
@@ -95,8 +93,7 @@ def test_a_topic_that_was_asked_for_is_not_created_by_that(cluster: LocalCluster
     assert not cluster.admin.knows(1, topic)
 
 
-@on("2.1.1")
-def test_a_zookeeper_that_died_is_named(cluster: LocalCluster) -> None:
+def test_a_zookeeper_that_died_is_named() -> None:
     with LocalCluster(1, "2.1.1") as other:
         other.kill(1)
         other.guarded().signal(NAME, signal.SIGKILL)
