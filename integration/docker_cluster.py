@@ -124,12 +124,12 @@ class DockerCluster(Cluster):
         if engine is not None and self.name:
             with contextlib.suppress(*TROUBLE):  # of an engine that has died nothing is left to remove
                 purge(engine.client, f"{CLUSTER}={self.name}")
-        if engine is not None and engine is not self.lent:
-            engine.close()
         self.members, self.networks, self.name = {}, (), ""
         ports, self.ports = self.ports, None
         if ports is not None:
             ports.close()
+        if engine is not None and engine is not self.lent:
+            engine.close()
 
     @classmethod
     def clean(cls) -> list[str]:

@@ -98,6 +98,9 @@ class Engine:
                 told = json.loads(answer.readline() or b"null")
         except (FileNotFoundError, ConnectionError):
             told = None
+        except TimeoutError as error:
+            connection.close()
+            raise EngineFailed(f"the keeper behind {self.place.keeper} does not answer; end it, and its engine goes with it") from error
         except BaseException:
             connection.close()
             raise
@@ -132,8 +135,8 @@ class Engine:
         keeper, self.keeper = self.keeper, None
         if keeper is not None and goes_on:
             keeper.returncode = 0  # without this process: no warning about that
-        elif keeper is not None:
-            keeper.wait(LEAVE)
+        elif keeper is not None and keeper.wait(LEAVE) != 0:
+            raise EngineFailed(f"the engine at {self.host} did not end in order; python -m integration.engine --clean{self.last_words()}")
 
     # -- for those who use it ----------------------------------------------------------------------------------------------
 
@@ -165,7 +168,13 @@ class Engine:
 
 
 def clean(folder: Path | str | None = None) -> list[str]:
-    """Remove what crashed runs left of our own engine, a line for each thing; an engine in use, and any other engine, is not touched."""
+    """Remove what crashed runs left: of our own engine everything but its images, in the one DOCKER_HOST names what bears our label.
+
+    A line for each thing; an engine in use, and any other engine, is not touched.
+    """
+    if folder is None and os.environ.get("DOCKER_HOST"):
+        with Engine():  # a keeper that starts removes what the one before it left
+            pass
     place = Place.own(Path(folder) if folder else None)
     if not place.folder.exists():
         return []
