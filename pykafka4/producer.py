@@ -23,7 +23,7 @@ from pykafka4.core.ledger import ProducerStats
 from pykafka4.core.sender import Sender
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.misuse import Needless, check_topic, hint, refuse_pickling
-from pykafka4.net.handoff import Gate, Signal
+from pykafka4.net.handoff import Callbacks, Gate, Signal
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire.compression import CODECS, compress
 from pykafka4.wire.hot import Accumulator, Batch, Delivery
@@ -155,12 +155,13 @@ class Producer:
 
 
 class _Outcomes(Signal):
-    """What handles wait with: no more of a producer than that, for they may outlive it. In a forked child no outcome comes any more."""
+    """What handles need: no more of a producer than that, for they may outlive it. In a forked child no outcome comes any more."""
 
-    __slots__ = ("forked",)
+    __slots__ = ("_callbacks", "forked")
 
-    def __init__(self) -> None:
+    def __init__(self, callbacks: Callbacks) -> None:
         super().__init__()
+        self._callbacks = callbacks
         self.forked = False
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
@@ -168,6 +169,12 @@ class _Outcomes(Signal):
         if self.forked and not predicate():
             raise ForkedClientError(FORKED)
         return super().wait(predicate, timeout)
+
+    def submit(self, fn: Callable[[], object]) -> None:
+        """Have `fn` called where callbacks are."""
+        if self.forked:
+            raise ForkedClientError(FORKED)
+        self._callbacks.submit(fn)
 
     def awaiting(self, delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
         """What `await delivery` does: the outcome comes from the callback executor to the running asyncio loop."""
@@ -191,7 +198,7 @@ class _Core:
         self.config = _config(client, executor, options)
         self.client = client if client is not None else Client.private(self.config, executor)
         self.client.check()
-        self.signal, self.gate = _Outcomes(), Gate()
+        self.signal, self.gate = _Outcomes(self.client.callbacks), Gate()
         self.closers: set[int] = set()  # threads in `close`
         self.pending: list[Batch | Delivery] | None = None  # what had no outcome when the first `close` began
         self.undelivered: list[ProducerRecord] | None = None  # what came of that, once it is closed
@@ -209,7 +216,7 @@ class _Core:
             new_topic=self._new_topic,
             make_room=self._make_room,
             wait=self.signal.wait,
-            submit=self.client.callbacks.submit,
+            submit=self.signal.submit,
             awaiting=self.signal.awaiting,
             lock=self.gate.lock,
         )

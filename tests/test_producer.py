@@ -18,7 +18,18 @@ from typing import Any
 
 import pytest
 
-from pykafka4 import BufferFull, Client, ClosedError, ConfigError, Consumer, DeliveryFailed, KafkaError, KafkaTimeoutError, Producer
+from pykafka4 import (
+    BufferFull,
+    Client,
+    ClosedError,
+    ConfigError,
+    Consumer,
+    DeliveryFailed,
+    ForkedClientError,
+    KafkaError,
+    KafkaTimeoutError,
+    Producer,
+)
 from pykafka4.error_table import Written
 from pykafka4.producer import _Core
 from pykafka4.testing import ModelServer
@@ -610,6 +621,7 @@ USES: dict[str, Callable[[Producer, Delivery], object]] = {
     "flush": lambda producer, delivery: producer.flush(),
     "result": lambda producer, delivery: delivery.result(),
     "exception": lambda producer, delivery: delivery.exception(SECONDS),
+    "callback": lambda producer, delivery: delivery.add_done_callback(print),
     "await": lambda producer, delivery: asyncio.run(awaited(delivery)),  # type: ignore[arg-type]
     "partitions_for": lambda producer, delivery: producer.partitions_for("t"),
     "delivery_scope": lambda producer, delivery: producer.delivery_scope().__enter__().flush(),
@@ -638,6 +650,8 @@ def test_a_forked_child_closes_in_silence_and_the_parent_goes_on(server: ModelSe
     def leave() -> str:
         nonlocal producer
         outcome = producer.close(), there.result().offset, delivery.done()
+        with pytest.raises(ForkedClientError):
+            there.add_done_callback(print)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             _Core.forgotten(producer._core)

@@ -157,6 +157,8 @@ cdef class Delivery:
         b = self.home()
         if b.state >= S_ACKED:
             b.hooks.submit(lambda: call_back(fn, self))
+        elif isinstance(b.acc.refusal, ForkedClientError):
+            b.acc.refuse()         # nobody here brings the outcome
         elif b.partition == PARKING:
             follow_parked(b.acc, b.home, self, pair, pairs)
         else:

@@ -25,7 +25,7 @@ import os
 from collections import deque
 
 from pykafka4.error_table import Written
-from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge, short_name
+from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, ForkedClientError, KafkaTimeoutError, RecordTooLarge, short_name
 from pykafka4.records import ProducerRecord, RecordMetadata
 
 cdef extern from "Python.h":

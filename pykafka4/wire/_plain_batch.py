@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from pykafka4.error_table import Written
-from pykafka4.errors import BufferFull, DeliveryFailed, KafkaTimeoutError
+from pykafka4.errors import BufferFull, DeliveryFailed, ForkedClientError, KafkaTimeoutError
 from pykafka4.records import Headers, HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire import batch as plain
 from pykafka4.wire._plain_decode import Raw, read_record
@@ -239,6 +239,7 @@ class Account:
         self._live: set[Batch] = set()  # not settled yet
         self._zombies: list[Batch] = []  # done, but somebody still reads their bytes
         self._reserved = 0
+        self.refusal: BaseException | None = None
         self.hungry = False
         self.waiters = 0
         self.accepted = self.acked = self.failed = self.parked_records = self.batches = 0
@@ -622,6 +623,8 @@ class Delivery:
         if not callable(fn):
             raise TypeError(f"{self.topic}: a callback must be callable, not {type(fn).__name__}")
         acc = self._batch._acc
+        if isinstance(acc.refusal, ForkedClientError):  # nobody here brings the outcome, and the lock may be held by who is not here
+            raise acc.refusal.with_traceback(None)
         with acc._lock:
             b = self._home()
             pending = b.state < ACKED

@@ -117,7 +117,6 @@ class Accumulator(Account):
         self._sealed: list[Batch] = []
         self._flushing = False
         self._dice = int.from_bytes(os.urandom(4), "big") if seed is None else seed & MAX_INT
-        self.refusal: BaseException | None = None
         self.wake_at = INFINITY
 
     # ---- records

@@ -17,7 +17,7 @@ import pytest
 from hot_world import IMPLEMENTATIONS, MIB, World, compiled, name_of, plain_records, wire_bytes
 
 from pykafka4.error_table import Written
-from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge, broker_error
+from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, ForkedClientError, KafkaTimeoutError, RecordTooLarge, broker_error
 from pykafka4.records import ProducerRecord
 from pykafka4.wire import hot
 from pykafka4.wire.batch import HEADER_SIZE, read_header, varint
@@ -201,6 +201,15 @@ def test_a_send_is_refused_when_the_producer_closes_while_it_reads_its_arguments
             world.send(headers=Headers(h=b"1"))
         assert world.acc.accepted == fill
         world.acc.refusal = None
+
+
+def test_after_a_fork_no_callback_is_promised_that_cannot_come(core: ModuleType) -> None:
+    world = World(core)
+    deliveries = [world.send(), world.send("new")]
+    world.acc.refusal = ForkedClientError("made in the parent")
+    for delivery in deliveries:
+        with pytest.raises(ForkedClientError):
+            delivery.add_done_callback(print)
 
 
 def test_records_accepted_before_the_producer_closed_are_still_moved_into_batches(core: ModuleType) -> None:
@@ -1009,6 +1018,22 @@ def test_parts_can_be_split_again_and_keep_their_callbacks(core: ModuleType) -> 
     assert seen == [0, 1, 10, 11, 20, 21, 30, 31]
     assert [d.result().offset for d in deliveries] == seen
     assert world.acc.unfinished() == []
+
+
+def test_lost_are_the_records_that_failed_through_splits(core: ModuleType) -> None:
+    world = World(core)
+    for i in range(4):
+        world.send(value=b"%d" % i)
+    (batch,) = world.seal_all()
+    assert batch.lost() == []
+    first, second = batch.split()
+    first.complete(0, -1)
+    half, rest = second.split()
+    assert batch.lost() == []
+    half.fail("WHY", Written.MAYBE)
+    rest.fail("WHY", Written.NO)
+    assert [(record.value, record.written) for record in batch.lost()] == [(b"2", Written.MAYBE), (b"3", Written.NO)]
+    assert first.lost() == []
 
 
 def test_a_single_record_cannot_be_split(core: ModuleType) -> None:
