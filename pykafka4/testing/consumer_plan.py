@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from pykafka4.records import TopicPartition
+from pykafka4.testing import trouble
 from pykafka4.testing.faults import Fault
 from pykafka4.testing.weather import Climate
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, MetadataRequest
@@ -94,67 +94,6 @@ def _options(r: Random) -> dict[str, Any]:
 # ---- what goes wrong
 
 
-def _move_leader(sim: ConsumerSimulation) -> None:
-    tp = sim.some_partition()
-    sim.note(f"leader of {tp} moves to {sim.cluster.move_leader(*tp)}")
-
-
-def _orphan(sim: ConsumerSimulation) -> None:
-    tp = sim.some_partition()
-    sim.note(f"{tp} has no leader")
-    sim.cluster.orphan(*tp, sim.random.uniform(0.05, 2.0))
-
-
-def _stop_broker(sim: ConsumerSimulation) -> None:
-    node = sim.some_node()
-    sim.note(f"broker {node} stops")
-    sim.cluster.stop_broker(node, failover=sim.random.uniform(0.0, 1.5))
-    sim.timeline.after(sim.random.uniform(0.2, 4.0), lambda: sim.cluster.start_broker(node))
-
-
-def _freeze_broker(sim: ConsumerSimulation) -> None:
-    node = sim.some_node()
-    sim.note(f"broker {node} freezes")
-    sim.cluster.freeze(node, sim.random.uniform(0.05, 5.0))
-
-
-def _slow_broker(sim: ConsumerSimulation) -> None:
-    node = sim.some_node()
-    sim.note(f"broker {node} is slow")
-    sim.cluster.slow(node, sim.random.uniform(0.01, 0.3))
-    sim.timeline.after(sim.random.uniform(0.1, 3.0), lambda: sim.cluster.slow(node, 0.0))
-
-
-def _cut(sim: ConsumerSimulation) -> None:
-    paths = [p for m in sim.living() for p in m.driver.weather.open_paths()]
-    if paths:
-        path = sim.random.choice(paths)
-        path.weather.cut(path)
-
-
-def _cut_all(sim: ConsumerSimulation) -> None:
-    for path in [p for m in sim.living() for p in m.driver.weather.open_paths()]:
-        path.weather.cut(path)
-
-
-def _dark(sim: ConsumerSimulation) -> None:
-    node = sim.some_node()
-    sim.note(f"nothing gets through to broker {node}")
-    for member in sim.living():
-        member.driver.weather.darken(node, sim.random.uniform(0.1, 4.0))
-
-
-def _stale_metadata(sim: ConsumerSimulation) -> None:
-    sim.note("metadata is stale")
-    sim.cluster.stale_metadata(sim.random.uniform(0.1, 3.0))
-
-
-def _hide_topic(sim: ConsumerSimulation) -> None:
-    topic = sim.some_partition().topic
-    sim.note(f"metadata hides {topic}")
-    sim.cluster.hide_topic(topic, sim.random.uniform(0.1, 3.0))
-
-
 def _fetch_fault(sim: ConsumerSimulation) -> None:
     fault = sim.random.choice((Fault.DROP_BEFORE, Fault.DROP_AFTER, Fault.DROP_MIDWAY, Fault.SWALLOW, Fault.DELAY_REPLY))
     sim.note(f"the next Fetch: {fault.value}")
@@ -225,16 +164,6 @@ def _move_coordinator(sim: ConsumerSimulation) -> None:
     sim.note(f"the coordinator moves to {sim.cluster.move_coordinator(GROUP, loading=sim.random.choice((0.0, 0.5)))}")
 
 
-def _more_partitions(sim: ConsumerSimulation) -> None:
-    topic = sim.some_partition().topic
-    count = len(sim.cluster.topics[topic].partitions)
-    if count < 6:
-        sim.note(f"{topic} grows to {count + 1} partitions")
-        sim.cluster.add_partitions(topic, count + 1)
-        sim._left[TopicPartition(topic, count)] = 10
-        sim._write(TopicPartition(topic, count))
-
-
 def _retention(sim: ConsumerSimulation) -> None:
     tp = sim.some_partition()
     log = sim.cluster.log(*tp)
@@ -265,16 +194,16 @@ def _end(sim: ConsumerSimulation, how: Callable[[Process], None]) -> None:
 
 
 CONSUMER_FAULTS: Final[dict[str, Callable[[ConsumerSimulation], None]]] = {
-    "move leader": _move_leader,
-    "no leader": _orphan,
-    "broker stops": _stop_broker,
-    "broker freezes": _freeze_broker,
-    "broker is slow": _slow_broker,
-    "connection is cut": _cut,
-    "all connections are cut": _cut_all,
-    "network is dark": _dark,
-    "metadata is stale": _stale_metadata,
-    "topic is hidden": _hide_topic,
+    "move leader": trouble.move_leader,
+    "no leader": trouble.orphan(2.0),
+    "broker stops": trouble.stop_broker(failover=1.5, least=0.2, most=4.0),
+    "broker freezes": trouble.freeze_broker(5.0),
+    "broker is slow": trouble.slow_broker(each=0.3, most=3.0),
+    "connection is cut": trouble.cut_connection,
+    "all connections are cut": trouble.cut_all,
+    "network is dark": trouble.dark_node(0.1, 4.0),
+    "metadata is stale": trouble.stale_metadata(3.0),
+    "topic is hidden": trouble.hide_topic(3.0),
     "fetch fault": _fetch_fault,
     "fetch error": _fetch_error,
     "offsets error": _offsets_error,
@@ -282,7 +211,7 @@ CONSUMER_FAULTS: Final[dict[str, Callable[[ConsumerSimulation], None]]] = {
     "group fault": _group_fault,
     "metadata fault": _metadata_fault,
     "coordinator moves": _move_coordinator,
-    "more partitions": _more_partitions,
+    "more partitions": trouble.more_partitions(6),
     "retention": _retention,
     "member joins": _join,
     "member closes": _close,

@@ -7,11 +7,9 @@ closes, or dies. Records are put into the logs by somebody else, some of them wi
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from random import Random
-from typing import Any, Final, TextIO
+from typing import Final
 
 import attrs
 
@@ -24,7 +22,8 @@ from pykafka4.testing.consumer_plan import CONSUMER_FAULTS, GROUP, ConsumerPlan,
 from pykafka4.testing.driver import Driver, VirtualClient
 from pykafka4.testing.invariants import Broken
 from pykafka4.testing.model import ModelCluster
-from pykafka4.testing.timeline import Timeline
+from pykafka4.testing.schedule import Schedule
+from pykafka4.testing.weather import Weather
 from pykafka4.wire.batch import WireRecord
 from pykafka4.wire.hot import Record
 
@@ -227,51 +226,30 @@ class ConsumerReport:
     coverage: Counter[tuple[str, str]]
 
 
-class ConsumerSimulation:
+class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
     """One schedule of a consumer group."""
 
+    all_faults = CONSUMER_FAULTS
+
     def __init__(self, seed: int, *, plan: ConsumerPlan | None = None, story: Callable[[str], None] | None = None) -> None:
-        self.plan = plan = plan or draw_consumers(seed)
-        self.random = Random(seed ^ 0x5EED)
-        self.timeline = Timeline(1000.0)
-        self._story = story
-        self.coverage: Counter[tuple[str, str]] = Counter()
-        self.cluster = ModelCluster(3, random=Random(seed ^ 0xB0), timeline=self.timeline, release=plan.release)
-        self.cluster.on_request = self.note
-        for name, count in plan.topics.items():
-            self.cluster.create_topic(name, count)
-        self.servers = ",".join(f"{b.host}:{b.port}" for b in self.cluster.brokers.values())
+        super().__init__(seed, plan or draw_consumers(seed), story)
         self.ledger = Ledger(self.cluster)
         self.values: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
         self.members: list[Process] = []
         self.written = 0
         self._left: dict[TopicPartition, int] = {}
-        self._healed = False
         self._generation = 0
 
-    def run(self) -> ConsumerReport:
-        """Until everything is read and committed. Broken names the promise that was not kept."""
-        try:
-            self._run()
-        except Exception as error:
-            error.add_note(f"seed {self.plan.seed}: ConsumerSimulation.replay({self.plan.seed}) tells the whole story")
-            raise
+    def _report(self) -> ConsumerReport:
         return ConsumerReport(
             seed=self.plan.seed,
             handed=self.ledger.handed,
             written=self.written,
             generations=self._generation,
-            seconds=self.timeline.now - 1000.0,
+            seconds=self.seconds,
             requests=self.cluster.requests,
             coverage=self.coverage,
         )
-
-    @classmethod
-    def replay(cls, seed: int, *, out: TextIO = sys.stdout, **options: Any) -> ConsumerReport:
-        """Run the schedule of `seed` and tell what happens."""
-        told = cls(seed, story=lambda line: print(line, file=out), **options)
-        print(told.plan, file=out)
-        return told.run()
 
     def _run(self) -> None:
         plan = self.plan
@@ -329,40 +307,28 @@ class ConsumerSimulation:
 
     # ---- faults
 
-    def _next_fault(self, until: float) -> None:
-        at = self.timeline.now + self.random.expovariate(1 / self.plan.fault_interval)
-        if at < until:
-            self.timeline.at(at, lambda: self._fault(until))
+    def states(self) -> set[str]:
+        """What its members are in the middle of."""
+        return {m.session.member.group.state.name.lower() for m in self.living()} or {"nobody"}
 
-    def _fault(self, until: float) -> None:
-        name = self.random.choice(self.plan.faults)
-        for state in {m.session.member.group.state.name.lower() for m in self.living()} or {"nobody"}:
-            self.coverage[name, state] += 1
-        CONSUMER_FAULTS[name](self)
-        self._next_fault(until)
+    def weathers(self) -> list[Weather]:
+        """Each living member is a process."""
+        return [m.driver.weather for m in self.living()]
+
+    def poke(self) -> None:
+        """Members find out by themselves."""
+
+    def grown(self, tp: TopicPartition) -> None:
+        """Somebody writes into the new partition."""
+        self._left[tp] = 10
+        self._write(tp)
 
     def _heal(self) -> None:
-        self.note("everything heals")
-        self._healed = True
-        self.cluster.heal()
-        for member in self.members:
+        super()._heal()
+        for member in self.members:  # those that are closing, too
             member.driver.weather.clear()
         if not self.living():
             self.join()
-
-    def some_partition(self) -> TopicPartition:
-        """A partition to trouble."""
-        name = self.random.choice(sorted(self.cluster.topics))
-        return TopicPartition(name, self.random.randrange(len(self.cluster.topics[name].partitions)))
-
-    def some_node(self) -> int:
-        """A broker to trouble."""
-        return self.random.choice(sorted(self.cluster.brokers))
-
-    def note(self, line: str) -> None:
-        """Tell the story, if anybody listens."""
-        if self._story is not None:
-            self._story(f"{self.timeline.now - 1000:10.5f}  {line}")
 
     # ---- looking
 
@@ -397,7 +363,7 @@ class ConsumerSimulation:
             open_ones = {str(tp): (self.ledger.committed.get(tp), self.ledger.done_below(tp), self._end(tp)) for tp in self._partitions()}
             status = [(m.number, m.session.member.status(self.timeline.now)) for m in self.living()]
             raise Broken("progress", f"(committed, finished, end): {open_ones}; {status}")
-        seconds = self.timeline.now - 1000.0
+        seconds = self.seconds
         for name, limit in REQUESTS_PER_SECOND.items():
             if self.cluster.requests[name] > (20 + limit * seconds) * len(self.members):
                 raise Broken("no hot loop", f"{self.cluster.requests[name]} {name} requests in {seconds:.3f} s")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from pykafka4.testing import trouble
 from pykafka4.testing.faults import Fault, When
 from pykafka4.testing.weather import Climate
 from pykafka4.wire.messages_cluster import MetadataRequest
@@ -112,65 +113,6 @@ RESENT: Final = (
 AFTER: Final = ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT", "UNKNOWN_SERVER_ERROR")
 
 
-def _move_leader(sim: Simulation) -> None:
-    topic, partition = sim.some_partition()
-    sim.note(f"leader of {topic}-{partition} moves to {sim.cluster.move_leader(topic, partition)}")
-
-
-def _orphan(sim: Simulation) -> None:
-    topic, partition = sim.some_partition()
-    sim.note(f"{topic}-{partition} has no leader")
-    sim.cluster.orphan(topic, partition, sim.random.uniform(0.05, 1.5))
-
-
-def _stop_broker(sim: Simulation) -> None:
-    node = sim.some_node()
-    sim.note(f"broker {node} stops")
-    sim.cluster.stop_broker(node, failover=sim.random.uniform(0.0, 1.0))
-    sim.timeline.after(sim.random.uniform(0.1, 3.0), lambda: sim.cluster.start_broker(node))
-
-
-def _freeze_broker(sim: Simulation) -> None:
-    node = sim.some_node()
-    sim.note(f"broker {node} freezes")
-    sim.cluster.freeze(node, sim.random.uniform(0.05, 4.0))
-
-
-def _slow_broker(sim: Simulation) -> None:
-    node = sim.some_node()
-    sim.note(f"broker {node} is slow")
-    sim.cluster.slow(node, sim.random.uniform(0.01, 0.5))
-    sim.timeline.after(sim.random.uniform(0.1, 2.0), lambda: sim.cluster.slow(node, 0.0))
-
-
-def _dark_node(sim: Simulation) -> None:
-    node = sim.some_node()
-    sim.note(f"nothing gets through to broker {node}")
-    sim.weather.darken(node, sim.random.uniform(0.05, 3.0))
-
-
-def _cut_connection(sim: Simulation) -> None:
-    paths = sim.weather.open_paths()
-    if paths:
-        sim.weather.cut(sim.random.choice(paths))
-
-
-def _cut_all(sim: Simulation) -> None:
-    for path in sim.weather.open_paths():
-        sim.weather.cut(path)
-
-
-def _stale_metadata(sim: Simulation) -> None:
-    sim.note("metadata is stale")
-    sim.cluster.stale_metadata(sim.random.uniform(0.1, 2.0))
-
-
-def _hide_topic(sim: Simulation) -> None:
-    topic, _ = sim.some_partition()
-    sim.note(f"metadata hides {topic}")
-    sim.cluster.hide_topic(topic, sim.random.uniform(0.1, 5.0))
-
-
 def _fault_of(fault: Fault) -> Callable[[Simulation], None]:
     def inject(sim: Simulation) -> None:
         seconds = sim.random.uniform(0.05, 3.0)
@@ -248,14 +190,6 @@ def _recreate_topic(sim: Simulation) -> None:
         sim.watch.unordered.add(topic)
 
 
-def _more_partitions(sim: Simulation) -> None:
-    topic, _ = sim.some_partition()
-    count = len(sim.cluster.topics[topic].partitions)
-    if count < 8:
-        sim.note(f"{topic} grows to {count + 1} partitions")
-        sim.cluster.add_partitions(topic, count + 1)
-
-
 def _forget_producers(sim: Simulation) -> None:
     sim.note("producer state is lost")
     sim.cluster.forget_producers()
@@ -264,16 +198,16 @@ def _forget_producers(sim: Simulation) -> None:
 
 
 FAULTS: Final[dict[str, Callable[[Simulation], None]]] = {
-    "move leader": _move_leader,
-    "no leader": _orphan,
-    "broker stops": _stop_broker,
-    "broker freezes": _freeze_broker,
-    "broker is slow": _slow_broker,
-    "network is dark": _dark_node,
-    "connection is cut": _cut_connection,
-    "all connections are cut": _cut_all,
-    "metadata is stale": _stale_metadata,
-    "topic is hidden": _hide_topic,
+    "move leader": trouble.move_leader,
+    "no leader": trouble.orphan(1.5),
+    "broker stops": trouble.stop_broker(failover=1.0, least=0.1, most=3.0),
+    "broker freezes": trouble.freeze_broker(4.0),
+    "broker is slow": trouble.slow_broker(each=0.5, most=2.0),
+    "network is dark": trouble.dark_node(0.05, 3.0),
+    "connection is cut": trouble.cut_connection,
+    "all connections are cut": trouble.cut_all,
+    "metadata is stale": trouble.stale_metadata(2.0),
+    "topic is hidden": trouble.hide_topic(5.0),
     "lost before append": _fault_of(Fault.DROP_BEFORE),
     "lost after append": _fault_of(Fault.DROP_AFTER),
     "lost midway in the answer": _fault_of(Fault.DROP_MIDWAY),
@@ -289,7 +223,7 @@ FAULTS: Final[dict[str, Callable[[Simulation], None]]] = {
     "identity error": _error_identity,
     "throttled": _throttle,
     "topic recreated": _recreate_topic,
-    "more partitions": _more_partitions,
+    "more partitions": trouble.more_partitions(8),
     "producer state lost": _forget_producers,
     "identity damaged": _damage(InitProducerIdRequest),
     "metadata damaged": _damage(MetadataRequest),

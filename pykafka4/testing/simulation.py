@@ -9,11 +9,10 @@ The client's own machines (engine, sender, accumulator) run against a model clus
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 import attrs
 
@@ -25,9 +24,9 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing.driver import Driver
 from pykafka4.testing.invariants import Broken, Sent, Truth, Watch, value_of
 from pykafka4.testing.log import Appended, parse_header
-from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.plan import FAULTS, Plan, draw
-from pykafka4.testing.timeline import Timeline
+from pykafka4.testing.schedule import Schedule
+from pykafka4.testing.weather import Weather
 from pykafka4.wire.compression import CODECS, compress
 from pykafka4.wire.hot import Accumulator, Batch, Delivery
 from pykafka4.wire.messages_data import ProduceRequest
@@ -88,42 +87,30 @@ def _batches(message: ProduceRequest) -> Iterable[Batch]:
     return [part.records for topic in message.topic_data for part in topic.partition_data]  # type: ignore[misc]
 
 
-class Simulation:
-    """One schedule. `sender` takes the place of the real one where a test wants to see a bug found."""
+class Simulation(Schedule[Plan, Report]):
+    """One schedule of a producer. `sender` takes the place of the real one where a test wants to see a bug found."""
+
+    all_faults = FAULTS
 
     def __init__(
         self, seed: int, *, plan: Plan | None = None, sender: type[Sender] = Sender, story: Callable[[str], None] | None = None
     ) -> None:
-        self.plan = plan or draw(seed)
-        self.random = Random(seed ^ 0x5EED)
-        self.timeline = Timeline(1000.0)
-        self.coverage: Counter[tuple[str, str]] = Counter()
-        self._story = story
-        self._healed = False
+        super().__init__(seed, plan or draw(seed), story)
         self._closing = False
         self._sending = self.plan.actors
-        self._build_cluster()
+        self.cluster.zombies = self.plan.zombies
+        if story is not None:
+            self.cluster.on_batch = self._saw_batch
         self._build_client(sender)
 
     # ---- building
 
-    def _build_cluster(self) -> None:
-        plan = self.plan
-        self.cluster = ModelCluster(3, random=Random(plan.seed ^ 0xB0), timeline=self.timeline, release=plan.release, default_partitions=2)
-        self.cluster.zombies = plan.zombies
-        for name, count in plan.topics.items():
-            self.cluster.create_topic(name, count)
-        self.cluster.on_request = self.note
-        if self._story is not None:
-            self.cluster.on_batch = self._saw_batch
-
     def _build_client(self, sender: type[Sender]) -> None:
-        servers = ",".join(f"{b.host}:{b.port}" for b in self.cluster.brokers.values())
-        self.config = config = ProducerConfig.parse({"bootstrap_servers": servers, **self.plan.options})
+        self.config = config = ProducerConfig.parse({"bootstrap_servers": self.servers, **self.plan.options})
         self.driver = driver = Driver(
             config, self.cluster, self.random, self.plan.seed ^ 0xC0, self.plan.climate, note=self.note, after_turn=self._look
         )
-        self.engine, self.weather, self.poke = driver.engine, driver.weather, driver.poke
+        self.engine, self.weather = driver.engine, driver.weather
         driver.before_sleep = self._before_sleep
         self.acc = Accumulator(
             batch_size=config.batch_size,
@@ -174,18 +161,6 @@ class Simulation:
 
     # ---- running
 
-    def run(self) -> Report:
-        """Until everything has its outcome. Broken names the promise that was not kept."""
-        try:
-            self._run()
-        except Broken as broken:
-            broken.add_note(f"seed {self.plan.seed}: Simulation.replay({self.plan.seed}) tells the whole story")
-            raise
-        except Exception as error:
-            error.add_note(f"seed {self.plan.seed}")
-            raise
-        return self._report()
-
     def _run(self) -> None:
         start = self.timeline.now
         for actor in range(self.plan.actors):
@@ -211,12 +186,6 @@ class Simulation:
     def _finished(self) -> bool:
         return self._healed and not self._sending and not self.watch.open_records()
 
-    def _heal(self) -> None:
-        self.note("everything heals")
-        self._healed = True
-        self.cluster.heal()
-        self.weather.clear()
-
     def _give_up(self) -> None:
         """`close(timeout=0)`: everything that is left fails at once."""
         self.note("the producer gives up")
@@ -233,18 +202,16 @@ class Simulation:
 
     # ---- faults
 
-    def _next_fault(self, until: float) -> None:
-        at = self.timeline.now + self.random.expovariate(1 / self.plan.fault_interval)
-        if at < until:
-            self.timeline.at(at, lambda: self._fault(until))
+    def poke(self) -> None:
+        """The client looks what happened."""
+        self.driver.poke()
 
-    def _fault(self, until: float) -> None:
-        name = self.random.choice(self.plan.faults)
-        for state in sorted(self.states()):
-            self.coverage[name, state] += 1
-        FAULTS[name](self)
-        self.poke()
-        self._next_fault(until)
+    def grown(self, tp: TopicPartition) -> None:
+        """Metadata will tell."""
+
+    def weathers(self) -> list[Weather]:
+        """There is one process."""
+        return [self.weather]
 
     def states(self) -> set[str]:
         """What the client is in the middle of: the other side of the coverage table."""
@@ -263,20 +230,6 @@ class Simulation:
         links = len(self.weather.paths)
         found.add("no connection" if not links else "connected" if self.weather.open_paths() else "connecting")
         return found
-
-    def some_partition(self) -> tuple[str, int]:
-        """A partition to trouble."""
-        name = self.random.choice(sorted(self.cluster.topics))
-        return name, self.random.randrange(len(self.cluster.topics[name].partitions))
-
-    def some_node(self) -> int:
-        """A broker to trouble."""
-        return self.random.choice(sorted(self.cluster.brokers))
-
-    def note(self, line: str) -> None:
-        """Tell the story, if anybody listens."""
-        if self._story is not None:
-            self._story(f"{self.timeline.now - 1000:10.5f}  {line}")
 
     def _saw_batch(self, where: str, data: Any, result: Appended) -> None:
         header = parse_header(bytes(data))
@@ -308,19 +261,12 @@ class Simulation:
             acked=self.watch.acked,
             failed=self.watch.failed,
             maybe=self.watch.maybe,
-            seconds=self.timeline.now - 1000.0,
+            seconds=self.seconds,
             turns=self.driver.turns,
             requests=self.cluster.requests,
             coverage=self.coverage,
             codes=dict(self.watch.codes),
         )
-
-    @classmethod
-    def replay(cls, seed: int, *, out: TextIO = sys.stdout, **options: Any) -> Report:
-        """Run the schedule of `seed` and tell what happens."""
-        told = cls(seed, story=lambda line: print(line, file=out), **options)
-        print(told.plan, file=out)
-        return told.run()
 
 
 class Actor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -24,13 +22,6 @@ pytestmark = [pytest.mark.simulation]
 FOREVER = 1_000_000
 TROUBLE = 60.0  # virtual seconds
 MOST = 50  # requests of all kinds per second
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def damaged(*apis: Any, times: int = FOREVER, release: str = "4.4", trouble: float = TROUBLE, **options: Any) -> Simulation:

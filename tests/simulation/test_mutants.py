@@ -5,12 +5,11 @@ A mutant here is a patch of one method. What it shows is not that the client is 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
 import pytest
+from schedules import Patch, around, first_broken
 
 from pykafka4.core import Effects
 from pykafka4.core.cluster import Cluster
@@ -21,29 +20,12 @@ from pykafka4.core.queues import UNASSIGNED, PartitionQueue
 from pykafka4.core.sender import Sender
 from pykafka4.error_table import Written
 from pykafka4.testing import simulation
-from pykafka4.testing.invariants import Broken
 from pykafka4.testing.plan import Plan, draw
 from pykafka4.testing.simulation import Simulation
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
 SCHEDULES = 400
-
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def around(patch: pytest.MonkeyPatch, owner: type, name: str, instead: Callable[..., Any]) -> None:
-    """Replace a method; `instead` gets the original first."""
-    original = getattr(owner, name)
-    patch.setattr(owner, name, lambda *args, **options: instead(original, *args, **options))
-
 
 # ---- the bugs
 
@@ -294,22 +276,13 @@ MUTANTS: dict[Patch, Hunt] = {
 }
 
 
-def first_broken(hunt: Hunt) -> Broken | None:
-    """The first promise that a schedule finds broken."""
-    for seed in range(SCHEDULES):
-        try:
-            Simulation(seed, plan=hunt.plan(seed)).run()
-        except Broken as broken:
-            return broken
-    return None
-
-
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_seeded_bug_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
-    broken = first_broken(MUTANTS[mutant])
+    hunt = MUTANTS[mutant]
+    broken = first_broken(Simulation(seed, plan=hunt.plan(seed)) for seed in range(SCHEDULES))
     assert broken is not None, f"{SCHEDULES} schedules did not find it"
-    assert broken.promise in MUTANTS[mutant].promises, broken
+    assert broken.promise in hunt.promises, broken
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)

@@ -1,0 +1,139 @@
+"""Trouble. Rule: what can happen to any cluster is written once; a plan says how long it lasts at the most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from pykafka4.records import TopicPartition
+from pykafka4.testing.schedule import Schedule
+
+__all__ = [
+    "Trouble",
+    "cut_all",
+    "cut_connection",
+    "dark_node",
+    "freeze_broker",
+    "hide_topic",
+    "more_partitions",
+    "move_leader",
+    "orphan",
+    "slow_broker",
+    "stale_metadata",
+    "stop_broker",
+]
+
+Trouble: TypeAlias = "Callable[[Schedule[Any, Any]], None]"
+
+
+def move_leader(sim: Schedule[Any, Any]) -> None:
+    """Another broker leads a partition."""
+    tp = sim.some_partition()
+    sim.note(f"leader of {tp} moves to {sim.cluster.move_leader(*tp)}")
+
+
+def orphan(most: float) -> Trouble:
+    """Nobody leads a partition."""
+
+    def happen(sim: Schedule[Any, Any]) -> None:
+        tp = sim.some_partition()
+        sim.note(f"{tp} has no leader")
+        sim.cluster.orphan(*tp, sim.random.uniform(0.05, most))
+
+    return happen
+
+
+def stop_broker(*, failover: float, least: float, most: float) -> Trouble:
+    """A broker is down; others lead after a while."""
+
+    def happen(sim: Schedule[Any, Any]) -> None:
+        node = sim.some_node()
+        sim.note(f"broker {node} stops")
+        sim.cluster.stop_broker(node, failover=sim.random.uniform(0.0, failover))
+        sim.timeline.after(sim.random.uniform(least, most), lambda: sim.cluster.start_broker(node))
+
+    return happen
+
+
+def freeze_broker(most: float) -> Trouble:
+    """A broker hears everything and does nothing."""
+
+    def happen(sim: Schedule[Any, Any]) -> None:
+        node = sim.some_node()
+        sim.note(f"broker {node} freezes")
+        sim.cluster.freeze(node, sim.random.uniform(0.05, most))
+
+    return happen
+
+
+def slow_broker(*, each: float, most: float) -> Trouble:
+    """A broker takes up to `each` seconds for a request."""
+
+    def happen(sim: Schedule[Any, Any]) -> None:
+        node = sim.some_node()
+        sim.note(f"broker {node} is slow")
+        sim.cluster.slow(node, sim.random.uniform(0.01, each))
+        sim.timeline.after(sim.random.uniform(0.1, most), lambda: sim.cluster.slow(node, 0.0))
+
+    return happen
+
+
+def dark_node(least: float, most: float) -> Trouble:
+    """Nothing gets through to a broker, and nobody is told."""
+
+    def happen(sim: Schedule[Any, Any]) -> None:
+        node = sim.some_node()
+        sim.note(f"nothing gets through to broker {node}")
+        for weather in sim.weathers():
+            weather.darken(node, sim.random.uniform(least, most))
+
+    return happen
+
+
+def cut_connection(sim: Schedule[Any, Any]) -> None:
+    """A connection breaks."""
+    paths = [path for weather in sim.weathers() for path in weather.open_paths()]
+    if paths:
+        path = sim.random.choice(paths)
+        path.weather.cut(path)
+
+
+def cut_all(sim: Schedule[Any, Any]) -> None:
+    """All connections break."""
+    for path in [path for weather in sim.weathers() for path in weather.open_paths()]:
+        path.weather.cut(path)
+
+
+def stale_metadata(most: float) -> Trouble:
+    """Brokers tell what was true before."""
+
+    def happen(sim: Schedule[Any, Any]) -> None:
+        sim.note("metadata is stale")
+        sim.cluster.stale_metadata(sim.random.uniform(0.1, most))
+
+    return happen
+
+
+def hide_topic(most: float) -> Trouble:
+    """Metadata does not know a topic."""
+
+    def happen(sim: Schedule[Any, Any]) -> None:
+        topic = sim.some_partition().topic
+        sim.note(f"metadata hides {topic}")
+        sim.cluster.hide_topic(topic, sim.random.uniform(0.1, most))
+
+    return happen
+
+
+def more_partitions(limit: int) -> Trouble:
+    """A topic grows, up to `limit` partitions."""
+
+    def happen(sim: Schedule[Any, Any]) -> None:
+        topic = sim.some_partition().topic
+        count = len(sim.cluster.topics[topic].partitions)
+        if count < limit:
+            sim.note(f"{topic} grows to {count + 1} partitions")
+            sim.cluster.add_partitions(topic, count + 1)
+            sim.grown(TopicPartition(topic, count))
+
+    return happen

@@ -1,0 +1,116 @@
+"""What the tests of schedules share. Rule: a schedule is a class and a seed, so that any process can run it.
+
+`PYKAFKA4_SIM_SCHEDULES=200000` is `make sim`; `PYKAFKA4_SIM_FIRST` is the first seed, for schedules that nobody has run yet.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+import pytest
+
+from pykafka4.testing.consumers import ConsumerSimulation
+from pykafka4.testing.invariants import Broken
+from pykafka4.testing.simulation import Simulation
+
+SCHEDULES = int(os.environ.get("PYKAFKA4_SIM_SCHEDULES", "2000"))
+FIRST = int(os.environ.get("PYKAFKA4_SIM_FIRST", "0"))
+
+Kind: TypeAlias = "type[Simulation] | type[ConsumerSimulation]"
+Pair: TypeAlias = tuple[str, str]
+Patch: TypeAlias = Callable[[pytest.MonkeyPatch], None]
+
+
+@attrs.frozen
+class Seen:
+    """What schedules met: how often each fault met each state, and what went wrong."""
+
+    schedules: int = 0
+    reached: Counter[Pair] = attrs.Factory(Counter)
+    wrong: list[str] = attrs.Factory(list)
+
+    def __add__(self, other: Seen) -> Seen:
+        return Seen(self.schedules + other.schedules, self.reached + other.reached, self.wrong + other.wrong)
+
+    def line(self, what: str, faults: Iterable[str]) -> str:
+        """How many faults met how many states."""
+        states = {state for _, state in self.reached}
+        of = f"{len(self.reached)} of {len(list(faults)) * len(states)} pairs of a fault and a state reached"
+        return f"{self.schedules} schedules of {what}: {len(self.wrong)} failed, {of}"
+
+    def table(self, faults: Iterable[str]) -> str:
+        """Faults by states, how often each met the other."""
+        states = sorted({state for _, state in self.reached})
+        lines = [" " * 26 + " ".join(f"{state[:12]:>12}" for state in states)]
+        lines += [f"{fault[:25]:<26}" + " ".join(f"{self.reached[fault, state]:>12}" for state in states) for fault in faults]
+        return "\n".join(lines)
+
+    def check(self, floor: int, must: Iterable[Pair]) -> None:
+        """Nothing went wrong, and what has to meet has met."""
+        assert not self.wrong, "\n".join(self.wrong[:20])
+        missed = [pair for pair in must if not self.reached[pair]]
+        assert not missed, f"faults that never met a state they have to meet: {missed}"
+        assert len(self.reached) >= floor, f"{len(self.reached)} pairs of a fault and a state were reached; there were always {floor}"
+
+
+def run(kind: Kind, seeds: range) -> Seen:
+    """These schedules, one after the other."""
+    logging.disable(logging.CRITICAL)
+    seen = Seen(len(seeds))
+    for seed in seeds:
+        try:
+            seen.reached.update(kind(seed).run().coverage)
+        except Exception as error:
+            seen.wrong.append(f"seed {seed}: {type(error).__name__}: {error}")
+    return seen
+
+
+def run_all(kind: Kind, count: int, *, alone: int, chunk: int) -> Seen:
+    """`count` schedules; more than `alone` on all processors, `chunk` at a time."""
+    seeds = range(FIRST, FIRST + count)
+    if count <= alone:
+        return run(kind, seeds)
+    chunks = [seeds[start : start + chunk] for start in range(0, count, chunk)]
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        return sum(pool.map(partial(run, kind), chunks), Seen())
+
+
+def kept(name: str) -> list[int]:
+    """The seeds in a file beside this one."""
+    return [int(line.split()[0]) for line in Path(__file__).with_name(name).read_text().splitlines() if line[:1].isdigit()]
+
+
+def stories_of(kind: Kind, seed: int) -> list[list[str]]:
+    """The same schedule, told twice."""
+    stories: list[list[str]] = [[], []]
+    for story in stories:
+        kind(seed, story=story.append).run()
+    return stories
+
+
+# ---- mutants
+
+
+def around(patch: pytest.MonkeyPatch, owner: Any, name: str, instead: Callable[..., Any]) -> None:
+    """Replace a method; `instead` gets the original first."""
+    original = getattr(owner, name)
+    patch.setattr(owner, name, lambda *args, **options: instead(original, *args, **options))
+
+
+def first_broken(schedules: Iterable[Simulation | ConsumerSimulation]) -> Broken | None:
+    """The first promise that one of them finds broken."""
+    for schedule in schedules:
+        try:
+            schedule.run()
+        except Broken as broken:
+            return broken
+    return None
