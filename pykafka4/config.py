@@ -256,7 +256,7 @@ class ConsumerConfig(ClientConfig):
     isolation_level: str = choice("read_uncommitted", ("read_uncommitted",), "Which transactional records are handed out.")
     fetch_min_bytes: int = number(1, "bytes", "A broker waits until it has so much, or fetch_max_wait_ms is over.")
     fetch_max_wait_ms: float = millis(500, "How long a broker may wait for fetch_min_bytes.")
-    fetch_max_bytes: int = number(50 * MIB, "bytes", "Most that one answer should hold.", low=1)
+    fetch_max_bytes: int = number(50 * MIB, "bytes", "Most that one answer should hold; not over receive_message_max_bytes.", low=1)
     max_partition_fetch_bytes: int = number(
         MIB, "bytes", "Most per partition in one answer; a larger first batch comes all the same.", low=1
     )
@@ -275,6 +275,11 @@ class ConsumerConfig(ClientConfig):
             )
         if self.group_instance_id is not None and self.group_id is None:
             raise ConfigError(f"group_instance_id={self.group_instance_id!r} needs a group_id")
+        if self.fetch_max_bytes > self.receive_message_max_bytes:
+            raise ConfigError(
+                f"fetch_max_bytes={self.fetch_max_bytes} is over receive_message_max_bytes={self.receive_message_max_bytes}: "
+                "answers as large as asked for would be refused; lower the one or raise the other"
+            )
 
 
 def _shown(name: str, default: object) -> str:

@@ -83,6 +83,7 @@ def test_a_wrong_value_is_named_with_what_is_allowed(options: dict[str, Any], sa
         ({"partition_assignment_strategy": "sticky"}, "must be 'range'"),
         ({"partition_assignment_strategy": ""}, "must be 'range'"),
         ({"auto_offset_reset": "first"}, "must be one of earliest, latest, none"),
+        ({"receive_message_max_bytes": 50_000}, "fetch_max_bytes=52428800 is over receive_message_max_bytes=50000: .* lower"),
     ],
 )
 def test_a_wrong_consumer_option_is_named(options: dict[str, Any], says: str) -> None:

@@ -1,8 +1,9 @@
 """Fetcher. Rule: a position moves by fetched data or by the reset policy only; what arrives for a claim that ended is dropped unread.
 
 One Fetch is under way per broker. The next is sent as soon as the answer is in, before anybody decodes it, for the partitions that have
-room: each may have its share of `prefetch_bytes` waiting for the application. An answer counts only if it was asked at the offset that the
-position still has, so two brokers that both think they lead a partition cannot make a record come twice.
+room: each may have its share of `prefetch_bytes` waiting for the application, and what waits and what was asked for fit into it together
+(but for a first batch that is larger than what was asked for: it comes whole). An answer counts only if it was asked at the offset that
+the position still has, so two brokers that both think they lead a partition cannot make a record come twice.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from pykafka4.core.searches import Search, Searches
 from pykafka4.core.subscription import Claim, Lasting, Located, Position, Stage, Start, Trouble, Truncated
 from pykafka4.core.timers import Timers
 from pykafka4.error_table import ErrorCode, error_code
-from pykafka4.errors import CorruptRecord, DecodeError, KafkaError, broker_error
+from pykafka4.errors import CorruptRecord, DecodeError, KafkaError, RecordTooLarge, broker_error
 from pykafka4.records import TopicPartition
 from pykafka4.wire.compression import decompress
+from pykafka4.wire.frame import FrameTooLarge
 from pykafka4.wire.hot import Chunk
 from pykafka4.wire.messages_data import FetchRequest, FetchResponse
 from pykafka4.wire.schema import NO_UUID
@@ -41,6 +43,7 @@ EPOCHS_FROM: Final = 12  # `last_fetched_epoch`: the broker notices that our log
 NO_SESSION: Final = -1
 CONSUMER: Final = -1
 SHORT_WAIT: Final = 0.05  # while a partition had no room: it may have some before the broker's usual patience is over
+FRAME, PER_PARTITION = 512, 320  # bytes of an answer that are no records, at most; a name can take 249 of them
 RETRY_LOOKUP: Final = 1.0  # after a refusal that only an administrator can change
 
 Answer = FetchResponse.Topic.Partition
@@ -58,9 +61,10 @@ class Intake(Protocol):
 
 @attrs.frozen(eq=False)
 class Flight:
-    """One Fetch under way: what was asked for, at which offset."""
+    """One Fetch under way: what was asked for, at which offset, and the bytes kept free for it."""
 
     node: int
+    reserved: int
     asked: dict[tuple[str, int], tuple[Position, int]]
     names: Mapping[UUID, str]
 
@@ -88,7 +92,9 @@ class Fetcher:
         self.delivered = 0  # bytes put before the application
         self._lines: dict[int, list[Position]] = {}  # by leader: what can be fetched
         self._flights: dict[int, Flight] = {}
-        self._due: set[int] = set()  # nodes to look at
+        self._due: dict[int, None] = {}  # nodes to look at, in this order
+        self._cramped: dict[int, None] = {}  # those that had no room
+        self._garbled: set[int] = set()  # those whose last answer could not be understood
         self._unlocated: list[Position] = []
         self._regroup = False
         self._seen = (-1, -1)
@@ -126,7 +132,7 @@ class Fetcher:
     def space(self, now: float) -> None:
         """The application has read some of what waited."""
         self._intake.resume_at = INFINITY
-        self._due.update(self._lines)
+        self._look_again()
 
     def status(self, position: Position) -> dict[str, Any]:
         """What `position` does or waits for."""
@@ -194,7 +200,7 @@ class Fetcher:
                 if leader is not None:
                     lines.setdefault(leader.node, []).append(position)
         self._lines = lines
-        self._due.update(lines)
+        self._look_again()
 
     def _look_at_topics(self) -> None:
         """A topic made anew shares nothing with the old one but the name: its offsets mean other records."""
@@ -305,7 +311,7 @@ class Fetcher:
     # ---------------------------------------------------------------- asking
 
     def _fetch(self, now: float) -> None:
-        due, self._due = self._due, set()
+        due, self._due = self._due, {}
         for node in due:
             if node not in self._flights and node in self._lines:
                 self._fetch_from(now, node)
@@ -313,19 +319,33 @@ class Fetcher:
     def _fetch_from(self, now: float, node: int) -> None:
         line = self._lines[node]
         line.append(line.pop(0))  # whoever comes first gets a whole batch however large: let it be everyone's turn
-        free = self._config.prefetch_bytes - (self.delivered - self._intake.consumed)
-        budget = min(self._config.fetch_max_bytes, free // len(self._lines))
+        budget = self._budget()
         worth = min(self._config.max_partition_fetch_bytes, self._config.prefetch_bytes // (2 * len(self._lines)))
         if budget < min(worth, self._config.fetch_max_bytes):
+            self._cramped[node] = None
             self._wait_for_space()
             return
         share = self._config.prefetch_bytes // len(self.positions)
         chosen = [p for p in line if not (held := p.buffered) or held < share]
         if len(chosen) < len(line):
             self._wait_for_space()
+        alone = [p for p in chosen if p.alone][:1]
         if chosen:
-            wait = self._config.fetch_max_wait_ms / 1000
-            self._ask(now, node, chosen, budget, min(wait, SHORT_WAIT) if len(chosen) < len(line) else wait)
+            patience = self._config.fetch_max_wait_ms / 1000
+            wait = 0.0 if alone else min(patience, SHORT_WAIT) if len(chosen) < len(line) else patience
+            self._ask(now, node, alone or chosen, budget, wait)
+
+    def _look_again(self) -> None:
+        """There may be room: who found none before comes first."""
+        self._due.update(self._cramped)
+        self._due.update(dict.fromkeys(self._lines))
+        self._cramped.clear()
+
+    def _budget(self) -> int:
+        """Bytes to ask one broker for: its part of the room, as far as that is not kept for answers that are under way."""
+        room = self._config.prefetch_bytes - (self.delivered - self._intake.consumed)
+        free = room - sum(flight.reserved for flight in self._flights.values())
+        return min(self._config.fetch_max_bytes, room // len(self._lines), free)
 
     def _wait_for_space(self) -> None:
         """Be woken when a part of what waits was read.
@@ -339,7 +359,7 @@ class Fetcher:
         intake.resume_at = mark
         if intake.consumed >= mark:
             intake.resume_at = INFINITY
-            self._due.update(self._lines)
+            self._look_again()
             self._timers.at(0.0, lambda now: None)
 
     def _ask(self, now: float, node: int, chosen: list[Position], budget: int, wait: float) -> None:
@@ -362,15 +382,17 @@ class Fetcher:
                 )
             )
         ids = {topic: self._cluster.topic_id(topic) for topic in topics}
+        budget = max(1, min(budget, self._config.receive_message_max_bytes - FRAME - PER_PARTITION * len(chosen)))
         message = FetchRequest(
             replica_id=CONSUMER,
             max_wait_ms=int(wait * 1000),
             min_bytes=self._config.fetch_min_bytes,
-            max_bytes=max(budget, 1),
+            max_bytes=budget,
             session_epoch=NO_SESSION,
             topics=[FetchRequest.Topic(topic=name, topic_id=ids[name] or NO_UUID, partitions=parts) for name, parts in topics.items()],
         )
-        flight = Flight(node, asked, {topic_id: name for name, topic_id in ids.items() if topic_id is not None})
+        reserved = min(budget, sum(position.limit for position in chosen))
+        flight = Flight(node, reserved, asked, {topic_id: name for name, topic_id in ids.items() if topic_id is not None})
         self._flights[node] = flight
         deadline = now + self._config.request_timeout_ms / 1000 + wait
         by_id = len(flight.names) == len(topics)
@@ -380,10 +402,15 @@ class Fetcher:
 
     def _answered(self, now: float, flight: Flight, outcome: Outcome) -> None:
         self._flights.pop(flight.node, None)
-        self._due.add(flight.node)
+        self._due.update(self._cramped)  # what was kept free for this one may be theirs, before it takes as much again
+        self._due[flight.node] = None
+        self._cramped.clear()
         if isinstance(outcome, Failed):
-            self._unanswered(now, flight, outcome.reason, outcome.passing)
+            self._failed(now, flight, outcome)
             return
+        self._garbled.discard(flight.node)
+        for let_in, _ in flight.asked.values():
+            let_in.alone = False
         message: FetchResponse = outcome.message
         if message.error_code:
             self._unanswered(now, flight, broker_error(message.error_code, "Fetch"), error_code(message.error_code).retriable)
@@ -394,15 +421,43 @@ class Fetcher:
             for answer in topic.partitions:
                 # A partition named twice, or one not asked for, finds nothing here.
                 position, offset = flight.asked.pop((name, answer.partition_index), (None, 0))
-                if position is not None and self._lives(position) and position.offset == offset and position.stage is Stage.FETCHING:
+                if position is not None and self._awaits(position, offset):
                     self._heed(now, flight.node, position, answer, endpoints)
 
+    def _awaits(self, position: Position, offset: int) -> bool:
+        """Whether what was asked at `offset` still counts."""
+        return self._lives(position) and position.offset == offset and position.stage is Stage.FETCHING
+
+    def _failed(self, now: float, flight: Flight, outcome: Failed) -> None:
+        cause = outcome.reason.__cause__
+        if isinstance(cause, FrameTooLarge):
+            self._not_let_in(flight, cause.size)
+            return
+        passing = outcome.passing
+        if isinstance(cause, DecodeError):  # damage on the way comes once; a broker that cannot be understood must not be a silent one
+            passing = flight.node not in self._garbled
+            self._garbled.add(flight.node)
+        self._unanswered(now, flight, outcome.reason, passing)
+
     def _unanswered(self, now: float, flight: Flight, reason: KafkaError, passing: bool) -> None:
-        for position, _ in flight.asked.values():
-            if self._lives(position):
-                self._report(now, flight.node, position, reason)
-                if not passing:
-                    self._tell_once(position, reason)
+        """Nothing is known of the partitions asked for. One error is enough for all of them."""
+        waiting = [position for position, _ in flight.asked.values() if self._lives(position)]
+        for position in waiting:
+            self._report(now, flight.node, position, reason)
+        if waiting and not passing:
+            self._tell_once(waiting[0], reason)
+
+    def _not_let_in(self, flight: Flight, size: int) -> None:
+        """An answer was over receive_message_max_bytes: less was asked for, so the first batch of one of the partitions is.
+
+        Each is asked for alone, once: the one to blame is refused again, the others go on.
+        """
+        limit = f"receive_message_max_bytes={self._config.receive_message_max_bytes}"
+        reason = f"the next batch makes an answer of {size} bytes, over {limit}; raise that option to read it"
+        for position, offset in flight.asked.values():
+            if position.alone and len(flight.asked) == 1 and self._awaits(position, offset):
+                self._stop(position, RecordTooLarge.fetched(position.tp.topic, position.tp.partition, offset, reason))
+            position.alone = True
 
     def _heed(self, now: float, node: int, position: Position, answer: Answer, endpoints: Mapping[int, tuple[str, int]]) -> None:
         if answer.current_leader.leader_id >= 0:

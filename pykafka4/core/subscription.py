@@ -147,6 +147,7 @@ class Position:
     """Where the loop reads a partition; ahead of the claim's own position by what is buffered."""
 
     __slots__ = (
+        "alone",
         "by_policy",
         "claim",
         "epoch",
@@ -171,6 +172,7 @@ class Position:
         self.target = start if isinstance(start, Start) else fallback  # what a reset looks for
         self.stage = Stage.UNKNOWN
         self.paused = False
+        self.alone = False  # an answer with it was too large to be let in: it is asked for by itself once
         self.reported = False  # to recovery, as offline
         self.topic_id: object = None
         self.by_policy = start is Start.COMMITTED  # not told where to begin

@@ -352,7 +352,9 @@ class SocketTransport:
         except BlockingIOError:
             return
         except DecodeError as error:
-            self._lose(s, ConnectionLost(f"{s.address}: {error}"))
+            reason = ConnectionLost(f"{s.address}: {error}")
+            reason.__cause__ = error  # whoever asked may have to ask for less
+            self._lose(s, reason)
         except OSError as error:
             self._lose(s, _explain(error))
 

@@ -17,6 +17,7 @@ __all__ = [
     "DECLARED",
     "MAX_FRAME",
     "SIZE",
+    "FrameTooLarge",
     "RequestHeader",
     "correlation_of",
     "decode_request",
@@ -35,6 +36,14 @@ _RESPONSE_HEADER = struct.Struct(">ii")
 _READ_HEADER = struct.Struct(">hhih")
 _ERROR_CODE = struct.Struct(">h")
 _UNSUPPORTED_VERSION = 35
+
+
+class FrameTooLarge(DecodeError):
+    """A frame of more bytes than are let in; `size` is what it says of itself."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"a frame of {size} bytes; receive_message_max_bytes is {limit}, raise it if the peer is a Kafka broker")
+        self.size = size
 
 
 @attrs.frozen
@@ -89,12 +98,15 @@ def _response_has_tags(response: type[Response], version: int) -> bool:
 
 
 def frame_size(head: Buffer, limit: int = MAX_FRAME) -> int:
-    """The size in the first four bytes of `head`. DecodeError for one that is negative or over `limit`, saying who else may be speaking."""
+    """The size in the first four bytes of `head`. DecodeError for one that is negative or over `limit`, saying who else may be speaking.
+
+    FrameTooLarge when it may well be a broker.
+    """
     (size,) = SIZE.unpack_from(head)
     if 0 <= size <= limit:
         return int(size)
     reason = explain_bad_frame(bytes(memoryview(head)[:16]))
-    raise DecodeError(reason or f"a frame of {size} bytes; receive_message_max_bytes is {limit}, raise it if the peer is a Kafka broker")
+    raise DecodeError(reason) if reason else FrameTooLarge(size, limit)
 
 
 def correlation_of(frame: Buffer) -> int:

@@ -44,6 +44,25 @@ def test_records_larger_than_every_fetch_option_come_all_the_same(server: ModelS
     assert sorted((r.partition, r.offset) for r in read(consumer, 6)) == [(p, i) for p in range(3) for i in range(2)]
 
 
+def test_a_batch_that_is_not_let_in_is_told_and_keeps_no_other_partition_waiting(server: ModelServer, make: Maker) -> None:
+    server.do(lambda cluster: cluster.create_topic("t", 3, leaders=[1, 1, 1]))
+    for p in range(3):
+        for _ in range(20):
+            fill(server, "t", p, [b"x" * 10_000])
+    fill(server, "t", 1, [b"y" * 20_000] * 3)
+    for p in range(3):
+        fill(server, "t", p, [b"z" * 10_000])
+    consumer = make.assigned(0, 1, 2, receive_message_max_bytes=50_000, fetch_max_bytes=50_000, max_partition_fetch_bytes=50_000)
+    assert [r.offset for r in read(consumer, 62) if r.partition == 1] == list(range(20))
+    for _ in range(2):
+        with pytest.raises(RecordTooLarge, match=r"t-1 at offset 20: .* over receive_message_max_bytes=50000; raise that option") as caught:
+            poll_until(consumer, lambda: False)
+    error = caught.value
+    assert (error.topic, error.partition, error.offset, error.next_offset) == ("t", 1, 20, None)
+    consumer.seek(("t", 1), 23)
+    assert [(r.partition, r.offset) for r in read(consumer, 1)] == [(1, 23)]
+
+
 def test_a_batch_that_unpacks_to_too_much_is_refused_by_name_and_can_be_passed(server: ModelServer, make: Maker) -> None:
     topic(server, 2)
     fill(server, "t", 0, [b"x" * 100_000] * 3, codec=1)

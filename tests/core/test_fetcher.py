@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
 from consumer_talk import LOST, Talk, batch, partition, tp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pykafka4.core import INFINITY, Failed
+from pykafka4.core import INFINITY, Failed, Request
 from pykafka4.core.network import LANE
 from pykafka4.core.subscription import Claim, Stage, Start
 from pykafka4.error_table import CODES, Written
-from pykafka4.errors import AuthorizationError, BrokerError, CorruptRecord, KafkaError, UnsupportedVersion
+from pykafka4.errors import (
+    AuthorizationError,
+    BrokerError,
+    ConnectionLost,
+    CorruptRecord,
+    DecodeError,
+    KafkaError,
+    RecordTooLarge,
+    UnsupportedVersion,
+)
+from pykafka4.records import TopicPartition
+from pykafka4.wire.frame import FrameTooLarge
 from pykafka4.wire.messages_data import FetchRequest, FetchResponse, ListOffsetsRequest
 
 Answer = FetchResponse.Topic.Partition
@@ -142,6 +156,64 @@ def test_options_smaller_than_a_partition_still_fetch() -> None:
     assert [m.max_bytes for m in fetches(talk)] == [1_000]
 
 
+def talk_of(nodes: int, **options: Any) -> Talk:
+    """Two partitions on each of so many brokers."""
+    talk = Talk(**options)
+    leaders = [node for node in range(1, nodes + 1) for _ in range(2)]
+    talk.cluster.set("t", leaders)
+    talk.assign(*(tp(p) for p in range(len(leaders))), start=0)
+    return talk
+
+
+def full(talk: Talk, request: Request, share: float) -> dict[TopicPartition, bytes]:
+    """As much as a broker may answer to `request`, or a part of it."""
+    message = request.message
+    left, data = int(message.max_bytes * share), {}
+    for topic in message.topics:
+        for part in topic.partitions:
+            size = min(left, part.partition_max_bytes)
+            if size > 200:
+                filled = batch(part.fetch_offset, 1, size=size - 100)
+                data[tp(part.partition)] = filled
+                left -= len(filled)
+    return data
+
+
+@given(st.integers(1, 5), st.data(), st.booleans())
+@settings(deadline=None, max_examples=40, derandomize=True)
+def test_what_waits_and_what_was_asked_for_never_exceed_the_room(nodes: int, data: st.DataObject, small: bool) -> None:
+    talk = talk_of(nodes, prefetch_bytes=100_000, max_partition_fetch_bytes=5_000 if small else 60_000)
+    for _ in range(40):
+        waiting = talk.member.fetcher.delivered - talk.reader.consumed
+        asked = sum(min(m.max_bytes, sum(p.partition_max_bytes for t in m.topics for p in t.partitions)) for m in fetches(talk))
+        assert waiting + asked <= 100_000
+        pending = talk.pending(FetchRequest)
+        if pending and data.draw(st.booleans()):
+            request = data.draw(st.sampled_from(pending))
+            talk.fetched(request, full(talk, request, data.draw(st.sampled_from((0.0, 0.3, 1.0)))))
+        else:
+            talk.poll(data.draw(st.integers(1, 3)))
+            talk.run()
+
+
+@given(st.integers(2, 5), st.data())
+@settings(deadline=None, max_examples=40, derandomize=True)
+def test_once_all_is_read_every_broker_is_being_asked_however_long_the_others_hold_their_fetch(nodes: int, data: st.DataObject) -> None:
+    """What is kept for idle brokers leaves the busy ones their part, and the other way round."""
+    talk = talk_of(nodes, prefetch_bytes=100_000, max_partition_fetch_bytes=60_000)
+    busy = data.draw(st.sets(st.integers(1, nodes)))
+    for _ in range(10):
+        for request in talk.pending(FetchRequest):
+            if request.node % LANE in busy:
+                talk.fetched(request, full(talk, request, 1.0))
+            elif data.draw(st.booleans()):
+                talk.fetched(request, {})
+        while talk.poll():
+            pass
+        talk.run()
+        assert sorted(request.node % LANE for request in talk.pending(FetchRequest)) == list(range(1, nodes + 1))
+
+
 def test_what_is_dropped_unread_makes_room_too() -> None:
     talk = Talk(prefetch_bytes=4_000, max_partition_fetch_bytes=2_000)
     talk.cluster.set("t", [1])
@@ -249,11 +321,81 @@ def test_a_lost_connection_takes_the_partitions_of_the_request_offline_and_no_ot
     assert [set(talk.asked(r)) for r in talk.pending(FetchRequest)] == [{tp(1)}]
 
 
-def test_a_broker_too_old_is_told(talk: Talk) -> None:
-    talk.assign(tp(0), start=0)
+def test_a_broker_too_old_is_told_once_for_all_its_partitions(talk: Talk) -> None:
+    talk.assign(tp(0), tp(2), start=0)
     talk.answer(talk.fetch_at(1), Failed(UnsupportedVersion("Fetch: the broker is too old"), Written.NO))
     with pytest.raises(UnsupportedVersion):
         talk.poll()
+    assert talk.poll() == []
+    assert sorted(talk.recovery.offline) == [tp(0), tp(2)]
+
+
+def lost(cause: Exception) -> Failed:
+    reason = ConnectionLost("127.0.0.1:9092: the answer to Fetch cannot be understood")
+    reason.__cause__ = cause
+    return Failed(reason, Written.MAYBE)
+
+
+def test_a_damaged_answer_is_asked_for_again_and_told_when_the_next_is_damaged_too(talk: Talk) -> None:
+    talk.assign(tp(0), tp(2), start=0)
+    for attempt in range(3):
+        talk.answer(talk.fetch_at(1), lost(DecodeError("FetchResponse.responses: the bytes end here")))
+        assert sorted(talk.recovery.offline) == [tp(0), tp(2)]
+        talk.recovery.bring_back()
+        talk.run()
+        if attempt:
+            with pytest.raises(ConnectionLost, match="cannot be understood"):
+                talk.poll()
+        assert talk.poll() == []
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 1)})
+    talk.answer(talk.fetch_at(1), lost(DecodeError("once more, long after")))
+    assert len(talk.poll()) == 1
+    assert talk.poll() == []
+
+
+def test_an_answer_too_large_to_be_let_in_is_traced_to_its_partition_and_the_others_go_on() -> None:
+    talk = Talk(receive_message_max_bytes=50_000, fetch_max_bytes=40_000)
+    talk.cluster.set("t", [1, 1, 1])
+    talk.assign(tp(0), tp(1), tp(2), start=7)
+    culprit, refused, alone = tp(1), lost(FrameTooLarge(61_000, 50_000)), []
+    for _ in range(12):
+        request = talk.fetch_at(1)
+        asked = talk.asked(request)
+        if len(asked) == 1:
+            alone += asked
+            assert request.message.max_wait_ms == 0
+        talk.answer(request, refused) if culprit in asked else talk.fetched(request, {p: batch(o, 1) for p, o in asked.items()})
+    assert sorted(alone) == [tp(0), tp(1), tp(2)]
+    assert talk.recovery.offline == {}
+    assert sorted(talk.asked(talk.fetch_at(1))) == [tp(0), tp(2)]
+    got = []
+    with pytest.raises(RecordTooLarge, match=r"t-1 at offset 7: .* 61000 bytes, over receive_message_max_bytes=50000; raise") as caught:
+        while True:
+            got += talk.poll()
+    assert {r.partition for r in got} <= {0, 2}
+    error = caught.value
+    assert (error.topic, error.partition, error.offset, error.next_offset) == ("t", 1, 7, None)
+    talk.reader.seek(culprit, 9)
+    talk.run()
+    talk.fetched(talk.fetch_at(1), {})
+    assert talk.asked(talk.fetch_at(1))[culprit] == 9
+
+
+def test_a_size_damaged_on_the_way_stops_nothing(talk: Talk) -> None:
+    talk.assign(tp(0), start=0)
+    talk.answer(talk.fetch_at(1), lost(FrameTooLarge(2_000_000_000, 100_000_000)))
+    for first in (0, 3):
+        talk.fetched(talk.fetch_at(1), {tp(0): batch(first, 3)})
+    assert len(talk.poll()) == 6
+
+
+def test_no_answer_is_asked_for_that_would_not_be_let_in() -> None:
+    talk = Talk(receive_message_max_bytes=50_000, fetch_max_bytes=50_000)
+    talk.cluster.set("t", [1] * 10)
+    talk.assign(*(tp(p) for p in range(10)), start=0)
+    (message,) = fetches(talk)
+    names_and_numbers = len("t") + 10 * 60
+    assert message.max_bytes + names_and_numbers < 50_000
 
 
 def test_an_error_of_the_whole_answer_concerns_all_its_partitions(talk: Talk) -> None:
