@@ -1,0 +1,34 @@
+"""Model brokers, and producers that end with their test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from producing import Maker
+
+from pykafka4 import Producer
+from pykafka4.testing import ModelServer
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    """Three brokers, topic `t` with three partitions."""
+    with ModelServer() as brokers:
+        brokers.create_topic("t", 3)
+        yield brokers
+
+
+@pytest.fixture
+def make(server: ModelServer) -> Iterator[Maker]:
+    """Makes producers, and closes them in the end."""
+    made: list[Producer] = []
+
+    def producer(**options: Any) -> Producer:
+        made.append(Producer(bootstrap_servers=server.bootstrap_servers, **options))
+        return made[-1]
+
+    yield producer
+    for one in made:
+        one.close(0)

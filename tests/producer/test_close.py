@@ -1,0 +1,218 @@
+"""Ends: close from anywhere, Ctrl-C, a crash, the exit of the interpreter, a handle that is forgotten."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import warnings
+from typing import Any
+
+import pytest
+from net_talk import SECONDS, python, until
+from producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, start_all, stop_all, values
+
+from pykafka4 import Client, ClosedError, KafkaError, Producer
+from pykafka4.error_table import Written
+from pykafka4.testing import ModelServer
+
+# -- close
+
+
+@pytest.mark.parametrize("topic", ["t", "unknown"])
+def test_close_gives_back_what_it_could_not_deliver_when_its_time_is_over(server: ModelServer, make: Maker, topic: str) -> None:
+    producer = knowing(make())
+    stop_all(server)
+    sent = [producer.send(topic, b"%d" % n, key=b"k", headers=[("h", b"1")], partition=0) for n in range(3)]
+    began = time.monotonic()
+    undelivered = producer.close(0.1)
+    assert 0.1 <= time.monotonic() - began < SECONDS
+    assert [(r.topic, r.value, r.key, r.headers, r.written) for r in undelivered] == [
+        (topic, b"%d" % n, b"k", (("h", b"1"),), Written.NO) for n in range(3)
+    ]
+    assert [delivery.exception(0).code for delivery in sent] == ["CLOSED"] * 3  # type: ignore[union-attr]
+    assert balanced(producer)
+    assert producer.close() is undelivered
+    assert not producer._core.client.loop.alive
+
+
+def test_close_gives_back_what_fails_while_it_waits(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(delivery_timeout_ms=200, linger_ms=0))
+    stop_all(server)
+    producer.send("t", b"late", partition=0)
+    producer.send("unknown", b"later")
+    began = time.monotonic()
+    assert sorted(record.value or b"" for record in producer.close(SECONDS)) == [b"late", b"later"]
+    assert time.monotonic() - began < SECONDS / 2, "all had their outcome"
+
+
+@pytest.mark.parametrize("topic", ["t", "unknown"])
+def test_a_send_that_waits_for_room_is_refused_by_close_and_nothing_is_lost(server: ModelServer, make: Maker, topic: str) -> None:
+    producer = knowing(make(**FEW))
+    stop_all(server)
+    threads = [Sending(producer, topic, partition=0) for _ in range(3)]
+    undelivered = producer.close(0.05)
+    for sending in threads:
+        assert isinstance(sending.refused(), ClosedError)
+        assert all(delivery.done() for delivery in sending.sent)
+    assert len(undelivered) == sum(len(sending.sent) for sending in threads)
+    assert balanced(producer)
+
+
+@pytest.mark.parametrize("topic", ["t", "unknown"])
+def test_a_crash_fails_everything_and_everyone(server: ModelServer, make: Maker, topic: str) -> None:
+    producer = knowing(make(**FEW))
+    stop_all(server)
+    sending = Sending(producer, topic, partition=0)
+    closed: list[Any] = []
+    closing = threading.Thread(target=lambda: closed.append(producer.close()), daemon=True)
+    producer._core.client.loop.call(lambda _: 1 / 0)
+    assert "the loop crashed: ZeroDivisionError" in str(sending.refused())
+    assert all("the loop crashed" in str(delivery.exception(0)) for delivery in sending.sent)
+    closing.start()
+    closing.join(SECONDS)
+    assert closed == [[]], HUNG
+    assert balanced(producer)
+    with pytest.raises(KafkaError, match="the loop crashed"):
+        producer.flush()
+
+
+def test_a_crash_ends_a_close_that_waits(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make())
+    stop_all(server)
+    sent = [producer.send(topic, b"v") for topic in ("t", "unknown")]
+    closed: list[Any] = []
+    closing = threading.Thread(target=lambda: closed.append(producer.close()), daemon=True)
+    closing.start()
+    until(lambda: producer._core.signal._waiters)
+    producer._core.client.loop.call(lambda _: 1 / 0)
+    closing.join(SECONDS)
+    assert sorted(record.topic for record in closed[0]) == ["t", "unknown"], HUNG
+    assert all(delivery.done() for delivery in sent)
+
+
+def test_a_callback_may_close_and_waits_for_nothing(server: ModelServer, make: Maker) -> None:
+    producer, undelivered = knowing(make()), list[Any]()
+    server.do(lambda cluster: cluster.orphan("t", 0, 600.0))
+    producer.send("t", b"stays", partition=0)
+    producer.send("t", b"goes", partition=1, on_delivery=lambda _: undelivered.extend(producer.close()))
+    until(lambda: undelivered)
+    assert [record.value for record in undelivered] == [b"stays"]
+    assert balanced(producer)
+
+
+def test_a_callback_that_closes_takes_nothing_from_a_close_under_way(server: ModelServer, make: Maker) -> None:
+    producer, inside = knowing(make(linger_ms=60_000)), list[Any]()
+    server.do(lambda cluster: cluster.orphan("t", 0, 600.0))
+    producer.send("t", b"late", partition=0)
+    producer.send("t", b"soon", partition=1, on_delivery=lambda _: inside.append(producer.close()))
+    closed: list[Any] = []
+    closing = threading.Thread(target=lambda: closed.append(producer.close(SECONDS)), daemon=True)
+    closing.start()
+    until(lambda: inside)
+    server.do(lambda cluster: cluster.heal())
+    closing.join(SECONDS * 2)
+    assert inside == closed == [[]]
+    assert values(server) == [b"first", b"late", b"soon"]
+
+
+def test_closing_a_producer_leaves_a_shared_client_to_the_others(server: ModelServer) -> None:
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        Producer(client=client).close()
+        left = Producer(client=client, linger_ms=60_000)
+        left.send("t", b"v")
+    assert values(server) == [b"v"]
+    assert balanced(left)
+
+
+@pytest.mark.parametrize("step", ["_wait_settled", "_give_up", "_stop"])
+def test_after_ctrl_c_the_next_close_finishes_the_job(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    producer = knowing(make())
+    stop_all(server)
+    producer.send("t", b"v", partition=0)
+
+    def interrupted(*args: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(producer._core, step, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            producer.close(0)
+    with pytest.raises(ClosedError):
+        producer.send("t", b"v")
+    assert [record.value for record in producer.close(0)] == [b"v"]
+    assert balanced(producer)
+    assert not producer._core.client.loop.alive
+
+
+def test_ctrl_c_ends_the_wait_of_a_close(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make())
+    stop_all(server)
+    producer.send("t", b"v", partition=0)
+    with ctrl_c(lambda: producer._core.signal._waiters):
+        producer.close()
+    start_all(server)
+    assert producer.close(SECONDS) == []
+    assert values(server) == [b"first", b"v"]
+
+
+# -- the interpreter exits, the handle is forgotten
+
+
+def script(server: ModelServer, *lines: str) -> str:
+    """Run `lines` in an interpreter of its own, with a producer of `server`; what it printed and logged."""
+    begin = ["import pykafka4.client", "from pykafka4 import Producer", f"servers = {server.bootstrap_servers!r}"]
+    done = python("\n".join([*begin, *lines]))
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_leaving_the_interpreter_delivers_what_lingers(server: ModelServer) -> None:
+    told = script(server, "p = Producer(bootstrap_servers=servers, linger_ms=60_000)", "for n in range(100): p.send('t', b'v')")
+    assert values(server) == [b"v"] * 100
+    assert "not delivered" not in told
+
+
+def test_leaving_the_interpreter_in_vain_says_how_much_was_lost(server: ModelServer) -> None:
+    stop_all(server)
+    told = script(
+        server,
+        "pykafka4.client.EXIT_SECONDS = 0.1",
+        "p = Producer(bootstrap_servers=servers)",
+        "for n in range(3): p.send('t', b'v')",
+    )
+    assert "3 records were not delivered when the interpreter exited" in told
+
+
+def test_leaving_the_interpreter_goes_on_where_ctrl_c_ended_a_close(server: ModelServer) -> None:
+    script(
+        server,
+        "import signal, threading",
+        "p = Producer(bootstrap_servers=servers, linger_ms=60_000)",
+        "real = p._core._wait_settled",
+        "def interrupted(*_): p._core._wait_settled = real; raise KeyboardInterrupt",
+        "p._core._wait_settled = interrupted",
+        "for n in range(3): p.send('t', b'v')",
+        "try: p.close()",
+        "except KeyboardInterrupt: pass",
+    )
+    assert values(server) == [b"v"] * 3
+
+
+def test_a_forgotten_producer_warns_and_closes(server: ModelServer) -> None:
+    def forget() -> Any:
+        return Producer(bootstrap_servers=server.bootstrap_servers)._core.client.loop._thread
+
+    with pytest.warns(ResourceWarning, match="a Producer was not closed"):
+        thread = forget()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+
+
+def test_a_closed_producer_is_forgotten_in_silence(server: ModelServer) -> None:
+    producer = Producer(bootstrap_servers=server.bootstrap_servers)
+    producer.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        del producer
+        gc.collect()

@@ -1,0 +1,262 @@
+"""Records: what was accepted gets its outcome, and nothing waits without an end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from net_talk import SECONDS, until
+from producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, out_of_reach, start_all, stop_all, values
+
+from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaError, KafkaTimeoutError, Producer
+from pykafka4.error_table import Written
+from pykafka4.testing import ModelServer
+from pykafka4.wire.hot import Delivery
+
+# -- records go out
+
+
+def test_leaving_the_block_delivers_everything(server: ModelServer, make: Maker) -> None:
+    with make(linger_ms=60_000) as producer:
+        for n in range(100):
+            producer.send("t", b"%02d" % n)
+    assert values(server) == [b"%02d" % n for n in range(100)]
+    assert balanced(producer)
+
+
+def test_flush_waits_for_what_lingers_and_for_its_callbacks(make: Maker) -> None:
+    producer, called = make(linger_ms=60_000), list[Delivery]()
+    sent = [producer.send("t", b"v", on_delivery=called.append) for _ in range(10)]
+    producer.flush(SECONDS)
+    assert len(called) == 10
+    assert all(delivery.exception(0) is None for delivery in sent)
+
+
+def test_flush_that_takes_too_long_says_how_much_is_left(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make())
+    stop_all(server)
+    for _ in range(3):
+        producer.send("t", b"v")
+    producer.send("unknown", b"v")
+    with pytest.raises(KafkaTimeoutError, match=r"flush: 4 records have no outcome after 0\.05 s; status\(\) says"):
+        producer.flush(0.05)
+
+
+def test_a_delivery_can_be_awaited_before_and_after_its_outcome(make: Maker) -> None:
+    async def main() -> list[int]:
+        delivery = producer.send("t", b"v", partition=0)
+        return [(await delivery).offset, (await delivery).offset]
+
+    producer = make()
+    assert asyncio.run(main()) == [0, 0]
+
+
+def test_partitions_are_looked_up(make: Maker) -> None:
+    assert make().partitions_for("t", SECONDS) == [0, 1, 2]
+
+
+def test_stats_and_status_tell_where_every_record_is(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make())
+    stop_all(server)
+    producer.send("t", b"v")
+    producer.send("unknown", b"v")
+    shown = producer.status()["producer"]
+    assert (shown["accepted"], shown["acked"], shown["queued"] + shown["in_flight"]) == (3, 1, 2)
+    producer.close(0)
+    stats = producer.stats()
+    assert (stats.accepted, stats.acked, stats.lost, stats.queued, stats.buffered_bytes) == (3, 1, 2, 0, 0)
+    assert producer.status()["state"] == "closed"
+
+
+# -- records fail
+
+
+def test_a_partition_that_is_not_there_fails_the_first_send_to_its_topic_aloud(server: ModelServer, make: Maker) -> None:
+    producer = make()
+    with pytest.raises(DeliveryFailed, match="t: partition=99 but the topic has 3 partitions, 0 to 2"), producer, out_of_reach(server):
+        lost = producer.send("t", b"lost", partition=99)
+        kept = producer.send("t", b"kept", partition=1)
+    assert lost.exception(0).record.partition == 99  # type: ignore[union-attr]
+    assert kept.exception(0) is None
+    assert values(server) == [b"kept"]
+    assert balanced(producer)
+    assert producer.stats().failed == {("UNKNOWN_TOPIC_OR_PARTITION", Written.NO): 1}
+
+
+def test_who_waits_for_a_record_without_a_partition_is_woken(server: ModelServer, make: Maker) -> None:
+    producer, called = make(linger_ms=60_000), list[Delivery]()
+    with out_of_reach(server):
+        one = producer.send("t", b"v", partition=99)
+        two = producer.send("t", b"v", partition=98, on_delivery=called.append)
+    assert isinstance(one.exception(SECONDS), DeliveryFailed)
+    producer.flush(SECONDS)
+    assert two.settled
+    assert len(called) == 1
+
+
+def test_what_expires_says_which_address_failed_and_why(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(delivery_timeout_ms=500, linger_ms=0, reconnect_backoff_ms=10))
+    stop_all(server)
+    until(lambda: producer.status()["state"] == "unreachable")
+    failure = producer.send("t", b"v", partition=0).exception(SECONDS)
+    assert isinstance(failure, DeliveryFailed)
+    assert (failure.code, failure.written) == ("TIMED_OUT", Written.NO)
+    for address in server.bootstrap_servers.split(","):
+        assert f"{address} connection refused" in str(failure)
+
+
+def test_a_scope_raises_the_first_failure_of_its_own(server: ModelServer, make: Maker) -> None:
+    producer = make()
+    with pytest.raises(DeliveryFailed, match="partition=99"), producer.delivery_scope(SECONDS) as same, out_of_reach(server):
+        same.send("t", b"v", partition=99)
+        same.send("t", b"v", partition=98)
+    with producer.delivery_scope(SECONDS):
+        producer.send("t", b"kept")
+    assert values(server) == [b"kept"]
+    with pytest.raises(DeliveryFailed) as caught:
+        producer.raise_failures()
+    assert caught.value.__notes__ == ["2 records failed in all"]
+    producer.raise_failures(since=producer.stats().lost)
+    with pytest.raises(DeliveryFailed) as caught:
+        producer.raise_failures()
+    assert caught.value.__notes__ == ["2 records failed in all"], "told anew each time"
+
+
+def test_a_scope_whose_block_raises_raises_that(make: Maker) -> None:
+    producer = make(linger_ms=60_000)
+    with pytest.raises(ZeroDivisionError), producer.delivery_scope():
+        producer.send("t", b"v")
+        raise ZeroDivisionError
+
+
+def test_a_scope_that_takes_too_long_says_so(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make())
+    stop_all(server)
+    with pytest.raises(KafkaTimeoutError, match="flush: 1 records"), producer.delivery_scope(0.05):
+        producer.send("t", b"v")
+
+
+def test_an_error_in_the_block_is_told_what_was_not_delivered(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(delivery_timeout_ms=300))
+    with pytest.raises(ZeroDivisionError) as caught, producer:
+        stop_all(server)
+        producer.send("t", b"v")
+        raise ZeroDivisionError
+    assert caught.value.__notes__ == ["pykafka4: 1 records were not delivered when the producer closed"]
+
+
+# -- no room
+
+
+def test_a_send_waits_for_room_and_goes_on(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(**FEW))
+    stop_all(server)
+    sending = Sending(producer, partition=0)
+    blocked = len(sending.sent)
+    start_all(server)
+    until(lambda: len(sending.sent) > blocked + 20)
+    stop_all(server)
+    producer.close(0)
+    sending.refused()
+
+
+def test_a_send_that_finds_no_room_in_time_names_what_is_full(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(**FEW, max_block_ms=50))
+    stop_all(server)
+    with pytest.raises(BufferFull, match=r"buffer_memory=65536 .* t-0 needs \d+ more; no room within max_block_ms=50"):
+        while True:
+            producer.send("t", b"y" * 5000, partition=0)
+    accepted = producer.stats().accepted
+    with pytest.raises(BufferFull, match="unknown needs"):
+        producer.send("unknown", b"y" * 60_000)
+    assert producer.stats().accepted == accepted
+
+
+def test_a_callback_that_finds_no_room_is_told_at_once(server: ModelServer, make: Maker) -> None:
+    producer, caught = knowing(make(**FEW)), list[BaseException]()
+
+    def forward(_: Delivery) -> None:
+        try:
+            while True:
+                producer.send("t", b"y" * 5000, partition=0)
+        except BufferFull as error:
+            caught.append(error)
+
+    server.do(lambda cluster: cluster.orphan("t", 0, 600.0))
+    producer.send("t", b"v", partition=1, on_delivery=forward)
+    until(lambda: caught, "the callback")
+    assert "a callback cannot wait for it" in str(caught[0])
+
+
+def test_ctrl_c_ends_a_send_that_waits_for_room_and_nothing_is_accepted(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(**FEW))
+    stop_all(server)
+    with ctrl_c(lambda: producer._core.gate.waiting):
+        while True:
+            producer.send("t", b"y" * 5000, partition=0)
+    accepted = producer.stats().accepted
+    assert producer._core.acc.waiters == producer._core.gate.waiting == 0
+    assert len(producer.close(0)) == accepted - 1
+
+
+# -- callbacks and their executor
+
+
+@pytest.mark.parametrize("wrong", ["threads", ThreadPoolExecutor, 5])
+def test_what_is_no_executor_is_refused_when_it_is_given(wrong: Any) -> None:
+    for kind in (Client, Producer, Consumer):
+        with pytest.raises(ConfigError, match=r"callback_executor=.*must be a concurrent\.futures\.Executor"):
+            kind(bootstrap_servers="127.0.0.1:1", callback_executor=wrong)
+
+
+def test_callbacks_run_on_the_executor_that_was_given(make: Maker) -> None:
+    names: list[str] = []
+    with ThreadPoolExecutor(1, "mine") as executor:
+        producer = make(callback_executor=executor)
+        producer.send("t", b"v", on_delivery=lambda _: names.append(threading.current_thread().name))
+        producer.flush(SECONDS)
+    assert names[0].startswith("mine")
+
+
+def test_callbacks_that_the_executor_dropped_keep_nobody_waiting(make: Maker) -> None:
+    executor, go, called = ThreadPoolExecutor(1), threading.Event(), list[Delivery]()
+    executor.submit(go.wait, SECONDS)
+    producer = make(callback_executor=executor)
+    producer.send("t", b"v", on_delivery=called.append).result(SECONDS)
+    until(lambda: executor._work_queue.qsize() == 1)
+    executor.shutdown(wait=False, cancel_futures=True)
+    began = time.monotonic()
+    assert producer.close() == []
+    assert time.monotonic() - began < SECONDS, HUNG
+    assert len(called) == 1
+    go.set()
+
+
+def test_a_callback_that_raises_settles_all_the_same(make: Maker, caplog: pytest.LogCaptureFixture) -> None:
+    producer = make()
+    producer.send("t", b"v", on_delivery=lambda _: 1 / 0)  # type: ignore[arg-type]
+    producer.flush(SECONDS)
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_on_the_loops_own_thread_nothing_waits(server: ModelServer, make: Maker) -> None:
+    """A destructor may run there."""
+    producer = knowing(make(**FEW))
+    stop_all(server)
+    sending = Sending(producer, partition=0)
+    loop = producer._core.client.loop
+    with pytest.raises(KafkaError, match="flush inside a callback"):
+        loop.ask(lambda _: producer.flush(), SECONDS)
+    with pytest.raises(BufferFull):
+        loop.ask(lambda _: producer.send("t", b"y" * 60_000, partition=0), SECONDS)
+    undelivered: list[Any] = []
+    with contextlib.suppress(KafkaError):  # the loop ends with its last producer
+        loop.ask(lambda _: undelivered.append(producer.close()), SECONDS)
+    sending.refused()
+    assert len(undelivered[0]) == len(sending.sent)
+    assert balanced(producer)

@@ -1,0 +1,69 @@
+"""Fork: the child is told at once, and touches nothing that is its parent's."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Callable
+
+import pytest
+from net_talk import SECONDS
+from producing import Maker, in_child, knowing, stop_all, values
+
+from pykafka4 import ForkedClientError, Producer
+from pykafka4.producer import _Core
+from pykafka4.testing import ModelServer
+from pykafka4.wire.hot import Delivery
+
+
+async def awaited(delivery: Delivery) -> object:
+    return await delivery
+
+
+USES: dict[str, Callable[[Producer, Delivery], object]] = {
+    "send": lambda producer, delivery: producer.send("t", b"v"),
+    "send to a new topic": lambda producer, delivery: producer.send("new", b"v"),
+    "flush": lambda producer, delivery: producer.flush(),
+    "result": lambda producer, delivery: delivery.result(),
+    "exception": lambda producer, delivery: delivery.exception(SECONDS),
+    "callback": lambda producer, delivery: delivery.add_done_callback(print),
+    "await": lambda producer, delivery: asyncio.run(awaited(delivery)),  # type: ignore[arg-type]
+    "partitions_for": lambda producer, delivery: producer.partitions_for("t"),
+    "delivery_scope": lambda producer, delivery: producer.delivery_scope().__enter__().flush(),
+    "with": lambda producer, delivery: producer.__enter__(),
+    "stats": lambda producer, delivery: producer.stats(),
+    "status": lambda producer, delivery: producer.status(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("use", USES)
+def test_a_forked_child_is_told_at_once(server: ModelServer, make: Maker, use: str) -> None:
+    producer = knowing(make())
+    stop_all(server)
+    delivery = producer.send("t", b"v", partition=0)
+    assert in_child(lambda: str(USES[use](producer, delivery))).startswith("ForkedClientError: this ")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_closes_in_silence_and_the_parent_goes_on(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(linger_ms=60_000))
+    there = producer.send("t", b"there", partition=0)
+    producer.flush(SECONDS)
+    delivery = producer.send("t", b"v", partition=0)
+
+    def leave() -> str:
+        nonlocal producer
+        outcome = producer.close(), there.result().offset, delivery.done()
+        with pytest.raises(ForkedClientError):
+            there.add_done_callback(print)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            _Core.forgotten(producer._core)
+        return str(outcome)
+
+    with producer._core.signal._condition, producer._core.gate.lock, producer._core.gate._guard:  # as another thread may have them
+        assert in_child(leave) == "([], 1, False)"
+    producer.flush(SECONDS)
+    assert delivery.result(0).offset == 2
+    assert values(server) == [b"first", b"there", b"v"]
