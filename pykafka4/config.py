@@ -202,7 +202,7 @@ class ProducerConfig(ClientConfig):
     max_partition_bytes: int | None = number(
         None, "bytes", "The part of it one partition may use. Default: a quarter.", low=4 * KIB, high=2**40
     )
-    max_block_ms: float = millis(60_000, "How long `send` waits for room before it raises BufferFull.")
+    max_block_ms: float = millis(60_000, "How long `send` waits for room, or to learn of a partition it was told to use.")
     delivery_timeout_ms: float = millis(120_000, "A record not acknowledged so long after `send` fails.", low=1)
     metadata_max_idle_ms: float = millis(300_000, "A topic that nothing was sent to for so long is no longer kept up to date.", low=1)
     max_request_size: int = number(MIB, "bytes", "Largest record (uncompressed) and largest request.", low=1024, high=1024 * MIB)

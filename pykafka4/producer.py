@@ -73,7 +73,8 @@ class Producer:
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
-        """Queue a record and return its `Delivery`; blocks only while `buffer_memory` is full, up to `max_block_ms`.
+        """Queue a record and return its `Delivery`; blocks only while `buffer_memory` is full, or while brokers are asked whether an explicit
+        `partition` beyond those known was added, up to `max_block_ms`.
 
         `value` and `key` are bytes-like, str (sent as UTF-8) or None (a null; a null value is a tombstone). `headers` are (name, value)
         pairs or a mapping. Without `partition` a key chooses it (murmur2, as in Java), without a key it is whichever is being filled.
@@ -214,6 +215,7 @@ class _Core:
             clock=time.monotonic,
             wake=self.client.loop.wake,
             new_topic=self._new_topic,
+            seek=self._seek,
             make_room=self._make_room,
             wait=self.signal.wait,
             submit=self.signal.submit,
@@ -235,6 +237,18 @@ class _Core:
     def _new_topic(self, topic: str) -> None:
         check_topic(topic)
         self.client.loop.call(lambda _: self.sender.want(topic))
+
+    def _seek(self, topic: str, partition: int) -> None:
+        """`partition` is beyond those known of `topic`. It may have been added since they were asked for: ask again, up to max_block_ms.
+
+        Not more often than failed requests are tried again, whatever the application does; what is so fresh is believed.
+        """
+        loop, cluster, config = self.client.loop, self.client.engine.cluster, self.config
+        if self._inside() or loop.ask(lambda now: cluster.age(topic, now), SHORT) * 1000 < config.retry_backoff_ms:
+            return
+        with contextlib.suppress(KafkaTimeoutError):
+            self.client.refresh_metadata([topic], config.max_block_ms / 1000)
+        loop.ask(lambda now: self.sender.tell(topic, now), SHORT)
 
     def _make_room(self, topic: str, partition: int, size: int) -> None:
         """Wait for `size` bytes, in the order of asking; BufferFull when max_block_ms is over, or at once inside a callback."""

@@ -129,6 +129,38 @@ def test_a_closed_producer_wants_nothing_of_a_shared_client(server: ModelServer,
     assert state(client) == NOTHING
 
 
+def test_a_partition_that_was_just_added_can_be_sent_to_at_once(server: ModelServer) -> None:
+    with Producer(bootstrap_servers=server.bootstrap_servers, linger_ms=0, retry_backoff_ms=1) as producer:
+        producer.send("t", b"x", partition=0).result(LIMIT)
+        server.do(lambda cluster: cluster.add_partitions("t", 3))
+        until(lambda: producer._core.client.loop.ask(lambda now: producer._core.client.engine.cluster.age("t", now), LIMIT) > 0.001)
+        assert producer.send("t", b"y", partition=2).result(LIMIT).partition == 2
+    assert [record.value for record in server.records("t", 2)] == [b"y"]
+
+
+def test_a_partition_that_is_not_there_is_refused_and_brokers_are_not_hammered_about_it(server: ModelServer) -> None:
+    with Producer(
+        bootstrap_servers=server.bootstrap_servers, linger_ms=0, retry_backoff_ms=10_000, retry_backoff_max_ms=10_000
+    ) as producer:
+        producer.send("t", b"x", partition=0).result(LIMIT)
+        before = server.do(lambda cluster: cluster.requests["Metadata"])
+        for _ in range(100):
+            with pytest.raises(ValueError, match="partition=2 but the topic has 2 partitions"):
+                producer.send("t", b"y", partition=2)
+        assert server.do(lambda cluster: cluster.requests["Metadata"]) <= before + 1
+
+
+def test_a_partition_that_nobody_can_be_asked_about_is_refused_within_max_block_ms(server: ModelServer) -> None:
+    options = {"linger_ms": 0, "retry_backoff_ms": 1, "max_block_ms": 200, "delivery_timeout_ms": 500}
+    with Producer(bootstrap_servers=server.bootstrap_servers, **options) as producer:
+        producer.send("t", b"x", partition=0).result(LIMIT)
+        server.do(lambda cluster: [cluster.stop_broker(node) for node in list(cluster.brokers)])
+        began = time.monotonic()
+        with pytest.raises(ValueError, match="partition=2"):
+            producer.send("t", b"y", partition=2)
+        assert 0.15 < time.monotonic() - began < LIMIT
+
+
 def test_topics_a_producer_has_not_used_for_long_are_let_go_and_can_be_used_again(server: ModelServer) -> None:
     options = {"linger_ms": 0, "metadata_max_idle_ms": 100, "metadata_max_age_ms": 50}
     with Producer(bootstrap_servers=server.bootstrap_servers, **options) as producer:

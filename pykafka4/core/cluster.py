@@ -219,6 +219,11 @@ class Cluster:
         known = self._topics.get(topic)
         return None if known is None else known.missing_since
 
+    def age(self, topic: str, now: float) -> float:
+        """Seconds since `topic` was asked for; INFINITY where it never was."""
+        known = self._topics.get(topic)
+        return INFINITY if known is None else now - known.asked_at
+
     def troubles(self) -> dict[str, str]:
         """Wanted topics that have an error, or partitions without a leader, and which."""
         found = {}

@@ -87,12 +87,13 @@ class Parking:
         if self._cluster.version != self._picture:
             self._picture = self._cluster.version
             for topic in self.topics:
-                self._tell(topic, now)
+                self.tell(topic, now)
         if now >= self._expires:
             self._expire(now)
         return min((self._look(topic, now) for topic in list(self._waiting)), default=INFINITY)
 
-    def _tell(self, topic: str, now: float) -> None:
+    def tell(self, topic: str, now: float) -> None:
+        """Have the accumulator know what the cluster knows of `topic`."""
         known = (self._cluster.partitions(topic), tuple(self._cluster.available(topic)))
         if known[0] and known != self._told.get(topic):
             self._told[topic] = known

@@ -126,6 +126,10 @@ class Sender:
         """The first record for `topic` was sent: learn its partitions."""
         self._parking.want(topic)
 
+    def tell(self, topic: str, now: float) -> None:
+        """Somebody waits to hear whether `topic` has more partitions now: do not let him wait for the next turn."""
+        self._parking.tell(topic, now)
+
     def gone(self) -> None:
         """The producer is closed: nothing of it stays."""
         self._parking.gone()

@@ -53,7 +53,7 @@ cdef class Accumulator:
     cdef void* oldest              # open batches whose linger runs, by age; borrowed from Topic.open
     cdef void* newest
     cdef Hooks hooks
-    cdef object compressor, clock, waker, new_topic, make_room, wall
+    cdef object compressor, clock, waker, new_topic, make_room, wall, seek
     cdef int64_t dice
     cdef public object refusal
     cdef public bint hungry
@@ -81,6 +81,7 @@ cdef class Accumulator:
         awaiting=None,
         wall=None,
         seed=None,
+        seek=None,
     ):
         if batch_size < HEADER + LEAST_RECORD:
             raise ValueError(f"batch_size={batch_size} has no room for a record")
@@ -103,6 +104,7 @@ cdef class Accumulator:
         self.new_topic = new_topic
         self.make_room = make_room
         self.wall = wall
+        self.seek = seek
         self.hooks = Hooks.__new__(Hooks)
         self.hooks.wait = wait
         self.hooks.submit = submit
@@ -418,6 +420,8 @@ cdef class Accumulator:
     cdef int choose(self, Topic t, Item* r) except -1:
         """Settle the partition of `r`, or that any will do."""
         if r.partition >= 0:
+            if r.partition >= t.count and self.seek is not None:
+                self.seek(t.name, r.partition)
             if r.partition >= t.count:
                 raise ValueError(f"{t.name}: partition={r.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
         elif r.key_size >= 0:

@@ -160,6 +160,7 @@ class Accumulator:
         awaiting: Callable[[Delivery], Generator[Any, Any, RecordMetadata]] | None = None,
         wall: Callable[[], int] | None = None,
         seed: int | None = None,
+        seek: Callable[[str, int], object] | None = None,
     ) -> None: ...
     def send(
         self,

@@ -79,7 +79,8 @@ class Accumulator(Account):
     `send` runs on the application's threads, everything else on the loop. The callables given:
     `clock()` monotonic seconds; `wake()` there is news for the loop; `new_topic(name)` the first record for a topic is here, checks the
     name and may raise; `make_room(topic, partition or -1, bytes)` waits until a retry makes sense, or raises; `wait(predicate, timeout)`
-    waits for a handle; `submit(callable)` runs a late callback; `wall()` milliseconds since the epoch for records without a timestamp.
+    waits for a handle; `submit(callable)` runs a late callback; `wall()` milliseconds since the epoch for records without a timestamp;
+    `seek(topic, partition)` looks again for a partition that is not known, before it is refused.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Accumulator(Account):
         awaiting: Callable[[Delivery], Generator[Any, Any, RecordMetadata]] | None = None,
         wall: Callable[[], int] | None = None,
         seed: int | None = None,
+        seek: Callable[[str, int], object] | None = None,
     ) -> None:
         if batch_size < HEADER + LEAST_RECORD:
             raise ValueError(f"batch_size={batch_size} has no room for a record")
@@ -112,6 +114,7 @@ class Accumulator(Account):
         self._linger, self._buffer_memory, self._max_partition_bytes = linger, buffer_memory, max_partition_bytes
         self._max_request_size, self._asked_request_size = min(max_request_size, buffer_memory), max_request_size
         self._clock, self._new_topic, self._make_room = clock, new_topic, make_room
+        self._seek = seek
         self._wall = wall if wall is not None else wall_ms
         self._topics: dict[str, Topic] = {}
         self._sealed: list[Batch] = []
@@ -176,6 +179,8 @@ class Accumulator(Account):
 
     def _choose(self, t: Topic, r: Item) -> None:
         """Settle the partition of `r`, or that any will do."""
+        if r.partition >= t.count and self._seek is not None:
+            self._seek(t.name, r.partition)
         if r.partition >= t.count:
             raise _no_partition(t, r.partition)
         if r.partition < 0 and r.key is not None:

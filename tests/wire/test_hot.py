@@ -222,6 +222,23 @@ def test_records_accepted_before_the_producer_closed_are_still_moved_into_batche
     assert delivery.result().offset == 0
 
 
+def test_a_partition_that_is_not_known_is_looked_for_before_it_is_refused(core: ModuleType) -> None:
+    sought: list[tuple[str, int]] = []
+
+    def seek(topic: str, partition: int) -> None:
+        sought.append((topic, partition))
+        if partition == 2:
+            world.acc.set_partitions(topic, 3, range(3))
+
+    world = World(core, {"t": 2}, seek=seek)
+    assert world.send(partition=1).partition == 1
+    assert world.send(partition=2).partition == 2
+    with pytest.raises(ValueError, match="partition=3 but the topic has 3 partitions"):
+        world.send(partition=3)
+    assert sought == [("t", 2), ("t", 3)]
+    assert world.acc.accepted == 2
+
+
 def test_new_topic_may_refuse_a_name(core: ModuleType) -> None:
     def refuse(name: str) -> None:
         raise ValueError(name)
