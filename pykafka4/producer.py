@@ -73,8 +73,9 @@ class Producer:
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
-        """Queue a record and return its `Delivery`; blocks only while `buffer_memory` is full, or while brokers are asked whether an explicit
-        `partition` beyond those known was added, up to `max_block_ms`.
+        """Queue a record and return its `Delivery`; blocks only while `buffer_memory` is full, up to `max_block_ms`.
+
+        Or as long at most while brokers are asked whether an explicit `partition` beyond those known was added.
 
         `value` and `key` are bytes-like, str (sent as UTF-8) or None (a null; a null value is a tombstone). `headers` are (name, value)
         pairs or a mapping. Without `partition` a key chooses it (murmur2, as in Java), without a key it is whichever is being filled.

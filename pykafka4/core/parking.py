@@ -1,7 +1,7 @@
-"""Parking. Rule: `send` never waits for metadata; records of a topic not known yet wait here, in order, and no longer than they may.
+"""Parking. Rule: `send` never waits for a topic; records of one not known yet wait here, in order, and no longer than they may.
 
 The records themselves lie in the accumulator. This machine learns the topic's partitions, has the records moved a slice per turn, and
-fails them when the topic stays unknown.
+fails them when the topic stays unknown. It is also who wants the producer's topics, as long as they are sent to.
 """
 
 from __future__ import annotations
