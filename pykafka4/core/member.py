@@ -84,8 +84,8 @@ class Member:
 
     def gone(self) -> None:
         """The consumer is closed: nothing of it stays, and nobody waits for it."""
-        self.offsets.end()
         self.fetcher.drop([position.claim for position in self.fetcher.positions.values()])
+        self.offsets.end()
         self.group.gone()
         for lane in self._lanes:
             self._network.drop_lane(lane)

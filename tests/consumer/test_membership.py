@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
-from application import Listener, Maker, fill, numbers, poll_until, read, topic
+from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
-from pykafka4.errors import AuthorizationError, BrokerError, GroupError
-from pykafka4.testing import ModelServer
+from pykafka4.errors import AuthorizationError, BrokerError, ConnectionLost, GroupError
+from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.messages_group import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest
@@ -123,6 +124,26 @@ def test_authorization_errors_are_raised_and_reading_goes_on_when_they_are_cured
         poll_until(consumer, lambda: False)
     fill(server, "t", 0, numbers(0, 1))
     read(consumer, 1)
+
+
+def test_one_damaged_answer_is_not_heard_of_and_a_broker_that_gives_no_other_is_told(server: ModelServer, make: Maker) -> None:
+    topic(server, 5, 5, 5)
+    consumer = make.assigned(0, 1, 2, retry_backoff_ms=10, reconnect_backoff_ms=10)
+    server.do(lambda cluster: cluster.inject(FetchRequest, Fault.GARBAGE))
+    read(consumer, 15)
+    server.do(lambda cluster: cluster.inject(FetchRequest, Fault.GARBAGE, times=1_000_000))
+    with pytest.raises(ConnectionLost, match="the answer to FetchRequest cannot be understood"):
+        poll_until(consumer, lambda: False)
+    server.do(lambda cluster: cluster.heal())
+    fill(server, "t", 0, numbers(0, 1))
+    deadline = time.monotonic() + LONG
+    while True:  # what was told by other brokers meanwhile comes first
+        assert time.monotonic() < deadline
+        try:
+            if consumer.poll(0.2):
+                break
+        except ConnectionLost:
+            continue
 
 
 def test_leaders_that_move_and_brokers_that_go_cost_no_record(server: ModelServer, make: Maker) -> None:

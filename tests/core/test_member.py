@@ -83,9 +83,12 @@ def test_a_consumer_that_reads_nothing_sleeps_for_ever() -> None:
 
 def test_gone_means_no_partition_and_no_lane_is_left(talk: Talk) -> None:
     talk.stable(tp(0))
+    talk.one(OffsetFetchRequest)
+    talk.reader.arrivals.clear()
     talk.member.gone()
     assert talk.member.fetcher.positions == {}
     assert talk.network.dropped == [1, 2]
+    assert not talk.reader.arrivals  # a look-up that ends with its partitions is nobody's trouble
 
 
 def test_status_says_what_each_partition_waits_for(talk: Talk) -> None:
