@@ -23,6 +23,7 @@ from pykafka4.testing import ModelServer
 def test_close_gives_back_what_it_could_not_deliver_when_its_time_is_over(server: ModelServer, make: Maker, topic: str) -> None:
     producer = knowing(make())
     stop_all(server)
+    until(lambda: producer.status()["state"] != "connected", "the client to notice")
     sent = [producer.send(topic, b"%d" % n, key=b"k", headers=[("h", b"1")], partition=0) for n in range(3)]
     began = time.monotonic()
     undelivered = producer.close(0.1)
