@@ -42,6 +42,10 @@ HANDY = (
 )  # fmt: skip
 # Of the JDK: nothing a running broker reads.
 SKIPPED = ("jmods", "man", "include", "docs", "legal", "src.zip", "lib/src.zip", "lib/ct.sym", "lib/server/classes_nocoops.jsa")
+# Loaded by name, or needed by what jars unpack when they are used: the codecs zstd and snappy.
+UNSEEN = (
+    "libnss_files.so.2", "libnss_dns.so.2", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1",
+)  # fmt: skip
 DISPLAYS = re.compile(r"lib(awt_xawt|splashscreen|jawt|fontmanager|freetype)\.so$")  # linked with libraries a broker never loads
 
 
@@ -152,11 +156,10 @@ def tools() -> list[Path]:
 
 
 def libraries(binaries: Iterable[Path]) -> list[Path]:
-    """The shared libraries they are linked with, and the ones glibc loads by name."""
+    """The shared libraries they are linked with, and those that nothing here shows to be needed."""
     told = subprocess.run(["ldd", *map(str, binaries)], capture_output=True, text=True, timeout=60, check=False).stdout
     found = {Path(place) for place in re.findall(r"(?:=>|^)\s+(/\S+) \(0x", told, re.MULTILINE)}
-    resolvers = {path for place in {path.parent for path in found} for path in place.glob("libnss_[fd]*.so.2")}
-    return sorted(found | resolvers)
+    return sorted(found | {path.parent / name for path in found for name in UNSEEN if (path.parent / name).exists()})
 
 
 def java_home() -> Path:

@@ -145,6 +145,17 @@ def test_brokers_agree_and_are_reached_published_and_directly(containers: Docker
     assert all(member.container.attrs["HostConfig"]["Memory"] == 768 << 20 for member in containers.members.values())
 
 
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_brokers_have_what_every_codec_needs(containers: DockerCluster, topic: str, codec: str) -> None:
+    """Libraries that jars unpack when they are used look for others in the image; the brokers compress again, to gzip and back."""
+    for name, kept in ((topic, "producer"), (f"{topic}-again", "gzip" if codec != "gzip" else "zstd")):
+        containers.create_topic(name, 1, configs={"compression.type": kept})
+        with Producer(bootstrap_servers=containers.bootstrap, compression_type=codec) as producer:
+            for n in range(100):
+                producer.send(name, b"%d" % n)
+        assert [record.value for record in containers.log(name)[0]] == [b"%d" % n for n in range(100)]
+
+
 def test_a_killed_leader_loses_and_doubles_nothing(containers: DockerCluster, topic: str) -> None:
     with load(containers, topic) as running:
         victim = containers.wait_leader(topic)
