@@ -386,7 +386,8 @@ class DockerCluster(Cluster):
         folder = self.opened().scratch / (self.name or "none")
         if node in self.members:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"broker-{node}.log").write_bytes(self.members[node].container.logs())
+            with contextlib.suppress(*TROUBLE):  # with an engine that died the last one stays
+                (folder / f"broker-{node}.log").write_bytes(self.members[node].container.logs())
         return folder / f"broker-{node}.log"
 
     def process(self, node: int) -> str:

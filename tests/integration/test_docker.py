@@ -238,10 +238,16 @@ def test_all_brokers_killed_come_back_together(containers: DockerCluster, topic:
 
 
 def test_what_a_test_breaks_is_named_and_healed(containers: DockerCluster) -> None:
+    containers.disconnect(1)
     containers.kill(1)
     containers.freeze(2)
     containers.cut(3)
-    assert containers.broken() == ["broker 1 is down", "broker 2 is frozen", "broker 3 is cut off from the others"]
+    assert containers.broken() == [
+        "broker 1 is down",
+        "broker 2 is frozen",
+        "broker 1 is disconnected",
+        "broker 3 is cut off from the others",
+    ]
     containers.heal()
     assert containers.broken() == []
 
