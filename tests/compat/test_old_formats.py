@@ -8,7 +8,9 @@ from compat_talk import LONG, READ_FROM, codecs, marks, on, read_all
 from integration.java import JavaRecord
 from integration.java_old import old_java_produce
 from integration.local import LocalCluster
-from pykafka4 import BrokerError, DeliveryFailed, Producer, TopicPartition, UnsupportedVersion
+from pykafka4 import Consumer, Producer, TopicPartition
+from pykafka4.wire.batch import batches
+from pykafka4.wire.compression import CODECS
 from pykafka4.wire.messages_data import FetchRequest
 
 pytestmark = marks
@@ -27,14 +29,15 @@ RECORDS = [
 IN_BATCHES = {"linger.ms": "200"}  # many messages in a compressed one
 
 
-def magics(cluster: LocalCluster, topic: str) -> set[int]:
-    """Of the records as the brokers send them."""
+def forms(cluster: LocalCluster, topic: str) -> set[tuple[int, int]]:
+    """Magic and codec of the first message of each partition, as the broker sends it."""
     found = set()
     for index in cluster.partitions(topic):
         row = FetchRequest.Topic.Partition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
         request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=1 << 20, topics=[FetchRequest.Topic(topic=topic, partitions=[row])])
         answer = cluster.admin.ask(cluster.leader(topic, index), request, highest=12)
-        found.add(bytes(answer.responses[0].partitions[0].records or b"")[16])
+        (batch, *_) = batches(answer.responses[0].partitions[0].records or b"")
+        found.add((batch.magic, batch.codec))
     return found
 
 
@@ -45,7 +48,7 @@ def test_what_java_wrote_with_any_codec_is_read(cluster: LocalCluster, topic: st
         name = f"{topic}-{codec}"
         cluster.create_topic(name, 2, configs={"message.format.version": FORMATS[magic]})
         old_java_produce(cluster.version, cluster.bootstrap, name, RECORDS, codec, IN_BATCHES)
-        assert magics(cluster, name) == {magic}, codec
+        assert forms(cluster, name) == {(magic, CODECS[codec])}
         read = read_all(cluster, name, len(RECORDS))
         for partition in range(2):
             wanted = [(r.key, r.value, r.timestamp if magic else -1) for r in RECORDS if r.partition == partition]
@@ -53,18 +56,6 @@ def test_what_java_wrote_with_any_codec_is_read(cluster: LocalCluster, topic: st
             assert [(r.key, r.value, r.timestamp_ms) for r in found] == wanted, codec
             assert [r.offset for r in found] == list(range(len(wanted)))
             assert [(r.key, r.value, r.timestamp) for r in cluster.log(name)[partition]] == wanted, codec
-
-
-@on(*READ_FROM)
-@pytest.mark.parametrize("idempotent", [True, False])
-def test_writing_to_a_broker_without_record_batches_is_refused(cluster: LocalCluster, topic: str, idempotent: bool) -> None:
-    cluster.create_topic(topic, 1)
-    producer = Producer(bootstrap_servers=cluster.bootstrap, enable_idempotence=idempotent)
-    with pytest.raises(DeliveryFailed, match=r"not written .*older than Kafka 0\.11.*upgrade") as failed:
-        producer.send(topic, b"x").result(LONG)
-    assert isinstance(failed.value.cause, UnsupportedVersion)
-    producer.close(LONG)
-    assert cluster.log(topic) == {0: []}
 
 
 @on("0.11.0.3", "1.1.1", "2.1.1", "2.8.2")
@@ -79,28 +70,15 @@ def test_a_topic_in_an_old_format_takes_our_records_without_idempotence_and_give
         with Producer(bootstrap_servers=cluster.bootstrap, enable_idempotence=False, compression_type=codec) as producer:
             for n in range(200):
                 producer.send(name, b"%d" % n * 10, key=b"k%d" % n, timestamp_ms=TIME + n)
-        assert magics(cluster, name) == {magic}, codec
+        assert forms(cluster, name) == {(magic, CODECS[codec])}
         read = read_all(cluster, name, 200)
         wanted = [(b"k%d" % n, b"%d" % n * 10, TIME + n if magic else -1) for n in range(200)]
         assert [(r.key, r.value, r.timestamp_ms) for r in read] == wanted, codec
         assert [(r.key, r.value, r.timestamp) for r in cluster.log(name)[0]] == wanted, codec
 
 
-@on("0.11.0.3", "2.8.2")
-def test_a_topic_in_an_old_format_refuses_an_idempotent_producer_by_name(cluster: LocalCluster, topic: str) -> None:
-    cluster.create_topic(topic, 1, configs={"message.format.version": FORMATS[1]})
-    producer = Producer(bootstrap_servers=cluster.bootstrap)
-    with pytest.raises(DeliveryFailed, match=r"UNSUPPORTED_FOR_MESSAGE_FORMAT, not written .*enable_idempotence=False") as failed:
-        producer.send(topic, b"x").result(LONG)
-    producer.close(LONG)
-    assert isinstance(failed.value.cause, BrokerError)
-    assert cluster.log(topic) == {0: []}
-
-
 @on(*READ_FROM)
 def test_a_reader_in_the_middle_of_a_compressed_message_gets_the_rest_of_it(cluster: LocalCluster, topic: str) -> None:
-    from pykafka4 import Consumer
-
     cluster.create_topic(topic, 1, configs={"message.format.version": FORMATS[1]})
     records = [JavaRecord(value=b"%d" % n, partition=0) for n in range(100)]
     old_java_produce(cluster.version, cluster.bootstrap, topic, records, "gzip", IN_BATCHES)

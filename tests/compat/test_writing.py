@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from compat_talk import LONG, WRITTEN_TO, ZSTD_SINCE, codecs, marks, number, on, read_all
+from compat_talk import LONG, WRITTEN_TO, codecs, marks, on, read_all
 
 from integration.local import LocalCluster
-from pykafka4 import DeliveryFailed, Producer
+from pykafka4 import Producer
 
 pytestmark = [*marks, on(*WRITTEN_TO)]
 
@@ -60,14 +60,3 @@ def test_a_broker_that_restarts_or_is_killed_costs_and_doubles_nothing(cluster: 
                 producer.send(topic, b"%d" % n, key=b"%d" % n)
             cluster.start(1)
     assert sorted(int(r.value or b"-1") for records in cluster.log(topic).values() for r in records) == list(range(4 * COUNT))
-
-
-def test_zstd_is_refused_where_the_broker_does_not_know_it(cluster: LocalCluster, topic: str) -> None:
-    if number(cluster) >= ZSTD_SINCE:
-        pytest.skip("it does")
-    cluster.create_topic(topic, 1)
-    producer = Producer(bootstrap_servers=cluster.bootstrap, compression_type="zstd")
-    with pytest.raises(DeliveryFailed, match=r"not written .*older than Kafka 2\.1.*zstd"):
-        producer.send(topic, b"zstd" * 1000).result(LONG)
-    producer.close(LONG)
-    assert cluster.log(topic) == {0: []}
