@@ -55,6 +55,7 @@ class Endpoint:
     wanted: bool = False
     leaving: bool = False  # the cluster no longer has it
     failures: int = 0  # attempts since it was READY
+    garbled: bool = False  # its last answer could not be understood
     not_before: float = 0.0
     error: KafkaError | None = None  # why the last connection or attempt ended
     failed_at: float = 0.0

@@ -20,7 +20,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.connection import Answer, Connection, ConnectionState
 from pykafka4.core.endpoint import LANE, Endpoint, LinkStatus, broker_of, via
 from pykafka4.error_table import Written
-from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.errors import ConnectionLost, DecodeError, KafkaError
 from pykafka4.wire.schema import Buffer
 
 __all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
@@ -207,6 +207,7 @@ class Network:
             return
         if connection.answers and endpoint.backoff.attempts:
             endpoint.backoff.reset()  # not as soon as it is READY: one that gives only broken answers is always READY first
+            endpoint.garbled = False
         if connection.muted_until > now:
             self._muted[endpoint.node] = connection.muted_until
             self._wake_at = min(self._wake_at, connection.muted_until)
@@ -437,7 +438,11 @@ class Network:
     def _log_ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
         """The end of its last connection is news, and so is the first attempt that fails, whatever the lane."""
         broker = broker_of(endpoint.node)
-        if was_ready and broker not in map(broker_of, self._ready):
+        if isinstance(reason.__cause__, DecodeError) and was_ready:
+            if not endpoint.garbled:  # whoever asked asks again, perhaps for ever: here it can be seen
+                log.warning("%s is connected to again: %s", _name(broker), reason)
+            endpoint.garbled = True
+        elif was_ready and broker not in map(broker_of, self._ready):
             log.info("%s disconnected: %s", _name(broker), reason)
         elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
             self._unreachable.add(broker)

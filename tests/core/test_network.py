@@ -142,7 +142,7 @@ def test_an_answer_ends_the_growth_of_rests() -> None:
     assert endpoint.not_before <= 1.06
 
 
-def test_a_broker_whose_every_answer_is_broken_is_connected_to_less_and_less_often() -> None:
+def test_a_broker_whose_every_answer_is_broken_is_connected_to_ever_less_often_and_named(caplog: pytest.LogCaptureFixture) -> None:
     peer = Peer(reconnect_backoff_ms=50, reconnect_backoff_max_ms=1000).placed()
     now, times = 0.0, []
     while now < 10.0:
@@ -156,6 +156,8 @@ def test_a_broker_whose_every_answer_is_broken_is_connected_to_less_and_less_oft
         assert "cannot be understood" in str(answers.failure.reason)
     assert len(times) <= 20
     assert times[-1] - times[-2] >= 0.8
+    (line,) = [record for record in caplog.records if "cannot be understood" in record.getMessage()]
+    assert line.levelname == "WARNING"
 
 
 def test_a_silent_address_is_given_up_at_the_setup_timeout_which_grows_to_its_maximum() -> None:
