@@ -106,6 +106,29 @@ def around(patch: pytest.MonkeyPatch, owner: Any, name: str, instead: Callable[.
     patch.setattr(owner, name, lambda *args, **options: instead(original, *args, **options))
 
 
+@attrs.frozen
+class Hunt:
+    """Which promise a bug breaks, what is said then, and what narrows the search: options, faults that can show it, and how often."""
+
+    promises: set[str]
+    options: dict[str, Any] = attrs.Factory(dict)
+    faults: tuple[str, ...] = ()
+    every: float | None = None  # mean seconds between faults
+    says: str = ""
+
+    def narrowed(self, plan: Any) -> Any:
+        """`plan` with these options and faults."""
+        faults, interval = self.faults or plan.faults, self.every or plan.fault_interval
+        return attrs.evolve(plan, options={**plan.options, **self.options}, faults=faults, fault_interval=interval)
+
+    def check(self, schedules: Iterable[Simulation | ConsumerSimulation]) -> None:
+        """One of them finds the bug."""
+        broken = first_broken(schedules)
+        assert broken is not None, "no schedule found it"
+        assert broken.promise in self.promises, broken
+        assert self.says in broken.detail, broken
+
+
 def first_broken(schedules: Iterable[Simulation | ConsumerSimulation]) -> Broken | None:
     """The first promise that one of them finds broken."""
     for schedule in schedules:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
 import pytest
-from schedules import Patch, around, first_broken
+from schedules import Hunt, Patch, around
 
+from pykafka4.consumer.session import Session
 from pykafka4.core import INFINITY, Effects
 from pykafka4.core.assignors import ASSIGNORS
+from pykafka4.core.coordinator import Coordinator
 from pykafka4.core.group import Group
 from pykafka4.core.member import Member
 from pykafka4.core.reader import Reader
+from pykafka4.errors import KafkaError
 from pykafka4.records import OffsetAndMetadata
+from pykafka4.testing.consumer_plan import draw_consumers
 from pykafka4.testing.consumers import ConsumerSimulation
+from pykafka4.wire.hot import Record
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
@@ -93,22 +99,64 @@ def stay_out(patch: pytest.MonkeyPatch) -> None:
     around(patch, Group, "poll", poll)
 
 
-MUTANTS: dict[Patch, set[str]] = {
-    commit_what_is_prefetched: {"nothing unfinished is committed"},
-    commit_what_is_in_hand: {"nothing unfinished is committed"},
-    commit_from_the_start_now_and_then: {"commits never go back"},
-    lose_a_chunk: {"positions never skip"},
-    keep_what_is_revoked: {"records of owned partitions only", "positions never skip", "progress"},
-    never_commit: {"progress"},
-    give_everybody_everything: {"one owner per generation"},
-    never_rest: {"no hot loop"},
-    stay_out: {"progress"},
+def ask_again_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Who has not heard of the coordinator yet asks without a pause."""
+
+    def found(original: Any, self: Coordinator, now: float, node: int) -> None:
+        if now < 1003.0:
+            self._refused(now, KafkaError("not known yet"))
+        else:
+            original(self, now, node)
+
+    around(patch, Coordinator, "_found", found)
+    around(patch, Coordinator, "_rest", lambda original, self, now: None)
+
+
+def twice(patch: pytest.MonkeyPatch, event: str) -> None:
+    def tell(original: Any, self: Session, what: str, *rest: Any) -> None:
+        for _ in range(1 + (what == event)):
+            original(self, what, *rest)
+
+    around(patch, Session, "_tell", tell)
+
+
+def tell_of_a_beginning_twice(patch: pytest.MonkeyPatch) -> None:
+    twice(patch, "on_partitions_assigned")
+
+
+def tell_of_an_end_twice(patch: pytest.MonkeyPatch) -> None:
+    twice(patch, "on_partitions_revoked")
+
+
+def alter_a_value(patch: pytest.MonkeyPatch) -> None:
+    def altered(r: Record) -> Record:
+        return Record(r.topic, r.partition, r.offset, r.timestamp_ms, r.timestamp_type, r.key, r.value[:-1])
+
+    around(patch, Reader, "take", lambda original, self, limit: [altered(record) for record in original(self, limit)])
+
+
+MUTANTS: dict[Patch, Hunt] = {
+    commit_what_is_prefetched: Hunt({"nothing unfinished is committed"}),
+    commit_what_is_in_hand: Hunt({"nothing unfinished is committed"}),
+    commit_from_the_start_now_and_then: Hunt({"commits never go back"}),
+    lose_a_chunk: Hunt({"positions never skip"}),
+    keep_what_is_revoked: Hunt({"records of owned partitions only"}),
+    never_commit: Hunt({"progress"}),
+    give_everybody_everything: Hunt({"one owner per generation"}),
+    never_rest: Hunt({"no hot loop"}),
+    ask_again_at_once: Hunt({"no hot loop"}, says=" FindCoordinator requests in "),
+    stay_out: Hunt({"progress"}),
+    tell_of_a_beginning_twice: Hunt({"listeners are told the truth"}, says="is assigned twice"),
+    tell_of_an_end_twice: Hunt({"listeners are told the truth"}, says="was not assigned"),
+    alter_a_value: Hunt({"records are what was written"}),
 }
+
+
+def hunted(mutant: Patch, count: int) -> Iterator[ConsumerSimulation]:
+    return (ConsumerSimulation(seed, plan=MUTANTS[mutant].narrowed(draw_consumers(seed))) for seed in range(count))
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_seeded_bug_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant(monkeypatch)
-    broken = first_broken(ConsumerSimulation(seed) for seed in range(SCHEDULES))
-    assert broken is not None, f"{SCHEDULES} schedules did not find it"
-    assert broken.promise in MUTANTS[mutant], broken
+    MUTANTS[mutant].check(hunted(mutant, SCHEDULES))
