@@ -9,6 +9,8 @@ REAL := cluster or spark or chaos or docker or vagrant or compat
 SIM_SCHEDULES ?= 200000
 CHAOS_RUNS ?= 10
 BENCH_ROUNDS ?= 3
+FUZZ ?= 50
+SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
 .PHONY: help base kafka demo test unit compiled plain integration test-docker test-vagrant compat check lint formatted types contracts documented format sim chaos fuzz bench bench-idle options clean
 
@@ -65,8 +67,8 @@ sim: kafka ## 200,000 simulated schedules (SIM_SCHEDULES=…)
 chaos: kafka ## leaders killed under load, ten runs of about two minutes (CHAOS_RUNS=…)
 	CHAOS_RUNS=$(CHAOS_RUNS) $(PYTEST) -s --timeout 0 -m chaos
 
-fuzz: kafka ## hostile bytes into every decoder, with fresh random input and more of it
-	PYKAFKA4_FUZZ=1 $(PYTEST) --timeout 0 tests/wire
+fuzz: kafka ## hostile bytes into every decoder, from a new seed and FUZZ times as many (FUZZ=… SEED=…)
+	PYKAFKA4_FUZZ=$(FUZZ) $(PYTEST) --timeout 0 --hypothesis-seed=$(SEED) tests/wire
 
 bench: kafka ## produce and consume against confluent-kafka, on the sink and on the real cluster (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.bench --rounds $(BENCH_ROUNDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from types import ModuleType
@@ -10,11 +9,12 @@ from typing import Any
 
 import pytest
 from hot_world import IMPLEMENTATIONS, MIB, World, name_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge
 
-FUZZ = bool(os.environ.get("PYKAFKA4_FUZZ"))
 TOPICS = ("known", "small", "new", "never")
 EXPECTED = (BufferFull, ClosedError, DeliveryFailed, KafkaTimeoutError, RecordTooLarge, RuntimeError, TypeError, ValueError)
 VALUES: tuple[Any, ...] = (b"", b"x", None, "text", b"y" * 100, b"z" * 1000, b"w" * 3000, b"v" * 9000, b"u" * 40_000, b"t" * 80_000, 5)
@@ -274,10 +274,10 @@ def finish(program: Program) -> None:
     assert all(d.done() for d in program.deliveries)
 
 
-@pytest.mark.parametrize("block", range(4))
-def test_random_programs_look_the_same_from_outside(block: int) -> None:
-    for seed in range(block * 1000, block * 1000 + (2000 if FUZZ else 25)):
-        run(seed)
+@settings(max_examples=4 * settings.default.max_examples)
+@given(st.integers(0, 2**32))
+def test_random_programs_look_the_same_from_outside(seed: int) -> None:
+    run(seed)
 
 
 @pytest.mark.parametrize("core", IMPLEMENTATIONS, ids=name_of)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import string as letters
 from collections.abc import Callable, Iterator
@@ -14,7 +13,6 @@ from uuid import UUID
 import attrs
 from hypothesis import strategies as st
 
-from pykafka4.errors import DecodeError
 from pykafka4.wire import frame
 from pykafka4.wire.fields import Kind, array, fields_at, spec_of
 from pykafka4.wire.schema import DATA, REQUESTS, Message
@@ -141,48 +139,6 @@ def heaviest(cls: Any, version: int, many: int) -> Any:
     """An object with everything set, nothing that CPython keeps ready, and `many` of whatever comes in arrays."""
     inline, tagged, _ = fields_at(cls, version)
     return cls(**{field.name: _widest(spec_of(field).type, version, many) for field in inline + tagged})
-
-
-def mutations(data: bytes, rng: random.Random, count: int) -> Iterator[bytes]:
-    """`data` with bytes changed, cut, doubled, or with a length where none belongs."""
-    nasty = (
-        b"\xff" * 4,
-        b"\x7f\xff\xff\xff",
-        b"\x80\x00\x00\x00",
-        b"\xff\xff\xff\xff\x0f",
-        b"\xff" * 10,
-        b"\x00" * 4,
-        b"\xff\xff",
-        b"\x7f\xff",
-    )
-    for _ in range(count):
-        changed = bytearray(data)
-        for _ in range(rng.choice((1, 1, 1, 2, 5))):
-            at = rng.randrange(len(changed) + 1)
-            match rng.randrange(5):
-                case 0 if at < len(changed):
-                    changed[at] ^= 1 << rng.randrange(8)
-                case 1:
-                    del changed[at:]
-                case 2:
-                    changed[at : at + rng.randrange(5)] = rng.choice(nasty)
-                case 3:
-                    changed[at:at] = rng.randbytes(rng.randrange(1, 5))
-                case _:
-                    del changed[at : at + rng.randrange(1, 5)]
-        yield bytes(changed)
-
-
-def survives(read: Callable[[bytes], Any], data: bytes, kept_as: str, *allowed: type[Exception]) -> None:
-    """`read` may take `data` or refuse it as it promised; anything else is a failure, and the input is kept."""
-    try:
-        read(data)
-    except (DecodeError, *allowed):
-        pass
-    except BaseException:
-        CORPUS.mkdir(exist_ok=True)
-        (CORPUS / f"{kept_as}-{hashlib.sha256(data).hexdigest()[:12]}.bin").write_bytes(data)
-        raise
 
 
 def parts_of(cls: type) -> Iterator[type]:
