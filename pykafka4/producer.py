@@ -115,7 +115,8 @@ class Producer:
     def raise_failures(self, since: int = 0) -> None:
         """Raise the first DeliveryFailed there was after `since` failed records (an earlier `stats().lost`), if there was one.
 
-        For those who want to stop at the first failure, where `delivery_scope` has the last word. A note says how many failed in all.
+        Of more than 100 failed batches it may be another early one. For those who want to stop at the first failure, where
+        `delivery_scope` has the last word. A note says how many failed in all.
         """
         self._core.raise_failures(since)
 
@@ -127,7 +128,8 @@ class Producer:
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
         """A block that ends only when everything sent is acknowledged; raises the first DeliveryFailed of the records that failed in it.
 
-        What other threads send through the same producer meanwhile counts, too. When the block itself raises, that is what is raised.
+        Of more than 100 failed batches it may be another early one. What other threads send through the same producer meanwhile counts,
+        too. When the block itself raises, that is what is raised.
         """
         mark = self._core.sender.ledger.failures_seen
         yield self

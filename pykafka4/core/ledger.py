@@ -5,7 +5,7 @@ Every record that `send` accepted is in exactly one of these places; the simulat
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 
 import attrs
 
@@ -14,7 +14,7 @@ from pykafka4.errors import DeliveryFailed
 
 __all__ = ["Ledger", "ProducerStats"]
 
-REMEMBERED = 100  # failures kept for whoever asks what went wrong
+REMEMBERED = 100  # failures kept for whoever asks what went wrong: the first of all, the last, and some between
 
 
 @attrs.frozen
@@ -43,13 +43,15 @@ class ProducerStats:
 class Ledger:
     """The sender's account."""
 
-    __slots__ = ("acked", "failed", "failures", "failures_seen", "in_flight", "requests", "retries")
+    __slots__ = ("_batches", "_last", "_stride", "acked", "failed", "failures", "failures_seen", "in_flight", "requests", "retries")
 
     def __init__(self) -> None:
         self.acked = self.in_flight = self.retries = self.requests = 0
         self.failed: Counter[tuple[str, Written]] = Counter()
-        self.failures: deque[tuple[int, DeliveryFailed]] = deque(maxlen=REMEMBERED)  # (records failed before this one, the failure)
+        self.failures: list[tuple[int, DeliveryFailed]] = []  # (records failed before this one, the failure)
         self.failures_seen = 0
+        self._last: tuple[int, DeliveryFailed] | None = None
+        self._batches, self._stride = 0, 1  # failed; of so many one is kept
 
     def sent(self, records: int, retried_batches: int) -> None:
         """A request with `records` went out."""
@@ -68,13 +70,27 @@ class Ledger:
 
     def lost(self, topic: str, partition: int | None, code: str, written: Written, records: int, cause: Exception) -> None:
         """Queued records failed for good."""
-        self.failures.append((self.failures_seen, DeliveryFailed(topic, partition, code, written, None, cause)))
+        self._remember(DeliveryFailed(topic, partition, code, written, None, cause))
         self.failures_seen += records
         self.failed[code, written] += records
 
+    def _remember(self, failure: DeliveryFailed) -> None:
+        """The first of all, the last, and between them one of every `_stride`."""
+        self._last = (self.failures_seen, failure)
+        if self._batches % self._stride == 0:
+            if len(self.failures) == REMEMBERED:
+                del self.failures[1::2]
+                self._stride *= 2
+            self.failures.append(self._last)
+        self._batches += 1
+
     def failures_since(self, mark: int) -> tuple[int, DeliveryFailed | None]:
-        """How many records failed since `failures_seen` was `mark`, and the first of these failures still remembered. For any thread."""
-        first = next((failure for seen, failure in tuple(self.failures) if seen >= mark), None)
+        """How many records failed since `failures_seen` was `mark`, and the first of these failures. For any thread.
+
+        Where many more than `REMEMBERED` batches failed it is an early one, for not all are kept; it is None only when there was none.
+        """
+        known = (*self.failures, self._last) if self._last is not None else ()
+        first = next((failure for seen, failure in known if seen >= mark), None)
         return self.failures_seen - mark, first
 
     def stats(self, accepted: int, buffered_bytes: int) -> ProducerStats:

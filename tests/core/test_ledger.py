@@ -47,14 +47,18 @@ def test_the_first_failure_after_a_mark_and_how_many_there_were() -> None:
     assert ledger.failures_since(0)[0] == 6
 
 
-def test_of_many_failures_the_last_are_remembered_and_all_are_counted() -> None:
+@pytest.mark.parametrize("many", [REMEMBERED, REMEMBERED + 1, 2 * REMEMBERED + 51, 12_345])
+def test_of_many_failures_the_first_of_all_is_told_and_after_any_mark_an_early_one(many: int) -> None:
     ledger = Ledger()
-    for partition in range(REMEMBERED + 10):
+    for partition in range(many):
         lose(ledger, partition)
-    count, first = ledger.failures_since(0)
-    assert count == REMEMBERED + 10
-    assert first is not None
-    assert first.partition == 10
+    assert len(ledger.failures) <= REMEMBERED
+    for mark in range(many):
+        count, first = ledger.failures_since(mark)
+        assert count == many - mark
+        assert first is not None
+        assert first.partition is not None
+        assert mark <= first.partition <= mark + many // 50 * (many > REMEMBERED and mark > 0)
 
 
 @pytest.fixture
