@@ -9,7 +9,8 @@
 ### END INIT INFO
 # Kafka node. Rule: the machine's one broker is found by its command line, never by a file that may be of an earlier life.
 #
-#   kafka-node start | stop | status       by systemd where it runs, else by itself; status prints running, frozen or down
+#   kafka-node start | stop | status       by systemd where it runs, else by itself; status prints running (exit status 0), down (3)
+#                                          or frozen (150)
 #   kafka-node kill | freeze | thaw        SIGKILL, SIGSTOP, SIGCONT; return when it is so
 #   kafka-node reset CLUSTER_ID            end the broker and empty it, formatted for another cluster
 #   kafka-node run | end [SECONDS]         what the service does: be the broker; ask it to end, and kill it where that cannot succeed
@@ -26,7 +27,7 @@ status() {
     local pid state
     pid=$(pid) || { echo down; return 3; }
     state=$(sed 's/.*) //; s/ .*//' "/proc/$pid/stat" 2>/dev/null)
-    case $state in '' | Z | X) echo down; return 3 ;; T) echo frozen ;; *) echo running ;; esac
+    case $state in '' | Z | X) echo down; return 3 ;; T) echo frozen; return 150 ;; *) echo running ;; esac
 }
 
 # Until `status` says (or, with !, no longer says) so, at most so many seconds.

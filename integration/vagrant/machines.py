@@ -29,6 +29,7 @@ from integration.jars import cache, taken
 from integration.place import free_subnets
 from integration.vagrant import box
 from integration.vagrant.tool import Vagrant, fixed
+from integration.waiting import until
 
 __all__ = ["NODE", "PROVIDERS", "Containers", "Machines", "Off", "Remote", "Virtual", "left"]
 
@@ -153,7 +154,8 @@ class Containers(Machines):
         try:
             order = api.exec_create(self.name(node), list(command))["Id"]
             told = api.exec_start(order).decode(errors="replace")
-            return api.exec_inspect(order)["ExitCode"], told
+            until(lambda: not api.exec_inspect(order)["Running"], ORDER, f"{' '.join(command)} to end on {self.name(node)}")
+            return api.exec_inspect(order)["ExitCode"], told  # what it printed may be lost, its exit status never
         except APIError as error:
             if error.status_code in (NOT_RUNNING, NOT_ATTACHED):
                 raise Off(f"machine {self.name(node)} does not run") from error
