@@ -20,7 +20,7 @@ import attrs
 
 from pykafka4.errors import DecodeError, UnsupportedVersion
 from pykafka4.wire.fields import Buffer, Kind, WireType, array, bytestring, default_of, fields_at, records, spec_of, string, uuid
-from pykafka4.wire.weight import LIST, MAX_DECODED, NUMBER, REMEMBERED, SLOT, WIDEST, is_number, weight
+from pykafka4.wire.weight import LIST, MAX_DECODED, NUMBER, REMEMBERED, SLOT, WIDEST, is_number, least_size, weight
 
 __all__ = ["MAX_ELEMENTS", "MAX_TAGS", "Decoder", "Encoder", "decoder", "encoder", "field_at_fault", "read_uvarint"]
 
@@ -233,19 +233,6 @@ def _numbers_in(type: WireType) -> set[str]:
     if isinstance(type, array):
         return {type.of.fmt} if is_number(type.of) else _numbers_in(type.of)
     return set() if isinstance(type, Kind) else set[str]().union(*(_numbers_in(spec_of(field).type) for field in attrs.fields(type)))
-
-
-def _minimum_size(type: WireType, version: int, *, flexible: bool) -> int:
-    """The fewest bytes a value of this type takes; what caps an element count before anything is allocated."""
-    if isinstance(type, Kind) and type.fixed:
-        return type.size
-    if isinstance(type, (array, Kind)):
-        return 1 if flexible else 2 if type is string else 4
-    specs = [spec_of(field) for field in fields_at(type, version)[0]]
-    return flexible + sum(
-        1 if version in spec.nullable and not isinstance(spec.type, Kind | array) else _minimum_size(spec.type, version, flexible=flexible)
-        for spec in specs
-    )
 
 
 # -- encode ----------------------------------------------------------------------
@@ -551,7 +538,7 @@ class _Decode:
         return f"buf[{where}].decode()" if self.plain_bytes else f"UnicodeText(buf[{where}], 'utf-8')"
 
     def array(self, var: str, type: array, *, nullable: bool) -> None:
-        src, n, least = self.src, self.length("i"), _minimum_size(type.of, self.version, flexible=self.flexible)
+        src, n, least = self.src, self.length("i"), least_size(type.of, self.version, flexible=self.flexible)
         with self.unless_null(var, n, nullable=nullable):
             if is_number(type.of):
                 src(f"if not 0 <= {n} <= {MAX_ELEMENTS} or {n} * {least} > end - pos: bad_count({n}, end - pos, room)")

@@ -26,7 +26,7 @@ from pykafka4.wire.fields import (
     uuid,
 )
 
-__all__ = ["LIST", "MAX_DECODED", "NUMBER", "REMEMBERED", "SLOT", "WIDEST", "is_number", "weight"]
+__all__ = ["LIST", "MAX_DECODED", "NUMBER", "REMEMBERED", "SLOT", "WIDEST", "is_number", "least_size", "weight"]
 
 MAX_DECODED: Final = 60 << 20  # bytes of memory for one frame; promised are 64 MiB, what is in no array and no text is little
 LIST: Final = 64  # empty
@@ -62,3 +62,16 @@ def _type(field: attrs.Attribute[Any]) -> WireType:
 
 def _rounded(size: int) -> int:
     return -(-size // 16) * 16
+
+
+def least_size(type: WireType, version: int, *, flexible: bool) -> int:
+    """The fewest bytes a value of this type takes; what caps an element count before anything is allocated."""
+    if isinstance(type, Kind) and type.fixed:
+        return type.size
+    if isinstance(type, (array, Kind)):
+        return 1 if flexible else 2 if type is string else 4
+    specs = [spec_of(field) for field in fields_at(type, version)[0]]
+    return flexible + sum(
+        1 if version in spec.nullable and not isinstance(spec.type, Kind | array) else least_size(spec.type, version, flexible=flexible)
+        for spec in specs
+    )
