@@ -279,11 +279,12 @@ def test_other_ports_are_taken_when_one_is_stolen_at_the_last_moment(engine: Eng
     assert engine.client.networks.list(filters={"label": f"{CLUSTER}={name}"}) == []
 
 
-def test_a_broker_that_ends_by_itself_says_why(engine: Engine) -> None:
+def test_a_broker_that_ends_by_itself_says_why(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     wrong = {"num.io.threads": "none"}
     with pytest.raises(RuntimeError, match=r"num\.io\.threads") as caught, DockerCluster(1, properties=wrong, engine=engine):
         pass
-    assert any("logs are kept in" in note for note in caught.value.__notes__)
+    assert any(f"logs are kept in {tmp_path}" in note for note in caught.value.__notes__)
 
 
 def test_the_containers_of_a_killed_process_go(engine: Engine) -> None:
