@@ -246,9 +246,9 @@ class Sender:
             return
         self._picture, self._recovered = self.cluster.version, self.recovery.changes
         self._lines.replace_all()
-        for queue in [q for q in self.queues.values() if changed and q.in_flight == 0 and self._made_anew(q)]:
+        for queue in [q for q in self.queues.values() if changed and self._made_anew(q)]:
             queue.topic_id = self.cluster.topic_id(queue.tp.topic)
-            queue.renumber()
+            self._begin_anew(queue)
 
     def _made_anew(self, queue: PartitionQueue) -> bool:
         """Whether the topic was deleted and created again: the new log knows nothing of our sequence."""
@@ -256,6 +256,17 @@ class Sender:
         if queue.topic_id is None:
             queue.topic_id = known
         return known is not None and queue.topic_id != known
+
+    def _begin_anew(self, queue: PartitionQueue) -> None:
+        """Count from 0 for the new log, unless it may hold one of our numbers already.
+
+        Brokers that know topics by name write what was under way into the new log. Another batch of the same number would be taken for
+        that one sent again, and acknowledged without being written; so the epoch is renewed instead.
+        """
+        if queue.in_doubt and self.config.enable_idempotence:
+            self.identity.renew(f"{queue.tp}: the topic was made anew")
+        else:
+            queue.renumber()
 
     def _lost_parked(self, topic: str, code: str, cause: Exception, records: int, callbacks: Callbacks | None) -> None:
         self.ledger.lost(topic, None, code, Written.NO, records, cause)

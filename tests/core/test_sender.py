@@ -463,6 +463,28 @@ def test_a_topic_made_anew_starts_at_sequence_zero() -> None:
     assert header(bench.requests[-1])[1] == 0
 
 
+@pytest.mark.parametrize("under_way", [True, False])
+def test_a_number_that_the_log_of_a_topic_made_anew_may_hold_is_not_given_again(under_way: bool) -> None:
+    """Brokers that know topics by name write what was under way into the new log; the number again would be a duplicate, and a loss."""
+    bench = Bench().proven()
+    bench.batch(b"first")
+    request = bench.requests.pop()
+    if not under_way:
+        bench.lose(request)
+    bench.cluster.id = UUID(int=8)
+    bench.cluster.version += 1
+    bench.settle()
+    if under_way:
+        bench.lose(request)
+    bench.settle()
+    again = bench.requests.pop()
+    assert header(again) == header(request)
+    bench.answer(again)
+    bench.batch(b"next")
+    bench.settle()
+    assert header(bench.requests[-1]) == (1, 0, 0)
+
+
 def test_without_idempotence_one_batch_per_partition_is_in_flight() -> None:
     bench = Bench(enable_idempotence=False)
     bench.batch(b"one")
