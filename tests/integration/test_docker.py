@@ -156,6 +156,7 @@ def test_brokers_have_what_every_codec_needs(containers: DockerCluster, topic: s
         assert [record.value for record in containers.log(name)[0]] == [b"%d" % n for n in range(100)]
 
 
+@pytest.mark.smoke
 def test_a_killed_leader_loses_and_doubles_nothing(containers: DockerCluster, topic: str) -> None:
     with load(containers, topic) as running:
         victim = containers.wait_leader(topic)
@@ -188,6 +189,7 @@ def test_a_frozen_broker_can_be_killed(containers: DockerCluster) -> None:
     containers.wait_full_isr()
 
 
+@pytest.mark.smoke
 def test_a_disconnected_leader_loses_and_doubles_nothing(containers: DockerCluster, topic: str) -> None:
     with load(containers, topic) as running:
         victim = containers.wait_leader(topic)

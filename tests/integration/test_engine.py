@@ -131,6 +131,7 @@ def mounts_below(*folders: Path) -> list[str]:
 
 
 @needs_engine
+@pytest.mark.smoke
 def test_an_engine_runs_containers_and_leaves_nothing_but_its_images(folder: Path) -> None:
     before = settings()
     with Engine(folder) as engine:
