@@ -41,7 +41,8 @@ test-docker: kafka ## the same integration tests on three containers, and what o
 	$(PYTEST) --cluster=docker -m '(cluster or spark or docker) and not chaos'
 
 test-vagrant: kafka ## the same integration tests on three Vagrant machines, and Vagrant's own
-	$(PYTEST) --cluster=vagrant -m '(cluster or spark or vagrant) and not chaos'
+	$(PY) -m integration.vagrant --prepare
+	$(PYTEST) --cluster=vagrant --timeout 900 -m '(cluster or spark or vagrant) and not chaos'
 
 compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, reading on 0.10
 	$(PYTEST) -s --timeout 0 -m compat

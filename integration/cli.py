@@ -26,7 +26,7 @@ from integration.waiting import WaitTimeout, until
 
 __all__ = ["main", "state_file"]
 
-UP, ORDER = 300.0, 180.0
+UP, ORDER = 900.0, 180.0  # seconds; a first run may make a machine image
 NODE_ORDERS = ("kill", "start", "stop", "restart", "freeze", "thaw", "disconnect", "reconnect", "cut", "mend")
 ROOT = Path(__file__).parent.parent
 
