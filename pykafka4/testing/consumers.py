@@ -29,6 +29,9 @@ from pykafka4.wire.hot import Record
 
 __all__ = ["ConsumerReport", "ConsumerSimulation", "Process"]
 
+COMMIT_AGAIN: Final = (
+    5.0  # virtual seconds without records; nobody but the application repeats a commit that found no coordinator in its time
+)
 PATIENCE: Final = 180.0  # virtual seconds after healing in which everything must be read and committed
 REQUESTS_PER_SECOND: Final = {
     "Metadata": 25,
@@ -105,6 +108,7 @@ class Process:
         self.in_hand: list[Record] = []
         self.alive = True
         self.busy = False
+        self._commit_again_at = sim.timeline.now + COMMIT_AGAIN
         self.session.subscribe(sorted(sim.plan.topics), self)
 
     # ---- the listener
@@ -159,7 +163,7 @@ class Process:
             self.sim.note(f"m{self.number} poll: {error}")
             return
         self._take(records)
-        if records and not self.session.config.enable_auto_commit:
+        if not self.session.config.enable_auto_commit and (records or self.sim.timeline.now > self._commit_again_at):
             self._commit()
 
     def _finish(self) -> None:
@@ -192,6 +196,7 @@ class Process:
 
     def _commit(self) -> None:
         self._finish()
+        self._commit_again_at = self.sim.timeline.now + COMMIT_AGAIN
         with contextlib.suppress(GroupError, KafkaTimeoutError):
             self.session.commit_async(None, None)
 
