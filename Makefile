@@ -12,7 +12,7 @@ BENCH_ROUNDS ?= 3
 FUZZ ?= 50
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit compiled plain integration test-docker test-vagrant compat check lint formatted types contracts documented format sim chaos fuzz bench bench-idle options clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration test-docker test-vagrant compat check lint formatted types contracts documented format sim chaos fuzz bench bench-idle options clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,10 +27,13 @@ demo: kafka ## Spark writes 336,776 flights, a broker is killed, three consumers
 	$(PY) -m examples.flights_pipeline
 
 test: kafka ## all tests: unit and simulation first, then the real cluster (under 20 minutes on two cores)
-	@$(MAKE) --no-print-directory --keep-going compiled plain integration
+	@$(MAKE) --no-print-directory --keep-going unit integration
 
-unit: compiled plain ## unit and simulation tests; those of the hot part with the compiled and the plain-Python implementation
-compiled: kafka ; $(PYTEST) -m 'not ($(REAL))'
+unit: kafka ## simulation, and unit tests with the compiled and the plain-Python implementation of the hot part; two at a time
+	@echo "simulation, unit tests, unit tests of the plain-Python core: each shows its output when it ends"
+	@$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target simulated compiled plain
+simulated: kafka ; $(PYTEST) -m simulation
+compiled: kafka ; $(PYTEST) -m 'not ($(REAL) or simulation)'
 plain: kafka
 	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' --ignore tests/test_packaging.py
 

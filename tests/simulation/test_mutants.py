@@ -299,7 +299,7 @@ MUTANTS: dict[Patch, Hunt] = {
     two_leaders: Hunt({TWO}),
     overtake_what_timed_out: Hunt({TWO}, {**IDEMPOTENT, **SHORT}, ("move leader", "answer delayed", "request delayed", "answer swallowed")),
     lose_count: Hunt({LEDGER}),
-    call_it_not_written: Hunt({"not written is not in the log"}),
+    call_it_not_written: Hunt({"not written is not in the log", "no duplicates"}),  # its number is given to the next batch
     exceed_memory: Hunt({"memory is bounded"}),
     never_rest: Hunt({HOT}),
     count_offsets_from_one: Hunt({LOST}),
