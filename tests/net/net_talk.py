@@ -50,9 +50,9 @@ def serving(answer: Callable[[socket.socket], None]) -> Iterator[int]:
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()
+        thread.join(SECONDS)  # first: it may be about to add one more
         for connection in connections:
             connection.close()
-        thread.join(SECONDS)
 
 
 def closed_port() -> int:
