@@ -48,6 +48,7 @@ GATHER, HOLD = 0.4, 0.6  # of the rows: above it only a trickle is sent before a
 TRICKLE = 1 / 5000  # of the rows in a second: in all the seconds that the outage may take not what is left to two thirds
 LOOK = 0.05  # seconds between two looks at how much was sent
 START = 400.0  # seconds that Spark and the first third may take together: on a machine busy with other things a JVM starts slowly
+PROGRESS = 2.0  # seconds between lines that show where things stand
 WAIT = 120.0  # seconds: the limit of every other wait
 
 
@@ -157,20 +158,13 @@ def held(run: Run, share: float) -> Iterator[None]:
     What was sent counts, not what was acknowledged: while a partition has no leader its records wait, and then come all at once. A trickle
     and not nothing, because new records are the sign that a partition works again.
     """
-    done = threading.Event()
 
     def hold() -> None:
-        while not done.wait(LOOK):
-            if run.board.total("accepted") > share * run.rows:
-                run.pace(run.rows * TRICKLE)
+        if run.board.total("accepted") > share * run.rows:
+            run.pace(run.rows * TRICKLE)
 
-    thread = threading.Thread(target=hold, name="hold", daemon=True)
-    thread.start()
-    try:
+    with repeated(LOOK, hold):
         yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def strike(run: Run, victim: int) -> tuple[int, int]:
@@ -259,15 +253,15 @@ def ended(member: subprocess.Popen[bytes]) -> int:
 
 
 @contextlib.contextmanager
-def reported(run: Run) -> Iterator[None]:
-    """Progress every two seconds."""
+def repeated(seconds: float, act: Callable[[], None]) -> Iterator[None]:
+    """Inside the block `act` is called again and again, with pauses of so many seconds, in a thread of its own."""
     done = threading.Event()
 
-    def report() -> None:
-        while not done.wait(2.0):
-            run.show()
+    def go_on() -> None:
+        while not done.wait(seconds):
+            act()
 
-    thread = threading.Thread(target=report, name="progress", daemon=True)
+    thread = threading.Thread(target=go_on, name=act.__name__, daemon=True)
     thread.start()
     try:
         yield
@@ -300,7 +294,7 @@ def run_all(run: Run) -> tuple[list[Check], list[tuple[str, str]]]:
     """The whole job; returns the checks and the figures."""
     run.pace(math.inf)
     run.cluster.create_topic(TOPIC, PARTITIONS, 3)
-    with readers(run) as members, reported(run), ThreadPoolExecutor(1) as thread:
+    with readers(run) as members, repeated(PROGRESS, run.show), ThreadPoolExecutor(1) as thread:
         killing = thread.submit(unpaced_at_last, run)
         seconds = produce(run)
         found = killing.result()

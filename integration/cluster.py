@@ -25,7 +25,7 @@ from integration.judge import LogRecord
 from integration.waiting import Deadline, until
 from pykafka4.errors import KafkaError
 
-__all__ = ["Address", "Advertised", "BrokerDied", "Cluster", "LogRecord", "Properties", "State", "Unsupported"]
+__all__ = ["Address", "Advertised", "BrokerDied", "Cluster", "LogRecord", "PortTaken", "Properties", "State", "Unsupported"]
 
 Address: TypeAlias = tuple[str, int]
 Advertised: TypeAlias = Mapping[int, Address] | Callable[[int, Address], Address]
@@ -33,6 +33,7 @@ Properties: TypeAlias = Mapping[str, str] | Callable[[int], Mapping[str, str]]
 
 READY, ISR, LEADER, TOPIC = 120.0, 60.0, 60.0, 60.0
 NOT_YET = (OSError, KafkaError)
+ATTEMPTS = 3
 
 
 class State(enum.Enum):
@@ -45,6 +46,10 @@ class State(enum.Enum):
 
 class BrokerDied(RuntimeError):
     """A broker ended by itself; the message carries the end of its log."""
+
+
+class PortTaken(BrokerDied):
+    """A broker cannot run because somebody else has one of its ports."""
 
 
 class Unsupported(RuntimeError):
@@ -242,6 +247,35 @@ class Cluster(abc.ABC):
     def running(self) -> list[int]:
         """The brokers whose process runs now."""
         return [node for node in self.nodes if self.state(node) is State.RUNNING]
+
+    # -- for backends ----------------------------------------------------------------------------------------------------
+
+    def up_on_free_ports(self, prepare: Callable[[], None], timeout: float) -> None:
+        """Prepare, launch all brokers and wait until every one serves; other ports are tried when one turns out to be taken."""
+        deadline = Deadline(timeout)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                prepare()
+                for node in self.nodes:
+                    self.launch(node)
+                self.wait_ready(timeout=deadline.left())
+                return
+            except PortTaken:
+                self.close()
+                if attempt == ATTEMPTS:
+                    raise
+            except BaseException as error:
+                self.mourn(error)
+                raise
+
+    def mourn(self, error: BaseException) -> None:
+        """Close a cluster that did not come up, and say where its logs are."""
+        self.keep_logs_for(error)
+        self.close()
+
+    def wait_down(self, node: int, timeout: float) -> None:
+        """Until the broker's process is gone."""
+        until(lambda: self.state(node) is State.DOWN, timeout, f"broker {node} to end")
 
     # -- waiting -----------------------------------------------------------------------------------------------------------
 

@@ -19,12 +19,11 @@ import attrs
 from docker.errors import APIError, ImageNotFound
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
-from integration.cluster import Address, Advertised, BrokerDied, Cluster, Properties, State
+from integration.cluster import Address, Advertised, BrokerDied, Cluster, PortTaken, Properties, State
 from integration.dockerd import TROUBLE, purge
 from integration.engine import Engine, EngineFailed, clean
 from integration.image import build
 from integration.jars import KAFKA
-from integration.local import PortTaken
 from integration.place import free_subnets
 from integration.ports import HOST, Ports
 from integration.settings import JVM, expand, random_id
@@ -32,7 +31,7 @@ from integration.waiting import Deadline, until
 
 __all__ = ["DockerCluster", "environment"]
 
-START, STOP, ATTEMPTS = 180.0, 30.0, 3
+START, STOP = 180.0, 30.0
 CLIENT, CONTROLLER, ADMIN, DIRECT = 9092, 9093, 9094, 9095  # inside a container
 MEMORY = "768m"
 DATA = "/var/lib/kafka/data"
@@ -101,21 +100,7 @@ class DockerCluster(Cluster):
 
     def up(self, timeout: float = START) -> None:
         """Start all brokers and wait until every one serves; other ports are tried when one turns out to be taken."""
-        deadline = Deadline(timeout)
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                self.prepare()
-                for node in self.nodes:
-                    self.launch(node)
-                self.wait_ready(timeout=deadline.left())
-                return
-            except PortTaken:
-                self.close()
-                if attempt == ATTEMPTS:
-                    raise
-            except BaseException as error:
-                self.mourn(error)
-                raise
+        self.up_on_free_ports(self.prepare, timeout)
 
     def close(self) -> None:
         """Remove every container (the last broker would wait in vain for a quorum to stop cleanly) and both networks; works twice."""
@@ -301,9 +286,6 @@ class DockerCluster(Cluster):
         except APIError:  # it was killed, and some engines let a killed one go on by themselves
             if self.state(node) is State.FROZEN:
                 raise
-
-    def wait_down(self, node: int, timeout: float) -> None:
-        until(lambda: self.state(node) is State.DOWN, timeout, f"broker {node} to end")
 
     def state(self, node: int) -> State:
         told = self.inspect(node)["State"]

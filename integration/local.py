@@ -18,20 +18,20 @@ from pathlib import Path
 import psutil
 
 from integration import prerequisites
-from integration.cluster import Address, Advertised, Cluster, Properties, State
+from integration.cluster import Address, Advertised, Cluster, PortTaken, Properties, State
 from integration.jars import KAFKA, classpath, kafka_jars, taken
 from integration.ports import HOST, Ports
-from integration.quorum import Node, PortTaken, Quorum, Raft, Site, died, seed
+from integration.quorum import Node, Quorum, Raft, Site, died, seed
 from integration.releases import Kind, release
 from integration.settings import JVM, write_properties
 from integration.waiting import Deadline, until
 from integration.ward import Child, Ward
 from integration.zookeeper import ZooKeeper
 
-__all__ = ["JVM", "LocalCluster", "PortTaken", "seed"]
+__all__ = ["JVM", "LocalCluster", "seed"]
 
 PREFIX, LOCK = "pykafka4-cluster-", "owner.lock"
-START, STOP, ATTEMPTS = 120.0, 30.0, 3
+START, STOP = 120.0, 30.0
 QUORUMS: Mapping[Kind, Callable[[Site], Quorum]] = {Kind.RAFT: Raft, Kind.ZOOKEEPER: ZooKeeper}
 
 
@@ -82,21 +82,7 @@ class LocalCluster(Cluster):
     def up(self, timeout: float = START) -> None:
         """Start all brokers and wait until every one serves; other ports are tried when one turns out to be taken."""
         prerequisites.require(*prerequisites.check())
-        deadline = Deadline(timeout)
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                self.prepare()
-                for node in self.nodes:
-                    self.launch(node)
-                self.wait_ready(timeout=deadline.left())
-                return
-            except PortTaken:
-                self.close()
-                if attempt == ATTEMPTS:
-                    raise
-            except BaseException as error:
-                self.mourn(error)
-                raise
+        self.up_on_free_ports(self.prepare, timeout)
 
     def close(self) -> None:
         """Kill every broker (the last one would wait in vain for a quorum to stop cleanly) and remove their folders; works twice."""
@@ -112,11 +98,9 @@ class LocalCluster(Cluster):
     def clean(cls) -> list[str]:
         return [f"removed {folder}" for folder in sweep(Path(tempfile.gettempdir()))]
 
-    def mourn(self, error: BaseException) -> None:
-        """Close a cluster that did not come up, and say where its logs are."""
-        if any(member.log.exists() for member in self.members.values()):
-            error.add_note(f"the brokers' logs are kept in {self.keep_logs(Path(tempfile.mkdtemp(prefix='pykafka4-logs-')))}")
-        self.close()
+    def keep_logs_for(self, error: BaseException) -> None:
+        if self.members:  # without any nothing was started
+            super().keep_logs_for(error)
 
     def prepare(self) -> None:
         """Folders, ports, configurations; nothing runs yet."""
@@ -194,9 +178,6 @@ class LocalCluster(Cluster):
         """SIGCONT; nothing happens to a broker that is not frozen."""
         self.guarded().signal(str(node), signal.SIGCONT)
         until(lambda: self.state(node) is not State.FROZEN, STOP, f"broker {node} to thaw")
-
-    def wait_down(self, node: int, timeout: float) -> None:
-        until(lambda: self.state(node) is State.DOWN, timeout, f"broker {node} to end")
 
     def state(self, node: int) -> State:
         child = self.child(node)

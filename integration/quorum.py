@@ -15,20 +15,16 @@ from typing import Protocol
 import attrs
 
 from integration import prerequisites
-from integration.cluster import BrokerDied
+from integration.cluster import BrokerDied, PortTaken
 from integration.jars import classpath, install, kafka_jars
 from integration.ports import HOST, Ports
 from integration.settings import JVM, LOGGING, expand, random_id, write_properties
 from integration.ward import Ward
 
-__all__ = ["Node", "Site", "PortTaken", "Quorum", "Raft", "died", "seed"]
+__all__ = ["Node", "Site", "Quorum", "Raft", "died", "seed"]
 
 FORMAT = 120.0
 TAKEN = re.compile(r"Address already in use|BindException")
-
-
-class PortTaken(BrokerDied):
-    """A process died because somebody else has one of its ports."""
 
 
 def died(what: str, log: str) -> BrokerDied:

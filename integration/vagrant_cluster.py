@@ -204,9 +204,6 @@ class VagrantCluster(Cluster):
         if code != 0:
             raise RuntimeError(f"`kafka-node {' '.join(words)}` failed on machine {node}: {told.strip() or f'exit status {code}'}")
 
-    def wait_down(self, node: int, timeout: float) -> None:
-        until(lambda: self.state(node) is State.DOWN, timeout, f"broker {node} to end")
-
     def state(self, node: int) -> State:
         try:
             code, told = self.opened().run(node, NODE, "status")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,6 @@ from integration.cluster import Cluster, State
 from pykafka4.errors import BrokerError
 
 pytestmark = pytest.mark.cluster
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_three_brokers_serve_and_agree_on_each_other(cluster: Cluster) -> None:
