@@ -68,8 +68,9 @@ class Request:
     """Something to ask a broker; `on_reply` is called exactly once, on the loop thread, never from inside `submit`.
 
     `deadline` is a monotonic time: a request that is not answered by then fails, and its connection with it if it was written.
-    `max_version` caps the negotiated version (a name-based request stays below topic ids). A request without a reply
-    (Produce with acks=0) gets `Reply(None, …)` when its last byte was handed to the socket.
+    `max_version` caps the negotiated version (a name-based request stays below topic ids). `fit(message, version)` takes out
+    what that version cannot carry: it is called when the message is encoded, as no version is known before there is a connection.
+    A request without a reply (Produce with acks=0) gets `Reply(None, …)` when its last byte was handed to the socket.
     """
 
     node: int
@@ -77,6 +78,7 @@ class Request:
     deadline: float
     on_reply: Callable[[float, Outcome], None]
     max_version: int | None = None
+    fit: Callable[[Any, int], None] | None = None
     expects_reply: bool = True
 
 

@@ -261,6 +261,8 @@ class Connection:
             self.answers.append((request, Failed(self._no_version(request), Written.NO)))
             return []
         try:
+            if request.fit is not None:
+                request.fit(message, version)
             return self._launch(now, request, version)
         except KafkaError as error:
             self.answers.append((request, Failed(error, Written.NO)))

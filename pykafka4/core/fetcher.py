@@ -18,7 +18,7 @@ import attrs
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.cluster import Cluster
-from pykafka4.core.network import Network, via
+from pykafka4.core.network import via
 from pykafka4.core.offsets import Found, Offsets
 from pykafka4.core.recovery import Recovery
 from pykafka4.core.searches import Search, Searches
@@ -37,7 +37,6 @@ __all__ = ["Fetcher", "Intake"]
 
 log = logging.getLogger("pykafka4.fetcher")
 
-FETCH: Final = 1
 BY_NAME_ONLY: Final = 12  # from Fetch 13 on topics go by id
 EPOCHS_FROM: Final = 12  # `last_fetched_epoch`: the broker notices that our log is not its log
 NO_SESSION: Final = -1
@@ -75,7 +74,6 @@ class Fetcher:
     def __init__(
         self,
         config: ConsumerConfig,
-        network: Network,
         cluster: Cluster,
         recovery: Recovery,
         offsets: Offsets,
@@ -84,7 +82,7 @@ class Fetcher:
         send: Callable[[Request], None],
     ) -> None:
         """`lane` is the connection for Fetch alone: a broker that has nothing new holds back whatever comes behind one."""
-        self._config, self._network, self._cluster, self._recovery = config, network, cluster, recovery
+        self._config, self._cluster, self._recovery = config, cluster, recovery
         self._offsets, self._intake, self._lane, self._send = offsets, intake, lane, send
         self._policy = Start(config.auto_offset_reset)
         self.searches = Searches(config, cluster, recovery, send)
@@ -364,8 +362,6 @@ class Fetcher:
 
     def _ask(self, now: float, node: int, chosen: list[Position], budget: int, wait: float) -> None:
         address = via(self._lane, node)
-        version = self._network.version(address, FETCH)
-        with_epochs = version is not None and version >= EPOCHS_FROM
         topics: dict[str, list[FetchRequest.Topic.Partition]] = {}
         asked: dict[tuple[str, int], tuple[Position, int]] = {}
         for position in chosen:
@@ -377,7 +373,7 @@ class Fetcher:
                     partition=tp.partition,
                     current_leader_epoch=-1 if leader is None else leader.epoch,
                     fetch_offset=position.offset,
-                    last_fetched_epoch=position.epoch if with_epochs else -1,
+                    last_fetched_epoch=position.epoch,
                     partition_max_bytes=position.limit,
                 )
             )
@@ -396,7 +392,8 @@ class Fetcher:
         self._flights[node] = flight
         deadline = now + self._config.request_timeout_ms / 1000 + wait
         by_id = len(flight.names) == len(topics)
-        self._send(Request(address, message, deadline, lambda at, got: self._answered(at, flight, got), None if by_id else BY_NAME_ONLY))
+        on_reply = lambda at, got: self._answered(at, flight, got)  # noqa: E731
+        self._send(Request(address, message, deadline, on_reply, None if by_id else BY_NAME_ONLY, _with_epochs))
 
     # ---------------------------------------------------------------- answers
 
@@ -554,6 +551,12 @@ class Fetcher:
             self.searches.begin(Search(position.tp, Start.LATEST, last, refused, wanted))
 
         self.searches.begin(Search(position.tp, Start.EARLIEST, first, refused, wanted))
+
+
+def _with_epochs(message: FetchRequest, version: int) -> None:
+    if version < EPOCHS_FROM:
+        for partition in (partition for topic in message.topics for partition in topic.partitions):
+            partition.last_fetched_epoch = -1
 
 
 def _decompress(codec: int, data: Any, max_size: int) -> bytes:

@@ -19,7 +19,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import Cluster
 from pykafka4.core.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.leadership import Leadership
-from pykafka4.core.network import Network, via
+from pykafka4.core.network import via
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Lasting, Start, Ticket, Trouble
 from pykafka4.errors import DecodeError, KafkaError, broker_error
 from pykafka4.records import TopicPartition
@@ -35,7 +35,6 @@ __all__ = ["Application", "Group", "MemberState", "Partitions"]
 log = logging.getLogger("pykafka4.group")
 
 PROTOCOL: Final = "consumer"
-LEAVE_GROUP: Final = 13
 LEAVE_MANY_FROM: Final = 3  # before, a leave names one member, in other fields
 JOIN_GRACE: Final = 5.0  # seconds beyond the rebalance time-out before a silent JoinGroup is given up (Java's)
 LEAVE_SECONDS: Final = 5.0  # how long to look for a coordinator only to say good-bye
@@ -99,7 +98,6 @@ class Group:
         self,
         config: ConsumerConfig,
         coordinator: Coordinator,
-        network: Network,
         cluster: Cluster,
         application: Application,
         partitions: Partitions,
@@ -107,7 +105,7 @@ class Group:
         send: Callable[[Request], None],
         commits_under_way: Callable[[], bool],
     ) -> None:
-        self._config, self._coordinator, self._network, self._cluster = config, coordinator, network, cluster
+        self._config, self._coordinator, self._cluster = config, coordinator, cluster
         self._application, self._partitions, self._send = application, partitions, send
         self._commits_under_way = commits_under_way
         self._backoff = Backoff.retry(config, random)
@@ -564,16 +562,10 @@ class Group:
         group = self._config.group_id or ""
         # The coordinator reads nothing more from a connection whose JoinGroup it holds back.
         address = node if self._behind_join else via(self._coordinator.lane, node)
-        version = self._network.version(address, LEAVE_GROUP)
-        many = version is not None and version >= LEAVE_MANY_FROM
-        message = LeaveGroupRequest(
-            group_id=group,
-            member_id="" if many else self.member_id,
-            members=[LeaveGroupRequest.Member(member_id=self.member_id)] if many else [],
-        )
+        message = LeaveGroupRequest(group_id=group, member_id=self.member_id, members=[])
         deadline = now + self._config.request_timeout_ms / 1000  # its connection may be shared: it outlasts this member's patience
         on_reply = lambda at, outcome: self._leave_answered(leave)  # noqa: E731
-        self._send(Request(address, message, deadline, on_reply, max_version=None if many else LEAVE_MANY_FROM - 1))
+        self._send(Request(address, message, deadline, on_reply, fit=_leave_in))
 
     def _leave_answered(self, leave: object) -> None:
         """Whatever the answer: a coordinator that did not hear it drops the member when its session is over."""
@@ -593,6 +585,12 @@ class Group:
 
     def _move(self, to: MemberState) -> None:
         self.state = MOVES.move(self.state, to)
+
+
+def _leave_in(message: LeaveGroupRequest, version: int) -> None:
+    if version >= LEAVE_MANY_FROM:
+        message.members = [LeaveGroupRequest.Member(member_id=message.member_id)]
+        message.member_id = ""
 
 
 STEPS: Mapping[MemberState, Callable[[Group, float], float]] = {

@@ -39,10 +39,10 @@ class Member:
         send = self._requests.append
         self._lanes = (network.new_lane(), network.new_lane())
         self.coordinator = Coordinator(config, cluster, self._lanes[0], random, send, self._refused)
-        self.offsets = Offsets(config, self.coordinator, network, random, send, lambda *verdict: self.group.on_commit_verdict(*verdict))
-        self.fetcher = Fetcher(config, network, cluster, recovery, self.offsets, reader, self._lanes[1], send)
+        self.offsets = Offsets(config, self.coordinator, random, send, lambda *verdict: self.group.on_commit_verdict(*verdict))
+        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, self._lanes[1], send)
         self.group = Group(
-            config, self.coordinator, network, cluster, reader, self.fetcher, random, send, commits_under_way=lambda: self.offsets.busy
+            config, self.coordinator, cluster, reader, self.fetcher, random, send, commits_under_way=lambda: self.offsets.busy
         )
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False

@@ -13,7 +13,7 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.coordinator import Coordinator, Reaction, reaction
-from pykafka4.core.network import Network, via
+from pykafka4.core.network import via
 from pykafka4.core.subscription import Ending, Ticket
 from pykafka4.errors import ClosedError, GroupError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -23,8 +23,9 @@ __all__ = ["MOST_WAITING", "Commit", "Lookup", "Offsets", "names_of"]
 
 BY_NAME_ONLY: Final = 9  # OffsetCommit from v10 on names topics by id
 ONE_GROUP: Final = 7  # OffsetFetch from v8 on asks for many groups in other fields; every broker speaks one of 1 to 7
-OFFSET_FETCH: Final = 9
-STABLE_FROM: Final = 7  # `require_stable`: wait for the outcome of transactions that commit offsets
+# `require_stable`: what was committed last. Without it a new coordinator tells for a moment what it knows to be replicated, which may
+# lack what its predecessor acknowledged; and nobody waits for the outcome of transactions that commit offsets.
+STABLE_FROM: Final = 7
 MOST_WAITING: Final = 1000  # commits in line; more means the coordinator cannot be reached and the application does not look
 NO_GENERATION: Final = -1
 
@@ -76,13 +77,12 @@ class Offsets:
         self,
         config: ConsumerConfig,
         coordinator: Coordinator,
-        network: Network,
         random: Random,
         send: Callable[[Request], None],
         on_verdict: Callable[[float, Ticket | None, Reaction, KafkaError], None],
     ) -> None:
         """`on_verdict` hears what a commit's answer says about the member whose ticket it carried."""
-        self._config, self._coordinator, self._network, self._random = config, coordinator, network, random
+        self._config, self._coordinator, self._random = config, coordinator, random
         self._send, self._on_verdict = send, on_verdict
         self._line: deque[Commit] = deque()
         self._backoff = Backoff.retry(config, random)
@@ -280,14 +280,13 @@ class Offsets:
     def _ask_lookup(self, now: float, lookup: Lookup, node: int) -> None:
         lookup.in_flight = True
         address = via(self._coordinator.lane, node)
-        version = self._network.version(address, OFFSET_FETCH)
         topics: dict[str, list[int]] = {}
         for tp in sorted(lookup.tps):
             topics.setdefault(tp.topic, []).append(tp.partition)
         message = OffsetFetchRequest(
             group_id=self._config.group_id or "",
             topics=[OffsetFetchRequest.Topic(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
-            require_stable=version is not None and version >= STABLE_FROM,
+            require_stable=True,
         )
         request = Request(
             address,
@@ -295,6 +294,7 @@ class Offsets:
             now + self._config.request_timeout_ms / 1000,
             lambda at, outcome: self._lookup_answered(at, lookup, node, outcome),
             max_version=ONE_GROUP,
+            fit=_stable,
         )
         self._send(request)
 
@@ -370,6 +370,10 @@ def _commit_error(answer: OffsetCommitResponse, verdicts: Verdicts, worst: React
             if verdicts.get(tp) is worst and reaction(partition.error_code) is worst:
                 return broker_error(partition.error_code, f"commit of {tp}", hints.get(worst))
     return KafkaError("the coordinator's answer leaves out some of the committed partitions")
+
+
+def _stable(message: OffsetFetchRequest, version: int) -> None:
+    message.require_stable = version >= STABLE_FROM
 
 
 def _first_error(answer: OffsetFetchResponse) -> tuple[int, TopicPartition | None]:

@@ -16,7 +16,7 @@ import attrs
 from pykafka4.config import ClientConfig
 from pykafka4.consumer.session import Session
 from pykafka4.core.assignors import assigned_partitions
-from pykafka4.errors import GroupError, KafkaTimeoutError
+from pykafka4.errors import ConnectionLost, GroupError, KafkaTimeoutError
 from pykafka4.records import TopicPartition
 from pykafka4.testing.consumer_plan import CONSUMER_FAULTS, GROUP, ConsumerPlan, draw_consumers
 from pykafka4.testing.driver import Driver, VirtualClient
@@ -160,6 +160,11 @@ class Process:
         try:
             records = self.session.poll(0.0)
         except GroupError as error:
+            self.sim.note(f"m{self.number} poll: {error}")
+            return
+        except ConnectionLost as error:  # a broker that was not understood twice in a row is named once, and asked again
+            if "answer damaged" not in self.sim.plan.faults:
+                raise
             self.sim.note(f"m{self.number} poll: {error}")
             return
         self._take(records)

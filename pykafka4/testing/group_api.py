@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -179,18 +180,19 @@ def fetch_offsets(call: Call) -> OffsetFetchResponse:
     """Stored positions, -1 where there is none."""
     message: OffsetFetchRequest = call.message
     if call.version >= 8:
-        return OffsetFetchResponse(groups=[_fetch_group(call, wanted) for wanted in message.groups])
+        return OffsetFetchResponse(groups=[_fetch_group(call, wanted, message.require_stable) for wanted in message.groups])
     refused = refusal(call, message.group_id)
     group = call.cluster.group(message.group_id)
     wanted = _all_of(group) if message.topics is None else [(t.name, t.partition_indexes) for t in message.topics]
     one = OffsetFetchResponse.Topic
+    stored = partial(_stored, one.Partition, group, refused, message.require_stable)
     return OffsetFetchResponse(
         error_code=code(refused or "NONE"),
-        topics=[one(name=name, partitions=[_stored(one.Partition, group, name, i, refused) for i in indexes]) for name, indexes in wanted],
+        topics=[one(name=name, partitions=[stored(name, i) for i in indexes]) for name, indexes in wanted],
     )
 
 
-def _fetch_group(call: Call, wanted: OffsetFetchRequest.Group) -> OffsetFetchResponse.Group:
+def _fetch_group(call: Call, wanted: OffsetFetchRequest.Group, stable: bool) -> OffsetFetchResponse.Group:
     refused = refusal(call, wanted.group_id)
     group = call.cluster.group(wanted.group_id)
     one = OffsetFetchResponse.Group.Topic
@@ -201,10 +203,8 @@ def _fetch_group(call: Call, wanted: OffsetFetchRequest.Group) -> OffsetFetchRes
         names = [(name, indexes, call.cluster.topics[name].id) for name, indexes in _all_of(group)]
     else:
         names = [(_name_of(call, t), t.partition_indexes, t.topic_id) for t in wanted.topics]
-    answer.topics = [
-        one(name=name, topic_id=topic_id, partitions=[_stored(one.Partition, group, name, i, None) for i in indexes])
-        for name, indexes, topic_id in names
-    ]
+    stored = partial(_stored, one.Partition, group, None, stable)
+    answer.topics = [one(name=name, topic_id=topic_id, partitions=[stored(name, i) for i in indexes]) for name, indexes, topic_id in names]
     return answer
 
 
@@ -220,8 +220,8 @@ def _all_of(group: Group) -> list[tuple[str, list[int]]]:
     return list(names.items())
 
 
-def _stored(kind: Callable[..., Any], group: Group, topic: str, partition: int, refused: str | None) -> Any:
-    found = None if refused else group.offsets.get(TopicPartition(topic, partition))
+def _stored(kind: Callable[..., Any], group: Group, refused: str | None, stable: bool, topic: str, partition: int) -> Any:
+    found = None if refused else group.stored(TopicPartition(topic, partition), stable=stable)
     return kind(
         partition_index=partition,
         committed_offset=found.offset if found else -1,

@@ -112,6 +112,8 @@ class Group:
     members: dict[str, Member] = attrs.Factory(dict)
     expected: set[str] = attrs.Factory(set)  # ids given to members who have not come again yet
     offsets: dict[TopicPartition, OffsetAndMetadata] = attrs.Factory(dict)
+    _before: dict[TopicPartition, OffsetAndMetadata | None] = attrs.Factory(dict)  # what the last commit replaced
+    _behind_until: float = 0.0
     history: list[tuple[int, dict[str, bytes]]] = attrs.Factory(list)  # (generation, assignments), for checks
     commits: list[tuple[TopicPartition, int]] = attrs.Factory(list)  # accepted commits in order, for checks
     _rebalance: Moment | None = None
@@ -379,11 +381,22 @@ class Group:
 
     def commit(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
         """Store a position that `may_commit` let pass."""
+        self._before[tp] = self.offsets.get(tp)
+        self._behind_until = 0.0
         self.offsets[tp] = position
         self.commits.append((tp, position.offset))
 
-    def kill(self) -> None:
-        """The coordinator moves away: who waits is told to look for it elsewhere; members and positions stay."""
+    def stored(self, tp: TopicPartition, *, stable: bool) -> OffsetAndMetadata | None:
+        """The position; a new coordinator may tell who does not ask for a stable one an older one, which it knows to be replicated."""
+        behind = not stable and self.timeline.now < self._behind_until
+        return self._before.get(tp) if behind else self.offsets.get(tp)
+
+    def kill(self, behind: float = 0.0) -> None:
+        """The coordinator moves away: who waits is told to look for it elsewhere; members and positions stay.
+
+        The new one needs `behind` seconds to learn from the other replicas that they have all of its log.
+        """
+        self._behind_until = self.timeline.now + behind
         for member in self.members.values():
             self._dismiss(member, "NOT_COORDINATOR")
             self.heard(member)

@@ -38,6 +38,9 @@ HANDLERS: Final[Mapping[int, Handler]] = {
 }
 
 
+REPLICATION_LAG: Final = 0.5  # replica.fetch.wait.max.ms: how long a new leader may not know yet what its followers have
+
+
 def _number(session: Session) -> int:
     """Sessions are gone through in the order they came: a set's own order is not the same twice."""
     return session.number
@@ -172,8 +175,9 @@ class ModelCluster:
         """Accept what this release of Kafka accepts ("0.11" … "4.4"), and behave as it did."""
         self.release = release
         self.versions = {key: span for key, span in versions_of(release).items() if key in HANDLERS}
-        old = tuple(int(part) for part in release.split(".")) < (2, 5)
-        self.memory = Memory.REFUSE if old else Memory.ACCEPT
+        number = tuple(int(part) for part in release.split("."))
+        self.memory = Memory.REFUSE if number < (2, 5) else Memory.ACCEPT
+        self.replication_lag = REPLICATION_LAG if number >= (4, 0) else 0.0  # older coordinators tell all that is in their log
 
     # ---- topics
 
@@ -379,7 +383,7 @@ class ModelCluster:
         self._moved[group] = to if to is not None else self.random.choice(others)
         self._loading[group] = self.timeline.now + loading
         if group in self.groups:
-            self.groups[group].kill()
+            self.groups[group].kill(self.replication_lag)
         return self._moved[group]
 
     def loading(self, group: str) -> bool:

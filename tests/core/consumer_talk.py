@@ -20,6 +20,7 @@ from pykafka4.error_table import BY_NAME, ErrorCode, Written
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.batch import WireRecord, build_batch
+from pykafka4.wire.frame import encode_request
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.messages_data import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 from pykafka4.wire.messages_group import (
@@ -36,7 +37,6 @@ from pykafka4.wire.messages_group import (
 )
 
 LOST = Failed(ConnectionLost("127.0.0.1:9092: connection refused"), Written.MAYBE)
-NEWEST = {1: 12, 9: 7, 13: 5}  # Fetch without topic ids
 
 
 def tp(partition: int, topic: str = "t") -> TopicPartition:
@@ -133,10 +133,9 @@ class Recovery:
 
 
 class Network:
-    """Versions, and lanes."""
+    """Lanes."""
 
     def __init__(self) -> None:
-        self.versions = dict(NEWEST)
         self.lanes = 0
         self.dropped: list[int] = []
 
@@ -146,9 +145,6 @@ class Network:
 
     def drop_lane(self, lane: int) -> None:
         self.dropped.append(lane)
-
-    def version(self, node: int, api_key: int) -> int | None:
-        return self.versions.get(api_key)
 
 
 class Talk:
@@ -193,6 +189,14 @@ class Talk:
         """The only request of its kind that waits for an answer."""
         (request,) = self.pending(kind)
         return request
+
+    def as_sent(self, kind: type, version: int) -> Any:
+        """The message of the only such request, as a connection of that version encodes it."""
+        request = self.one(kind)
+        if request.fit is not None:
+            request.fit(request.message, version)
+        encode_request(request.message, version, 1, "talk")
+        return request.message
 
     def answer(self, request: Request, answer: Any, version: int = 12) -> None:
         """Answer it, and let the member react."""

@@ -15,6 +15,7 @@ from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.wire.messages_cluster import ApiVersionsResponse, DescribeClusterRequest, MetadataRequest
 from pykafka4.wire.messages_data import ProduceRequest
+from pykafka4.wire.messages_group import OffsetFetchRequest
 from pykafka4.wire.messages_txn import InitProducerIdRequest
 
 S = ConnectionState
@@ -136,6 +137,20 @@ def test_a_request_the_broker_does_not_speak_fails_alone_and_says_both_ranges(li
     assert answers.failure.written is Written.NO
     assert text in str(answers.failure.reason)
     assert not other.outcomes
+
+
+@pytest.mark.parametrize(("theirs", "sent"), [((0, 8), True), ((0, 7), True), ((0, 6), False)])
+def test_a_request_made_before_there_was_a_connection_is_fitted_to_the_version_found_then(theirs: tuple[int, int], sent: bool) -> None:
+    def fit(message: OffsetFetchRequest, version: int) -> None:
+        message.require_stable = version >= 7
+
+    connection = connecting()
+    submit(connection, message=OffsetFetchRequest(group_id="g", topics=[], require_stable=True), max_version=7, fit=fit)
+    connection.connected(0.0)
+    ((header, _),) = read(connection.outgoing(0.0))
+    connection.receive(0.0, frame(versions(OffsetFetch=theirs), header.version, header.correlation_id))
+    ((_, message),) = read(connection.outgoing(0.0))
+    assert message.require_stable is sent
 
 
 @pytest.mark.parametrize("message", [ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[]), InitProducerIdRequest()])

@@ -304,12 +304,11 @@ def test_a_lookup_tells_offset_and_none(talk: Talk) -> None:
     assert answers == [{tp(0): None, tp(1): OffsetAndMetadata(9)}]
 
 
-@pytest.mark.parametrize(("version", "stable"), [(7, True), (6, False), (None, False)])
-def test_pending_transactions_are_waited_for_where_the_broker_can(talk: Talk, version: int | None, stable: bool) -> None:
-    talk.network.versions[9] = version
+@pytest.mark.parametrize(("version", "stable"), [(7, True), (6, False)])
+def test_what_was_committed_last_is_asked_for_where_the_broker_can(talk: Talk, version: int, stable: bool) -> None:
     lookup(talk)
     talk.find_coordinator()
-    assert talk.one(OffsetFetchRequest).message.require_stable is stable
+    assert talk.as_sent(OffsetFetchRequest, version).require_stable is stable
 
 
 @pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "UNSTABLE_OFFSET_COMMIT"])

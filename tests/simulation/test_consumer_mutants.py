@@ -10,7 +10,7 @@ import pytest
 from schedules import Hunt, Patch, around
 
 from pykafka4.consumer.session import Session
-from pykafka4.core import INFINITY, Effects
+from pykafka4.core import INFINITY, Effects, offsets
 from pykafka4.core.assignors import ASSIGNORS
 from pykafka4.core.coordinator import Coordinator
 from pykafka4.core.group import Group
@@ -135,6 +135,10 @@ def alter_a_value(patch: pytest.MonkeyPatch) -> None:
     around(patch, Reader, "take", lambda original, self, limit: [altered(record) for record in original(self, limit)])
 
 
+def believe_a_coordinator_that_is_behind(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(offsets, "_stable", lambda message, version: setattr(message, "require_stable", False))
+
+
 MUTANTS: dict[Patch, Hunt] = {
     commit_what_is_prefetched: Hunt({"nothing unfinished is committed"}),
     commit_what_is_in_hand: Hunt({"nothing unfinished is committed"}),
@@ -148,6 +152,9 @@ MUTANTS: dict[Patch, Hunt] = {
     stay_out: Hunt({"progress"}),
     tell_of_a_beginning_twice: Hunt({"listeners are told the truth"}, says="is assigned twice"),
     tell_of_an_end_twice: Hunt({"listeners are told the truth"}, says="was not assigned"),
+    believe_a_coordinator_that_is_behind: Hunt(
+        {"commits never go back", "positions never skip"}, faults=("coordinator moves", "member closes", "member joins"), every=0.15
+    ),
     alter_a_value: Hunt({"records are what was written"}),
 }
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing.groups import Group, GroupState, Joined, JoinRequest, Synced
 from pykafka4.testing.timeline import Timeline
 
 SESSION, REBALANCE = 10.0, 60.0
+TP = TopicPartition("t", 0)
 
 
 class World:
@@ -147,3 +149,12 @@ def test_a_coordinator_that_moves_answers_who_waits_and_keeps_positions(world: W
     world.group.kill()
     assert second[0].error == "NOT_COORDINATOR"
     assert first.member_id in world.group.members
+
+
+def test_a_new_coordinator_may_tell_an_old_position_to_who_does_not_ask_for_a_stable_one(world: World) -> None:
+    world.group.commit(TP, OffsetAndMetadata(5))
+    world.group.commit(TP, OffsetAndMetadata(30))
+    world.group.kill(behind=0.5)
+    assert [world.group.stored(TP, stable=stable) for stable in (False, True)] == [OffsetAndMetadata(5), OffsetAndMetadata(30)]
+    world.timeline.advance(1.0)
+    assert world.group.stored(TP, stable=False) == OffsetAndMetadata(30)
