@@ -171,6 +171,7 @@ class Cluster:
         self._pending: dict[str, float] = {BROKERS: -INFINITY}  # what to ask for, and from when on
         self._asked: dict[int, tuple[frozenset[str], float]] = {}  # requests under way: number -> (names, since)
         self._number = 0
+        self._told_by: int | None = None  # the broker whose picture this is
         self._waiters: list[Waiter] = []
         self._retry = Backoff.retry(config, random)
         self._not_before = -INFINITY  # after a failed request
@@ -264,7 +265,12 @@ class Cluster:
             self._drop(topic)
 
     def refresh(self, now: float, topics: Collection[str] | None = None) -> None:
-        """Ask again for `topics` as far as they are wanted (None: brokers and all that is): at once the first time, then with back-off."""
+        """Ask again for `topics` as far as they are wanted (None: brokers and all that is): at once the first time, then with back-off.
+
+        Whoever told the present picture may know no better: another broker is asked, if one can be reached.
+        """
+        if self._told_by is not None:
+            self._network.doubt(now, self._told_by)
         for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
             known = self._topic(name)
             if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000:
@@ -429,7 +435,7 @@ class Cluster:
             self._failed(now, names, broker_error(message.error_code, "Metadata"))
             return
         self._retry.reset()
-        self._not_before, self.error = -INFINITY, None
+        self._not_before, self.error, self._told_by = -INFINITY, None, outcome.node
         self._apply(now, names, message)
         self._tell_waiters(number, names)
 

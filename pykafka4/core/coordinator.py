@@ -14,6 +14,7 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import Cluster
+from pykafka4.core.network import Network
 from pykafka4.error_table import Refresh, error_code
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest
@@ -64,11 +65,26 @@ def reaction(code: int) -> Reaction:
 class Coordinator:
     """Who coordinates the group. `node` is None while unknown; `want` has it looked for."""
 
-    __slots__ = ("_asking", "_backoff", "_cluster", "_config", "_not_before", "_on_fatal", "_send", "_wanted", "lane", "last_error", "node")
+    __slots__ = (
+        "_asking",
+        "_backoff",
+        "_cluster",
+        "_config",
+        "_network",
+        "_not_before",
+        "_on_fatal",
+        "_send",
+        "_told_by",
+        "_wanted",
+        "lane",
+        "last_error",
+        "node",
+    )
 
     def __init__(
         self,
         config: ConsumerConfig,
+        network: Network,
         cluster: Cluster,
         lane: int,
         random: Random,
@@ -80,11 +96,12 @@ class Coordinator:
         `lane` is the connection for the group's requests: heartbeats must not wait behind a Fetch, nor a Fetch behind a JoinGroup.
         """
         self.lane = lane
-        self._config, self._cluster, self._send, self._on_fatal = config, cluster, send, on_fatal
+        self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
         self._backoff = Backoff.retry(config, random)
         self._not_before = 0.0
         self._asking = self._wanted = False
         self.node: int | None = None
+        self._told_by: int | None = None  # the broker that named it, until it answered
         self.last_error: KafkaError | None = None
 
     def want(self) -> None:
@@ -95,6 +112,8 @@ class Coordinator:
         """`node` is not, or no longer, the coordinator; of several that notice only the first counts."""
         if self.node == node:
             log.info("group %s: coordinator %d is gone (%s)", self._config.group_id, node, reason)
+            if self._told_by is not None:
+                self._network.doubt(now, self._told_by)
             self.node = None
             self.last_error = reason
             self._rest(now)
@@ -102,7 +121,7 @@ class Coordinator:
     def well(self) -> None:
         """It answered: the next loss begins with the shortest pause."""
         self._backoff.reset()
-        self.last_error = None
+        self.last_error = self._told_by = None
 
     def poll(self, now: float) -> float:
         """Ask if it is wanted; returns when to be polled again."""
@@ -125,6 +144,7 @@ class Coordinator:
             return
         answer = outcome.message
         if answer.error_code == 0:
+            self._told_by = outcome.node
             self._found(now, answer.node_id)
         else:
             self._refused(now, broker_error(answer.error_code, f"coordinator of group {self._config.group_id}", answer.error_message))

@@ -38,7 +38,7 @@ class Member:
         self._requests: list[Request] = []
         send = self._requests.append
         self._lanes = (network.new_lane(), network.new_lane())
-        self.coordinator = Coordinator(config, cluster, self._lanes[0], random, send, self._refused)
+        self.coordinator = Coordinator(config, network, cluster, self._lanes[0], random, send, self._refused)
         self.offsets = Offsets(config, self.coordinator, random, send, lambda *verdict: self.group.on_commit_verdict(*verdict))
         self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, self._lanes[1], send)
         self.group = Group(

@@ -28,6 +28,7 @@ __all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
 log = logging.getLogger("pykafka4.network")
 STAGGER = 0.5  # an address that has not answered by then is no longer the only one tried
 GAP = 0.1  # between attempts for ANY while everything fails
+DOUBT = 10.0  # seconds for which others are asked first
 STALLED = 2.0  # a connection whose oldest request waits so long is no good for ANY
 LEFT = "left the cluster"
 READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
@@ -90,6 +91,21 @@ class Network:
         elif node not in self._ready and (endpoint := self._endpoint(node)) is not None and not endpoint.wanted:
             endpoint.wanted = True
             self._dirty[node] = endpoint
+
+    def doubt(self, now: float, node: int) -> None:
+        """What `node` told of the cluster does not help: it may have no news itself. For a while ANY means others first.
+
+        Where no other is connected one is connected to; nobody waits for that, the one in doubt is asked meanwhile.
+        """
+        endpoint = self._endpoint(node)
+        if endpoint is None or endpoint.doubted_at == now:
+            return
+        endpoint.doubted_at = now
+        known = [n for n in self._ready if 0 <= n < LANE]
+        if known and all(self._doubt(now, n) > -INFINITY for n in known) and not any(map(self._under_way, self._endpoints.values())):
+            other = self._candidate(now)
+            if other is not None:
+                self.want(other.node)
 
     def in_flight(self, node: int) -> int:
         """Requests to `node` that are not answered yet."""
@@ -482,15 +498,21 @@ class Network:
             return None
         return self._endpoints[node]
 
-    def _load(self, now: float, node: int) -> tuple[bool, bool, bool, int, float]:
+    def _load(self, now: float, node: int) -> tuple[bool, bool, bool, float, int, float]:
         connection = self._ready[node]
         return (
             self._stalled(now, connection),
             connection.muted_until > now,
             node < 0,  # bootstrap connections go away
+            self._doubt(now, node),
             connection.in_flight,
             self._endpoints[node].tie,
         )
+
+    def _doubt(self, now: float, node: int) -> float:
+        """When it was doubted last, if that is not long ago: of several in doubt the one least lately."""
+        doubted_at = self._endpoints[node].doubted_at
+        return doubted_at if doubted_at > now - DOUBT else -INFINITY
 
     def _stalled(self, now: float, connection: Connection) -> bool:
         return connection.silent_since < now - STALLED

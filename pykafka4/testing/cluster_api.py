@@ -45,7 +45,7 @@ def api_versions(call: Call) -> ApiVersionsResponse:
 def metadata(call: Call) -> MetadataResponse:
     """Brokers, leaders, ids; unknown topics are made when everybody agrees to that."""
     cluster, message = call.cluster, call.message
-    picture = cluster.picture()
+    picture = cluster.picture(call.broker.node)
     everything = message.topics is None or (call.version == 0 and not message.topics)
     wanted = [(name, None) for name in picture.topics] if everything else [(t.name, t.topic_id) for t in message.topics]
     return MetadataResponse(
@@ -114,7 +114,7 @@ def find_coordinator(call: Call) -> FindCoordinatorResponse:
 
 def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coordinator:
     refused = call.cluster.controls.error_for(call.key)
-    node = call.cluster.coordinator(key)
+    node = call.cluster.picture(call.broker.node).coordinators.get(key) or call.cluster.coordinator(key)
     if refused is None and (node is None or kind != GROUP_KEY):
         refused = "COORDINATOR_NOT_AVAILABLE"
     if refused or node is None:
@@ -127,7 +127,7 @@ def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coo
 
 def describe_cluster(call: Call) -> DescribeClusterResponse:
     """Brokers and controller."""
-    picture = call.cluster.picture()
+    picture = call.cluster.picture(call.broker.node)
     return DescribeClusterResponse(
         cluster_id=call.cluster.cluster_id,
         controller_id=picture.controller,

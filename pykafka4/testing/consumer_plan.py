@@ -217,5 +217,6 @@ CONSUMER_FAULTS: Final[dict[str, Callable[[ConsumerSimulation], None]]] = {
     "member closes": _close,
     "member dies": _die,
     "answer damaged": _damage,
+    "broker is deaf": trouble.deafen_broker(6.0),
 }
-LATER: Final = ("answer damaged",)  # only some seeds have it, so that all others go on telling the story they always told
+LATER: Final = ("answer damaged", "broker is deaf")  # only some seeds have it, so that all others go on telling the story they always told

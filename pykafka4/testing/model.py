@@ -96,6 +96,7 @@ class Picture:
     brokers: tuple[int, ...]
     controller: int
     topics: Mapping[str, tuple[UUID, tuple[tuple[int, int, tuple[int, ...]], ...]]]
+    coordinators: Mapping[str, int] = attrs.Factory(dict)  # of groups, where a broker tells them as they were
 
 
 class ModelCluster:
@@ -136,6 +137,7 @@ class ModelCluster:
         self._throttles: dict[int, list[float]] = {}
         self._hidden: dict[str, float] = {}
         self._stale: tuple[Picture, float] | None = None
+        self._deaf: dict[int, tuple[Picture, float]] = {}  # broker: what it heard last, and until when
         self._moved: dict[str, int] = {}  # group: coordinator
         self._loading: dict[str, float] = {}
         self._next_producer = 1000
@@ -330,8 +332,11 @@ class ModelCluster:
 
     # ---- metadata
 
-    def picture(self) -> Picture:
-        """What metadata answers are made of now: the truth, or an old picture while `stale_metadata` lasts."""
+    def picture(self, node: int | None = None) -> Picture:
+        """What metadata answers (of `node`) are made of now: the truth, or an old picture while `deafen` or `stale_metadata` lasts."""
+        heard, until = self._deaf.get(node or 0, (None, 0.0))
+        if heard is not None and self.timeline.now < until:
+            return heard
         if self._stale is not None and self.timeline.now < self._stale[1]:
             return self._stale[0]
         self._stale = None
@@ -349,6 +354,11 @@ class ModelCluster:
     def stale_metadata(self, seconds: float) -> None:
         """For a while, metadata tells how things are at this moment."""
         self._stale = (self.picture(), self.timeline.now + seconds)
+
+    def deafen(self, node: int, seconds: float) -> None:
+        """For a while `node` hears no news: it answers, and tells leaders, brokers and coordinators as they are at this moment."""
+        coordinators = {name: at for name in self.groups if (at := self.coordinator(name)) is not None}
+        self._deaf[node] = (attrs.evolve(self.picture(), coordinators=coordinators), self.timeline.now + seconds)
 
     def hide_topic(self, name: str, seconds: float) -> None:
         """Metadata does not know the topic for a while; its leaders go on."""
@@ -446,6 +456,7 @@ class ModelCluster:
         self._hidden.clear()
         self._loading.clear()
         self._stale = None
+        self._deaf.clear()
         for broker in self.brokers.values():
             broker.slowness, broker.frozen_until = 0.0, min(broker.frozen_until, self.timeline.now)
             if not broker.up:

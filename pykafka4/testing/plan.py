@@ -227,6 +227,7 @@ FAULTS: Final[dict[str, Callable[[Simulation], None]]] = {
     "producer state lost": _forget_producers,
     "identity damaged": _damage(InitProducerIdRequest),
     "metadata damaged": _damage(MetadataRequest),
+    "broker is deaf": trouble.deafen_broker(6.0),
 }
 # Thought of later: only some seeds have them, so that all others, the kept ones among them, go on telling the story they always told.
-LATER: Final = ("identity damaged", "metadata damaged")
+LATER: Final = ("identity damaged", "metadata damaged", "broker is deaf")

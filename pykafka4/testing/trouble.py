@@ -13,6 +13,7 @@ __all__ = [
     "cut_all",
     "cut_connection",
     "dark_node",
+    "deafen_broker",
     "freeze_broker",
     "hide_topic",
     "more_partitions",
@@ -110,6 +111,17 @@ def stale_metadata(most: float) -> Trouble:
     def happen(sim: Schedule[Any, Any]) -> None:
         sim.note("metadata is stale")
         sim.cluster.stale_metadata(sim.random.uniform(0.1, most))
+
+    return happen
+
+
+def deafen_broker(most: float) -> Trouble:
+    """A broker hears no news and tells what was true before."""
+
+    def happen(sim: Schedule[Any, Any]) -> None:
+        node = sim.some_node()
+        sim.note(f"broker {node} hears no news")
+        sim.cluster.deafen(node, sim.random.uniform(0.1, most))
 
     return happen
 

@@ -138,10 +138,14 @@ class Network:
     def __init__(self) -> None:
         self.lanes = 0
         self.dropped: list[int] = []
+        self.doubts: list[int] = []
 
     def new_lane(self) -> int:
         self.lanes += 1
         return self.lanes
+
+    def doubt(self, now: float, node: int) -> None:
+        self.doubts.append(node)
 
     def drop_lane(self, lane: int) -> None:
         self.dropped.append(lane)

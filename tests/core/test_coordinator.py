@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from consumer_talk import LOST, Talk
+from consumer_talk import LOST, Talk, tp
 
+from pykafka4.core import ANY
 from pykafka4.core.coordinator import Reaction, reaction
 from pykafka4.core.group import MemberState
+from pykafka4.core.network import LANE
 from pykafka4.error_table import BY_NAME, CODES
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
+
+TELLER = ANY % LANE  # who answers questions to ANY here
 
 
 def found(node: int = 1, error: int = 0) -> FindCoordinatorResponse:
@@ -80,6 +84,19 @@ def test_a_coordinator_that_the_metadata_does_not_name_is_asked_for_again_with_f
 def test_a_refusal_for_good_ends_the_member(talk: Talk) -> None:
     talk.answer(talk.one(FindCoordinatorRequest), found(error=BY_NAME["GROUP_AUTHORIZATION_FAILED"].code))
     assert talk.member.group.state is MemberState.FATAL
+
+
+def test_who_named_a_coordinator_that_is_none_is_in_doubt_until_one_answered(talk: Talk) -> None:
+    talk.find_coordinator(2)
+    talk.join(error="NOT_COORDINATOR")
+    assert talk.network.doubts == [TELLER]
+    talk.run(1)
+    talk.find_coordinator(1)
+    talk.join()
+    talk.sync([tp(0)])
+    talk.member.coordinator.lost(talk.now, 1, LOST.reason)
+    assert talk.member.coordinator.node is None
+    assert talk.network.doubts == [TELLER]
 
 
 def test_losing_somebody_who_is_not_the_coordinator_any_more_changes_nothing(talk: Talk) -> None:

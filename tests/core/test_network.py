@@ -392,6 +392,50 @@ def test_any_takes_a_broker_that_does_not_answer_when_there_is_no_other() -> Non
     assert peer.network.reachable(10.0)
 
 
+def asked_by_any(peer: Peer, now: float) -> int:
+    """The link over which a request to ANY leaves; it is answered."""
+    peer.submit(ANY, now=now)
+    peer.poll(now)
+    ((link, _, _),) = peer.unanswered
+    peer.answer(now, link)
+    return link
+
+
+def test_any_turns_to_others_for_a_while_when_what_a_broker_told_is_in_doubt() -> None:
+    peer = Peer().placed()
+    links = {peer.open(node): node for node in (1, 2)}
+    first = asked_by_any(peer, 1.0)
+    assert asked_by_any(peer, 1.0) == first
+    peer.network.doubt(1.0, links[first])
+    second = asked_by_any(peer, 1.0)
+    assert second != first
+    peer.network.doubt(2.0, links[second])
+    assert asked_by_any(peer, 2.0) == first, "of two in doubt the one less lately"
+    assert asked_by_any(peer, 11.5) == first, "the doubt in it is over"
+
+
+def test_who_doubts_the_only_broker_connected_gets_another_and_need_not_wait_for_it() -> None:
+    peer = Peer().placed()
+    only = peer.open(1)
+    peer.network.doubt(1.0, 1)
+    assert asked_by_any(peer, 1.0) == only
+    assert peer.connects[-1].host != "h1"
+    attempts = len(peer.connects)
+    peer.network.doubt(1.5, 1)
+    peer.poll(1.5)
+    assert len(peer.connects) == attempts, "one attempt at a time"
+    other = peer.accept(2.0)
+    assert asked_by_any(peer, 2.0) == other
+
+
+def test_nobody_is_connected_to_for_doubts_while_no_broker_is_connected() -> None:
+    peer = Peer().placed()
+    peer.network.doubt(0.0, 1)
+    peer.network.doubt(0.0, 9)
+    peer.poll(0.0)
+    assert not peer.connects
+
+
 def test_bootstrap_connections_go_when_a_broker_of_the_cluster_is_connected() -> None:
     peer = Peer()
     bootstrap = peer.open(-1)

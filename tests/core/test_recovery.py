@@ -131,7 +131,7 @@ def test_a_leader_that_cannot_be_reached_is_tried_until_it_can(world: World) -> 
     attempts = [when for when, host, _ in world.attempts if host == "h1" and when > world.now - 10]
     assert 5 <= len(attempts) <= 20
     world.down.clear()
-    world.run(1.3)
+    world.run(2.5)  # the pauses of the connection and of the partition, at their longest, one after the other
     assert world.engine.recovery.leader(T0) == Leader(1, 5)
 
 

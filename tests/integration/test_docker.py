@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from reading import produce, read, values
 
 from integration import image, prerequisites
 from integration.admin import Connection
@@ -23,7 +24,7 @@ from integration.engine import Engine
 from integration.image import build
 from integration.jars import KAFKA
 from integration.waiting import until
-from pykafka4 import Producer
+from pykafka4 import Consumer, Producer, TopicPartition
 from pykafka4.wire.messages_cluster import MetadataRequest
 
 MISSING = "" if os.environ.get("DOCKER_HOST") else "; ".join(prerequisites.engine())
@@ -31,6 +32,8 @@ pytestmark = [pytest.mark.docker, pytest.mark.skipif(bool(MISSING), reason=MISSI
 
 ROOT = Path(__file__).parents[2]
 RATE = 500  # records a second
+READERS = 6  # each asks another broker for news, one or two the one that has none
+FROM_THE_START = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": None}
 ODD = {"some.property-with_all": "a=b, c"}
 
 OWNER = """
@@ -222,6 +225,29 @@ def test_a_leader_cut_off_from_the_others_is_still_reached_and_nothing_is_lost_o
         containers.mend(victim)
         whole_again(containers, running)
     assert told_leaders(containers.direct_bootstrap.split(",")[victim - 1], topic).issubset({1, 2, 3})
+
+
+def test_readers_leave_a_leader_that_is_cut_off_whoever_they_ask_for_news(containers: DockerCluster, topic: str) -> None:
+    """It answers them all the time: that it leads, and that there is nothing new."""
+    containers.create_topic(topic, 6)
+    tps = [TopicPartition(topic, p) for p in range(6)]
+    victim = containers.wait_leader(topic)
+    with contextlib.ExitStack() as stack:
+        readers = [
+            stack.enter_context(Consumer(bootstrap_servers=containers.direct_bootstrap, metadata_max_age_ms=1_000, **FROM_THE_START))
+            for _ in range(READERS)
+        ]
+        for reader in readers:
+            reader.assign(tps)
+        produce(containers, topic, 0, 60)
+        assert [values(read(reader, 60)) for reader in readers] == [list(range(60))] * READERS
+        containers.cut(victim)
+        for partition in range(6):
+            containers.wait_leader(topic, partition, other_than=victim)
+        produce(containers, topic, 60, 120)
+        assert [values(read(reader, 60)) for reader in readers] == [list(range(60, 120))] * READERS
+        containers.mend(victim)
+        containers.wait_full_isr([topic])
 
 
 def test_a_rolling_restart_loses_and_doubles_nothing(containers: DockerCluster, topic: str) -> None:

@@ -1,0 +1,76 @@
+"""A broker that hears no news (its way to the controllers is cut, clients still reach it): whoever asks it goes on to ask another."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from pykafka4.records import TopicPartition
+from pykafka4.testing.consumer_plan import GROUP, draw_consumers
+from pykafka4.testing.consumers import ConsumerSimulation
+from pykafka4.testing.plan import draw
+from pykafka4.testing.simulation import Simulation
+from pykafka4.testing.weather import Climate
+
+pytestmark = [pytest.mark.simulation]
+
+SPELL = 60.0  # virtual seconds in which the broker hears nothing
+FIRST = 1.0  # virtual seconds before that
+NODES = (1, 2, 3)
+SEEDS = range(12)
+
+
+def deafen(sim: Simulation | ConsumerSimulation, node: int) -> None:
+    """The broker hears nothing more, and then everything it leads or coordinates moves away."""
+    sim.cluster.deafen(node, SPELL)
+    others = [other for other in NODES if other != node]
+    for topic in sim.cluster.topics.values():
+        for number in range(len(topic.partitions)):
+            sim.cluster.move_leader(topic.name, number, others[number % 2])
+    sim.cluster.move_coordinator(GROUP, others[0])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_producers_find_the_new_leaders_meanwhile(seed: int) -> None:
+    plan = attrs.evolve(
+        draw(1),
+        release="2.8",
+        topics={"t": 1},
+        unknown_topics=(),
+        actors=2,
+        records=80,
+        trouble=SPELL,
+        faults=("more partitions",),
+        fault_interval=1e9,
+        climate=Climate(leak=1.0),
+        give_up=False,
+        options={"acks": "all", "batch_size": 1024, "delivery_timeout_ms": 20_000, "request_timeout_ms": 5_000, "retry_backoff_ms": 100},
+    )
+    sim = Simulation(seed, plan=plan)
+    sim.timeline.after(FIRST, lambda: deafen(sim, 1 + seed % 3))
+    report = sim.run()
+    assert (report.acked, report.failed) == (report.accepted, 0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_members_find_the_new_coordinator_and_leaders_meanwhile(seed: int) -> None:
+    plan = attrs.evolve(
+        draw_consumers(1),
+        release="2.8",
+        topics={"t": 1},
+        members=2,
+        records=150,
+        trouble=SPELL,
+        faults=("more partitions",),
+        fault_interval=1e9,
+        climate=Climate(leak=1.0),
+    )
+    sim = ConsumerSimulation(seed, plan=plan)
+    sim.timeline.after(FIRST, lambda: deafen(sim, 1 + seed % 3))
+    tp, ends, done = TopicPartition("t", 0), [0], [0]
+    sim.timeline.after(FIRST, lambda: ends.append(sim.cluster.log(*tp).end_offset))
+    sim.timeline.after(SPELL - 25.0, lambda: ends.append(sim.cluster.log(*tp).end_offset))
+    sim.timeline.after(SPELL - 5.0, lambda: done.append(sim.ledger.done_below(tp)))
+    sim.run()
+    assert ends[-1] > ends[-2]
+    assert done[-1] >= ends[-1]
