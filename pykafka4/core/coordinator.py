@@ -11,10 +11,11 @@ from collections.abc import Callable
 from random import Random
 
 from pykafka4.config import ConsumerConfig
-from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
+from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import Cluster
 from pykafka4.core.network import Network
+from pykafka4.core.question import Question
 from pykafka4.error_table import Refresh, error_code
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest
@@ -66,13 +67,13 @@ class Coordinator:
     """Who coordinates the group. `node` is None while unknown; `want` has it looked for."""
 
     __slots__ = (
-        "_asking",
         "_backoff",
         "_cluster",
         "_config",
         "_network",
         "_not_before",
         "_on_fatal",
+        "_question",
         "_send",
         "_told_by",
         "_wanted",
@@ -99,7 +100,8 @@ class Coordinator:
         self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
         self._backoff = Backoff.retry(config, random)
         self._not_before = 0.0
-        self._asking = self._wanted = False
+        self._wanted = False
+        self._question = Question(self._answered)
         self.node: int | None = None
         self._told_by: int | None = None  # the broker that named it, until it answered
         self.last_error: KafkaError | None = None
@@ -125,20 +127,19 @@ class Coordinator:
 
     def poll(self, now: float) -> float:
         """Ask if it is wanted; returns when to be polled again."""
-        if self.node is not None or not self._wanted or self._asking:
+        if self.node is not None or not self._wanted:
             return INFINITY
-        if now < self._not_before:
-            return self._not_before
-        self._asking = True
+        due = self._question.again_at if self._question.open else self._not_before
+        if now < due:
+            return due
         message = FindCoordinatorRequest(key=self._config.group_id or "", key_type=GROUP)
-        self._send(Request(ANY, message, now + self._config.request_timeout_ms / 1000, self._answered, max_version=ONE_KEY))
-        return INFINITY
+        self._send(self._question.ask(now, message, self._config.request_timeout_ms / 1000, ONE_KEY))
+        return self._question.again_at
 
     def _rest(self, now: float) -> None:
         self._not_before = now + self._backoff.next()
 
     def _answered(self, now: float, outcome: Outcome) -> None:
-        self._asking = False
         if isinstance(outcome, Failed):
             self._refused(now, outcome.reason)
             return

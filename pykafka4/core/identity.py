@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from pykafka4.core import ANY, Failed, Outcome, Request, Transitions
+from pykafka4.core import Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.question import Question
 from pykafka4.error_table import ErrorCode, error_code
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
 from pykafka4.wire.messages_txn import InitProducerIdRequest
@@ -48,7 +49,19 @@ TABLE = Transitions[S](
 class Identity:
     """The producer id and epoch of an idempotent producer."""
 
-    __slots__ = ("_backoff", "_changed", "_not_before", "_timeout", "epoch", "fatal", "producer_id", "reason", "state", "trouble")
+    __slots__ = (
+        "_backoff",
+        "_changed",
+        "_not_before",
+        "_question",
+        "_timeout",
+        "epoch",
+        "fatal",
+        "producer_id",
+        "reason",
+        "state",
+        "trouble",
+    )
 
     def __init__(self, backoff: Backoff, timeout: float, changed: Callable[[], None]) -> None:
         """`changed` is called when a new id or epoch is here: every sequence starts at 0 again."""
@@ -59,6 +72,7 @@ class Identity:
         self.trouble: KafkaError | None = None  # why the last question failed, until one is answered
         self._backoff, self._timeout, self._changed = backoff, timeout, changed
         self._not_before = 0.0
+        self._question = Question(self._answered)
 
     @property
     def ready(self) -> bool:
@@ -72,8 +86,8 @@ class Identity:
 
     @property
     def wake_at(self) -> float:
-        """When to try again; only while nothing is under way."""
-        return self._not_before
+        """When to ask (again)."""
+        return self._question.again_at if self._question.open else self._not_before
 
     def renew(self, reason: str) -> None:
         """The broker's idea of our sequence is lost: ask for a new epoch as soon as nothing is in doubt."""
@@ -91,10 +105,11 @@ class Identity:
             self.state, self.fatal = TABLE.move(self.state, S.FATAL), error
 
     def ask(self, now: float) -> Request | None:
-        """The request for an id, if one is due."""
-        if self.state is not S.NONE or now < self._not_before:
+        """The request for an id, if one is due. What several brokers give is not the same: the first id is taken."""
+        if self.state not in (S.NONE, S.ASKING) or now < self.wake_at:
             return None
-        self.state = TABLE.move(self.state, S.ASKING)
+        if self.state is S.NONE:
+            self.state = TABLE.move(self.state, S.ASKING)
         keep = 0 <= self.epoch < LAST_EPOCH
         message = InitProducerIdRequest(
             transactional_id=None,
@@ -102,7 +117,7 @@ class Identity:
             producer_id=self.producer_id if keep else -1,
             producer_epoch=self.epoch if keep else -1,
         )
-        return Request(ANY, message, now + self._timeout, self._answered)
+        return self._question.ask(now, message, self._timeout)
 
     def _answered(self, now: float, outcome: Outcome) -> None:
         if self.state is S.FATAL:

@@ -71,6 +71,16 @@ def test_the_question_is_repeated_after_a_pause_that_grows(talk: Talk, answer: o
     assert pauses[-1] == pytest.approx(0.8, rel=0.25)
 
 
+def test_a_broker_that_is_silent_is_not_the_only_one_asked(talk: Talk) -> None:
+    silent = talk.one(FindCoordinatorRequest)
+    talk.run(talk.wake_at - talk.now)
+    _, other = talk.pending(FindCoordinatorRequest)
+    talk.answer(other, found(2))
+    assert talk.member.coordinator.node == 2
+    talk.answer(silent, found(1))
+    assert talk.member.coordinator.node == 2
+
+
 def test_a_coordinator_that_the_metadata_does_not_name_is_asked_for_again_with_fresh_metadata(talk: Talk) -> None:
     talk.answer(talk.one(FindCoordinatorRequest), found(node=9))
     assert talk.cluster.refreshes == 1

@@ -47,6 +47,15 @@ def test_an_id_is_asked_for_once() -> None:
     assert (request.message.producer_id, request.message.producer_epoch) == (-1, -1)
 
 
+def test_a_broker_that_is_silent_is_not_the_only_one_asked_and_one_id_is_taken() -> None:
+    h = Harness()
+    silent = h.ask()
+    h.now = h.identity.wake_at
+    h.give(8, 0)
+    silent.on_reply(h.now, Reply(InitProducerIdResponse(producer_id=7, producer_epoch=0), 4, 1))
+    assert (h.identity.producer_id, h.changed) == (8, 1)
+
+
 def test_a_renewal_waits_until_it_is_settled_and_goes_on_from_the_old_epoch() -> None:
     h = Harness()
     h.give(7, 0)
