@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -16,28 +17,40 @@ from pykafka4.errors import BufferFull
 pytestmark = each_core
 
 
+class Crowd:
+    """So many threads, each of which sends so many records in their order; what goes wrong in one is kept."""
+
+    def __init__(self, count: int, each: int, send: Callable[[int, int], object]) -> None:
+        self.each, self.send = each, send
+        self.errors: list[BaseException] = []
+        self.threads = [threading.Thread(target=self._run, args=(name,)) for name in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def _run(self, name: int) -> None:
+        try:
+            for number in range(self.each):
+                self.send(name, number)
+        except BaseException as error:
+            self.errors.append(error)
+
+    def busy(self) -> bool:
+        return any(thread.is_alive() for thread in self.threads)
+
+
 def test_eight_threads_lose_nothing_and_keep_their_order(core: ModuleType) -> None:
     each = 20_000 if core is compiled else 500
     world = World(core, {"t": 3}, buffer_memory=64 * MIB, max_partition_bytes=64 * MIB)
-    errors: list[BaseException] = []
 
-    def run(name: int) -> None:
-        try:
-            for i in range(each):
-                world.acc.send("t", b"%d %d" % (name, i), partition=name % 3, on_delivery=None if i % 7 else (lambda d: None))
-        except BaseException as error:
-            errors.append(error)
+    def send(name: int, number: int) -> None:
+        world.acc.send("t", b"%d %d" % (name, number), partition=name % 3, on_delivery=None if number % 7 else (lambda d: None))
 
-    threads = [threading.Thread(target=run, args=(name,)) for name in range(8)]
+    crowd = Crowd(8, each, send)
     batches: list[Any] = []
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
+    while crowd.busy():
         batches += world.acc.take(0.0)[0]
-    for thread in threads:
-        thread.join()
     batches += world.seal_all()
-    assert not errors
+    assert not crowd.errors
     seen: dict[int, int] = dict.fromkeys(range(8), 0)
     for batch in batches:
         for record in batch.records():
@@ -70,73 +83,76 @@ class Sending:
         self.running.here = False
 
 
-@pytest.mark.parametrize("codec", [0, 3])
-def test_back_pressure_compression_and_destructors_together_lose_nothing(core: ModuleType, codec: int) -> None:
-    each = 3000 if core is compiled else 300
-    freed, errors, called = threading.Condition(), [], []
-    loop = threading.current_thread()
+class Loop:
+    """The thread beside a crowd: makes it wait for room, and settles what it sent, whole and halved, acknowledged and failed."""
 
-    def make_room(topic: str, partition: int, size: int) -> None:
-        if threading.current_thread() is loop or getattr(Sending.running, "here", False):
+    def __init__(self, core: ModuleType, codec: int, crowd: int) -> None:
+        self.thread, self.freed = threading.current_thread(), threading.Condition()
+        self.world = World(core, {"t": 3}, codec=codec, buffer_memory=MIB // 4, make_room=self._make_room)
+        self.seen = [0] * crowd  # records of each thread
+        self.queue: list[Any] = []
+
+    def _make_room(self, topic: str, partition: int, size: int) -> None:
+        acc = self.world.acc
+        if threading.current_thread() is self.thread or getattr(Sending.running, "here", False):
             raise BufferFull("neither the loop nor a destructor waits")
-        world.acc.waiters += 1
-        with freed:
-            room = freed.wait_for(lambda: world.acc.room(topic, partition, size), 60)
-        world.acc.waiters -= 1
+        acc.waiters += 1
+        with self.freed:
+            room = self.freed.wait_for(lambda: acc.room(topic, partition, size), 60)
+        acc.waiters -= 1
         if not room:
-            raise BufferFull(f"no room for {size} bytes beside {world.acc.reserved}")
+            raise BufferFull(f"no room for {size} bytes beside {acc.reserved}")
 
-    world = World(core, {"t": 3}, codec=codec, buffer_memory=MIB // 4, make_room=make_room)
+    def turn(self) -> None:
+        self.queue.extend(self.world.seal_all())
+        while self.queue and self.queue[0].ready:
+            self._finish(self.queue.pop(0))
+        with self.freed:
+            self.freed.notify_all()
 
-    def run(name: int) -> None:
-        try:
-            for i in range(each):
-                world.acc.send("t", b"%d %d " % (name, i) + b"x" * (i * 37 % 2000), partition=name % 3, on_delivery=called.append)
-                if i % 50 == 0:
-                    Sending(world)
-        except BaseException as error:
-            errors.append(error)
+    def _finish(self, batch: Any) -> None:
+        """Settle it while its bytes are held: they must not change."""
+        data = wire_bytes(batch)
+        view = memoryview(batch)
+        for part in batch.split() if batch.count % 5 == 4 else [batch]:
+            self._read(part)
+            callbacks = part.fail("X", Written.NO, None) if part.count % 3 == 0 else part.complete(0, -1)
+            if callbacks is not None:
+                callbacks()
+        assert bytes(view) == data
+        view.release()
 
-    def read(batch: Any) -> None:
+    def _read(self, batch: Any) -> None:
         for record in batch.records():
             name, number = record.value.split()[:2]
             if name != b"9":
-                assert int(number) == seen[int(name)]
-                seen[int(name)] += 1
+                assert int(number) == self.seen[int(name)]
+                self.seen[int(name)] += 1
 
-    def settle(batch: Any) -> None:
-        read(batch)
-        callbacks = batch.fail("X", Written.NO, None) if batch.count % 3 == 0 else batch.complete(0, -1)
-        if callbacks is not None:
-            callbacks()
 
-    def turn() -> None:
-        queue.extend(world.seal_all())
-        while queue and queue[0].ready:
-            batch = queue.pop(0)
-            data = wire_bytes(batch)
-            view = memoryview(batch)
-            for part in batch.split() if batch.count % 5 == 4 else [batch]:
-                settle(part)
-            assert bytes(view) == data
-            view.release()
-        with freed:
-            freed.notify_all()
+@pytest.mark.parametrize("codec", [0, 3])
+def test_back_pressure_compression_and_destructors_together_lose_nothing(core: ModuleType, codec: int) -> None:
+    each = 3000 if core is compiled else 300
+    loop, called = Loop(core, codec, 6), []
+    acc = loop.world.acc
 
-    seen, queue = [0] * 6, []  # type: tuple[list[int], list[Any]]
-    threads = [threading.Thread(target=run, args=(name,)) for name in range(6)]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        turn()
+    def send(name: int, number: int) -> None:
+        value = b"%d %d " % (name, number) + b"x" * (number * 37 % 2000)
+        acc.send("t", value, partition=name % 3, on_delivery=called.append)
+        if number % 50 == 0:
+            Sending(loop.world)
+
+    crowd = Crowd(6, each, send)
+    while crowd.busy():
+        loop.turn()
     gc.collect()
-    while world.acc.unfinished():
-        turn()
-    assert not errors
-    assert seen == [each] * 6
+    while acc.unfinished():
+        loop.turn()
+    assert not crowd.errors
+    assert loop.seen == [each] * 6
     assert len(called) == each * 6
-    assert world.acc.accepted == world.acc.acked + world.acc.failed > each * 6
-    assert world.acc.reserved == 0
+    assert acc.accepted == acc.acked + acc.failed > each * 6
+    assert acc.reserved == 0
 
 
 def test_sending_in_the_middle_of_sending_does_not_break_the_batch(core: ModuleType) -> None:
