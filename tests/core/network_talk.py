@@ -1,4 +1,4 @@
-"""A network whose connections a test opens, answers and cuts."""
+"""The other end of a network's connections, for its tests: they are opened, answered and cut by hand."""
 
 from __future__ import annotations
 
