@@ -17,7 +17,7 @@ def talk() -> Talk:
     return fetching()
 
 
-def test_without_a_committed_offset_the_policy_decides(talk: Talk) -> None:
+def test_without_a_committed_offset_the_policy_decides() -> None:
     for policy, timestamp in (("earliest", -2), ("latest", -1)):
         talk = Talk(auto_offset_reset=policy)
         talk.cluster.set("t", [1])

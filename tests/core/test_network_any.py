@@ -81,10 +81,13 @@ def test_any_takes_a_broker_that_does_not_answer_when_there_is_no_other() -> Non
     peer = Peer(bootstrap_servers="b1:1")
     peer.network.want(ANY)
     peer.poll(0.0)
-    peer.accept(0.0)
+    only = peer.accept(0.0)
     peer.submit(ANY)
     peer.poll(0.0)
     assert peer.network.reachable(10.0)
+    peer.submit(ANY, now=10.0)
+    peer.poll(10.0)
+    assert [link for link, _, _ in peer.unanswered] == [only, only]
 
 
 def asked_by_any(peer: Peer, now: float) -> int:

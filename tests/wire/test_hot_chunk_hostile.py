@@ -58,7 +58,12 @@ def outcome(core: ModuleType, data: bytes, offset: int, step: int) -> tuple[Any,
     assert error is None or isinstance(error, (CorruptRecord, RecordTooLarge, DecodeError)), repr(error)
     where = (chunk.position, chunk.next_offset, chunk.incomplete, chunk.last_leader_epoch, chunk.exhausted)
     more: list[Any] = []
-    passed = chunk.skip() if error is not None else None
+    passed: Any = chunk.skip() if error is not None else None
+    try:
+        while error is not None and chunk.decode(more, step):
+            pass
+    except (CorruptRecord, RecordTooLarge, DecodeError) as again:
+        passed = (passed, type(again), getattr(again, "offset", None))
     return as_tuples(out), type(error), getattr(error, "offset", None), where, passed, as_tuples(more)
 
 

@@ -170,8 +170,6 @@ def test_a_kept_delivery_does_not_keep_the_bytes(core: ModuleType) -> None:
 
 
 def test_an_accumulator_with_open_batches_can_be_collected(core: ModuleType) -> None:
-    world = World(core)
-    world.send()
     owner = World(core)  # something to watch: the accumulator refers to it through its callables
     gone = weakref.ref(owner)
     owner.send()

@@ -102,7 +102,6 @@ def test_a_full_batch_wakes_the_loop_only_while_a_connection_could_take_it(core:
         world.send()
         world.acc.wake_at = 0.0
         before = world.wakes
-        world.acc.hungry = hungry
         while not world.acc.take(world.now)[0]:
             world.acc.wake_at = 0.0
             world.send(value=b"x" * 5000)
