@@ -23,7 +23,6 @@ from integration.dockerd import Dockerd, connect
 from integration.engine import Engine, clean
 from integration.image import load, rootfs
 from integration.place import LABEL, Place, free_subnets
-from integration.prerequisites import MissingPrerequisite
 from integration.waiting import until
 
 pytestmark = pytest.mark.docker
@@ -204,16 +203,6 @@ def test_an_engine_that_the_user_names_is_used_and_only_what_we_made_goes(foreig
     assert [container.id for container in foreign.client.containers.list(all=True)] == [theirs.id]
     assert foreign.client.ping()
     assert not engine.place.run.exists()
-
-
-def test_what_is_missing_is_named_with_the_command_that_installs_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prerequisites.shutil, "which", lambda name, **_: None if name == "dockerd" else f"/usr/bin/{name}")
-    monkeypatch.setattr(prerequisites.os, "geteuid", lambda: 1000)
-    with pytest.raises(MissingPrerequisite) as caught:
-        Engine(folder).open()
-    assert "not root" in str(caught.value)
-    assert "apt-get install -y --no-install-recommends docker.io" in str(caught.value)
-    assert "DOCKER_HOST" in str(caught.value)
 
 
 @needs_engine
