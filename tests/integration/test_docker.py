@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from docker.errors import ImageNotFound
+from docker.models.images import ImageCollection
 from reading import produce, read, values
 
 from integration import image, prerequisites
@@ -328,6 +330,27 @@ def test_the_containers_of_a_killed_process_go(engine: Engine) -> None:
         finally:
             owner.kill()
     assert not Path(told["scratch"]).exists()
+
+
+def test_an_image_that_the_user_names_is_run_and_pulled_only_when_it_is_not_there(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def pull(_images: ImageCollection, name: str) -> None:
+        asked.append(name)
+        raise ImageNotFound(f"no {name} anywhere")
+
+    monkeypatch.setattr(ImageCollection, "pull", pull)
+    mine = f"{image.REPOSITORY}-mine:1"
+    engine.client.images.get(build(engine.client)).tag(mine)
+    with DockerCluster(1, image=mine, engine=engine) as named:
+        assert named.admin.describe_cluster(1).brokers == {1}
+        assert named.inspect(1)["Config"]["Image"] == mine
+    assert asked == []
+    engine.client.images.remove(mine)
+    monkeypatch.setenv("KAFKA_DOCKER_IMAGE", mine)
+    with pytest.raises(ImageNotFound, match=mine):
+        DockerCluster(1, engine=engine).up()
+    assert asked == [mine]
 
 
 def test_the_image_is_made_once(engine: Engine) -> None:
