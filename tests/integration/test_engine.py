@@ -45,6 +45,25 @@ print(json.dumps({"container": container.id, "network": network.id}), flush=True
 sys.stdin.read()
 """
 
+# A machine whose system runs a containerd: a socket under the name at which every engine looks.
+BESIDE = """
+import socket, sys
+from pathlib import Path
+from integration.engine import Engine
+Path("/run/containerd").mkdir()
+with socket.socket(socket.AF_UNIX) as system:
+    system.bind("/run/containerd/containerd.sock")
+    system.listen()
+    system.setblocking(False)
+    with Engine(sys.argv[1]) as engine:
+        print(engine.client.version()["Version"])
+    try:
+        system.accept()
+        print("the system's containerd was asked")
+    except BlockingIOError:
+        print("nobody came")
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
@@ -189,6 +208,14 @@ def test_another_engine_survives_our_start_stop_crash_and_clean(folder: Path, fo
     assert theirs.status == "running"
     assert len(before.left()) == len(before.processes | before.links | before.groups) + 1  # and its folder
     assert foreign.client.networks.list(names=["theirs"])
+
+
+@needs_engine
+def test_the_containerd_of_the_system_is_not_taken_for_ours(folder: Path) -> None:
+    own_run = ["unshare", "--mount", "sh", "-ec", 'mount -t tmpfs tmpfs /run; exec "$@"', "sh"]  # this machine's own is not touched
+    command = [*own_run, sys.executable, "-c", BESIDE, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.splitlines()[1:] == ["nobody came"], done.stdout + done.stderr
 
 
 @needs_engine
