@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Self
 
 import psutil
 import pytest
-from traces import Traces
+from traces import Traces, alive, keeper_of
 
 from integration import prerequisites
 from integration.dockerd import Dockerd, connect
-from integration.engine import Engine, clean
+from integration.engine import Engine, EngineFailed, clean
 from integration.image import load, rootfs
 from integration.place import LABEL, Place, free_subnets
 from integration.waiting import until
@@ -36,7 +36,7 @@ needs_engine = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 OWNER = """
 import json, sys
 from integration.engine import Engine
-engine = Engine(sys.argv[1])
+engine = Engine(sys.argv[1] or None)
 engine.open()
 network = engine.client.networks.create("of-the-owner", labels=engine.labels)
 container = engine.client.containers.run(sys.argv[2], ["sleep", "1000"], detach=True, network="of-the-owner", labels=engine.labels)
@@ -152,6 +152,7 @@ def test_what_a_killed_process_made_goes_and_the_engine_with_its_last_user(folde
 @pytest.mark.parametrize("cure", ["clean", "start"])
 @needs_engine
 def test_after_a_kill_of_everything_the_rest_is_removed(folder: Path, cure: str) -> None:
+    before = settings()
     with Engine(folder) as engine:
         run(engine)
     with owner(folder) as process:
@@ -169,6 +170,8 @@ def test_after_a_kill_of_everything_the_rest_is_removed(folder: Path, cure: str)
             assert engine.client.containers.list(all=True) == []
             assert engine.client.networks.list(filters={"type": "custom"}) == []
     assert traces.left() == []
+    assert mounts_below(folder, traces.run) == []
+    assert settings() == before
 
 
 @needs_engine
@@ -219,9 +222,8 @@ def test_the_containerd_of_the_system_is_not_taken_for_ours(folder: Path) -> Non
 
 
 @needs_engine
-def test_an_engine_that_the_user_names_is_used_and_only_what_we_made_goes(foreign: Foreign, monkeypatch: pytest.MonkeyPatch) -> None:
-    theirs = run(foreign, labels={LABEL: "of another machine"})
-    monkeypatch.setenv("DOCKER_HOST", foreign.host)
+def test_an_engine_that_the_user_names_is_used_and_only_what_we_made_goes(named: Foreign) -> None:
+    foreign, theirs = named, run(named, labels={LABEL: "of another machine"})
     with Engine() as engine:
         assert not engine.own
         assert engine.host == foreign.host
@@ -230,6 +232,41 @@ def test_an_engine_that_the_user_names_is_used_and_only_what_we_made_goes(foreig
     assert [container.id for container in foreign.client.containers.list(all=True)] == [theirs.id]
     assert foreign.client.ping()
     assert not engine.place.run.exists()
+
+
+@pytest.mark.parametrize("cure", ["clean", "start"])
+@needs_engine
+def test_in_an_engine_that_the_user_names_what_a_killed_keeper_left_goes_and_nothing_else(named: Foreign, cure: str) -> None:
+    theirs = run(named, labels={LABEL: "of another machine"}, network=named.client.networks.create("theirs").name)
+    with owner(None) as process:
+        place = Place.of(named.host)
+        kill = {keeper_of(place).pid, process.pid}
+        assert clean() == []  # in use
+        for pid in kill:
+            os.kill(pid, signal.SIGKILL)
+        process.wait(20)
+        until(lambda: not any(map(alive, kill)), 20, "the killed ones to be gone")
+    assert len(named.client.containers.list(all=True)) == 2
+    if cure == "clean":
+        container, network, run_folder = clean()
+        assert container.startswith("removed the container ")
+        assert network == "removed the network of-the-owner"
+        assert run_folder == f"removed {place.run}"
+        assert clean() == []
+    else:
+        with Engine():
+            pass
+    assert not place.run.exists()
+    assert [container.id for container in named.client.containers.list(all=True)] == [theirs.id]
+    assert [network.name for network in named.client.networks.list(filters={"type": "custom"})] == ["theirs"]
+
+
+@needs_engine
+def test_an_engine_that_the_user_names_and_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYKAFKA4_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    with pytest.raises(EngineFailed, match=r"nobody\.sock"):
+        clean()
 
 
 @needs_engine
@@ -256,9 +293,9 @@ def test_free_subnets_are_free(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def owner(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with a paused container of its own in the engine at `folder`, which has the image."""
-    command = [sys.executable, "-c", OWNER, str(folder), IMAGE]
+def owner(folder: Path | None) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with a paused container of its own in the engine at `folder`, or the one DOCKER_HOST names, which has the image."""
+    command = [sys.executable, "-c", OWNER, str(folder or ""), IMAGE]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
@@ -317,3 +354,11 @@ def foreign(tmp_path: Path) -> Iterator[Foreign]:
         yield engine
     for path in {path for path in Path("/sys/fs/cgroup").glob("**/docker") if path.is_dir()} - groups:
         path.rmdir()
+
+
+@pytest.fixture
+def named(foreign: Foreign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Foreign:
+    """One that the user names; what is kept about it goes with the test."""
+    monkeypatch.setenv("PYKAFKA4_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOCKER_HOST", foreign.host)
+    return foreign
