@@ -12,12 +12,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
-from docker.errors import ImageNotFound
+from docker.errors import APIError, ImageNotFound
 from docker.models.images import ImageCollection
 from reading import produce, read, values
 
-from integration import image, prerequisites
+from integration import docker_cluster, image, prerequisites
 from integration.admin import Connection
 from integration.chaos import Load, judge
 from integration.cluster import State
@@ -30,7 +31,8 @@ from integration.waiting import Deadline, until
 from pykafka4 import Consumer, Producer, TopicPartition
 from pykafka4.wire.messages_cluster import MetadataRequest
 
-MISSING = "" if os.environ.get("DOCKER_HOST") else "; ".join(prerequisites.engine())
+OWN_MISSING = "; ".join(prerequisites.engine())
+MISSING = "" if os.environ.get("DOCKER_HOST") else OWN_MISSING
 pytestmark = [pytest.mark.docker, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +76,37 @@ def containers(brokers: DockerCluster, request: pytest.FixtureRequest) -> Iterat
         brokers.keep_logs(ROOT / "build" / "logs" / "test_docker" / request.node.name)
         brokers.heal()
         pytest.fail(f"this test left {', '.join(left)}; the cluster was healed for the next one")
+
+
+@attrs.define
+class Line:
+    """What leads to the registries, as the engine believes: a port of ours that counts knocks and hangs up."""
+
+    listener: socket.socket
+    knocks: int = 0
+
+    def serve(self) -> None:
+        with contextlib.suppress(OSError):  # the end of the test
+            while True:
+                self.listener.accept()[0].close()
+                self.knocks += 1
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    """Before an engine starts, because that takes its proxies from the environment."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{listener.getsockname()[1]}")
+            monkeypatch.delenv(name.lower(), raising=False)
+        for name in ("NO_PROXY", "no_proxy", "KAFKA_DOCKER_IMAGE"):
+            monkeypatch.delenv(name, raising=False)
+        counted = Line(listener)
+        thread = threading.Thread(target=counted.serve)
+        thread.start()
+        yield counted
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
 
 
 @contextlib.contextmanager
@@ -364,6 +397,22 @@ def test_an_image_that_the_user_names_is_run_and_pulled_only_when_it_is_not_ther
     with pytest.raises(ImageNotFound, match=mine):
         DockerCluster(1, engine=engine).up()
     assert asked == [mine]
+
+
+@pytest.mark.skipif(bool(OWN_MISSING), reason=OWN_MISSING)
+def test_no_registry_is_asked_by_an_empty_engine_unless_an_image_is_named(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Engine(tmp_path / "engine") as fresh:
+        with DockerCluster(1, engine=fresh) as cluster:
+            assert cluster.admin.describe_cluster(1).brokers == {1}
+        monkeypatch.setattr(docker_cluster, "build", lambda *_: "no-such/image:1")
+        with pytest.raises(ImageNotFound), DockerCluster(1, engine=fresh):
+            pass
+        assert line.knocks == 0
+        with pytest.raises(APIError), DockerCluster(1, image="no-such/image:1", engine=fresh):
+            pass
+        assert line.knocks > 0
 
 
 def test_the_image_is_made_once(engine: Engine) -> None:
