@@ -34,7 +34,10 @@ def found(path: str) -> list[str]:
 def rights(path: str) -> str | None:
     """Whether root here may make bridges, namespaces and mounts."""
     command = ["unshare", "--pid", "--net", "--mount-proc", "--fork", "--kill-child", "sh", "-ec", ACTS]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE, check=False, env={"PATH": path, "LC_ALL": "C"})
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE, check=False, env={"PATH": path, "LC_ALL": "C"})
+    except subprocess.TimeoutExpired:
+        return f"a bridge and two mounts took more than {PROBE:g} s: try again when this machine is less busy, or {ELSEWHERE}"
     if done.returncode == 0:
         return None
     told = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
@@ -53,8 +56,7 @@ def firewall(path: str) -> str | None:
     program = shutil.which("iptables", path=path)
     if program is None or not BRIDGED.exists():
         return None
-    command = [program, "-w", "5", "-S", "FORWARD"]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=PROBE, check=False)
+    told = subprocess.run([program, "-w", "5", "-S", "FORWARD"], capture_output=True, text=True, check=False)  # waits 5 s at most
     return filtered(BRIDGED.read_text(), told.stdout)
 
 
