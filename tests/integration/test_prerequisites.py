@@ -53,15 +53,6 @@ def test_everything_that_an_engine_lacks_is_named_at_once(monkeypatch: pytest.Mo
     assert all("apt-get install -y" in line and "DOCKER_HOST" in line and "\n" not in line for line in lines)
 
 
-def test_what_machines_lack_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prerequisites.shutil, "which", lambda *_, **__: None)
-    monkeypatch.setattr(prerequisites.os, "geteuid", lambda: 1000)
-    lines = [*prerequisites.vagrant(), *prerequisites.machine()]
-    assert {"vagrant", "ssh-keygen", "debootstrap"} <= {line.split()[0] for line in lines}
-    assert any(line.startswith("not root") for line in lines)
-    assert all("apt-get install -y" in line or "sudo" in line for line in lines)
-
-
 @able
 def test_a_root_without_rights_is_told_so_instead_of_failing_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stub(tmp_path, "unshare", "echo 'unshare: unshare failed: Operation not permitted' >&2; exit 1")
