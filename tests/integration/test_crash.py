@@ -113,6 +113,7 @@ def test_what_a_killed_run_on_containers_or_machines_left_is_removed(tmp_path: P
         with contextlib.closing(client):
             traces = Traces.seen(client, place, keeper_of(place), place.bridge, place.name)
         kill({*traces.processes, *family(psutil.Process(first.pid))})
+    until(lambda: not any(map(alive, traces.processes)), 20, "the killed ones to be gone: who still dies holds its locks")
     assert traces.left() != []
     cure(how, backend, env)
     traces.wait_gone(20)
