@@ -88,8 +88,6 @@ class VagrantCluster(Cluster):
         self.machines = machines = PROVIDERS[self.provider]()
         settings = {**machines.open(), **self.settings()}
         machines.vagrant = vagrant = Vagrant(machines.home(self.scratch), self.ward, self.provider, settings)
-        if (vagrant.folder / "state").exists():  # of a run that was killed
-            vagrant.run("destroy", "--force", timeout=deadline.left())
         vagrant.run("up", "--no-destroy-on-error", timeout=deadline.left())
 
     def settings(self) -> dict[str, str]:
