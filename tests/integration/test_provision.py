@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from private import UNSHARE, obstacle
 
 from integration import prerequisites
 from integration.jars import KAFKA, kafka_jars
@@ -138,20 +139,6 @@ class Room:
         told = file.read_text().splitlines() if file.exists() else []
         file.unlink(missing_ok=True)
         return told
-
-
-UNSHARE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-
-
-@functools.cache
-def obstacle() -> str:
-    """Why a script cannot have folders of its own here; empty when it can."""
-    if os.geteuid() != 0:
-        return "not root: only root can give provision.sh folders of its own"
-    if missing := [name for name in ("unshare", "ip") if not shutil.which(name)]:
-        return f"{' and '.join(missing)} missing; apt-get install -y util-linux iproute2"
-    probe = [*UNSHARE, "--net", "sh", "-c", "ip link set lo up && mount -t tmpfs none /opt"]
-    return subprocess.run(probe, capture_output=True, text=True, timeout=60, check=False).stderr.strip()
 
 
 @pytest.fixture
