@@ -55,6 +55,10 @@ class Machines(abc.ABC):
     def __init__(self) -> None:
         self.unplugged: set[int] = set()
 
+    def missing(self) -> list[str]:
+        """All that this machine lacks to make them, a line each."""
+        return prerequisites.vagrant()
+
     def home(self, scratch: Path) -> Path:
         """Where Vagrant keeps what it knows of them; `scratch` goes with this process."""
         return scratch
@@ -107,6 +111,11 @@ class Containers(Machines):
         self.engine = Engine()
         self.prefix = f"pykafka4-{secrets.token_hex(3)}-"
         self.network: Any = None
+
+    def missing(self) -> list[str]:
+        engine = prerequisites.engine() if self.engine.own else []
+        system = [] if box.bootstrapped() else prerequisites.machine()
+        return [*super().missing(), *prerequisites.containers(), *engine, *system]
 
     def open(self) -> Mapping[str, str]:
         self.engine.open()
