@@ -335,9 +335,14 @@ def test_with_systemd_a_node_is_stopped_by_its_unit(node: Room) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is missing; apt-get install -y systemd")
-def test_systemd_itself_finds_no_fault_with_the_unit(node: Room) -> None:
-    done = node.run(f"{SYSTEMD}{PROVISION} >/dev/null; systemd-analyze verify /etc/systemd/system/kafka.service", "--net")
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.mark.parametrize("fault", ["", "/^ExecStart=/a Nonsense=1", "s,^ExecStart=.*,ExecStart=/nowhere/kafka-node,"])
+def test_systemd_itself_finds_no_fault_with_the_unit_and_would_find_one(node: Room, fault: str) -> None:
+    unit = "/etc/systemd/system/kafka.service"
+    verify = f"systemd-analyze verify {unit} || exit"  # not the last command, or it would be process 1, which logs to the kernel
+    done = node.run(f"{SYSTEMD}{PROVISION} >/dev/null; sed -i '{fault}' {unit}; {verify}", "--net")
+    told = [line for line in done.stderr.splitlines() if "kafka" in line]  # it looks at the machine's other units, too
+    assert bool(told) == bool(fault), done.stderr
+    assert fault or done.returncode == 0
 
 
 def test_a_node_whose_broker_ends_at_once_is_not_provisioned_and_shows_its_log(node: Room) -> None:
