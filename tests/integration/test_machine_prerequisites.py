@@ -43,7 +43,7 @@ def program(folder: Path, name: str, does: str = "") -> None:
     (folder / name).chmod(0o755)
 
 
-@pytest.mark.parametrize(("probe", "names"), ROWS, ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(("probe", "names"), ROWS, ids=["vagrant", "containers", "machine"])
 def test_a_missing_program_is_one_line_with_the_command_that_installs_it_until_it_is_there(
     bare: Path, probe: Callable[[], list[str]], names: list[str]
 ) -> None:
