@@ -37,7 +37,7 @@ compiled: kafka ; $(PYTEST) -m 'not ($(REAL) or simulation)'
 plain: kafka
 	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' --ignore tests/test_packaging.py
 
-integration: kafka ## tests against the real 3-broker cluster, Spark included, and a smoke of Docker where an engine can be started
+integration: kafka ## tests against the real 3-broker cluster, Spark included, and a smoke of Docker and provisioning where this machine can
 	$(PYTEST) -m '(cluster or spark or smoke) and not chaos'
 
 test-docker: kafka ## the same integration tests on three containers, and what only Docker can do

@@ -104,6 +104,12 @@ def vagrant() -> list[str]:
     return [f"{name} is missing: {cure}" for name, cure in rows.items() if not shutil.which(name)]
 
 
+def containers() -> list[str]:
+    """What is missing for Vagrant to make machines that are containers, apart from an engine."""
+    cure = "docker is missing: Vagrant starts containers by it; apt-get install -y --no-install-recommends docker.io (or docker-cli)"
+    return [] if shutil.which("docker") else [cure]
+
+
 def machine() -> list[str]:
     """What is missing to make the image of the machines that are containers; empty when all is there."""
     rights = [] if os.geteuid() == 0 else ["not root: only root can bootstrap a system for the machines; sudo"]

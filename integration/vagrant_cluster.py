@@ -81,15 +81,14 @@ class VagrantCluster(Cluster):
             raise
 
     def make(self, deadline: Deadline) -> None:
-        prerequisites.require(*prerequisites.check(), *prerequisites.vagrant())
+        machines = PROVIDERS[self.provider]()
+        prerequisites.require(*prerequisites.check(), *machines.missing())
         sweep(Path(tempfile.gettempdir()))
         self.scratch = Path(tempfile.mkdtemp(prefix=PREFIX))
         self.ward = guard(self.scratch)
-        self.machines = machines = PROVIDERS[self.provider]()
+        self.machines = machines
         settings = {**machines.open(), **self.settings()}
         machines.vagrant = vagrant = Vagrant(machines.home(self.scratch), self.ward, self.provider, settings)
-        if (vagrant.folder / "state").exists():  # of a run that was killed
-            vagrant.run("destroy", "--force", timeout=deadline.left())
         vagrant.run("up", "--no-destroy-on-error", timeout=deadline.left())
 
     def settings(self) -> dict[str, str]:

@@ -3,6 +3,8 @@
 python -m integration.vagrant                          # a shell: vagrant up, vagrant status, vagrant halt kafka2, …
 python -m integration.vagrant COMMAND …
 python -m integration.vagrant --prepare                # make image and settings, run nothing
+
+It says where the brokers will be, on a network that is free on this machine; $KAFKA_BOOTSTRAP has it, too. $KAFKA_NODES: how many.
 """
 
 from __future__ import annotations
@@ -14,26 +16,43 @@ from pathlib import Path
 
 from integration import prerequisites
 from integration.dockerd import EngineFailed
-from integration.jars import cache
 from integration.vagrant.machines import Containers
-from integration.vagrant_cluster import write_settings
+from integration.vagrant.tool import fixed
+from integration.vagrant_cluster import CLIENT, write_settings
 
 SETTINGS = Path(__file__).with_name("settings")
+NODES = 3
 
 
 def main(arguments: list[str]) -> int:
-    prerequisites.require(*prerequisites.vagrant())
-    write_settings(SETTINGS, 3)
     machines = Containers()
+    prerequisites.require(*prerequisites.check(), *machines.missing())
+    write_settings(SETTINGS, NODES)
     try:
-        environment = {**os.environ, **machines.open(), "VAGRANT_DEFAULT_PROVIDER": "docker", "VAGRANT_CHECKPOINT_DISABLE": "1"}
-        environment["VAGRANT_DOTFILE_PATH"] = str(cache() / "vagrant" / "by-hand")
+        environment = by_hand(machines)
         if arguments == ["--prepare"]:
             print(environment["KAFKA_IMAGE"])
             return 0
+        print(f"`vagrant up` starts brokers at {environment['KAFKA_BOOTSTRAP']}", file=sys.stderr, flush=True)
         return subprocess.run(arguments or [os.environ.get("SHELL", "/bin/sh")], env=environment, check=False).returncode
     finally:
         machines.close()
+
+
+def by_hand(machines: Containers) -> dict[str, str]:
+    """The environment in which `vagrant` makes these machines; its state is this shell's own, and goes with the machines."""
+    told = machines.open()
+    nodes = int(os.environ.get("KAFKA_NODES", NODES))
+    settings = machines.engine.scratch / "settings"
+    write_settings(settings, nodes)
+    return {
+        "KAFKA_SETTINGS": str(settings),
+        **os.environ,
+        **fixed(machines.engine.scratch / "state"),
+        **told,
+        "VAGRANT_DEFAULT_PROVIDER": "docker",
+        "KAFKA_BOOTSTRAP": ",".join(f"{machines.address(node)}:{CLIENT}" for node in range(1, nodes + 1)),
+    }
 
 
 if __name__ == "__main__":

@@ -15,11 +15,12 @@ from pathlib import Path
 from docker import DockerClient
 
 from integration import prerequisites
+from integration.guardian import die_with_parent
 from integration.image import add, java_home, present, prune, skipped
 from integration.jars import cache, install, locked
 from integration.place import LABEL
 
-__all__ = ["build", "key"]
+__all__ = ["bootstrapped", "build", "key"]
 
 REPOSITORY = "pykafka4/machine"
 BOOT = Path(__file__).with_name("boot.sh")
@@ -70,16 +71,23 @@ def digest(public: Path) -> str:
 
 def system(release: str) -> Path:
     """A tar file with the bare system and the user vagrant."""
+    return install(place(release), lambda folder: bootstrap(release, folder)) / "system.tar"
+
+
+def place(release: str) -> Path:
     recipe = hashlib.sha256(f"{release} {PACKAGES} {SSHD}".encode()).hexdigest()[:8]
-    return install(cache() / f"machine-{release}-{recipe}", lambda folder: bootstrap(release, folder)) / "system.tar"
+    return cache() / f"machine-{release}-{recipe}"
+
+
+def bootstrapped() -> bool:
+    """Whether the bare system is in the cache, so that nothing is needed to make it."""
+    return place(suite()).is_dir()
 
 
 def bootstrap(release: str, folder: Path) -> None:
     prerequisites.require(*prerequisites.machine())
     root = folder / "root"
-    # In a mount namespace of its own: what debootstrap mounts goes with it, however it ends.
-    inside = ["unshare", "--mount", "--fork", "--kill-child"]
-    run([*inside, "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", release, str(root)])
+    run(["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", release, str(root)])
     run(["chroot", str(root), "useradd", "--create-home", "--shell", "/bin/bash", "vagrant"])
     (root / "etc/sudoers.d/vagrant").write_text("vagrant ALL=(ALL) NOPASSWD:ALL\n")
     (root / "etc/ssh/sshd_config.d/machine.conf").write_text(SSHD)
@@ -91,7 +99,9 @@ def bootstrap(release: str, folder: Path) -> None:
 
 
 def run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SYSTEM, check=False)
+    """In namespaces of its own, that end with this process: so do what it mounts and what it starts, however it ends."""
+    inside = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
+    done = subprocess.run(inside, capture_output=True, text=True, timeout=SYSTEM, check=False, preexec_fn=die_with_parent)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed: {(done.stdout + done.stderr)[-2000:]}")
 
@@ -100,13 +110,16 @@ def run(command: list[str]) -> None:
 
 
 def load(client: DockerClient, tag: str, base: Path, public: Path) -> None:
-    with tempfile.NamedTemporaryFile(dir=cache(), suffix=".tar") as file:
-        shutil.copyfile(base, file.name)
-        with tarfile.open(file.name, mode="a", format=tarfile.GNU_FORMAT) as archive:
+    with tempfile.TemporaryFile(dir=cache()) as file:  # without a name: nothing is left of it, however this process ends
+        with base.open("rb") as plain:
+            shutil.copyfileobj(plain, file)
+        file.seek(0)
+        with tarfile.open(fileobj=file, mode="a", format=tarfile.GNU_FORMAT) as archive:
             furnish(archive, public)
+        file.seek(0)
         changes = [f"LABEL {LABEL}=image", 'CMD ["/sbin/boot"]', "EXPOSE 22", "ENV container=docker"]
         repository, _, name = tag.rpartition(":")
-        client.api.import_image(src=file.name, repository=repository, tag=name, changes=changes)
+        client.api.import_image(src=file, repository=repository, tag=name, changes=changes)
 
 
 def furnish(archive: tarfile.TarFile, public: Path) -> None:

@@ -23,12 +23,13 @@ from typing import IO, Any
 from docker.errors import APIError, NotFound
 from docker.types import IPAMConfig, IPAMPool
 
+from integration import prerequisites
 from integration.dockerd import TROUBLE, purge
 from integration.engine import Engine, EngineFailed
 from integration.jars import cache, taken
 from integration.place import free_subnets
 from integration.vagrant import box
-from integration.vagrant.tool import Vagrant, fixed
+from integration.vagrant.tool import Vagrant, VagrantFailed, fixed
 from integration.waiting import until
 
 __all__ = ["NODE", "PROVIDERS", "Containers", "Machines", "Off", "Remote", "Virtual", "left"]
@@ -53,6 +54,10 @@ class Machines(abc.ABC):
 
     def __init__(self) -> None:
         self.unplugged: set[int] = set()
+
+    def missing(self) -> list[str]:
+        """All that this machine lacks to make them, a line each."""
+        return prerequisites.vagrant()
 
     def home(self, scratch: Path) -> Path:
         """Where Vagrant keeps what it knows of them; `scratch` goes with this process."""
@@ -106,6 +111,11 @@ class Containers(Machines):
         self.engine = Engine()
         self.prefix = f"pykafka4-{secrets.token_hex(3)}-"
         self.network: Any = None
+
+    def missing(self) -> list[str]:
+        engine = prerequisites.engine() if self.engine.own else []
+        system = [] if box.bootstrapped() else prerequisites.machine()
+        return [*super().missing(), *prerequisites.containers(), *engine, *system]
 
     def open(self) -> Mapping[str, str]:
         self.engine.open()
@@ -273,6 +283,8 @@ class Virtual(Remote):
         for net in self.NETS:
             self.net, self.lock = net, hold(net)
             if self.lock is not None:
+                if (state(net) / "state").exists():  # of a run that was killed
+                    destroy(state(net) / "state")
                 return {"KAFKA_NET": net}
         raise RuntimeError(f"every network from {self.NETS[0]} to {self.NETS[-1]} is another run's; locks in {cache() / 'vagrant'}")
 
@@ -290,16 +302,38 @@ class Virtual(Remote):
 
 
 def left() -> Iterator[str]:
-    """Destroy the virtual machines of runs that were killed; the networks they had."""
+    """Destroy the virtual machines of runs that were killed; the networks they had. VagrantFailed at the end names those that stay."""
+    failures = []
     for net in Virtual.NETS:
-        folder = cache() / "vagrant" / net / "state"
-        lock = hold(net) if folder.exists() else None
-        if lock is not None:
-            with lock:
-                command, environment = ["vagrant", "destroy", "--force"], {**os.environ, **fixed(folder)}
-                subprocess.run(command, env=environment, check=True, capture_output=True, timeout=DESTROY)
-                shutil.rmtree(folder)
-            yield net
+        lock = hold(net) if (cache() / "vagrant" / net / "state").exists() else None
+        if lock is None:
+            continue
+        with lock:
+            try:
+                destroy(state(net) / "state")
+            except VagrantFailed as error:
+                failures.append(str(error))
+                continue
+        yield net
+    if failures:
+        raise VagrantFailed(os.linesep.join(failures))
+
+
+def destroy(folder: Path) -> None:
+    """The machines whose state lies in `folder`, and that state; it stays when that fails. The caller holds the lock of their network."""
+    prerequisites.require(*prerequisites.vagrant())
+    # The Vagrantfile has three nodes unless it is told, and those it has not are never destroyed.
+    numbers = [int(path.name.removeprefix("kafka")) for path in folder.glob("machines/kafka*")]
+    environment = {**os.environ, **fixed(folder), "KAFKA_NODES": str(max(numbers, default=1))}
+    command = ["vagrant", "destroy", "--force"]
+    try:
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=DESTROY, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise VagrantFailed(f"`{' '.join(command)}` did not end in {DESTROY:.0f} s; the machines' state stays in {folder}") from error
+    if done.returncode != 0:
+        told = (done.stdout + done.stderr).decode(errors="replace").strip()
+        raise VagrantFailed(f"`{' '.join(command)}` failed ({done.returncode}), the machines' state stays in {folder}:{os.linesep}{told}")
+    shutil.rmtree(folder)
 
 
 def state(net: str) -> Path:

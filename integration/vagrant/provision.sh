@@ -26,29 +26,38 @@ put() { # SOURCE TARGET MODE
     say "$2"
 }
 
-packages() {
+refresh() {
     [ -n "${updated-}" ] || apt-get update -qq
     updated=yes
+}
+
+packages() {
+    refresh
     apt-get install -y -qq --no-install-recommends "$@" >/dev/null
     say "packages $*"
 }
 
-java_version() { java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'; }
-
 # -- programs ------------------------------------------------------------------------------------------------------------------
 
-java_runtime() {
-    local found wanted
+java_version() { java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p'; }
+
+new_enough() {
+    local found
     found=$(command -v java >/dev/null && java_version) || found=0
-    [ "${found:-0}" -ge 17 ] && return
-    apt-get update -qq
-    updated=yes
+    [ "${found:-0}" -ge 17 ]
+}
+
+java_runtime() {
+    local wanted
+    ! new_enough || return 0
+    refresh
     for wanted in openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless; do # not every release has the first
-        if [ -n "$(apt-cache madison "$wanted")" ]; then
-            packages "$wanted"
-            return
-        fi
+        [ -n "$(apt-cache madison "$wanted")" ] || continue
+        packages "$wanted"
+        break
     done
+    # The default of an old release is too old, and an older one may come first on the path.
+    new_enough || { echo "no Java 17 or newer: the brokers need one, and this release's packages brought none" >&2; exit 1; }
 }
 
 programs() {

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socketserver
 import subprocess
 import sys
 import tarfile
@@ -15,24 +16,34 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from docker.errors import APIError
 
 from integration import prerequisites
 from integration.chaos import Load, judge
 from integration.cluster import Cluster, State
+from integration.engine import Engine
 from integration.jars import kafka_jars
+from integration.vagrant import box
+from integration.vagrant.__main__ import by_hand
 from integration.vagrant.machines import NODE, Containers, Virtual
-from integration.vagrant.tool import VagrantFailed, fixed
+from integration.vagrant.tool import Vagrant, VagrantFailed, fixed
 from integration.vagrant_cluster import LOG, VagrantCluster, write_settings
 from integration.waiting import until
+from integration.ward import Ward
 from pykafka4 import Producer
 
 ROOT = Path(__file__).parents[2]
 VAGRANT = ROOT / "integration" / "vagrant"
 COMMAND = 300.0
+UNKNOWN = "no-such/machine:latest"
 ELSEWHERE = ("127.0.0.1", 19_092)
 MACHINE_FILES = "find /opt/kafka /etc/kafka /etc/init.d/kafka /etc/rc?.d /etc/passwd -printf '%p %T@ %s\\n' | sort"
 
 VIRTUALBOX = '#!/bin/sh\nif [ "$1" = --version ]; then echo 7.0.20r163906; fi\n'
+
+needs_vagrant = pytest.mark.skipif(
+    not shutil.which("vagrant"), reason="vagrant is not installed; apt-get install -y --no-install-recommends vagrant"
+)
 
 OWNER = """
 import sys
@@ -41,6 +52,15 @@ cluster = VagrantCluster(brokers=1)
 cluster.up()
 print(cluster.machines.name(1), flush=True)
 sys.stdin.read()
+"""
+
+# By hand: what a person would do with the brokers they were told of.
+SEND = """
+import os
+from pykafka4 import Producer
+with Producer(bootstrap_servers=os.environ["KAFKA_BOOTSTRAP"]) as producer:
+    offset = producer.send("by-hand", b"1").result(60).offset
+print(os.environ["KAFKA_BOOTSTRAP"], os.environ["KAFKA_NAME"], offset)
 """
 
 
@@ -61,31 +81,50 @@ def test_a_script_is_executable_and_bash_can_read_it(script: Path) -> None:
     assert subprocess.run(["bash", "-n", script], capture_output=True, text=True, timeout=10, check=False).stderr == ""
 
 
-def validated(provider: str, folder: Path, path: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """By the real Vagrant; nothing is made."""
-    home = {"VAGRANT_HOME": str(folder / "home"), "VAGRANT_DEFAULT_PROVIDER": provider, "PATH": path}
-    environment = {**os.environ, **fixed(folder / "state"), **home, **settings}
-    return subprocess.run(["vagrant", "validate"], env=environment, capture_output=True, text=True, timeout=60, check=False)
-
-
-@pytest.mark.skipif(not shutil.which("vagrant"), reason="vagrant is not installed")
-def test_the_vagrantfile_is_valid_for_virtualbox(tmp_path: Path) -> None:
-    stub = tmp_path / "VBoxManage"
+def validated(provider: str, folder: Path, place: Path = ROOT, **settings: str) -> subprocess.CompletedProcess[str]:
+    """By the real Vagrant, the Vagrantfile at `place`; nothing is made."""
+    stub = folder / "VBoxManage"
     stub.write_text(VIRTUALBOX)
     stub.chmod(0o755)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    assert "validated successfully" in validated("virtualbox", tmp_path, path).stdout
-    refused = validated("virtualbox", tmp_path, path, KAFKA_NODES="three")
+    home = {"VAGRANT_HOME": str(folder / "home"), "VAGRANT_DEFAULT_PROVIDER": provider, "PATH": f"{folder}:{os.environ['PATH']}"}
+    environment = {**os.environ, **fixed(folder / "state"), "VAGRANT_CWD": str(place), **home, **settings}
+    told = subprocess.run(["vagrant", "validate"], env=environment, capture_output=True, text=True, timeout=60, check=False)
+    if provider == "libvirt" and "could not be found" in told.stderr:
+        pytest.skip("vagrant-libvirt is not installed; apt-get install -y --no-install-recommends vagrant-libvirt")
+    return told
+
+
+@needs_vagrant
+@pytest.mark.vagrant
+@pytest.mark.smoke
+@pytest.mark.parametrize("provider", ["virtualbox", "libvirt"])
+def test_the_vagrantfile_is_valid_for_a_provider_of_virtual_machines(provider: str, tmp_path: Path) -> None:
+    told = validated(provider, tmp_path)
+    assert "validated successfully" in told.stdout, told.stderr
+
+
+@needs_vagrant
+@pytest.mark.vagrant
+@pytest.mark.smoke
+@pytest.mark.parametrize("provider", ["virtualbox", "libvirt"])
+def test_a_setting_that_the_provider_has_not_got_is_refused(provider: str, tmp_path: Path) -> None:
+    """Or else that a Vagrantfile is valid would say nothing about the provider's own block."""
+    place = tmp_path / "misspelt"
+    place.mkdir()
+    (place / "integration").symlink_to(ROOT / "integration")
+    (place / "Vagrantfile").write_text((ROOT / "Vagrantfile").read_text().replace("box.cpus", "box.cpuz"))
+    refused = validated(provider, tmp_path, place)
+    assert refused.returncode != 0
+    assert "cpuz" in refused.stderr
+
+
+@needs_vagrant
+@pytest.mark.vagrant
+@pytest.mark.smoke
+def test_a_number_of_machines_that_is_none_is_refused_by_name(tmp_path: Path) -> None:
+    refused = validated("virtualbox", tmp_path, KAFKA_NODES="three")
     assert refused.returncode != 0
     assert "three" in refused.stderr
-
-
-@pytest.mark.skipif(not shutil.which("vagrant"), reason="vagrant is not installed")
-def test_the_vagrantfile_is_valid_for_libvirt(tmp_path: Path) -> None:
-    told = validated("libvirt", tmp_path, os.environ["PATH"])
-    if "could not be found" in told.stderr:
-        pytest.skip("vagrant-libvirt is not installed; apt-get install -y --no-install-recommends vagrant-libvirt")
-    assert "validated successfully" in told.stdout, told.stderr
 
 
 def test_a_provider_or_a_release_that_no_machine_can_be_is_refused_before_anything_is_made() -> None:
@@ -99,9 +138,7 @@ def test_a_provider_or_a_release_that_no_machine_can_be_is_refused_before_anythi
 
 
 def can_make_machines() -> None:
-    missing = prerequisites.vagrant() + prerequisites.machine()
-    if not os.environ.get("DOCKER_HOST"):
-        missing += prerequisites.engine()
+    missing = prerequisites.check() + Containers().missing()
     if missing:
         pytest.skip("; ".join(missing))
 
@@ -229,10 +266,12 @@ def test_a_fault_of_the_leaders_machine_neither_loses_nor_repeats(
 
 @pytest.mark.vagrant
 def test_a_rolling_restart_by_the_machines_own_way_neither_loses_nor_repeats(machines: VagrantCluster, topic: str) -> None:
-    with loaded(machines, topic):
+    with loaded(machines, topic) as load:
         for node in machines.nodes:
             machines.restart(node)
+            back = time.monotonic()
             machines.wait_full_isr([topic])
+            until(lambda back=back: min(load.last_ack) > back, 30, f"acknowledgements from every partition after broker {node} is back")
 
 
 @pytest.mark.vagrant
@@ -261,9 +300,10 @@ def loaded(cluster: Cluster, topic: str) -> Iterator[Load]:
         finally:
             stop.set()
             load.join(60)
+    assert load.error is None
     verdict = judge(cluster, topic, load)
     assert not verdict.complaints()
-    assert verdict.acked == verdict.sent
+    assert verdict.acked == verdict.sent > 500
 
 
 # -- one machine ---------------------------------------------------------------------------------------------------------------
@@ -325,6 +365,74 @@ def test_jars_come_from_an_archive_too(single: VagrantCluster, tmp_path: Path) -
     told = sh(single, 1, f"{prepare}; chmod 755 /tmp/elsewhere/provision.sh; {install}; {install}")
     assert told.count("changed: /opt/kafka/libs from archive") == 1
     assert sh(single, 1, "cd /opt/kafka/libs && cksum *.jar") == before
+
+
+@pytest.mark.vagrant
+def test_an_image_that_the_engine_has_not_got_is_an_error_and_no_registry_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever an engine of its own asks of the world goes to a listener that counts, its proxy."""
+    can_make_machines()
+    monkeypatch.setattr(box, "build", lambda client: UNKNOWN)
+    with knocks() as (address, count), contextlib.closing(Ward(tmp_path / "scratch")) as ward:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, address)
+        containers = Containers()
+        containers.engine = Engine(tmp_path / "engine")
+        with contextlib.closing(containers) as machines:
+            settings = {**machines.open(), "KAFKA_NODES": "1"}
+            with pytest.raises(VagrantFailed, match=f"No such image: {UNKNOWN}"):
+                Vagrant(tmp_path, ward, "docker", settings).run("up", timeout=COMMAND)
+            assert count() == 0
+            with pytest.raises(APIError):
+                machines.engine.client.images.pull(UNKNOWN)
+            assert count() > 0, "the listener would have been asked"
+
+
+@contextlib.contextmanager
+def knocks() -> Iterator[tuple[str, Callable[[], int]]]:
+    """The address of a listener that hangs up on everybody, and how many came."""
+    came: list[None] = []
+
+    class Door(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            came.append(None)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Door) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", lambda: len(came)
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+@pytest.mark.vagrant
+def test_a_shell_for_work_by_hand_says_where_its_brokers_are_and_takes_its_machines_along() -> None:
+    """Without a formatted folder to begin with, which the suite has: the node formats its own."""
+    can_make_machines()
+    command = [sys.executable, "-m", "integration.vagrant", "sh", "-ec", f"vagrant up; vagrant status; {sys.executable} -c '{SEND}'"]
+    environment = {**os.environ, "KAFKA_NODES": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=COMMAND, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "running (docker)" in done.stdout
+    bootstrap, name, offset = done.stdout.splitlines()[-1].split()
+    assert f"`vagrant up` starts brokers at {bootstrap}\n" in done.stderr
+    assert offset == "0"
+    with Engine() as engine:
+        assert engine.client.containers.list(all=True, filters={"name": name}) == []
+
+
+@pytest.mark.vagrant
+def test_two_shells_for_work_by_hand_share_neither_state_nor_names_nor_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_NODES", raising=False)
+    can_make_machines()
+    with contextlib.closing(Containers()) as one, contextlib.closing(Containers()) as other:
+        first, second = by_hand(one), by_hand(other)
+        own = ("VAGRANT_DOTFILE_PATH", "KAFKA_SETTINGS", "KAFKA_NAME", "KAFKA_NET", "KAFKA_BOOTSTRAP")
+        assert all(first[name] != second[name] for name in own)
+        assert first["KAFKA_BOOTSTRAP"] == ",".join(f"{first['KAFKA_NET']}.{10 + node}:9092" for node in (1, 2, 3))
+        assert Path(first["KAFKA_SETTINGS"], "broker.properties").exists()
+    assert not Path(first["KAFKA_SETTINGS"]).exists()
 
 
 @pytest.mark.vagrant
