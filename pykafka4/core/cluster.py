@@ -124,6 +124,12 @@ class Topic:
         self.epochs[partition] = max(epoch, self.epochs[partition])
         self.leaders[partition] = leader
 
+    def dismiss(self, partitions: Collection[int]) -> None:
+        """These have no leader for now."""
+        for partition in partitions:
+            self.leaders[partition] = None
+        self.settle()
+
     def settle(self) -> None:
         """After changes: list the partitions that have a leader."""
         self.available = [partition for partition, leader in enumerate(self.leaders) if leader is not None]
@@ -430,8 +436,8 @@ class Cluster:
             return
         message: MetadataResponse = outcome.message
         if message.error_code:
-            if message.error_code == REBOOTSTRAP:
-                self._set_brokers(now, {}, None)
+            if message.error_code == REBOOTSTRAP and self._set_brokers(now, {}, None):
+                self._changed(self._unseat(), True)
             self._failed(now, names, broker_error(message.error_code, "Metadata"))
             return
         self._retry.reset()
@@ -460,9 +466,12 @@ class Cluster:
         self._check_cluster(message.cluster_id)
         brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in message.brokers if b.node_id >= 0}
         brokers_changed = self._set_brokers(now, brokers, message.controller_id) if brokers else False
+        unseated = self._unseat() if brokers_changed else frozenset()
         if self._expires == INFINITY:
             self._set_expiry(now)
-        topics = frozenset(t.name for t in message.topics if t.name in self._wanted and self._apply_topic(now, self._topics[t.name], t))
+        topics = unseated | frozenset(
+            t.name for t in message.topics if t.name in self._wanted and self._apply_topic(now, self._topics[t.name], t)
+        )
         for name in self._still(names):
             self._pace(now, name, name in topics or (name == BROKERS and brokers_changed))
         if not brokers:
@@ -540,6 +549,21 @@ class Cluster:
             if (was := before.get(broker.node)) is None or (was.host, was.port) != (broker.host, broker.port):
                 self._emit(BrokerAdded(broker.node, broker.host, broker.port))
         return True
+
+    def _unseat(self) -> frozenset[str]:
+        """A leader that is a broker no more leads nothing, and his topics are asked for again, whichever the answer was about.
+
+        There is no connection to him that could be lost: whoever waited for one would wait until the picture is too old.
+        """
+        unseated = []
+        for name in self._wanted:
+            known = self._topics[name]
+            gone = [p for p, leader in enumerate(known.leaders) if leader is not None and leader.node not in self.brokers]
+            if gone:
+                known.dismiss(gone)
+                self._ask_for(name, known.not_before)
+                unseated.append(name)
+        return frozenset(unseated)
 
     def _place(self, now: float) -> None:
         self._network.place(now, {broker.node: (broker.host, broker.port) for broker in self.brokers.values()})

@@ -250,6 +250,35 @@ def test_a_leader_that_is_not_among_the_brokers_is_no_leader() -> None:
     assert world.engine.cluster.leader(T0) is None
 
 
+def test_a_leader_that_left_leads_nothing_and_his_topics_are_asked_for_whichever_the_answer_was_about() -> None:
+    """Nobody else would: there is no connection to him that could be lost, and a producer waits for one before it sends."""
+    world = knowing()
+    cluster = world.engine.cluster
+    cluster.want("other", ME)
+    world.run(5.0)
+    world.asked.clear()
+    seen: list[tuple[Change, Leader | None]] = []
+    cluster.on_change.append(lambda change: seen.append((change, cluster.leader(T1))))
+    world.picture = metadata({"t": (ID, [(1, 5), (3, 8)]), "other": (OTHER, [(1, 1)])}, brokers={1: ("h1", 1), 3: ("h3", 3)})
+    cluster.refresh(world.now, ["other"])
+    world.run(1.0)
+    assert [[topic.name for topic in message.topics or []] for _, message in world.asked] == [["other"], ["t"]]
+    assert [(change.topics, change.brokers, leader) for change, leader in seen] == [
+        ({"t", "other"}, True, None),
+        ({"t"}, False, Leader(3, 8)),
+    ]
+    assert cluster.leader(T0) == Leader(1, 5)
+
+
+def test_an_older_answer_that_lacks_a_leader_does_not_bring_the_leader_before_him_back() -> None:
+    world = knowing()
+    cluster = world.engine.cluster
+    told(world, metadata({"t": (ID, [(1, 4), (1, 6)])}, brokers={1: ("h1", 1)}))
+    assert cluster.leader(T1) is None
+    told(world, metadata({"t": (ID, [(1, 5), (2, 7)])}))
+    assert cluster.leader(T1) == Leader(2, 7)
+
+
 def test_a_partition_number_beyond_reason_costs_no_memory() -> None:
     world = knowing()
     broken = metadata({"t": (ID, [(1, 5), (2, 7)])})
@@ -399,9 +428,11 @@ def test_the_broker_can_ask_for_a_new_bootstrap() -> None:
     world.engine.cluster.refresh(world.now)
     world.run(0.5)
     assert not world.engine.cluster.brokers
+    assert world.engine.cluster.leader(T0) is None
     world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.run(3.0)
     assert set(world.engine.cluster.brokers) == {1, 2, 3}
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
 
 
 # -- telling others
