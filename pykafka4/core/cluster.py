@@ -30,6 +30,7 @@ log = logging.getLogger("pykafka4.cluster")
 BROKERS = ""  # no topic has this name: it stands for the list of brokers among the things to ask for
 PATIENCE = 3.0  # a broker that has not answered by then is not the only one asked any more
 RECHECK = 0.5  # while no broker is connected
+IN_VAIN = 4  # times that one broker is asked for a topic in trouble before another is
 MOST_PARTITIONS = 1_000_000  # of one topic; a larger number is a broken answer, not a reason to take the memory
 MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}
 REBOOTSTRAP = 129
@@ -275,8 +276,7 @@ class Cluster:
 
         Whoever told the present picture may know no better: another broker is asked, if one can be reached.
         """
-        if self._told_by is not None:
-            self._network.doubt(now, self._told_by)
+        self._doubt(now)
         for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
             known = self._topic(name)
             if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000:
@@ -286,6 +286,7 @@ class Cluster:
 
     def refreshed(self, now: float, topics: Collection[str] | None, then: Then) -> Waiter:
         """Ask at once for `topics` (none: for the brokers), and call `then` when the answer is in (None) or cannot come (the error)."""
+        self._doubt(now)
         names = set(self._all() if topics is None else topics) or {BROKERS}
         waiter = Waiter(set(names), self._number, then, frozenset(names - {BROKERS}))
         self._waiters.append(waiter)
@@ -337,6 +338,11 @@ class Cluster:
         return ()
 
     # -- what to ask
+
+    def _doubt(self, now: float) -> None:
+        """Have another asked than the one who told the present picture."""
+        if self._told_by is not None:
+            self._network.doubt(now, self._told_by)
 
     def _new_topic(self) -> Topic:
         return Topic(Backoff.retry(self._config, self._random))
@@ -488,6 +494,8 @@ class Cluster:
         else:
             known.not_before = now + known.backoff.next()
         if name in self._wanted and known.troubled:
+            if known.backoff.attempts % IN_VAIN == 0:  # not each time: where a topic is missing, all brokers need not be connected to
+                self._doubt(now)
             self._ask_for(name, known.not_before)
 
     def _check_cluster(self, cluster_id: str | None) -> None:

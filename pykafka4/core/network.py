@@ -101,7 +101,7 @@ class Network:
         if endpoint is None or endpoint.doubted_at == now:
             return
         endpoint.doubted_at = now
-        known = [n for n in self._ready if 0 <= n < LANE]
+        known = [n for n in self._ready if n < LANE]
         if known and all(self._doubt(now, n) > -INFINITY for n in known) and not any(map(self._under_way, self._endpoints.values())):
             other = self._candidate(now)
             if other is not None:

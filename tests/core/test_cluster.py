@@ -13,6 +13,7 @@ from pykafka4.core import Reply
 from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, Leader, MetadataChanged
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
+from pykafka4.wire.messages_cluster import MetadataResponse
 
 ME = "the test"  # who wants topics here
 ID, OTHER = UUID(int=1), UUID(int=2)
@@ -433,6 +434,67 @@ def test_the_broker_can_ask_for_a_new_bootstrap() -> None:
     world.run(3.0)
     assert set(world.engine.cluster.brokers) == {1, 2, 3}
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
+
+
+# -- brokers that hear no news
+
+SEEDS = range(6)  # so that the first to be asked is the one that hears nothing, too
+NONE_LEADS = metadata({"t": (ID, [(-1, 4), (-1, 6)])})
+
+
+def with_a_deaf_broker(seed: int, heard: MetadataResponse, others: tuple[int, ...] = (2,)) -> World:
+    """The client is connected to broker 1, which knows `heard` of topic t, and to `others`, which know all."""
+    world = World.make(seed)
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.deaf["h1"] = heard
+    world.run()
+    for node in (1, *others):
+        world.engine.network.want(node)
+    world.run(1.0)
+    return world
+
+
+@pytest.mark.parametrize("heard", [metadata({}), NONE_LEADS], ids=["missing", "leaderless"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_topic_in_trouble_is_not_asked_of_one_broker_for_ever(seed: int, heard: MetadataResponse) -> None:
+    world = with_a_deaf_broker(seed, heard)
+    world.engine.cluster.want("t", ME)
+    world.run(10.0)
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_where_only_one_broker_is_connected_another_is_connected_to_for_a_topic_in_trouble(seed: int) -> None:
+    world = World.make(seed)
+    world.deaf = dict.fromkeys(("b1", "b2", "h1"), metadata({}))
+    world.down = {("h2", 2), ("h3", 3)}
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.run(1.0)
+    world.down.clear()
+    world.engine.cluster.want("t", ME)
+    world.run(15.0)
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+
+
+def test_brokers_need_not_all_be_connected_to_for_a_topic_that_does_not_exist() -> None:
+    world = World.make()
+    world.picture = metadata({}, brokers={node: (f"h{node}", node) for node in range(1, 21)})
+    world.engine.cluster.want("t", ME)
+    world.run(300.0)
+    assert 2 <= len({host for _, host, _ in world.attempts}) <= 6
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_asks_for_the_present_state_is_not_told_old_news_twice(seed: int) -> None:
+    """Such as a producer that was given a partition nobody has told it of."""
+    world = with_a_deaf_broker(seed, metadata({"t": (ID, [(1, 5)])}))
+    cluster = world.engine.cluster
+    cluster.want("t", ME)
+    world.run(1.0)
+    for _ in range(2):
+        cluster.refreshed(world.now, ["t"], lambda error: None)
+        world.run()
+    assert cluster.partitions("t") == 2
 
 
 # -- telling others
