@@ -22,6 +22,8 @@ from pykafka4.wire.messages_cluster import FindCoordinatorRequest
 __all__ = ["Coordinator", "Reaction", "reaction"]
 
 GROUP = 0  # FindCoordinator's key type
+PATIENCE = 3.0  # a broker that has not answered by then is not the only one asked any more
+MOST_ASKED = 3  # at a time: an outage need not pile up questions
 ONE_KEY = 3  # the last version that asks for one key; every broker from 0.11 to 4.x speaks one of these
 
 log = logging.getLogger("pykafka4.group")
@@ -66,13 +68,14 @@ class Coordinator:
     """Who coordinates the group. `node` is None while unknown; `want` has it looked for."""
 
     __slots__ = (
-        "_asking",
+        "_asked",
         "_backoff",
         "_cluster",
         "_config",
         "_network",
         "_not_before",
         "_on_fatal",
+        "_patient_until",
         "_send",
         "_told_by",
         "_wanted",
@@ -98,8 +101,9 @@ class Coordinator:
         self.lane = lane
         self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
         self._backoff = Backoff.retry(config, random)
-        self._not_before = 0.0
-        self._asking = self._wanted = False
+        self._not_before = self._patient_until = 0.0
+        self._asked = 0  # questions under way
+        self._wanted = False
         self.node: int | None = None
         self._told_by: int | None = None  # the broker that named it, until it answered
         self.last_error: KafkaError | None = None
@@ -112,6 +116,7 @@ class Coordinator:
         """`node` is not, or no longer, the coordinator; of several that notice only the first counts."""
         if self.node == node:
             log.info("group %s: coordinator %d is gone (%s)", self._config.group_id, node, reason)
+            self._network.doubt(now, node)  # frozen, it would not name its successor; cut off, it would name itself, heartbeats and all
             if self._told_by is not None:
                 self._network.doubt(now, self._told_by)
             self.node = None
@@ -125,20 +130,25 @@ class Coordinator:
 
     def poll(self, now: float) -> float:
         """Ask if it is wanted; returns when to be polled again."""
-        if self.node is not None or not self._wanted or self._asking:
+        if self.node is not None or not self._wanted or self._asked >= MOST_ASKED:
             return INFINITY
-        if now < self._not_before:
-            return self._not_before
-        self._asking = True
+        due = max(self._not_before, self._patient_until)
+        if now < due:
+            return due
+        self._asked += 1
+        self._patient_until = now + PATIENCE
         message = FindCoordinatorRequest(key=self._config.group_id or "", key_type=GROUP)
         self._send(Request(ANY, message, now + self._config.request_timeout_ms / 1000, self._answered, max_version=ONE_KEY))
-        return INFINITY
+        return self._patient_until
 
     def _rest(self, now: float) -> None:
         self._not_before = now + self._backoff.next()
 
     def _answered(self, now: float, outcome: Outcome) -> None:
-        self._asking = False
+        self._asked -= 1
+        if self.node is not None or not self._wanted:  # another was faster
+            return
+        self._patient_until = 0.0
         if isinstance(outcome, Failed):
             self._refused(now, outcome.reason)
             return
@@ -147,6 +157,7 @@ class Coordinator:
             self._told_by = outcome.node
             self._found(now, answer.node_id)
         else:
+            self._network.doubt(now, outcome.node)
             self._refused(now, broker_error(answer.error_code, f"coordinator of group {self._config.group_id}", answer.error_message))
 
     def _found(self, now: float, node: int) -> None:

@@ -19,6 +19,8 @@ __all__ = ["Identity", "IdentityState"]
 
 AFRESH = {"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "UNKNOWN_PRODUCER_ID"}  # nobody can take over an id without a transactional id
 HICCUPS = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table, but nothing is at stake in asking again, and a producer is
+PATIENCE = 3.0  # a broker that has not answered by then is not the only one asked any more
+MOST_ASKED = 3  # at a time: an outage need not pile up questions
 LAST_EPOCH = 32_766  # 32,767 is the highest a broker gives; ask for a new id before that
 
 
@@ -48,17 +50,33 @@ TABLE = Transitions[S](
 class Identity:
     """The producer id and epoch of an idempotent producer."""
 
-    __slots__ = ("_backoff", "_changed", "_not_before", "_timeout", "epoch", "fatal", "producer_id", "reason", "state", "trouble")
+    __slots__ = (
+        "_asked",
+        "_backoff",
+        "_changed",
+        "_doubt",
+        "_not_before",
+        "_round",
+        "_timeout",
+        "epoch",
+        "fatal",
+        "producer_id",
+        "reason",
+        "state",
+        "trouble",
+    )
 
-    def __init__(self, backoff: Backoff, timeout: float, changed: Callable[[], None]) -> None:
-        """`changed` is called when a new id or epoch is here: every sequence starts at 0 again."""
+    def __init__(self, backoff: Backoff, timeout: float, changed: Callable[[], None], doubt: Callable[[float, int], None]) -> None:
+        """`changed` is called when a new id or epoch is here: every sequence starts at 0 again. `doubt(now, node)`: others are asked first."""
         self.state = S.NONE
         self.producer_id, self.epoch = -1, -1
         self.fatal: KafkaError | None = None
         self.reason = ""
         self.trouble: KafkaError | None = None  # why the last question failed, until one is answered
-        self._backoff, self._timeout, self._changed = backoff, timeout, changed
+        self._backoff, self._timeout, self._changed, self._doubt = backoff, timeout, changed, doubt
         self._not_before = 0.0
+        self._round: object = None  # answers to the questions of another are not used: an epoch must not begin twice
+        self._asked = 0  # questions of this round
 
     @property
     def ready(self) -> bool:
@@ -72,7 +90,7 @@ class Identity:
 
     @property
     def wake_at(self) -> float:
-        """When to try again; only while nothing is under way."""
+        """When to ask, or to ask another."""
         return self._not_before
 
     def renew(self, reason: str) -> None:
@@ -92,9 +110,16 @@ class Identity:
 
     def ask(self, now: float) -> Request | None:
         """The request for an id, if one is due."""
-        if self.state is not S.NONE or now < self._not_before:
+        if now < self._not_before:
             return None
-        self.state = TABLE.move(self.state, S.ASKING)
+        if self.state is S.NONE:
+            self.state = TABLE.move(self.state, S.ASKING)
+            self._round, self._asked = object(), 0
+        if self.state is not S.ASKING or self._asked >= MOST_ASKED:
+            return None
+        self._asked += 1
+        self._not_before = now + PATIENCE
+        asked_in = self._round
         keep = 0 <= self.epoch < LAST_EPOCH
         message = InitProducerIdRequest(
             transactional_id=None,
@@ -102,14 +127,16 @@ class Identity:
             producer_id=self.producer_id if keep else -1,
             producer_epoch=self.epoch if keep else -1,
         )
-        return Request(ANY, message, now + self._timeout, self._answered)
+        return Request(ANY, message, now + self._timeout, lambda at, outcome: self._answered(at, asked_in, outcome))
 
-    def _answered(self, now: float, outcome: Outcome) -> None:
-        if self.state is S.FATAL:
+    def _answered(self, now: float, asked_in: object, outcome: Outcome) -> None:
+        if self.state is not S.ASKING or asked_in is not self._round:
             return
+        self._not_before = 0.0
         if isinstance(outcome, Failed):
             self._unanswered(now, outcome)
         elif outcome.message.error_code:
+            self._doubt(now, outcome.node)  # one that is cut off from the controllers has no ids to give
             self._refused(now, error_code(outcome.message.error_code))
         else:
             self.producer_id, self.epoch = outcome.message.producer_id, outcome.message.producer_epoch

@@ -6,11 +6,13 @@ import pytest
 from consumer_talk import LOST, Talk, tp
 
 from pykafka4.core import ANY
-from pykafka4.core.coordinator import Reaction, reaction
+from pykafka4.core.coordinator import MOST_ASKED, PATIENCE, Reaction, reaction
 from pykafka4.core.group import MemberState
 from pykafka4.core.network import LANE
 from pykafka4.error_table import BY_NAME, CODES
+from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from pykafka4.wire.messages_group import HeartbeatRequest
 
 TELLER = ANY % LANE  # who answers questions to ANY here
 
@@ -89,14 +91,54 @@ def test_a_refusal_for_good_ends_the_member(talk: Talk) -> None:
 def test_who_named_a_coordinator_that_is_none_is_in_doubt_until_one_answered(talk: Talk) -> None:
     talk.find_coordinator(2)
     talk.join(error="NOT_COORDINATOR")
-    assert talk.network.doubts == [TELLER]
+    assert talk.network.doubts == [2, TELLER]
     talk.run(1)
     talk.find_coordinator(1)
     talk.join()
     talk.sync([tp(0)])
     talk.member.coordinator.lost(talk.now, 1, LOST.reason)
     assert talk.member.coordinator.node is None
+    assert talk.network.doubts == [2, TELLER, 1]
+
+
+def test_a_coordinator_that_lives_and_can_store_nothing_is_not_the_one_to_say_who_coordinates(talk: Talk) -> None:
+    """Cut off from the others it answers heartbeats and names itself when it is asked."""
+    talk.stable(tp(0))
+    talk.committed()
+    talk.member.commit({tp(0): OffsetAndMetadata(7)}, talk.reader.ticket, talk.now + 60.0, lambda error: None)
+    talk.run()
+    for times in (1, 2, 3):
+        talk.commits({tp(0): "REQUEST_TIMED_OUT"})
+        assert talk.network.doubts.count(1) == times
+        talk.run(1.5)
+        talk.find_coordinator(1)
+        talk.run(3.0)
+        for request in talk.pending(HeartbeatRequest):
+            talk.beat(request)
+
+
+def test_who_cannot_name_a_coordinator_is_in_doubt(talk: Talk) -> None:
+    talk.answer(talk.one(FindCoordinatorRequest), found(-1, BY_NAME["COORDINATOR_NOT_AVAILABLE"].code))
     assert talk.network.doubts == [TELLER]
+
+
+def test_a_broker_that_does_not_say_who_coordinates_is_not_waited_for(talk: Talk) -> None:
+    first = talk.one(FindCoordinatorRequest)
+    talk.run(PATIENCE - 0.1)
+    assert talk.pending(FindCoordinatorRequest) == [first]
+    assert talk.wake_at == pytest.approx(talk.now + 0.1)
+    talk.run(0.1)
+    _, second = talk.pending(FindCoordinatorRequest)
+    talk.answer(second, found(2))
+    assert talk.member.coordinator.node == 2
+    talk.answer(first, found(1))
+    assert talk.member.coordinator.node == 2, "whoever was faster counts"
+
+
+def test_questions_for_the_coordinator_do_not_pile_up(talk: Talk) -> None:
+    for _ in range(20):
+        talk.run(1.0)
+    assert len(talk.pending(FindCoordinatorRequest)) == MOST_ASKED
 
 
 def test_losing_somebody_who_is_not_the_coordinator_any_more_changes_nothing(talk: Talk) -> None:
