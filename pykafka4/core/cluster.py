@@ -1,13 +1,14 @@
 """Cluster. Rule: the picture only moves forward; an older leader epoch, a missing topic or an empty answer never takes knowledge away.
 
 Brokers learn of changes at different times, so an answer can be older than what is known already. Leader epochs (per topic id) tell the
-older from the newer; a topic id that was replaced never comes back.
+older from the newer; a topic id that was replaced never comes back. Only when nobody tells anything newer than older epochs for long are
+they the truth: a topic without an id was made anew, or the cluster was restored from what it was before.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 from typing import TypeAlias
 from uuid import UUID
@@ -31,6 +32,8 @@ BROKERS = ""  # no topic has this name: it stands for the list of brokers among 
 PATIENCE = 3.0  # a broker that has not answered by then is not the only one asked any more
 RECHECK = 0.5  # while no broker is connected
 IN_VAIN = 4  # times that one broker is asked for a topic in trouble before another is
+CONTRADICTED = 30.0  # seconds for which only older epochs are told: brokers that lag behind do so for less
+EPOCHS_FROM = 9  # brokers before 2.4 go on telling an old epoch while replicas are reassigned, and leaders refuse whoever believes it
 MOST_PARTITIONS = 1_000_000  # of one topic; a larger number is a broken answer, not a reason to take the memory
 MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}
 REBOOTSTRAP = 129
@@ -104,6 +107,7 @@ class Topic:
     available: list[int] = attrs.Factory(list)
     error: ErrorCode | None = None
     missing_since: float | None = None
+    behind_since: float | None = None  # only older epochs than those known were told since
     asked_at: float = -INFINITY
     not_before: float = -INFINITY
 
@@ -124,6 +128,22 @@ class Topic:
             return
         self.epochs[partition] = max(epoch, self.epochs[partition])
         self.leaders[partition] = leader
+
+    def compare(self, now: float, told: Mapping[int, int]) -> None:
+        """Before `lead`, with the epochs of a whole answer: those that everybody has contradicted for long are forgotten."""
+        older = [partition for partition, epoch in told.items() if -1 < epoch < self.epochs[partition]]
+        if not older:
+            self.behind_since = None
+        elif self.behind_since is None:
+            self.behind_since = now
+        elif now - self.behind_since >= CONTRADICTED:
+            self.forget_epochs(older)
+
+    def forget_epochs(self, partitions: Iterable[int]) -> None:
+        """Whatever is told next of these is believed."""
+        self.behind_since = None
+        for partition in partitions:
+            self.epochs[partition] = -1
 
     def dismiss(self, partitions: Collection[int]) -> None:
         """These have no leader for now."""
@@ -448,7 +468,7 @@ class Cluster:
             return
         self._retry.reset()
         self._not_before, self.error, self._told_by = -INFINITY, None, outcome.node
-        self._apply(now, names, message)
+        self._apply(now, names, message, outcome.version)
         self._tell_waiters(number, names)
 
     def _failed(self, now: float, names: frozenset[str], reason: KafkaError) -> None:
@@ -468,7 +488,7 @@ class Cluster:
                 self._dismiss(waiter)
                 waiter.then(None)
 
-    def _apply(self, now: float, names: frozenset[str], message: MetadataResponse) -> None:
+    def _apply(self, now: float, names: frozenset[str], message: MetadataResponse, version: int) -> None:
         self._check_cluster(message.cluster_id)
         brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in message.brokers if b.node_id >= 0}
         brokers_changed = self._set_brokers(now, brokers, message.controller_id) if brokers else False
@@ -476,7 +496,7 @@ class Cluster:
         if self._expires == INFINITY:
             self._set_expiry(now)
         topics = unseated | frozenset(
-            t.name for t in message.topics if t.name in self._wanted and self._apply_topic(now, self._topics[t.name], t)
+            t.name for t in message.topics if t.name in self._wanted and self._apply_topic(now, self._topics[t.name], t, version)
         )
         for name in self._still(names):
             self._pace(now, name, name in topics or (name == BROKERS and brokers_changed))
@@ -505,15 +525,17 @@ class Cluster:
             log.warning("cluster id changed from %s to %s: do bootstrap_servers name two clusters?", self.cluster_id, cluster_id)
         self.cluster_id = cluster_id
 
-    def _apply_topic(self, now: float, known: Topic, told: MetadataResponse.Topic) -> bool:
+    def _apply_topic(self, now: float, known: Topic, told: MetadataResponse.Topic, version: int) -> bool:
         before = known.picture()
         if told.error_code:
             self._apply_error(now, known, told.error_code)
         elif told.topic_id in known.former_ids:
             return False
         else:
+            if known.missing_since is not None and told.topic_id == NO_UUID:  # nothing else tells a topic made anew from the old one
+                known.forget_epochs(range(len(known.epochs)))
             known.error = known.missing_since = None
-            self._apply_partitions(known, told)
+            self._apply_partitions(now, known, told, version)
         known.settle()
         return known.picture() != before
 
@@ -524,16 +546,18 @@ class Cluster:
             known.missing_since = now if known.missing_since is None else known.missing_since
             known.leaders = [None] * len(known.leaders)
 
-    def _apply_partitions(self, known: Topic, told: MetadataResponse.Topic) -> None:
+    def _apply_partitions(self, now: float, known: Topic, told: MetadataResponse.Topic, version: int) -> None:
         topic_id = None if told.topic_id == NO_UUID else told.topic_id
         if topic_id is not None and topic_id != known.topic_id:
             known.begin_anew(topic_id)
             self._names[topic_id] = told.name or ""
         partitions = [p for p in told.partitions if 0 <= p.partition_index < MOST_PARTITIONS]
         known.resize(1 + max((p.partition_index for p in partitions), default=-1))
+        epochs = {p.partition_index: p.leader_epoch if version >= EPOCHS_FROM else -1 for p in partitions}
+        known.compare(now, epochs)
         for p in partitions:
-            there = p.leader_id in self.brokers
-            known.lead(p.partition_index, Leader(p.leader_id, p.leader_epoch) if there else None, p.leader_epoch)
+            epoch = epochs[p.partition_index]
+            known.lead(p.partition_index, Leader(p.leader_id, epoch) if p.leader_id in self.brokers else None, epoch)
         if known.leaders and told.name in self._wanted:  # it is there: from now on nobody may bring it back but by a wish of today
             self._wanted[told.name] = dict.fromkeys(self._wanted[told.name], False)
 

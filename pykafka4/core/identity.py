@@ -67,7 +67,7 @@ class Identity:
     )
 
     def __init__(self, backoff: Backoff, timeout: float, changed: Callable[[], None], doubt: Callable[[float, int], None]) -> None:
-        """`changed` is called when a new id or epoch is here: every sequence starts at 0 again. `doubt(now, node)`: others are asked first."""
+        """`changed` is called when a new id or epoch is here: every sequence starts at 0 again. `doubt(now, node)`: ask others first."""
         self.state = S.NONE
         self.producer_id, self.epoch = -1, -1
         self.fatal: KafkaError | None = None

@@ -112,6 +112,7 @@ class World:
     events: list[object]
     now: float = 100.0
     picture: MetadataResponse = attrs.Factory(lambda: metadata({}))
+    speaks: ApiVersionsResponse = attrs.Factory(lambda: versions())
     deaf: dict[str, MetadataResponse] = attrs.Factory(dict)  # what these hosts tell instead
     down: set[tuple[str, int]] = attrs.Factory(set)  # addresses that refuse
     mute: set[int] = attrs.Factory(set)  # links that take requests and do not answer
@@ -174,7 +175,7 @@ class World:
         if link in self.mute:
             return
         if isinstance(message, ApiVersionsRequest):
-            self.answer(link, header, versions())
+            self.answer(link, header, self.speaks)
         elif isinstance(message, MetadataRequest):
             self.asked.append((self.now, message))
             self.answer(link, header, self._told(message, self.deaf.get(self.links[link][0], self.picture)))

@@ -7,13 +7,14 @@ from uuid import UUID
 
 import attrs
 import pytest
-from core_talk import World, metadata
+from core_talk import World, metadata, versions
 
 from pykafka4.core import Reply
-from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, Leader, MetadataChanged
+from pykafka4.core.cluster import CONTRADICTED, EPOCHS_FROM, BrokerAdded, BrokerRemoved, Change, Leader, MetadataChanged
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_cluster import MetadataResponse
+from pykafka4.wire.schema import NO_UUID
 
 ME = "the test"  # who wants topics here
 ID, OTHER = UUID(int=1), UUID(int=2)
@@ -173,6 +174,53 @@ def test_an_older_epoch_never_moves_a_partition_back() -> None:
     told(world, metadata({"t": (ID, [(3, 4), (3, 8)])}))
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
     assert world.engine.cluster.leader(T1) == Leader(3, 8)
+
+
+@pytest.mark.parametrize("topic_id", [ID, NO_UUID], ids=["restored", "made anew without an id"])
+def test_older_epochs_are_believed_when_nobody_has_told_others_for_long(topic_id: UUID) -> None:
+    world = World.make()
+    world.picture = metadata({"t": (topic_id, [(1, 5), (2, 7)])})
+    world.engine.cluster.want("t", ME)
+    world.run()
+    told(world, metadata({"t": (topic_id, [(3, 0), (3, 0)])}))
+    world.run(CONTRADICTED)
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+    told(world, world.picture)
+    assert world.engine.cluster.leader(T0) == Leader(3, 0)
+    assert world.engine.cluster.leader(T1) == Leader(3, 0)
+
+
+def test_older_epochs_are_not_believed_while_somebody_tells_newer_ones() -> None:
+    world = knowing()
+    older, newer = metadata({"t": (ID, [(2, 4), (2, 6)])}), world.picture
+    for _ in range(20):
+        told(world, older)
+        told(world, newer)
+    told(world, older)
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+
+
+def test_a_topic_without_an_id_that_was_missing_may_be_another_one() -> None:
+    world = World.make()
+    world.picture = metadata({"t": (NO_UUID, [(1, 5), (2, 7)])})
+    world.engine.cluster.want("t", ME)
+    world.run()
+    told(world, metadata({"t": 3}))
+    told(world, metadata({"t": (NO_UUID, [(2, 0)])}))
+    assert world.engine.cluster.leader(T0) == Leader(2, 0)
+    assert world.engine.cluster.partitions("t") == 1
+
+
+def test_epochs_of_brokers_that_tell_old_ones_are_not_used() -> None:
+    """A leader would refuse whoever fetches with one, for as long as it is told."""
+    world = World.make()
+    world.speaks = versions(Metadata=(0, EPOCHS_FROM - 1))
+    world.picture = metadata({"t": (NO_UUID, [(1, 5)])})
+    world.engine.cluster.want("t", ME)
+    world.run()
+    assert world.engine.cluster.leader(T0) == Leader(1, -1)
+    told(world, metadata({"t": (NO_UUID, [(2, 4)])}))
+    assert world.engine.cluster.leader(T0) == Leader(2, -1)
 
 
 def test_an_older_answer_without_leader_does_not_take_the_leader_away() -> None:
