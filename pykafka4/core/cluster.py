@@ -197,7 +197,7 @@ class Cluster:
         self._wanted: dict[str, dict[object, bool]] = {}  # topic -> its users, and whether brokers may create it for them
         self._pending: dict[str, float] = {BROKERS: -INFINITY}  # what to ask for, and from when on
         self._asked: dict[int, tuple[frozenset[str], float]] = {}  # requests under way: number -> (names, since)
-        self._number = 0
+        self._number = self._told = 0  # of the last request, and of the last whose answer told of the brokers
         self._told_by: int | None = None  # the broker whose picture this is
         self._waiters: list[Waiter] = []
         self._retry = Backoff.retry(config, random)
@@ -467,8 +467,9 @@ class Cluster:
             self._failed(now, names, broker_error(message.error_code, "Metadata"))
             return
         self._retry.reset()
-        self._not_before, self.error, self._told_by = -INFINITY, None, outcome.node
-        self._apply(now, names, message, outcome.version)
+        self._not_before, self.error = -INFINITY, None
+        brokers_changed = number > self._told and self._apply_brokers(now, number, outcome.node, message)
+        self._apply(now, names, message, outcome.version, brokers_changed)
         self._tell_waiters(number, names)
 
     def _failed(self, now: float, names: frozenset[str], reason: KafkaError) -> None:
@@ -488,10 +489,16 @@ class Cluster:
                 self._dismiss(waiter)
                 waiter.then(None)
 
-    def _apply(self, now: float, names: frozenset[str], message: MetadataResponse, version: int) -> None:
+    def _apply_brokers(self, now: float, number: int, node: int, message: MetadataResponse) -> bool:
+        """Not from an answer that comes after that of a later request: brokers have no epochs that would tell the older from the newer."""
+        self._told, self._told_by = number, node
         self._check_cluster(message.cluster_id)
         brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in message.brokers if b.node_id >= 0}
-        brokers_changed = self._set_brokers(now, brokers, message.controller_id) if brokers else False
+        if not brokers:
+            self._ask_for(BROKERS, now + self._topics[BROKERS].backoff.next())
+        return bool(brokers) and self._set_brokers(now, brokers, message.controller_id)
+
+    def _apply(self, now: float, names: frozenset[str], message: MetadataResponse, version: int, brokers_changed: bool) -> None:
         unseated = self._unseat() if brokers_changed else frozenset()
         if self._expires == INFINITY:
             self._set_expiry(now)
@@ -500,8 +507,6 @@ class Cluster:
         )
         for name in self._still(names):
             self._pace(now, name, name in topics or (name == BROKERS and brokers_changed))
-        if not brokers:
-            self._ask_for(BROKERS, self._topics[BROKERS].not_before)
         if topics or brokers_changed:
             self._changed(topics, brokers_changed)
 

@@ -116,6 +116,7 @@ class World:
     deaf: dict[str, MetadataResponse] = attrs.Factory(dict)  # what these hosts tell instead
     down: set[tuple[str, int]] = attrs.Factory(set)  # addresses that refuse
     mute: set[int] = attrs.Factory(set)  # links that take requests and do not answer
+    muted: list[tuple[int, RequestHeader, Any]] = attrs.Factory(list)  # what these did not answer
     links: dict[int, tuple[str, int]] = attrs.Factory(dict)  # open ones
     attempts: list[tuple[float, str, int]] = attrs.Factory(list)
     asked: list[tuple[float, MetadataRequest]] = attrs.Factory(list)
@@ -173,6 +174,7 @@ class World:
 
     def _take(self, link: int, header: RequestHeader, message: Any) -> None:
         if link in self.mute:
+            self.muted.append((link, header, message))
             return
         if isinstance(message, ApiVersionsRequest):
             self.answer(link, header, self.speaks)

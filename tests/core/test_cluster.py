@@ -484,6 +484,28 @@ def test_the_broker_can_ask_for_a_new_bootstrap() -> None:
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
 
 
+def test_a_late_answer_does_not_bring_brokers_back_that_a_newer_one_has_let_go() -> None:
+    """A frozen broker thaws and answers what it was asked long ago: those addresses may be nobody's now."""
+    world = knowing()
+    world.run(5.0)
+    for node in (1, 2, 3):
+        world.engine.network.want(node)
+    world.run(1.0)
+    silent = set(world.links)
+    world.mute |= silent
+    world.engine.cluster.refresh(world.now)
+    world.run(1.0)
+    ((link, header, _),) = world.muted
+    world.mute -= silent - {link}
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])}, brokers={1: ("h1", 1), 2: ("elsewhere", 2)})
+    world.run(5.0)
+    assert world.engine.cluster.brokers[2].host == "elsewhere"
+    world.answer(link, header, metadata({"t": (ID, [(1, 5), (2, 7)])}))
+    world.run()
+    assert world.engine.cluster.brokers[2].host == "elsewhere"
+    assert set(world.engine.cluster.brokers) == {1, 2}
+
+
 # -- brokers that hear no news
 
 SEEDS = range(6)  # so that the first to be asked is the one that hears nothing, too
