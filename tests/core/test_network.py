@@ -503,6 +503,23 @@ def test_lanes_differ_and_end() -> None:
     assert second not in peer.closed
 
 
+def test_a_lane_that_was_given_up_is_not_connected_again_when_its_broker_moves() -> None:
+    peer = Peer().placed()
+    lane = peer.network.new_lane()
+    link = peer.open(via(lane, 2))
+    held = peer.submit(via(lane, 2), now=0.0)
+    peer.poll(0.0)
+    peer.network.drop_lane(lane)
+    peer.network.place(1.0, {**HOSTS, 2: ("elsewhere", 2)})
+    attempts = len(peer.connects)
+    peer.poll(1.0)
+    peer.poll(100.0)
+    assert link in peer.closed
+    assert isinstance(held.failure.reason, ConnectionLost)
+    assert len(peer.connects) == attempts
+    assert via(lane, 2) not in peer.network._endpoints
+
+
 def test_any_does_not_use_lanes() -> None:
     peer = Peer().placed()
     peer.open(via(peer.network.new_lane(), 2))
