@@ -23,6 +23,7 @@ __all__ = ["Coordinator", "Reaction", "reaction"]
 
 GROUP = 0  # FindCoordinator's key type
 PATIENCE = 3.0  # a broker that has not answered by then is not the only one asked any more
+CHECK = 10.0  # for one that holds back an answer: others are asked then whether it still is the coordinator, again and again
 MOST_ASKED = 3  # at a time: an outage need not pile up questions
 ONE_KEY = 3  # the last version that asks for one key; every broker from 0.11 to 4.x speaks one of these
 
@@ -70,6 +71,7 @@ class Coordinator:
     __slots__ = (
         "_asked",
         "_backoff",
+        "_checked_at",
         "_cluster",
         "_config",
         "_network",
@@ -102,6 +104,7 @@ class Coordinator:
         self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
         self._backoff = Backoff.retry(config, random)
         self._not_before = self._patient_until = 0.0
+        self._checked_at = -INFINITY
         self._asked = 0  # questions under way
         self._wanted = False
         self.node: int | None = None
@@ -137,9 +140,25 @@ class Coordinator:
             return due
         self._asked += 1
         self._patient_until = now + PATIENCE
-        message = FindCoordinatorRequest(key=self._config.group_id or "", key_type=GROUP)
-        self._send(Request(ANY, message, now + self._config.request_timeout_ms / 1000, self._answered, max_version=ONE_KEY))
+        self._ask(now, self._answered)
         return self._patient_until
+
+    def check(self, now: float, since: float) -> float:
+        """`node` holds back an answer since then. Frozen or cut off it would do so for ever, while the group goes on elsewhere."""
+        node = self.node
+        if node is None:
+            return INFINITY
+        due = max(since, self._checked_at) + CHECK
+        if now < due:
+            return due
+        self._checked_at = now
+        self._network.doubt(now, node)
+        self._ask(now, lambda at, outcome: self._checked(at, node, outcome))
+        return now + CHECK
+
+    def _ask(self, now: float, on_reply: Callable[[float, Outcome], None]) -> None:
+        message = FindCoordinatorRequest(key=self._config.group_id or "", key_type=GROUP)
+        self._send(Request(ANY, message, now + self._config.request_timeout_ms / 1000, on_reply, max_version=ONE_KEY))
 
     def _rest(self, now: float) -> None:
         self._not_before = now + self._backoff.next()
@@ -159,6 +178,14 @@ class Coordinator:
         else:
             self._network.doubt(now, outcome.node)
             self._refused(now, broker_error(answer.error_code, f"coordinator of group {self._config.group_id}", answer.error_message))
+
+    def _checked(self, now: float, node: int, outcome: Outcome) -> None:
+        if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
+            return
+        named = outcome.message.node_id
+        self.lost(now, node, KafkaError(f"group {self._config.group_id}: broker {outcome.node} names broker {named} as coordinator"))
+        self._told_by, self._wanted = outcome.node, True
+        self._found(now, named)
 
     def _found(self, now: float, node: int) -> None:
         if node not in self._cluster.brokers:  # our picture is older than the answer
