@@ -91,7 +91,7 @@ def kill_cycle(cluster: Cluster, topic: str, load: Load, partition: int) -> Cycl
 
 @attrs.frozen
 class Verdict:
-    """What the logs say against what was reported; every list is of record numbers."""
+    """What the logs say against what was reported; every list is of record numbers. A load that wrote nothing proves nothing."""
 
     sent: int
     acked: int
@@ -101,6 +101,7 @@ class Verdict:
     wrong_offset: list[int]
     not_completed_once: list[int]
     failed: dict[int, BaseException]
+    ended_by: BaseException | None = None
 
     def complaints(self) -> list[str]:
         """One line for each kind of wrong; empty when all is well."""
@@ -112,7 +113,10 @@ class Verdict:
             "not completed exactly once": self.not_completed_once,
             "failed": [f"{n}: {error}" for n, error in self.failed.items()],
         }
-        return [f"{len(found)} records {kind}: {found[:5]}" for kind, found in kinds.items() if found]
+        told = [f"{len(found)} records {kind}: {found[:5]}" for kind, found in kinds.items() if found]
+        if self.ended_by is not None or not self.acked:
+            told.append(f"the load ended after {self.sent} records, {self.acked} acknowledged: {self.ended_by!r}")
+        return told
 
 
 def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
@@ -139,4 +143,5 @@ def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
         wrong_offset=wrong,
         not_completed_once=[n for n in range(load.sent) if load.completions[n] != 1],
         failed=load.failures,
+        ended_by=load.error,
     )

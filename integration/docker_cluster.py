@@ -8,6 +8,7 @@ reach it. Nothing is forwarded between the two, or from either to anywhere else.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from integration.image import build
 from integration.jars import KAFKA
 from integration.place import free_subnets
 from integration.ports import HOST, Ports
+from integration.releases import Kind, release
 from integration.settings import JVM, expand, random_id
 from integration.waiting import Deadline, until
 
@@ -73,7 +75,8 @@ class DockerCluster(Cluster):
 
     `image`: by default one made from this machine's own Java and Maven's jars, never pulled. Another must have Kafka run by the
     environment as `apache/kafka` has it (KAFKA_NODE_ID and so on, CLUSTER_ID, KAFKA_HEAP_OPTS), and may write to /var/lib/kafka/data;
-    it is pulled when the engine has not got it, and only then is a registry asked. `version` does not count for it.
+    it is pulled when the engine has not got it, and only then is a registry asked. `version` does not count for it. `$KAFKA_DOCKER_IMAGE`
+    names one for clusters that are made without, a test suite's for example.
     `engine`: one that is open and stays so; by default a new `Engine`, the user's where DOCKER_HOST names one. It must run on this
     machine, because brokers are reached by the addresses of its bridges. `memory`: the limit of each container.
     """
@@ -89,7 +92,10 @@ class DockerCluster(Cluster):
         memory: str = MEMORY,
     ) -> None:
         super().__init__(brokers, version, advertised, properties)
-        self.image, self.memory, self.lent = image, memory, engine
+        self.image = image or os.environ.get("KAFKA_DOCKER_IMAGE") or None
+        if self.image is None and release(version).quorum is not Kind.RAFT:
+            raise ValueError(f"the image made here runs Kafka 4.0 or newer, not {version}: such brokers run on the local backend")
+        self.memory, self.lent = memory, engine
         self.engine: Engine | None = engine
         self.members: dict[int, Member] = {}
         self.networks: tuple[Network, ...] = ()

@@ -54,27 +54,31 @@ def connect(host: str) -> DockerClient:
     return DockerClient(base_url=host, timeout=CALL)
 
 
-def purge(client: DockerClient, label: str | None = None) -> None:
-    """Remove the containers and networks that bear `label` (default: all there are), whatever state they are in."""
+def purge(client: DockerClient, label: str | None = None) -> list[str]:
+    """Remove the containers and networks that bear `label` (default: all there are), whatever state they are in; a line for each."""
     filters = {"label": label} if label else {}
+    removed: dict[str, None] = {}
     until(
-        lambda: emptied(client, filters),
+        lambda: emptied(client, filters, removed),
         PURGE,
         f"the engine to remove what bears {label or 'any label'}",
         forgive=(OSError, DockerException),
     )
+    return list(removed)
 
 
-def emptied(client: DockerClient, filters: dict[str, str]) -> bool:
-    """Remove what is there; True when there was nothing. Somebody else may be removing the same."""
+def emptied(client: DockerClient, filters: dict[str, str], removed: dict[str, None]) -> bool:
+    """Remove what is there, and say so; True when there was nothing. Somebody else may be removing the same."""
     containers = client.containers.list(all=True, sparse=True, ignore_removed=True, filters=filters)
     for container in containers:
         with contextlib.suppress(NotFound):
             container.remove(force=True, v=True)
+            removed[f"removed the container {' '.join(container.attrs.get('Names') or [container.short_id]).lstrip('/')}"] = None
     networks = client.networks.list(filters={**filters, "type": "custom"})
     for network in networks:
         with contextlib.suppress(NotFound):
             network.remove()
+            removed[f"removed the network {network.name}"] = None
     return not (containers or networks)
 
 

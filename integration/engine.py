@@ -17,15 +17,18 @@ import secrets
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from docker import DockerClient
+from docker.errors import DockerException
 
 from integration import prerequisites
 from integration.dockerd import Dockerd, EngineFailed, connect
 from integration.jars import locked, taken
+from integration.keeper import Foreign
 from integration.place import LABEL, OWNER, Place
 from integration.waiting import until
 
@@ -170,16 +173,27 @@ class Engine:
 def clean(folder: Path | str | None = None) -> list[str]:
     """Remove what crashed runs left: of our own engine everything but its images, in the one DOCKER_HOST names what bears our label.
 
-    A line for each thing; an engine in use, and any other engine, is not touched.
+    A line for each thing; an engine in use, and any other engine, is not touched. Raises `EngineFailed` when the named one does not answer.
     """
-    if folder is None and os.environ.get("DOCKER_HOST"):
-        with Engine():  # a keeper that starts removes what the one before it left
-            pass
+    named = os.environ.get("DOCKER_HOST") if folder is None else None
     place = Place.own(Path(folder) if folder else None)
-    if not place.folder.exists():
-        return []
+    removed = cleaned_at(named) if named else []
+    return removed + (unused(place, Dockerd(place).sweep) if place.folder.exists() else [])
+
+
+def cleaned_at(host: str) -> list[str]:
+    place = Place.of(host)
+    place.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return unused(place, Foreign(place, host).sweep)
+    except (OSError, DockerException) as error:
+        raise EngineFailed(f"the engine at {host}, which DOCKER_HOST names, does not answer: {error}") from error
+
+
+def unused(place: Place, sweep: Callable[[], list[str]]) -> list[str]:
+    """What `sweep` tells, where nobody uses the place; whoever comes in meanwhile waits."""
     with locked(place.door, COME_IN), place.life.open("w") as life:
-        return Dockerd(place).sweep() if taken(life.fileno()) else []
+        return sweep() if taken(life.fileno()) else []
 
 
 def main(arguments: list[str]) -> int:

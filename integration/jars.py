@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from integration import prerequisites
+from integration.guardian import die_with_parent
 from integration.releases import release
 from integration.waiting import until
 
@@ -64,8 +65,15 @@ def install(folder: Path, fill: Callable[[Path], None]) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with locked(folder.parent / f".{folder.name}.lock", DOWNLOAD):
         if not folder.is_dir():
+            sweep(folder)
             make(folder, fill)
     return folder
+
+
+def sweep(folder: Path) -> None:
+    """Remove what processes left that were killed while they filled it; eight characters follow the name, so no other folder's is meant."""
+    for left in folder.parent.glob(f".{folder.name}-????????"):
+        shutil.rmtree(left)
 
 
 def make(folder: Path, fill: Callable[[Path], None]) -> None:
@@ -99,7 +107,7 @@ def copy(profiles: str, properties: dict[str, str], folder: Path) -> None:
     prerequisites.require(*prerequisites.check())
     command = ["mvn", "-B", "-q", "-f", str(POM), "-P", profiles, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     command += [f"-D{name}={value}" for name, value in properties.items()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DOWNLOAD, check=False, preexec_fn=die_with_parent)
     if done.returncode != 0 or not any(folder.glob("*.jar")):
         told = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
         raise RuntimeError(f"Maven could not fetch the {profiles} jars {properties}; by hand: {' '.join(command)}\n{told}")

@@ -29,7 +29,7 @@ from integration.dockerd import TROUBLE, Dockerd, connect, purge
 from integration.jars import locked
 from integration.place import LABEL, OWNER, Place
 
-__all__ = ["Keeper"]
+__all__ = ["Foreign", "Keeper"]
 
 LIFE = 60.0  # seconds: the keeper before may still be stopping its engine
 FIRST = 20.0  # seconds for the first user, who started this process, to come in
@@ -51,8 +51,16 @@ class Foreign:
     host: str
 
     def start(self) -> None:
+        self.sweep()
+
+    def sweep(self) -> list[str]:
+        """Remove what a keeper before left, and the files of its users; a line for each thing."""
         with contextlib.closing(connect(self.host)) as client:
-            purge(client, f"{LABEL}={self.place.label}")
+            removed = purge(client, f"{LABEL}={self.place.label}")
+        if self.place.run.exists():
+            shutil.rmtree(self.place.run)
+            removed.append(f"removed {self.place.run}")
+        return removed
 
     def stop(self) -> None:
         with contextlib.suppress(*TROUBLE):

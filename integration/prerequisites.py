@@ -12,6 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from integration import obstacles
+
 __all__ = ["MissingPrerequisite", "check", "java", "javac", "optional", "require"]
 
 JAVA = 17
@@ -68,24 +70,29 @@ def missing_compiler() -> str | None:
 
 
 def missing_engine_programs() -> list[str]:
-    """dockerd, and the programs its own namespaces and bridges are made with; engines lie where only root looks."""
-    path = f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
+    """dockerd, and the programs its own namespaces and bridges are made with."""
     rows = {
         "dockerd": "it runs the containers; apt-get install -y --no-install-recommends docker.io",
         "ip": "it makes the engine's bridge; apt-get install -y iproute2",
         "unshare": "it gives the engine its own namespaces; apt-get install -y util-linux",
     }
-    return [f"{name} is missing: {cure}" for name, cure in rows.items() if not shutil.which(name, path=path)]
+    return [f"{name} is missing: {cure}" for name, cure in rows.items() if not shutil.which(name, path=everywhere())]
+
+
+def everywhere() -> str:
+    """The path with the folders of system programs: engines lie where only root looks."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def engine() -> list[str]:
-    """What is missing to start a Docker engine of our own; empty when all is there."""
+    """What is missing to start a Docker engine of our own, and what forbids it; empty when it can be started."""
     rights = (
         []
         if os.geteuid() == 0
         else ["not root: only root can start a Docker engine of its own; sudo, or DOCKER_HOST=unix:///…/docker.sock"]
     )
-    return rights + [f"{line} (or name a running engine with DOCKER_HOST)" for line in missing_engine_programs()]
+    missing = rights + [f"{line} (or name a running engine with DOCKER_HOST)" for line in missing_engine_programs()]
+    return missing or [f"no Docker engine of our own can run here: {line}" for line in obstacles.found(everywhere())]
 
 
 def vagrant() -> list[str]:

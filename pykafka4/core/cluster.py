@@ -19,6 +19,7 @@ from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, INFINITY, Effects, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network import Network
+from pykafka4.core.question import PATIENCE
 from pykafka4.error_table import BY_NAME, ErrorCode, error_code
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.records import TopicPartition
@@ -29,7 +30,6 @@ __all__ = ["Broker", "BrokerAdded", "BrokerRemoved", "Change", "Cluster", "Leade
 
 log = logging.getLogger("pykafka4.cluster")
 BROKERS = ""  # no topic has this name: it stands for the list of brokers among the things to ask for
-PATIENCE = 3.0  # a broker that has not answered by then is not the only one asked any more
 RECHECK = 0.5  # while no broker is connected
 IN_VAIN = 4  # times that one broker is asked for a topic in trouble before another is
 CONTRADICTED = 30.0  # seconds for which only older epochs are told: brokers that lag behind do so for less

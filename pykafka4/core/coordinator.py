@@ -15,6 +15,7 @@ from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import Cluster
 from pykafka4.core.network import Network
+from pykafka4.core.question import Question
 from pykafka4.error_table import Refresh, error_code
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest
@@ -22,9 +23,7 @@ from pykafka4.wire.messages_cluster import FindCoordinatorRequest
 __all__ = ["Coordinator", "Reaction", "reaction"]
 
 GROUP = 0  # FindCoordinator's key type
-PATIENCE = 3.0  # a broker that has not answered by then is not the only one asked any more
 CHECK = 10.0  # for one that holds back an answer: others are asked then whether it still is the coordinator, again and again
-MOST_ASKED = 3  # at a time: an outage need not pile up questions
 ONE_KEY = 3  # the last version that asks for one key; every broker from 0.11 to 4.x speaks one of these
 
 log = logging.getLogger("pykafka4.group")
@@ -69,7 +68,6 @@ class Coordinator:
     """Who coordinates the group. `node` is None while unknown; `want` has it looked for."""
 
     __slots__ = (
-        "_asked",
         "_backoff",
         "_checked_at",
         "_cluster",
@@ -77,7 +75,7 @@ class Coordinator:
         "_network",
         "_not_before",
         "_on_fatal",
-        "_patient_until",
+        "_question",
         "_send",
         "_told_by",
         "_wanted",
@@ -103,10 +101,10 @@ class Coordinator:
         self.lane = lane
         self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
         self._backoff = Backoff.retry(config, random)
-        self._not_before = self._patient_until = 0.0
+        self._not_before = 0.0
         self._checked_at = -INFINITY
-        self._asked = 0  # questions under way
         self._wanted = False
+        self._question = Question(self._answered)
         self.node: int | None = None
         self._told_by: int | None = None  # the broker that named it, until it answered
         self.last_error: KafkaError | None = None
@@ -133,15 +131,13 @@ class Coordinator:
 
     def poll(self, now: float) -> float:
         """Ask if it is wanted; returns when to be polled again."""
-        if self.node is not None or not self._wanted or self._asked >= MOST_ASKED:
+        if self.node is not None or not self._wanted:
             return INFINITY
-        due = max(self._not_before, self._patient_until)
+        due = self._question.again_at if self._question.open else self._not_before
         if now < due:
             return due
-        self._asked += 1
-        self._patient_until = now + PATIENCE
-        self._ask(now, self._answered)
-        return self._patient_until
+        self._send(self._question.ask(now, self._message(), self._config.request_timeout_ms / 1000, ONE_KEY))
+        return self._question.again_at
 
     def check(self, now: float, since: float) -> float:
         """`node` holds back an answer since then. Frozen or cut off it would do so for ever, while the group goes on elsewhere."""
@@ -153,21 +149,17 @@ class Coordinator:
             return due
         self._checked_at = now
         self._network.doubt(now, node)
-        self._ask(now, lambda at, outcome: self._checked(at, node, outcome))
+        on_reply = lambda at, outcome: self._checked(at, node, outcome)  # noqa: E731
+        self._send(Request(ANY, self._message(), now + self._config.request_timeout_ms / 1000, on_reply, ONE_KEY))
         return now + CHECK
 
-    def _ask(self, now: float, on_reply: Callable[[float, Outcome], None]) -> None:
-        message = FindCoordinatorRequest(key=self._config.group_id or "", key_type=GROUP)
-        self._send(Request(ANY, message, now + self._config.request_timeout_ms / 1000, on_reply, max_version=ONE_KEY))
+    def _message(self) -> FindCoordinatorRequest:
+        return FindCoordinatorRequest(key=self._config.group_id or "", key_type=GROUP)
 
     def _rest(self, now: float) -> None:
         self._not_before = now + self._backoff.next()
 
     def _answered(self, now: float, outcome: Outcome) -> None:
-        self._asked -= 1
-        if self.node is not None or not self._wanted:  # another was faster
-            return
-        self._patient_until = 0.0
         if isinstance(outcome, Failed):
             self._refused(now, outcome.reason)
             return

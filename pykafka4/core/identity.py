@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from pykafka4.core import ANY, Failed, Outcome, Request, Transitions
+from pykafka4.core import Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.question import Question
 from pykafka4.error_table import ErrorCode, error_code
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
 from pykafka4.wire.messages_txn import InitProducerIdRequest
@@ -19,8 +20,6 @@ __all__ = ["Identity", "IdentityState"]
 
 AFRESH = {"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "UNKNOWN_PRODUCER_ID"}  # nobody can take over an id without a transactional id
 HICCUPS = {"UNKNOWN_SERVER_ERROR"}  # not retriable by Kafka's table, but nothing is at stake in asking again, and a producer is
-PATIENCE = 3.0  # a broker that has not answered by then is not the only one asked any more
-MOST_ASKED = 3  # at a time: an outage need not pile up questions
 LAST_EPOCH = 32_766  # 32,767 is the highest a broker gives; ask for a new id before that
 
 
@@ -51,12 +50,11 @@ class Identity:
     """The producer id and epoch of an idempotent producer."""
 
     __slots__ = (
-        "_asked",
         "_backoff",
         "_changed",
         "_doubt",
         "_not_before",
-        "_round",
+        "_question",
         "_timeout",
         "epoch",
         "fatal",
@@ -75,8 +73,7 @@ class Identity:
         self.trouble: KafkaError | None = None  # why the last question failed, until one is answered
         self._backoff, self._timeout, self._changed, self._doubt = backoff, timeout, changed, doubt
         self._not_before = 0.0
-        self._round: object = None  # answers to the questions of another are not used: an epoch must not begin twice
-        self._asked = 0  # questions of this round
+        self._question = Question(self._answered)
 
     @property
     def ready(self) -> bool:
@@ -90,8 +87,8 @@ class Identity:
 
     @property
     def wake_at(self) -> float:
-        """When to ask, or to ask another."""
-        return self._not_before
+        """When to ask (again)."""
+        return self._question.again_at if self._question.open else self._not_before
 
     def renew(self, reason: str) -> None:
         """The broker's idea of our sequence is lost: ask for a new epoch as soon as nothing is in doubt."""
@@ -109,17 +106,11 @@ class Identity:
             self.state, self.fatal = TABLE.move(self.state, S.FATAL), error
 
     def ask(self, now: float) -> Request | None:
-        """The request for an id, if one is due."""
-        if now < self._not_before:
+        """The request for an id, if one is due. What several brokers give is not the same: the first id is taken."""
+        if self.state not in (S.NONE, S.ASKING) or now < self.wake_at:
             return None
         if self.state is S.NONE:
             self.state = TABLE.move(self.state, S.ASKING)
-            self._round, self._asked = object(), 0
-        if self.state is not S.ASKING or self._asked >= MOST_ASKED:
-            return None
-        self._asked += 1
-        self._not_before = now + PATIENCE
-        asked_in = self._round
         keep = 0 <= self.epoch < LAST_EPOCH
         message = InitProducerIdRequest(
             transactional_id=None,
@@ -127,12 +118,11 @@ class Identity:
             producer_id=self.producer_id if keep else -1,
             producer_epoch=self.epoch if keep else -1,
         )
-        return Request(ANY, message, now + self._timeout, lambda at, outcome: self._answered(at, asked_in, outcome))
+        return self._question.ask(now, message, self._timeout)
 
-    def _answered(self, now: float, asked_in: object, outcome: Outcome) -> None:
-        if self.state is not S.ASKING or asked_in is not self._round:
+    def _answered(self, now: float, outcome: Outcome) -> None:
+        if self.state is S.FATAL:
             return
-        self._not_before = 0.0
         if isinstance(outcome, Failed):
             self._unanswered(now, outcome)
         elif outcome.message.error_code:

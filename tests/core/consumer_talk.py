@@ -37,6 +37,7 @@ from pykafka4.wire.messages_group import (
 )
 
 LOST = Failed(ConnectionLost("127.0.0.1:9092: connection refused"), Written.MAYBE)
+Answer = FetchResponse.Topic.Partition
 
 
 def tp(partition: int, topic: str = "t") -> TopicPartition:
@@ -333,14 +334,19 @@ class Talk:
         self.reader.adopt(ticket.claims)
 
 
-def partition(index: int, what: Any, end: int = 1000) -> FetchResponse.Topic.Partition:
-    if isinstance(what, FetchResponse.Topic.Partition):
+def fetching() -> Talk:
+    """A consumer of topic t, whose three partitions nodes 1, 2 and 1 lead; nothing is assigned yet."""
+    talk = Talk(fetch_max_wait_ms=500)
+    talk.cluster.set("t", [1, 2, 1])
+    return talk
+
+
+def partition(index: int, what: Any, end: int = 1000) -> Answer:
+    if isinstance(what, Answer):
         return what
     error = code(what) if isinstance(what, str) else 0
     records = None if isinstance(what, str) else what
-    return FetchResponse.Topic.Partition(
-        partition_index=index, error_code=error, high_watermark=end, aborted_transactions=None, records=records
-    )
+    return Answer(partition_index=index, error_code=error, high_watermark=end, aborted_transactions=None, records=records)
 
 
 def batch(first: int, count: int, *, size: int = 10, epoch: int = 0) -> bytes:

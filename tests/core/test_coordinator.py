@@ -6,7 +6,7 @@ import pytest
 from consumer_talk import LOST, Talk, tp
 
 from pykafka4.core import ANY
-from pykafka4.core.coordinator import MOST_ASKED, PATIENCE, Reaction, reaction
+from pykafka4.core.coordinator import Reaction, reaction
 from pykafka4.core.group import MemberState
 from pykafka4.core.network import LANE
 from pykafka4.error_table import BY_NAME, CODES
@@ -73,6 +73,16 @@ def test_the_question_is_repeated_after_a_pause_that_grows(talk: Talk, answer: o
     assert pauses[-1] == pytest.approx(0.8, rel=0.25)
 
 
+def test_a_broker_that_is_silent_is_not_the_only_one_asked(talk: Talk) -> None:
+    silent = talk.one(FindCoordinatorRequest)
+    talk.run(talk.wake_at - talk.now)
+    _, other = talk.pending(FindCoordinatorRequest)
+    talk.answer(other, found(2))
+    assert talk.member.coordinator.node == 2
+    talk.answer(silent, found(1))
+    assert talk.member.coordinator.node == 2
+
+
 def test_a_coordinator_that_the_metadata_does_not_name_is_asked_for_again_with_fresh_metadata(talk: Talk) -> None:
     talk.answer(talk.one(FindCoordinatorRequest), found(node=9))
     assert talk.cluster.refreshes == 1
@@ -120,25 +130,6 @@ def test_a_coordinator_that_lives_and_can_store_nothing_is_not_the_one_to_say_wh
 def test_who_cannot_name_a_coordinator_is_in_doubt(talk: Talk) -> None:
     talk.answer(talk.one(FindCoordinatorRequest), found(-1, BY_NAME["COORDINATOR_NOT_AVAILABLE"].code))
     assert talk.network.doubts == [TELLER]
-
-
-def test_a_broker_that_does_not_say_who_coordinates_is_not_waited_for(talk: Talk) -> None:
-    first = talk.one(FindCoordinatorRequest)
-    talk.run(PATIENCE - 0.1)
-    assert talk.pending(FindCoordinatorRequest) == [first]
-    assert talk.wake_at == pytest.approx(talk.now + 0.1)
-    talk.run(0.1)
-    _, second = talk.pending(FindCoordinatorRequest)
-    talk.answer(second, found(2))
-    assert talk.member.coordinator.node == 2
-    talk.answer(first, found(1))
-    assert talk.member.coordinator.node == 2, "whoever was faster counts"
-
-
-def test_questions_for_the_coordinator_do_not_pile_up(talk: Talk) -> None:
-    for _ in range(20):
-        talk.run(1.0)
-    assert len(talk.pending(FindCoordinatorRequest)) == MOST_ASKED
 
 
 def test_losing_somebody_who_is_not_the_coordinator_any_more_changes_nothing(talk: Talk) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pykafka4.core import Failed, Reply, Request
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.identity import MOST_ASKED, PATIENCE, Identity, IdentityState
+from pykafka4.core.identity import Identity, IdentityState
 from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import AuthorizationError, ConnectionLost, KafkaError, UnsupportedVersion, short_name
 from pykafka4.wire.messages_txn import InitProducerIdResponse
@@ -46,6 +46,15 @@ def test_an_id_is_asked_for_once() -> None:
     request = h.ask()
     assert h.identity.ask(h.now) is None
     assert (request.message.producer_id, request.message.producer_epoch) == (-1, -1)
+
+
+def test_a_broker_that_is_silent_is_not_the_only_one_asked_and_one_id_is_taken() -> None:
+    h = Harness()
+    silent = h.ask()
+    h.now = h.identity.wake_at
+    h.give(8, 0)
+    silent.on_reply(h.now, Reply(InitProducerIdResponse(producer_id=7, producer_epoch=0), 4, 1))
+    assert (h.identity.producer_id, h.changed) == (8, 1)
 
 
 def test_a_renewal_waits_until_it_is_settled_and_goes_on_from_the_old_epoch() -> None:
@@ -133,35 +142,3 @@ def test_who_has_no_id_to_give_is_not_asked_first_again() -> None:
     h = Harness()
     h.refuse("COORDINATOR_LOAD_IN_PROGRESS")
     assert h.doubts == [1]
-
-
-def test_a_broker_that_does_not_answer_is_not_waited_for_and_the_first_answer_counts() -> None:
-    h = Harness()
-    first = h.ask()
-    assert h.identity.wake_at == PATIENCE
-    h.now = PATIENCE
-    h.give(8, 0)
-    first.on_reply(h.now, Reply(InitProducerIdResponse(producer_id=7, producer_epoch=0), 4, 2))
-    assert (h.identity.producer_id, h.changed) == (8, 1)
-    assert h.identity.ask(h.now) is None
-
-
-def test_a_late_answer_is_not_taken_for_one_to_a_later_question() -> None:
-    h = Harness()
-    late = h.ask()
-    h.now = PATIENCE
-    h.give(7, 0)
-    h.identity.renew("lost track")
-    h.identity.settle()
-    h.ask()
-    late.on_reply(h.now, Reply(InitProducerIdResponse(producer_id=7, producer_epoch=0), 4, 2))
-    assert not h.identity.ready
-
-
-def test_questions_for_an_id_do_not_pile_up() -> None:
-    h = Harness()
-    asked = 0
-    for _ in range(20):
-        asked += h.identity.ask(h.now) is not None
-        h.now += 1.0
-    assert asked == MOST_ASKED

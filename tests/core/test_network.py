@@ -2,86 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import timeit
 from itertools import pairwise
-from random import Random
-from typing import Any
 
 import pytest
-from core_talk import FAR, REFUSED, Answers, config, frame, metadata, read, request, versions
+from core_talk import FAR, REFUSED, Answers, frame, metadata, request
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from network_talk import HOSTS, Peer
 
-from pykafka4.core import ANY, CONTROLLER, Connect
-from pykafka4.core.network import Network, NetworkEffects, via
+from pykafka4.core import ANY
+from pykafka4.core.network import via
 from pykafka4.error_table import Written
-from pykafka4.errors import ConnectionLost
-from pykafka4.wire.messages_cluster import ApiVersionsRequest
 from pykafka4.wire.messages_data import ProduceRequest
-
-HOSTS = {1: ("h1", 1), 2: ("h2", 2), 3: ("h3", 3)}
-
-
-class Peer:
-    """A network whose connections the test opens, answers and cuts."""
-
-    def __init__(self, **options: Any) -> None:
-        self.network = Network(config(**options), Random(1))
-        self.connects: list[Connect] = []
-        self.closed: list[int] = []
-        self.effects = NetworkEffects()
-        self.unanswered: list[tuple[int, Any, Any]] = []
-
-    def placed(self) -> Peer:
-        self.network.place(0.0, HOSTS)
-        return self
-
-    def poll(self, now: float) -> NetworkEffects:
-        self.effects = self.network.poll(now)
-        self.connects += self.effects.connect
-        self.closed += [close.link for close in self.effects.close]
-        self.unanswered += [(link, header, message) for link, buffers in self.effects.write for header, message in read(buffers)]
-        return self.effects
-
-    def outage(self, begin: float, end: float, reasons: dict[str, str] | None = None) -> list[tuple[float, str]]:
-        """Every attempt fails at once; (when, host) of each."""
-        attempts, now = [], begin
-        while now < end:
-            effects = self.poll(now)
-            for connect in effects.connect:
-                attempts.append((now, connect.host))
-                why = (reasons or {}).get(connect.host, "connection refused")
-                self.network.lost(now, connect.link, ConnectionLost(f"{connect.host}:{connect.port}: {why}"))
-            now = now if effects.connect else max(now, effects.wake_at)
-        return attempts
-
-    def submit(self, node: int, now: float = 0.0, **options: Any) -> Answers:
-        asked, answers = request(node, **options)
-        self.network.submit(now, asked)
-        return answers
-
-    def accept(self, now: float, link: int | None = None) -> int:
-        """Complete the handshake of the newest connection (or of `link`)."""
-        link = self.connects[-1].link if link is None else link
-        self.network.connected(now, link)
-        self.poll(now)
-        (header,) = [h for at, h, m in self.unanswered if at == link and isinstance(m, ApiVersionsRequest)]
-        self.unanswered = [u for u in self.unanswered if u[0] != link]
-        self.network.receive(now, link, frame(versions(), header.version, header.correlation_id))
-        self.poll(now)
-        return link
-
-    def open(self, node: int, now: float = 0.0) -> int:
-        self.network.want(node)
-        self.poll(now)
-        return self.accept(now)
-
-    def answer(self, now: float, link: int) -> None:
-        (at, header, _), *_ = [u for u in self.unanswered if u[0] == link]
-        self.unanswered = [u for u in self.unanswered if u[1] is not header]
-        self.network.receive(now, at, frame(metadata({}), header.version, header.correlation_id))
-
 
 # -- named nodes
 
@@ -229,6 +162,24 @@ def test_events_of_closed_links_are_ignored() -> None:
     assert not peer.network.written(0.0, link)
 
 
+def test_a_throttled_node_is_not_ready_until_its_time_is_over() -> None:
+    peer = Peer().placed()
+    link = peer.open(2)
+    peer.submit(2)
+    peer.poll(0.0)
+    (at, header, _), *_ = [u for u in peer.unanswered if u[0] == link]
+    told = metadata({})
+    told.throttle_time_ms = 2_000
+    peer.network.receive(1.0, at, frame(told, header.version, header.correlation_id))
+    assert not peer.network.ready(2)
+    changes = peer.network.changes
+    assert peer.poll(1.0).wake_at <= 3.0
+    assert not peer.network.ready(2)
+    assert peer.poll(3.0).wake_at == 3.0, "machines look again at once"
+    assert peer.network.ready(2)
+    assert peer.network.changes > changes
+
+
 # -- the cluster's picture
 
 
@@ -315,228 +266,7 @@ def test_closing_an_unused_connection_is_no_failure() -> None:
     assert not effects.connect, "nobody wants it"
 
 
-# -- any broker
-
-
-def test_any_goes_to_the_connected_broker_with_least_to_do() -> None:
-    peer = Peer().placed()
-    one, two = peer.open(1), peer.open(2)
-    peer.submit(1)
-    peer.submit(ANY)
-    peer.poll(0.0)
-    assert sorted(link for link, _, _ in peer.unanswered) == sorted([one, two])
-
-
-def test_any_tries_one_address_after_the_other_and_waits_through_failures() -> None:
-    peer = Peer(bootstrap_servers="b1:1,b2:2,b3:3")
-    answers = peer.submit(ANY)
-    attempts = peer.outage(0.0, 0.03)
-    assert sorted(host for _, host in attempts) == ["b1", "b2", "b3"]
-    assert not answers.outcomes
-    now = 0.03
-    while not peer.poll(now).connect:
-        now = max(now, peer.effects.wake_at)
-    link = peer.accept(now)
-    peer.answer(now, link)
-    assert answers.reply
-
-
-def test_bootstrap_servers_are_not_always_tried_in_the_order_given() -> None:
-    firsts = set()
-    for seed in range(20):
-        network = Network(config(bootstrap_servers="b1,b2,b3"), Random(seed))
-        network.want(ANY)
-        firsts.add(network.poll(0.0).connect[0].host)
-    assert len(firsts) == 3
-
-
-def test_any_fails_at_its_deadline_with_every_address_and_why() -> None:
-    peer = Peer(bootstrap_servers="127.0.0.1:9092,kafka2:9092")
-    answers = peer.submit(ANY, deadline=1.0)
-    peer.outage(0.0, 1.0, {"kafka2": "name not known"})
-    peer.poll(1.0)
-    assert isinstance(answers.failure.reason, ConnectionLost)
-    assert str(answers.failure.reason) == "no broker reachable: 127.0.0.1:9092 connection refused; kafka2:9092 name not known"
-    assert answers.failure.written is Written.NO
-
-
-def test_an_address_that_swallows_everything_does_not_hold_up_the_others() -> None:
-    peer = Peer(bootstrap_servers="black-hole:1,good:2")
-    peer.network.want(ANY)
-    peer.poll(0.0)
-    first = peer.connects[0]
-    wake_at = peer.poll(0.0).wake_at
-    assert wake_at <= 1.0
-    peer.poll(wake_at)
-    assert peer.connects[-1] != first
-
-
-def test_any_avoids_a_broker_that_does_not_answer_while_there_is_another() -> None:
-    peer = Peer().placed()
-    peer.open(1)
-    peer.submit(1)
-    peer.poll(0.0)
-    assert not peer.network.reachable(3.0)
-    peer.submit(ANY, now=3.0)
-    peer.poll(3.0)
-    assert peer.connects[-1].host != "h1"
-
-
-def test_any_takes_a_broker_that_does_not_answer_when_there_is_no_other() -> None:
-    peer = Peer(bootstrap_servers="b1:1")
-    peer.network.want(ANY)
-    peer.poll(0.0)
-    peer.accept(0.0)
-    peer.submit(ANY)
-    peer.poll(0.0)
-    assert peer.network.reachable(10.0)
-
-
-def asked_by_any(peer: Peer, now: float) -> int:
-    """The link over which a request to ANY leaves; it is answered."""
-    peer.submit(ANY, now=now)
-    peer.poll(now)
-    ((link, _, _),) = peer.unanswered
-    peer.answer(now, link)
-    return link
-
-
-def test_any_turns_to_others_for_a_while_when_what_a_broker_told_is_in_doubt() -> None:
-    peer = Peer().placed()
-    links = {peer.open(node): node for node in (1, 2)}
-    first = asked_by_any(peer, 1.0)
-    assert asked_by_any(peer, 1.0) == first
-    peer.network.doubt(1.0, links[first])
-    second = asked_by_any(peer, 1.0)
-    assert second != first
-    peer.network.doubt(2.0, links[second])
-    assert asked_by_any(peer, 2.0) == first, "of two in doubt the one less lately"
-    assert asked_by_any(peer, 11.5) == first, "the doubt in it is over"
-
-
-def test_who_doubts_the_only_broker_connected_gets_another_and_need_not_wait_for_it() -> None:
-    peer = Peer().placed()
-    only = peer.open(1)
-    peer.network.doubt(1.0, 1)
-    assert asked_by_any(peer, 1.0) == only
-    assert peer.connects[-1].host != "h1"
-    attempts = len(peer.connects)
-    peer.network.doubt(1.5, 1)
-    peer.poll(1.5)
-    assert len(peer.connects) == attempts, "one attempt at a time"
-    other = peer.accept(2.0)
-    assert asked_by_any(peer, 2.0) == other
-
-
-def test_a_bootstrap_server_can_be_doubted_while_only_bootstrap_servers_are_connected() -> None:
-    peer = Peer()
-    bootstrap = peer.open(-1)
-    peer.placed()
-    attempts = len(peer.connects)
-    peer.network.doubt(1.0, -1)
-    assert asked_by_any(peer, 1.0) == bootstrap
-    assert len(peer.connects) == attempts + 1
-
-
-def test_nobody_is_connected_to_for_doubts_while_no_broker_is_connected() -> None:
-    peer = Peer().placed()
-    peer.network.doubt(0.0, 1)
-    peer.network.doubt(0.0, 9)
-    peer.poll(0.0)
-    assert not peer.connects
-
-
-def test_bootstrap_connections_go_when_a_broker_of_the_cluster_is_connected() -> None:
-    peer = Peer()
-    bootstrap = peer.open(-1)
-    peer.network.place(0.0, HOSTS)
-    peer.poll(0.0)
-    assert bootstrap not in peer.closed
-    peer.open(2)
-    peer.poll(0.0)
-    assert bootstrap in peer.closed
-
-
-def test_bootstrap_addresses_are_tried_again_when_no_known_broker_can_be_reached() -> None:
-    peer = Peer(bootstrap_servers="b1:1").placed()
-    peer.network.want(ANY)
-    hosts = [host for _, host in peer.outage(0.0, 2.0)]
-    assert set(hosts[:3]) == {"h1", "h2", "h3"}, "brokers come first"
-    assert "b1" in hosts
-
-
-def test_the_controller_is_asked_where_it_is_known_and_anyone_where_not() -> None:
-    peer = Peer().placed()
-    link = peer.open(2)
-    peer.submit(CONTROLLER)
-    peer.poll(0.0)
-    assert [u[0] for u in peer.unanswered] == [link]
-    peer.network.controller = 3
-    peer.submit(CONTROLLER)
-    peer.poll(0.0)
-    assert peer.connects[-1].host == "h3"
-
-
-# -- lanes
-
-
-def test_a_lane_is_a_connection_of_its_own_to_the_same_broker() -> None:
-    peer = Peer().placed()
-    plain = peer.open(2)
-    lane = peer.network.new_lane()
-    held = peer.submit(via(lane, 2))
-    peer.poll(0.0)
-    own = peer.accept(0.0)
-    assert own != plain
-    assert peer.network.ready(via(lane, 2))
-    peer.answer(0.0, own)
-    assert held.reply.node == 2, "the broker, not the lane"
-
-
-def test_lanes_differ_and_end() -> None:
-    peer = Peer().placed()
-    one, two = peer.network.new_lane(), peer.network.new_lane()
-    first, second = peer.open(via(one, 2)), peer.open(via(two, 2))
-    peer.network.drop_lane(one)
-    peer.poll(0.0)
-    assert first in peer.closed
-    assert second not in peer.closed
-
-
-def test_a_lane_that_was_given_up_is_not_connected_again_when_its_broker_moves() -> None:
-    peer = Peer().placed()
-    lane = peer.network.new_lane()
-    link = peer.open(via(lane, 2))
-    held = peer.submit(via(lane, 2), now=0.0)
-    peer.poll(0.0)
-    peer.network.drop_lane(lane)
-    peer.network.place(1.0, {**HOSTS, 2: ("elsewhere", 2)})
-    attempts = len(peer.connects)
-    peer.poll(1.0)
-    peer.poll(100.0)
-    assert link in peer.closed
-    assert isinstance(held.failure.reason, ConnectionLost)
-    assert len(peer.connects) == attempts
-    assert via(lane, 2) not in peer.network._endpoints
-
-
-def test_any_does_not_use_lanes() -> None:
-    peer = Peer().placed()
-    peer.open(via(peer.network.new_lane(), 2))
-    assert not peer.network.reachable(0.0)
-    assert via(5, ANY) == ANY
-
-
-def test_a_lane_moves_with_its_broker() -> None:
-    peer = Peer().placed()
-    lane = peer.network.new_lane()
-    peer.open(via(lane, 2))
-    peer.network.place(1.0, {**HOSTS, 2: ("elsewhere", 9)})
-    peer.poll(1.0)
-    assert peer.connects[-1].host == "elsewhere"
-
-
-# -- costs, words
+# -- costs
 
 
 def test_thousands_of_polls_with_nothing_due_cost_about_a_microsecond_each() -> None:
@@ -546,65 +276,6 @@ def test_thousands_of_polls_with_nothing_due_cost_about_a_microsecond_each() -> 
     peer.poll(0.0)
     best = min(timeit.repeat(lambda: peer.network.poll(1.0), number=2_000, repeat=5)) / 2_000
     assert best < 10e-6  # measured 0.3 µs; the bound is for a busy machine
-
-
-def test_an_outage_is_logged_once_and_its_end_once(caplog: pytest.LogCaptureFixture) -> None:
-    peer = Peer().placed()
-    peer.network.want(2)
-    with caplog.at_level(logging.INFO, "pykafka4.network"):
-        now = 10.0
-        assert len(peer.outage(0.0, now)) > 5
-        assert len(caplog.records) == 1
-        assert "connection refused" in caplog.text
-        while not peer.poll(now).connect:
-            now = max(now, peer.effects.wake_at)
-        peer.accept(now)
-    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
-
-
-def test_lanes_to_the_same_broker_are_no_news(caplog: pytest.LogCaptureFixture) -> None:
-    peer = Peer().placed()
-    lane = via(peer.network.new_lane(), 2)
-    with caplog.at_level(logging.INFO, "pykafka4.network"):
-        one, two = peer.open(2), peer.open(lane)
-        peer.network.lost(1.0, one, REFUSED)
-        peer.network.lost(1.0, two, REFUSED)
-        peer.network.want(2)
-        peer.network.want(lane)
-        peer.outage(1.0, 5.0)
-    said = [record.getMessage().replace(" (h2:2)", "").split(":")[0] for record in caplog.records]
-    assert said == ["broker 2 is connected", "broker 2 disconnected", "broker 2 cannot be reached"]
-
-
-def test_why_down_names_the_address_of_a_node_and_its_error() -> None:
-    peer = Peer(bootstrap_servers="b1:1").placed()
-    peer.open(1)
-    assert peer.network.why_down(2) == "", "nothing has failed"
-    peer.network.want(2)
-    peer.outage(0.0, 1.0)
-    assert peer.network.why_down(2) == "h2:2 connection refused"
-    assert peer.network.why_down(1) == ""
-    assert peer.network.why_down(9) == "", "nobody knows it"
-
-
-def test_why_unreachable_tells_the_latest_reason_of_an_address() -> None:
-    peer = Peer(bootstrap_servers="h2:2").placed()
-    link = peer.open(via(peer.network.new_lane(), 2))
-    peer.network.lost(1.0, link, ConnectionLost("h2:2: the broker closed the connection"))
-    peer.network.want(2)
-    peer.outage(2.0, 3.0)
-    assert peer.network.why_unreachable() == "no broker reachable: h2:2 connection refused"
-
-
-def test_status_names_every_node_its_state_and_its_last_error() -> None:
-    peer = Peer(bootstrap_servers="b1:1").placed()
-    peer.open(1)
-    peer.network.want(2)
-    peer.poll(0.0)
-    peer.network.lost(0.0, peer.connects[-1].link, REFUSED)
-    shown = {link.node: (link.state, link.error) for link in peer.network.status()}
-    assert shown == {-1: ("idle", None), 1: ("ready", None), 2: ("idle", str(REFUSED)), 3: ("idle", None)}
-    assert peer.network.why_unreachable() == ""
 
 
 # -- exactly once, whatever happens
@@ -644,21 +315,3 @@ def test_every_request_is_answered_exactly_once(data: st.DataObject) -> None:
         now += 0.5
         peer.poll(now)
     assert [len(answers.outcomes) for answers in every] == [1] * len(every)
-
-
-def test_a_throttled_node_is_not_ready_until_its_time_is_over() -> None:
-    peer = Peer().placed()
-    link = peer.open(2)
-    peer.submit(2)
-    peer.poll(0.0)
-    (at, header, _), *_ = [u for u in peer.unanswered if u[0] == link]
-    told = metadata({})
-    told.throttle_time_ms = 2_000
-    peer.network.receive(1.0, at, frame(told, header.version, header.correlation_id))
-    assert not peer.network.ready(2)
-    changes = peer.network.changes
-    assert peer.poll(1.0).wake_at <= 3.0
-    assert not peer.network.ready(2)
-    assert peer.poll(3.0).wake_at == 3.0, "machines look again at once"
-    assert peer.network.ready(2)
-    assert peer.network.changes > changes

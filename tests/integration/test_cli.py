@@ -18,13 +18,14 @@ ROOT = Path(__file__).parents[2]
 def command_line(state: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYKAFKA4_CLUSTER": str(state)}
     command = [sys.executable, "-m", "integration.cluster", *arguments]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False, **options)
 
 
-def test_the_command_line_starts_breaks_mends_and_ends_a_cluster(tmp_path: Path) -> None:
+@pytest.mark.timeout(900)
+def test_the_command_line_starts_breaks_mends_and_ends_a_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     state = tmp_path / "cluster.json"
     try:
-        up = command_line(state, "up")
+        up = command_line(state, "up", "--backend", request.config.getoption("--cluster"))
         assert up.returncode == 0, up.stderr
         assert len(up.stdout.strip().split(",")) == 3
         assert "already up" in command_line(state, "up").stdout

@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 
 import pytest
 
-from integration.cluster import Cluster, State
+from integration.admin import Connection
+from integration.cluster import Cluster, State, Unsupported
 from pykafka4.errors import BrokerError
+from pykafka4.wire.messages_cluster import MetadataRequest
 
 pytestmark = pytest.mark.cluster
+
+
+@pytest.mark.needs("disconnect")
+def test_a_disconnected_broker_is_out_of_reach_and_comes_back(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic, partitions=1)
+    old = cluster.leader(topic)
+    cluster.disconnect(old)
+    assert cluster.wait_leader(topic, other_than=old) != old
+    assert cluster.state(old) is State.RUNNING
+    cluster.reconnect(old)
+    cluster.wait_full_isr([topic])
+
+
+@pytest.mark.needs("cut")
+def test_a_broker_cut_off_from_the_others_still_answers_and_comes_back(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic, partitions=1)
+    old = cluster.leader(topic)
+    cluster.cut(old)
+    assert cluster.wait_leader(topic, other_than=old) != old
+    host, _, port = cluster.direct_bootstrap.split(",")[old - 1].rpartition(":")
+    with contextlib.closing(Connection((host, int(port)))) as connection:
+        told = connection.request(MetadataRequest(topics=[MetadataRequest.Topic(name=topic)]))
+    assert [row.leader_id for row in told.topics[0].partitions] == [old], "it has heard nothing of its successor"
+    cluster.mend(old)
+    cluster.wait_full_isr([topic])
+
+
+def test_an_operation_that_the_backend_has_not_got_is_refused_with_the_reason(cluster: Cluster) -> None:
+    for operation, why in cluster.lacks.items():
+        with pytest.raises(Unsupported, match=f"{operation}.*{why}"):
+            getattr(cluster, operation)(1)
 
 
 def test_three_brokers_serve_and_agree_on_each_other(cluster: Cluster) -> None:

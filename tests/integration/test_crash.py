@@ -15,6 +15,7 @@ from docker.errors import DockerException
 from traces import Traces, alive, keeper_of
 
 from integration import prerequisites
+from integration.backends import BACKENDS
 from integration.dockerd import connect
 from integration.jars import cache
 from integration.local import PREFIX
@@ -24,6 +25,8 @@ from integration.waiting import until
 ROOT = Path(__file__).parents[2]
 TEST = "tests/integration/test_cluster.py::test_a_killed_leader_is_replaced_and_comes_back_in_sync"
 UP, RUN = 240.0, 280.0
+CURES = ("run", "clean")
+NOTHING = "nothing to remove"
 MISSING = "; ".join(prerequisites.engine())
 
 
@@ -62,9 +65,28 @@ def family(process: psutil.Process) -> set[int]:
     return {process.pid, *(child.pid for child in process.children(recursive=True))}
 
 
+def cleaned(environment: dict[str, str]) -> list[str]:
+    """What `python -m integration.cluster clean` says."""
+    command = [sys.executable, "-m", "integration.cluster", "clean"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=RUN, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def cure(how: str, backend: str, environment: dict[str, str]) -> None:
+    """The next run, or the command line; what is there twice is removed once."""
+    if how == "run":
+        assert finished(backend, environment) == 0
+        return
+    nothing = [f"{name}: {NOTHING}" for name in BACKENDS]
+    assert cleaned(environment) != nothing
+    assert cleaned(environment) == nothing
+
+
 @pytest.mark.cluster
 @pytest.mark.backend("local")
-def test_a_run_on_local_brokers_after_one_that_was_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", CURES)
+def test_what_a_killed_run_on_local_brokers_left_is_removed(tmp_path: Path, how: str) -> None:
     env = environment(tmp_path)
     scratch = Path(env["TMPDIR"])
     with suite("local", env) as first:
@@ -73,25 +95,26 @@ def test_a_run_on_local_brokers_after_one_that_was_killed(tmp_path: Path) -> Non
         kill(pids)
     (left,) = scratch.glob(f"{PREFIX}*")
     until(lambda: not any(map(alive, pids - {first.pid})), 20, "the killed ones to be gone")
-    assert finished("local", env) == 0
+    cure(how, "local", env)
     assert not left.exists()
     assert list(scratch.glob(f"{PREFIX}*")) == []
 
 
-@pytest.mark.docker
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 @pytest.mark.timeout(900)
-def test_a_run_on_containers_after_one_that_was_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", [pytest.param("docker", marks=pytest.mark.docker), pytest.param("vagrant", marks=pytest.mark.vagrant)])
+@pytest.mark.parametrize("how", CURES)
+def test_what_a_killed_run_on_containers_or_machines_left_is_removed(tmp_path: Path, backend: str, how: str) -> None:
     env = environment(tmp_path)
     place = Place(Path(env["PYKAFKA4_CACHE"]) / "engine")
-    with suite("docker", env) as first:
+    with suite(backend, env) as first:
         until(lambda: brokers(place) == 3, UP, "three containers to run", forgive=(DockerException, OSError))
         client = connect(place.host)
         with contextlib.closing(client):
             traces = Traces.seen(client, place, keeper_of(place), place.bridge, place.name)
         kill({*traces.processes, *family(psutil.Process(first.pid))})
     assert traces.left() != []
-    assert finished("docker", env) == 0
+    cure(how, backend, env)
     traces.wait_gone(20)
 
 

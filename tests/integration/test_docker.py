@@ -12,26 +12,33 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
+from docker.errors import APIError, ImageNotFound
+from docker.models.images import ImageCollection
 from reading import produce, read, values
 
-from integration import image, prerequisites
+from integration import docker_cluster, image, prerequisites
 from integration.admin import Connection
 from integration.chaos import Load, judge
 from integration.cluster import State
-from integration.docker_cluster import CLUSTER, DockerCluster, environment
+from integration.docker_cluster import CLIENT, CLUSTER, DockerCluster, environment
 from integration.engine import Engine
 from integration.image import build
 from integration.jars import KAFKA
-from integration.waiting import until
+from integration.settings import expand
+from integration.waiting import Deadline, until
 from pykafka4 import Consumer, Producer, TopicPartition
 from pykafka4.wire.messages_cluster import MetadataRequest
 
-MISSING = "" if os.environ.get("DOCKER_HOST") else "; ".join(prerequisites.engine())
+OWN_MISSING = "; ".join(prerequisites.engine())
+MISSING = "" if os.environ.get("DOCKER_HOST") else OWN_MISSING
 pytestmark = [pytest.mark.docker, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 ROOT = Path(__file__).parents[2]
 RATE = 500  # records a second
+REPLACED = 8.0  # seconds: by Kafka's own settings the others give a silent broker 9
+LISTENERS = "listener.security.protocol.map"
 READERS = 6  # each asks another broker for news, one or two the one that has none
 FROM_THE_START = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": None}
 ODD = {"some.property-with_all": "a=b, c"}
@@ -71,6 +78,37 @@ def containers(brokers: DockerCluster, request: pytest.FixtureRequest) -> Iterat
         pytest.fail(f"this test left {', '.join(left)}; the cluster was healed for the next one")
 
 
+@attrs.define
+class Line:
+    """What leads to the registries, as the engine believes: a port of ours that counts knocks and hangs up."""
+
+    listener: socket.socket
+    knocks: int = 0
+
+    def serve(self) -> None:
+        with contextlib.suppress(OSError):  # the end of the test
+            while True:
+                self.listener.accept()[0].close()
+                self.knocks += 1
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    """Before an engine starts, because that takes its proxies from the environment."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{listener.getsockname()[1]}")
+            monkeypatch.delenv(name.lower(), raising=False)
+        for name in ("NO_PROXY", "no_proxy", "KAFKA_DOCKER_IMAGE"):
+            monkeypatch.delenv(name, raising=False)
+        counted = Line(listener)
+        thread = threading.Thread(target=counted.serve)
+        thread.start()
+        yield counted
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+
+
 @contextlib.contextmanager
 def load(cluster: DockerCluster, topic: str, bootstrap: str | None = None) -> Iterator[Load]:
     """An idempotent producer sends all the time; at the end the brokers' logs must hold every record once, in order, where it was told."""
@@ -98,9 +136,10 @@ def acknowledged(running: Load) -> None:
 
 
 def fail_over(cluster: DockerCluster, running: Load, victim: int) -> None:
-    """Until all partitions are led by others and acknowledge."""
+    """Until all partitions are led by others, sooner than any broker is replaced by Kafka's own settings, and acknowledge."""
+    deadline = Deadline(REPLACED)
     for partition in range(6):
-        assert cluster.wait_leader(running.topic, partition, other_than=victim) != victim
+        assert cluster.wait_leader(running.topic, partition, other_than=victim, timeout=deadline.left()) != victim
     acknowledged(running)
 
 
@@ -136,6 +175,10 @@ def test_a_container_gets_its_settings_by_its_environment(containers: DockerClus
         found = dict(line.split("=", 1) for line in printed.decode().splitlines())
         assert found == containers.settings(node, member.advertised)
         assert found["some.property-with_all"] == "a=b, c"
+        usual = {key: value for key, value in expand(3).items() if key != LISTENERS}
+        assert {key: found[key] for key in usual} == usual
+        assert (found["broker.session.timeout.ms"], found["broker.heartbeat.interval.ms"]) == ("2000", "400")
+        assert found[LISTENERS] == f"{expand(3)[LISTENERS]},DIRECT:PLAINTEXT"
 
 
 def test_brokers_agree_and_are_reached_published_and_directly(containers: DockerCluster, topic: str) -> None:
@@ -145,7 +188,10 @@ def test_brokers_agree_and_are_reached_published_and_directly(containers: Docker
     assert containers.controller() in containers.nodes
     for bootstrap in (containers.bootstrap, containers.direct_bootstrap):
         assert [told_leaders(address, topic) for address in bootstrap.split(",")] == [{1, 2, 3}] * 3
-    assert all(member.container.attrs["HostConfig"]["Memory"] == 768 << 20 for member in containers.members.values())
+    for node, member in containers.members.items():
+        told = containers.inspect(node)
+        assert told["HostConfig"]["Memory"] == 768 << 20
+        assert told["NetworkSettings"]["Ports"] == {f"{CLIENT}/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(member.port)}]}
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -224,7 +270,9 @@ def test_a_leader_cut_off_from_the_others_is_still_reached_and_nothing_is_lost_o
             assert victim in told_leaders(address, topic)
         containers.mend(victim)
         whole_again(containers, running)
-    assert told_leaders(containers.direct_bootstrap.split(",")[victim - 1], topic).issubset({1, 2, 3})
+    others = set(containers.nodes) - {victim}
+    addresses = containers.direct_bootstrap.split(",")
+    until(lambda: all(told_leaders(address, topic) == others for address in addresses), 10, "the old leader to learn that it is none")
 
 
 def test_readers_leave_a_leader_that_is_cut_off_whoever_they_ask_for_news(containers: DockerCluster, topic: str) -> None:
@@ -328,6 +376,43 @@ def test_the_containers_of_a_killed_process_go(engine: Engine) -> None:
         finally:
             owner.kill()
     assert not Path(told["scratch"]).exists()
+
+
+def test_an_image_that_the_user_names_is_run_and_pulled_only_when_it_is_not_there(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def pull(_images: ImageCollection, name: str) -> None:
+        asked.append(name)
+        raise ImageNotFound(f"no {name} anywhere")
+
+    monkeypatch.setattr(ImageCollection, "pull", pull)
+    mine = f"{image.REPOSITORY}-mine:1"
+    engine.client.images.get(build(engine.client)).tag(mine)
+    with DockerCluster(1, image=mine, engine=engine) as named:
+        assert named.admin.describe_cluster(1).brokers == {1}
+        assert named.inspect(1)["Config"]["Image"] == mine
+    assert asked == []
+    engine.client.images.remove(mine)
+    monkeypatch.setenv("KAFKA_DOCKER_IMAGE", mine)
+    with pytest.raises(ImageNotFound, match=mine):
+        DockerCluster(1, engine=engine).up()
+    assert asked == [mine]
+
+
+@pytest.mark.skipif(bool(OWN_MISSING), reason=OWN_MISSING)
+def test_no_registry_is_asked_by_an_empty_engine_unless_an_image_is_named(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Engine(tmp_path / "engine") as fresh:
+        with DockerCluster(1, engine=fresh) as cluster:
+            assert cluster.admin.describe_cluster(1).brokers == {1}
+        monkeypatch.setattr(docker_cluster, "build", lambda *_: "no-such/image:1")
+        with pytest.raises(ImageNotFound), DockerCluster(1, engine=fresh):
+            pass
+        assert line.knocks == 0
+        with pytest.raises(APIError), DockerCluster(1, image="no-such/image:1", engine=fresh):
+            pass
+        assert line.knocks > 0
 
 
 def test_the_image_is_made_once(engine: Engine) -> None:

@@ -16,14 +16,13 @@ from typing import Any, ClassVar, Self
 
 import psutil
 import pytest
-from traces import Traces
+from traces import Traces, alive, keeper_of
 
 from integration import prerequisites
 from integration.dockerd import Dockerd, connect
-from integration.engine import Engine, clean
+from integration.engine import Engine, EngineFailed, clean
 from integration.image import load, rootfs
 from integration.place import LABEL, Place, free_subnets
-from integration.prerequisites import MissingPrerequisite
 from integration.waiting import until
 
 pytestmark = pytest.mark.docker
@@ -37,13 +36,32 @@ needs_engine = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 OWNER = """
 import json, sys
 from integration.engine import Engine
-engine = Engine(sys.argv[1])
+engine = Engine(sys.argv[1] or None)
 engine.open()
 network = engine.client.networks.create("of-the-owner", labels=engine.labels)
 container = engine.client.containers.run(sys.argv[2], ["sleep", "1000"], detach=True, network="of-the-owner", labels=engine.labels)
 container.pause()
 print(json.dumps({"container": container.id, "network": network.id}), flush=True)
 sys.stdin.read()
+"""
+
+# A machine whose system runs a containerd: a socket under the name at which every engine looks.
+BESIDE = """
+import socket, sys
+from pathlib import Path
+from integration.engine import Engine
+Path("/run/containerd").mkdir()
+with socket.socket(socket.AF_UNIX) as system:
+    system.bind("/run/containerd/containerd.sock")
+    system.listen()
+    system.setblocking(False)
+    with Engine(sys.argv[1]) as engine:
+        print(engine.client.version()["Version"])
+    try:
+        system.accept()
+        print("the system's containerd was asked")
+    except BlockingIOError:
+        print("nobody came")
 """
 
 
@@ -134,23 +152,24 @@ def test_what_a_killed_process_made_goes_and_the_engine_with_its_last_user(folde
 @pytest.mark.parametrize("cure", ["clean", "start"])
 @needs_engine
 def test_after_a_kill_of_everything_the_rest_is_removed(folder: Path, cure: str) -> None:
+    before = settings()
     with Engine(folder) as engine:
         run(engine)
     with owner(folder) as process:
         traces = witness(folder)
-        for pid in (process.pid, *sorted(traces.processes)):  # the keeper among them
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        kill_all(process, traces, folder)
     assert traces.left() != []
     if cure == "clean":
         told = clean(folder)
-        assert any("bridge" in line for line in told)
+        assert any("bridge" in line for line in told), told
         assert clean(folder) == []
     else:
         with Engine(folder) as engine:
             assert engine.client.containers.list(all=True) == []
             assert engine.client.networks.list(filters={"type": "custom"}) == []
     assert traces.left() == []
+    assert mounts_below(folder, traces.run) == []
+    assert settings() == before
 
 
 @needs_engine
@@ -181,9 +200,7 @@ def test_another_engine_survives_our_start_stop_crash_and_clean(folder: Path, fo
         run(engine)
     with owner(folder) as process:
         ours = witness(folder)
-        for victim in (process.pid, *sorted(ours.processes)):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(victim, signal.SIGKILL)
+        kill_all(process, ours, folder)
     assert clean(folder) != []
     assert ours.left() == []
     theirs.reload()
@@ -193,9 +210,16 @@ def test_another_engine_survives_our_start_stop_crash_and_clean(folder: Path, fo
 
 
 @needs_engine
-def test_an_engine_that_the_user_names_is_used_and_only_what_we_made_goes(foreign: Foreign, monkeypatch: pytest.MonkeyPatch) -> None:
-    theirs = run(foreign, labels={LABEL: "of another machine"})
-    monkeypatch.setenv("DOCKER_HOST", foreign.host)
+def test_the_containerd_of_the_system_is_not_taken_for_ours(folder: Path) -> None:
+    own_run = ["unshare", "--mount", "sh", "-ec", 'mount -t tmpfs tmpfs /run; exec "$@"', "sh"]  # this machine's own is not touched
+    command = [*own_run, sys.executable, "-c", BESIDE, str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.splitlines()[1:] == ["nobody came"], done.stdout + done.stderr
+
+
+@needs_engine
+def test_an_engine_that_the_user_names_is_used_and_only_what_we_made_goes(named: Foreign) -> None:
+    foreign, theirs = named, run(named, labels={LABEL: "of another machine"})
     with Engine() as engine:
         assert not engine.own
         assert engine.host == foreign.host
@@ -206,14 +230,38 @@ def test_an_engine_that_the_user_names_is_used_and_only_what_we_made_goes(foreig
     assert not engine.place.run.exists()
 
 
-def test_what_is_missing_is_named_with_the_command_that_installs_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prerequisites.shutil, "which", lambda name, **_: None if name == "dockerd" else f"/usr/bin/{name}")
-    monkeypatch.setattr(prerequisites.os, "geteuid", lambda: 1000)
-    with pytest.raises(MissingPrerequisite) as caught:
-        Engine(folder).open()
-    assert "not root" in str(caught.value)
-    assert "apt-get install -y --no-install-recommends docker.io" in str(caught.value)
-    assert "DOCKER_HOST" in str(caught.value)
+@pytest.mark.parametrize("cure", ["clean", "start"])
+@needs_engine
+def test_in_an_engine_that_the_user_names_what_a_killed_keeper_left_goes_and_nothing_else(named: Foreign, cure: str) -> None:
+    theirs = run(named, labels={LABEL: "of another machine"}, network=named.client.networks.create("theirs").name)
+    with owner(None) as process:
+        place = Place.of(named.host)
+        keeper = keeper_of(place).pid
+        assert clean() == []  # in use
+        for pid in (keeper, process.pid):
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not alive(keeper), 20, "the keeper to be gone")
+    assert len(named.client.containers.list(all=True)) == 2
+    if cure == "clean":
+        container, network, run_folder = clean()
+        assert container.startswith("removed the container ")
+        assert network == "removed the network of-the-owner"
+        assert run_folder == f"removed {place.run}"
+        assert clean() == []
+    else:
+        with Engine():
+            pass
+    assert not place.run.exists()
+    assert [container.id for container in named.client.containers.list(all=True)] == [theirs.id]
+    assert [network.name for network in named.client.networks.list(filters={"type": "custom"})] == ["theirs"]
+
+
+@needs_engine
+def test_an_engine_that_the_user_names_and_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYKAFKA4_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    with pytest.raises(EngineFailed, match=r"nobody\.sock"):
+        clean()
 
 
 @needs_engine
@@ -240,9 +288,9 @@ def test_free_subnets_are_free(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def owner(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with a paused container of its own in the engine at `folder`, which has the image."""
-    command = [sys.executable, "-c", OWNER, str(folder), IMAGE]
+def owner(folder: Path | None) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with a paused container of its own in the engine at `folder`, or the one DOCKER_HOST names, which has the image."""
+    command = [sys.executable, "-c", OWNER, str(folder or ""), IMAGE]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
@@ -258,6 +306,15 @@ def witness(folder: Path) -> Traces:
     engine.docker = connect(engine.host)
     with contextlib.closing(engine.docker):
         return Traces.of(engine)
+
+
+def kill_all(process: subprocess.Popen[bytes], traces: Traces, folder: Path) -> None:
+    """SIGKILL for the owner and all of its engine; a keeper that is still dying holds what says that the engine is in use."""
+    keeper = keeper_of(Place.own(folder)).pid
+    for pid in (process.pid, *sorted(traces.processes)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    until(lambda: not alive(keeper), 20, "the keeper to be gone")
 
 
 class Foreign(Dockerd):
@@ -301,3 +358,11 @@ def foreign(tmp_path: Path) -> Iterator[Foreign]:
         yield engine
     for path in {path for path in Path("/sys/fs/cgroup").glob("**/docker") if path.is_dir()} - groups:
         path.rmdir()
+
+
+@pytest.fixture
+def named(foreign: Foreign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Foreign:
+    """One that the user names; what is kept about it goes with the test."""
+    monkeypatch.setenv("PYKAFKA4_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOCKER_HOST", foreign.host)
+    return foreign

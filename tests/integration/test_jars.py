@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from traces import alive
 
 from integration import prerequisites
 from integration.jars import cache, install
+from integration.waiting import until
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_two_that_ask_at_once_get_one_folder_made_once(tmp_path: Path) -> None:
@@ -41,6 +48,36 @@ def test_a_download_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         install(tmp_path / "jars", fill)
     assert not (tmp_path / "jars").exists()
     assert not list(tmp_path.rglob("half.jar"))
+
+
+def test_what_a_killed_process_left_half_made_goes_with_the_next_attempt_and_a_neighbours_stays(tmp_path: Path) -> None:
+    dead, neighbours = tmp_path / ".jars-dead0_12", tmp_path / ".jars-old-alive_12"
+    for folder in (dead, neighbours):
+        folder.mkdir()
+        (folder / "half.jar").touch()
+    install(tmp_path / "jars", lambda folder: (folder / "a.jar").touch())
+    assert not dead.exists()
+    assert (neighbours / "half.jar").exists()
+
+
+def test_a_killed_download_takes_maven_along_and_its_folder_goes_with_the_next_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maven = tmp_path / "bin" / "mvn"
+    maven.parent.mkdir()
+    maven.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/half && mv {tmp_path}/half {tmp_path}/pid && exec sleep 100\n")
+    maven.chmod(0o755)
+    monkeypatch.setenv("PYKAFKA4_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", f"{maven.parent}:{os.environ['PATH']}")
+    with subprocess.Popen([sys.executable, "-c", "from integration.jars import kafka_jars; kafka_jars()"], cwd=ROOT) as process:
+        until((tmp_path / "pid").exists, 30, "Maven to start")
+        process.kill()
+    until(lambda: not alive(int((tmp_path / "pid").read_text())), 10, "Maven to be gone")
+    (kafka,) = (tmp_path / "cache").glob("kafka_*")
+    folder = kafka / "jars"
+    assert len(list(kafka.glob(".jars-*"))) == 1
+    install(folder, lambda folder: (folder / "a.jar").touch())
+    assert sorted(path.name for path in kafka.iterdir()) == [".jars.lock", "jars"]
 
 
 def test_the_second_call_is_instant(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from integration.admin import Connection
+from integration.chaos import Load, judge
 from integration.cluster import Cluster
 from integration.java import JavaRecord, java_produce
 from integration.judge import LogRecord, Wrong, rising
@@ -101,3 +104,33 @@ def test_offsets_that_do_not_rise_are_an_error(offsets: tuple[int, ...]) -> None
     records = [LogRecord(offset, None, None, (), 0, -1, -1, -1) for offset in offsets]
     with pytest.raises(Wrong, match="t-0: offset"):
         rising("t", 0, records)
+
+
+class Kept:
+    """A cluster whose logs are given."""
+
+    def __init__(self, *values: int) -> None:
+        self.values = values
+
+    def log(self, topic: str) -> dict[int, list[LogRecord]]:
+        return {0: [LogRecord(n, None, b"%d" % value, (), 0, -1, -1, -1) for n, value in enumerate(self.values)]}
+
+
+@pytest.mark.parametrize(
+    ("values", "acked", "error", "says"),
+    [
+        ((0, 1, 2), 3, None, ""),
+        ((0, 2), 3, None, "1 records acknowledged but not in the log: [1]"),
+        ((0, 1, 2, 2), 3, None, "1 records in the log more than once: [2]"),
+        ((0, 2, 1), 3, None, "1 records behind a later one in its partition: [1]"),
+        ((), 0, None, "the load ended after 0 records, 0 acknowledged: None"),
+        ((0, 1, 2), 3, OSError("broke"), "the load ended after 3 records, 3 acknowledged: OSError('broke')"),
+    ],
+)
+def test_a_load_is_judged_by_the_logs_and_by_its_own_end(values: tuple[int, ...], acked: int, error: Exception | None, says: str) -> None:
+    load: Any = Load(cast("Any", None), "t", 1.0, bool)
+    load.sent, load.error = acked, error
+    for n in range(acked):
+        load.offsets[n], load.completions[n] = n, 1
+    told = judge(cast("Any", Kept(*values)), "t", load).complaints()
+    assert (says in told) if says else not told

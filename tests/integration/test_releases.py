@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from integration.docker_cluster import DockerCluster
 from integration.jars import KAFKA
 from integration.releases import Kind, release
+from integration.vagrant_cluster import VagrantCluster
 
 
 @pytest.mark.parametrize(
@@ -32,3 +34,16 @@ def test_zookeepers_that_cannot_resolve_an_address_are_replaced_and_others_are_n
 def test_what_is_too_old_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"Kafka 0\.10\.0\.1 cannot be run here: 0\.10\.2 is the oldest"):
         release("0.10.0.1")
+
+
+@pytest.mark.parametrize("backend", [DockerCluster, VagrantCluster])
+def test_a_backend_that_has_no_zookeeper_refuses_releases_that_need_one_by_name(backend: type[DockerCluster | VagrantCluster]) -> None:
+    with pytest.raises(ValueError, match=r"Kafka 4\.0 or newer, not .*2\.8\.2: such brokers run on the local backend"):
+        backend(version="2.8.2")
+
+
+def test_an_image_of_the_users_own_may_have_any_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert DockerCluster(version="2.8.2", image="some/kafka:1").image == "some/kafka:1"
+    monkeypatch.setenv("KAFKA_DOCKER_IMAGE", "another/kafka:1")
+    assert DockerCluster().image == "another/kafka:1"
+    assert DockerCluster(image="some/kafka:1").image == "some/kafka:1"

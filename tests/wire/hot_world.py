@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from pykafka4.errors import BufferFull
 from pykafka4.wire import reference
 from pykafka4.wire.batch import batches, records_of
@@ -24,6 +26,9 @@ MIB = 1024 * 1024
 
 def name_of(implementation: ModuleType) -> str:
     return implementation.__name__.rpartition(".")[2]
+
+
+each_core = pytest.mark.parametrize("core", IMPLEMENTATIONS, ids=name_of)  # what both promise, asked of each
 
 
 class World:

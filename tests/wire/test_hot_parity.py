@@ -7,8 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import pytest
-from hot_world import IMPLEMENTATIONS, MIB, World, name_of
+from hot_world import IMPLEMENTATIONS, MIB, World, each_core
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -280,7 +279,7 @@ def test_random_programs_look_the_same_from_outside(seed: int) -> None:
     run(seed)
 
 
-@pytest.mark.parametrize("core", IMPLEMENTATIONS, ids=name_of)
+@each_core
 def test_both_cores_have_the_same_surface(core: ModuleType) -> None:
     from pykafka4.wire import hot
 

@@ -1,0 +1,75 @@
+"""Obstacles. Rule: what a machine forbids an engine of our own is found before it starts, within a tenth of a second, and changes nothing.
+
+Programs and root are not enough: in a container root may lack the rights, and another engine's firewall stops what our bridges carry.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+__all__ = ["filtered", "found", "grouped", "rights"]
+
+PROBE = 10.0  # seconds for a program that takes a hundredth of one
+BRIDGED = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")  # absent where no bridge is filtered
+ELSEWHERE = "name a running engine, DOCKER_HOST=unix:///var/run/docker.sock"
+# What an engine does first, each in namespaces that end with the probe: a bridge, the empty /run of its cell, a container's file system.
+ACTS = """
+ip link add pk4probe type bridge
+mount -t tmpfs tmpfs /run
+mkdir /run/1 /run/2 /run/3
+mount -t overlay overlay -o lowerdir=/run/1:/run/2 /run/3
+"""
+PASSED = re.compile(r"-A FORWARD(?: -[io] pk4\+)* -j ACCEPT")
+STOPPED = re.compile(r"-P FORWARD DROP|-A FORWARD -j (?:DROP|REJECT\b.*)")
+
+
+def found(path: str) -> list[str]:
+    """A line for each; `path` is where programs are looked for."""
+    return [line for line in (rights(path), grouped(Path("/proc/mounts").read_text()), firewall(path)) if line]
+
+
+def rights(path: str) -> str | None:
+    """Whether root here may make bridges, namespaces and mounts."""
+    command = ["unshare", "--pid", "--net", "--mount-proc", "--fork", "--kill-child", "sh", "-ec", ACTS]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE, check=False, env={"PATH": path, "LC_ALL": "C"})
+    except subprocess.TimeoutExpired:
+        return f"a bridge and two mounts took more than {PROBE:g} s: try again when this machine is less busy, or {ELSEWHERE}"
+    if done.returncode == 0:
+        return None
+    told = " ".join(done.stderr.split()) or f"exit status {done.returncode}"
+    return f"root lacks rights or the kernel lacks overlay ({told}): run the container that this is with --privileged, or {ELSEWHERE}"
+
+
+def grouped(mounts: str) -> str | None:
+    """Whether some control groups can be written, by the content of /proc/mounts."""
+    rows = [line.split() for line in mounts.splitlines()]
+    if any("rw" in row[3].split(",") for row in rows if row[2] in ("cgroup", "cgroup2")):
+        return None
+    return f"no control groups can be written: run the container that this is with --privileged, or {ELSEWHERE}"
+
+
+def firewall(path: str) -> str | None:
+    program = shutil.which("iptables", path=path)
+    if program is None or not BRIDGED.exists():
+        return None
+    told = subprocess.run([program, "-w", "5", "-S", "FORWARD"], capture_output=True, text=True, check=False)  # waits 5 s at most
+    return filtered(BRIDGED.read_text(), told.stdout)
+
+
+def filtered(bridged: str, rules: str) -> str | None:
+    """Whether containers of one bridge would not reach each other, by bridge-nf-call-iptables and the rules of FORWARD.
+
+    Only rules for all that is forwarded, or for all our bridges, are understood; the others are taken to be about other things.
+    """
+    lines = sorted(rules.splitlines(), key=lambda line: line.startswith("-P"))  # the policy is for what no rule decides
+    decisive = next((line for line in lines if PASSED.fullmatch(line) or STOPPED.fullmatch(line)), "")
+    if bridged.strip() != "1" or not STOPPED.fullmatch(decisive):
+        return None
+    return (
+        f"bridge-nf-call-iptables=1 and the firewall ({decisive}, most often another Docker engine's) keep containers of one bridge apart: "
+        f"{ELSEWHERE}, or let our bridges through: iptables -I FORWARD -i pk4+ -o pk4+ -j ACCEPT"
+    )

@@ -1,0 +1,213 @@
+"""A sender with its network, cluster and recovery made by hand: a clock that only tests move, answers as told."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import Any
+from uuid import UUID
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core import Effects, Failed, Reply, Request
+from pykafka4.core.cluster import Leader
+from pykafka4.core.sender import Sender
+from pykafka4.error_table import BY_NAME, ErrorCode, Written
+from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.records import TopicPartition
+from pykafka4.wire.hot import Accumulator
+from pykafka4.wire.messages_data import ProduceResponse
+from pykafka4.wire.messages_txn import InitProducerIdRequest, InitProducerIdResponse
+
+ID = UUID(int=7)
+LOST = ConnectionLost("127.0.0.1:9092: reset by peer")
+
+
+class FakeNetwork:
+    def __init__(self) -> None:
+        self.up = {1, 2, 3}
+        self.produce = 13
+        self.wanted: list[int] = []
+
+    def ready(self, node: int) -> bool:
+        return node in self.up
+
+    def version(self, node: int, api_key: int) -> int | None:
+        return self.produce
+
+    def want(self, node: int) -> None:
+        self.wanted.append(node)
+
+    def doubt(self, now: float, node: int) -> None: ...
+
+    def why_unreachable(self) -> str:
+        return "" if self.up else "no broker reachable: h1:9092 connection refused"
+
+    def why_down(self, node: int) -> str:
+        return "" if node in self.up else f"h{node}:9092 connection refused"
+
+
+class FakeCluster:
+    """Two partitions of topic t, led by nodes 1 and 2."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.known = True
+        self.error: ErrorCode | None = None
+        self.id = ID
+        self.wanted: list[str] = []
+
+    def partitions(self, topic: str) -> int:
+        return 2 if self.known else 0
+
+    def available(self, topic: str) -> list[int]:
+        return [0, 1]
+
+    def topic_id(self, topic: str) -> UUID | None:
+        return self.id if self.known else None
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        return "t"
+
+    def topic_error(self, topic: str) -> ErrorCode | None:
+        return self.error
+
+    def want(self, topic: str, user: object, create: bool = False) -> None:
+        self.wanted.append(topic)
+
+    def forget(self, topic: str, user: object) -> None:
+        self.wanted.remove(topic)
+
+    def unknown_since(self, topic: str) -> float | None:
+        return None
+
+    def hint(self, *args: Any) -> None: ...
+
+
+class FakeRecovery:
+    def __init__(self) -> None:
+        self.leaders = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 2}
+        self.changes = 0
+        self.offline: dict[TopicPartition, Any] = {}
+        self.reports: list[tuple[TopicPartition, KafkaError]] = []
+
+    def leader(self, tp: TopicPartition) -> Leader | None:
+        node = self.leaders.get(tp)
+        return None if node is None else Leader(node, 0)
+
+    def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
+        self.reports.append((tp, reason))
+
+    def healthy(self, tp: TopicPartition) -> None: ...
+
+
+class Bench:
+    """A sender with everything around it faked, and answers given by hand."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 1000.0
+        self.config = ProducerConfig.parse({"bootstrap_servers": "b", "linger_ms": 0, "retry_backoff_ms": 100, **options})
+        self.network, self.cluster, self.recovery = FakeNetwork(), FakeCluster(), FakeRecovery()
+        self.acc = Accumulator(
+            batch_size=self.config.batch_size,
+            linger=self.config.linger_ms / 1000,
+            buffer_memory=self.config.buffer_memory,
+            max_partition_bytes=self.config.partition_bytes,
+            max_request_size=self.config.max_request_size,
+            clock=lambda: self.now,
+            wake=lambda: None,
+            new_topic=lambda topic: self.sender.want(topic),
+            make_room=lambda topic, partition, size: None,
+            wait=lambda predicate, timeout: predicate(),
+            submit=lambda fn: fn(),
+            lock=contextlib.nullcontext(),
+        )
+        self.refusals: list[KafkaError] = []
+        self.seen_settled = True
+        self.looks = 0  # times that waiters looked
+        self.sender = Sender(
+            self.config,
+            self.acc,
+            self.network,  # type: ignore[arg-type]
+            self.cluster,  # type: ignore[arg-type]
+            self.recovery,  # type: ignore[arg-type]
+            random.Random(1),
+            self.progress,
+            self.refusals.append,
+        )
+        self.requests: list[Request] = []
+        self.epoch = 0
+
+    def progress(self) -> None:
+        """Waiters look again: note what they would see."""
+        self.looks += 1
+        self.seen_settled = all(item.settled for item in self.acc.unfinished())
+
+    def poll(self, seconds: float = 0.0) -> Effects:
+        self.now += seconds
+        effects = self.sender.poll(self.now)
+        for request in effects.requests:
+            if isinstance(request.message, InitProducerIdRequest):
+                reply = InitProducerIdResponse(producer_id=42, producer_epoch=self.epoch)
+                self.epoch += 1
+                request.on_reply(self.now, Reply(reply, 4, 1))
+            else:
+                self.requests.append(request)
+        for callback in effects.deliver:
+            callback()
+        self.check()
+        return effects
+
+    def check(self) -> None:
+        stats = self.sender.ledger.stats(self.acc.accepted, self.acc.reserved)
+        assert stats.accepted == stats.acked + stats.queued + stats.in_flight + stats.lost
+        assert stats.queued >= 0
+        assert stats.in_flight >= 0
+
+    def settle(self) -> None:
+        for _ in range(5):
+            self.poll(self.config.linger_ms / 1000)
+
+    def batch(self, value: bytes = b"v", partition: int = 0) -> Any:
+        """Send one record as a batch of its own."""
+        delivery = self.acc.send("t", value, partition=partition)
+        self.settle()
+        return delivery
+
+    def proven(self) -> Bench:
+        """Past the first acknowledgement of both partitions: pipelining is on."""
+        for partition in (0, 1):
+            self.batch(b"first", partition)
+            self.answer(self.requests.pop())
+        return self
+
+    def answer(self, request: Request, error: str = "NONE", offset: int = 0) -> None:
+        row = BY_NAME[error]
+        topics = [
+            ProduceResponse.Topic(
+                name="t",
+                topic_id=ID,
+                partition_responses=[
+                    ProduceResponse.Topic.Partition(index=p.index, error_code=row.code, base_offset=offset) for p in topic.partition_data
+                ],
+            )
+            for topic in request.message.topic_data
+        ]
+        request.on_reply(self.now, Reply(ProduceResponse(responses=topics), 12, request.node))
+        self.check()
+        self.poll()
+
+    def lose(self, request: Request, written: Written = Written.MAYBE) -> None:
+        request.on_reply(self.now, Failed(LOST, written))
+        self.check()
+        self.poll()
+
+
+def header(request: Request) -> tuple[int, int, int]:
+    """(epoch, base sequence, partition) of the only batch of a request."""
+    (partition,) = request.message.topic_data[0].partition_data
+    data = bytes(partition.records)
+    return int.from_bytes(data[51:53], "big", signed=True), int.from_bytes(data[53:57], "big", signed=True), partition.index
+
+
+def values(request: Request) -> bytes:
+    return bytes(request.message.topic_data[0].partition_data[0].records)

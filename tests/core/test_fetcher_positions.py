@@ -1,0 +1,146 @@
+"""Fetcher: where reading begins, and where it goes on when the offset, the log or the leader is gone."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from consumer_talk import Answer, Talk, batch, fetching, tp
+
+from pykafka4.core.subscription import Start
+from pykafka4.errors import AuthorizationError, BrokerError, KafkaError
+from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
+
+
+@pytest.fixture
+def talk() -> Talk:
+    return fetching()
+
+
+def test_without_a_committed_offset_the_policy_decides() -> None:
+    for policy, timestamp in (("earliest", -2), ("latest", -1)):
+        talk = Talk(auto_offset_reset=policy)
+        talk.cluster.set("t", [1])
+        talk.assign(tp(0))
+        (request,) = talk.pending(ListOffsetsRequest)
+        assert request.message.topics[0].partitions[0].timestamp == timestamp
+        talk.ends(42)
+        assert talk.asked(talk.fetch_at(1)) == {tp(0): 42}
+        assert talk.poll() == []
+        assert talk.reader.positions() == {tp(0): 42}
+
+
+def test_with_a_committed_offset_reading_goes_on_there() -> None:
+    talk = Talk(group_id="g", enable_auto_commit=False)
+    talk.cluster.set("t", [1, 1])
+    talk.assign(tp(0), tp(1))
+    talk.find_coordinator()
+    talk.committed({tp(0): 30})
+    talk.ends(0)
+    assert talk.asked(talk.fetch_at(1)) in ({tp(0): 30}, {tp(0): 30, tp(1): 0})
+    talk.fetched(talk.fetch_at(1), {})
+    assert talk.asked(talk.fetch_at(1)) == {tp(0): 30, tp(1): 0}
+
+
+def test_a_partition_that_appeared_after_assign_is_read_from_its_beginning() -> None:
+    talk = Talk(auto_offset_reset="latest")
+    talk.assign(tp(0, "later"))
+    talk.cluster.set("later", error="UNKNOWN_TOPIC_OR_PARTITION")
+    talk.run()
+    talk.cluster.set("later", [1])
+    talk.run()
+    (request,) = talk.pending(ListOffsetsRequest)
+    assert request.message.topics[0].partitions[0].timestamp == -2
+
+
+def test_seek_to_end_means_the_end_even_of_a_topic_that_appears_later() -> None:
+    talk = Talk(auto_offset_reset="latest")
+    talk.assign(tp(0, "later"), start=Start.LATEST)
+    talk.cluster.set("later", error="UNKNOWN_TOPIC_OR_PARTITION")
+    talk.run()
+    talk.cluster.set("later", [1])
+    talk.run()
+    (request,) = talk.pending(ListOffsetsRequest)
+    assert request.message.topics[0].partitions[0].timestamp == -1
+
+
+def test_an_offset_out_of_range_goes_by_policy_behind_what_was_fetched_before(talk: Talk) -> None:
+    talk.assign(tp(0), start=0)
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 3)})
+    talk.fetched(talk.fetch_at(1), {tp(0): "OFFSET_OUT_OF_RANGE"})
+    talk.ends(100)
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(100, 2)})
+    assert [r.offset for r in talk.poll()] == [0, 1, 2, 100, 101]
+
+
+def test_without_a_policy_an_offset_out_of_range_names_the_range_on_every_poll() -> None:
+    talk = Talk(auto_offset_reset="none")
+    talk.cluster.set("t", [1])
+    talk.assign(tp(0), start=50)
+    talk.fetched(talk.fetch_at(1), {tp(0): "OFFSET_OUT_OF_RANGE"})
+    talk.ends(3)
+    talk.ends(9)
+    for _ in range(2):
+        with pytest.raises(BrokerError, match="offset 50 is not among 3 to 9"):
+            talk.poll()
+    talk.reader.seek(tp(0), 4)
+    talk.run()
+    assert talk.asked(talk.fetch_at(1)) == {tp(0): 4}
+
+
+def test_without_a_policy_no_committed_offset_is_an_error_on_every_poll() -> None:
+    talk = Talk(auto_offset_reset="none")
+    talk.cluster.set("t", [1])
+    talk.assign(tp(0))
+    for _ in range(2):
+        with pytest.raises(KafkaError, match="t-0: no committed offset"):
+            talk.poll()
+
+
+def test_a_lookup_that_is_refused_is_told_and_repeated() -> None:
+    talk = Talk(group_id="g", enable_auto_commit=False)
+    talk.cluster.set("t", [1])
+    talk.assign(tp(0))
+    talk.find_coordinator()
+    talk.committed(error="TOPIC_AUTHORIZATION_FAILED")
+    with pytest.raises(AuthorizationError):
+        talk.poll()
+    talk.run(1)
+    talk.committed({tp(0): 5})
+    assert talk.asked(talk.fetch_at(1)) == {tp(0): 5}
+
+
+def test_a_log_that_was_cut_steps_back_and_no_further(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
+    talk.assign(tp(0), start=0)
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 10, epoch=3)})
+    diverged = Answer(
+        partition_index=0, error_code=0, high_watermark=6, records=None, diverging_epoch=Answer.EpochEndOffset(epoch=2, end_offset=6)
+    )
+    talk.fetched(talk.fetch_at(1), {tp(0): diverged})
+    assert len(talk.poll()) == 10
+    assert talk.pending(FetchRequest) == []
+    talk.poll()
+    talk.run()
+    assert talk.asked(talk.fetch_at(1)) == {tp(0): 6}
+    assert "cut at offset 6" in caplog.text
+    assert talk.pending(ListOffsetsRequest) == []
+
+
+def test_a_topic_made_anew_is_read_from_its_beginning(talk: Talk) -> None:
+    talk.cluster.set("t", topic_id=UUID(int=1))
+    talk.assign(tp(0), start=40)
+    talk.cluster.set("t", topic_id=UUID(int=2))
+    talk.run()
+    talk.ends(0)
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(40, 3)})  # asked for in the old topic
+    assert talk.asked(talk.fetch_at(1)) == {tp(0): 0}
+    assert talk.poll() == []
+
+
+def test_positions_wait_for_a_leader(talk: Talk) -> None:
+    talk.cluster.set("t", [-1, 2, 1])
+    talk.assign(tp(0), start=0)
+    assert talk.pending(FetchRequest) == []
+    talk.cluster.set("t", [2, 2, 1])
+    talk.run()
+    assert talk.asked(talk.fetch_at(2)) == {tp(0): 0}

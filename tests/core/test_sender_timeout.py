@@ -1,0 +1,69 @@
+"""Sender: what is not acknowledged in time fails, and says what was missing and whether it may be written."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from sender_talk import LOST, Bench, header
+
+from pykafka4.error_table import Written
+from pykafka4.errors import DeliveryFailed
+from pykafka4.records import TopicPartition
+
+
+def test_delivery_timeout_says_not_written_when_it_never_left() -> None:
+    bench = Bench(delivery_timeout_ms=10_000).proven()
+    bench.network.up.clear()
+    delivery = bench.batch()
+    bench.poll(11)
+    error = delivery.exception(0)
+    assert isinstance(error, DeliveryFailed)
+    assert (error.code, error.written) == ("TIMED_OUT", Written.NO)
+    assert error.record is not None
+    assert error.record.value == b"v"
+
+
+LATE = "not acknowledged within delivery_timeout_ms=10000"
+
+
+@pytest.mark.parametrize(
+    ("up", "leader", "why"),
+    [
+        (set(), 1, f"{LATE}: no broker reachable: h1:9092 connection refused"),
+        ({2, 3}, 1, f"{LATE}: h1:9092 connection refused"),
+        ({1, 2, 3}, None, f"{LATE}: the partition has no leader"),
+        ({1, 2, 3}, 1, f"{LATE}: broker 1 has not answered"),
+    ],
+    ids=["no broker", "no connection to the leader", "no leader", "no answer"],
+)
+def test_what_is_never_acknowledged_says_what_was_missing(up: set[int], leader: int | None, why: str) -> None:
+    bench = Bench(delivery_timeout_ms=10_000).proven()
+    bench.network.up = up
+    bench.recovery.leaders[TopicPartition("t", 0)] = leader  # type: ignore[assignment]
+    delivery = bench.batch()
+    bench.poll(11)
+    assert str(delivery.exception(0).cause) == why
+
+
+def test_what_expires_while_its_partition_is_offline_says_why_that_is() -> None:
+    bench = Bench(delivery_timeout_ms=10_000).proven()
+    tp = TopicPartition("t", 0)
+    bench.recovery.leaders[tp] = None  # type: ignore[assignment]
+    bench.recovery.offline[tp] = SimpleNamespace(reason=LOST)
+    delivery = bench.batch()
+    bench.poll(11)
+    assert str(delivery.exception(0)) == f"t-0: TIMED_OUT, not written ({LOST})"
+
+
+def test_delivery_timeout_says_maybe_when_in_flight_and_the_late_answer_changes_nothing() -> None:
+    bench = Bench(delivery_timeout_ms=10_000).proven()
+    delivery = bench.batch()
+    request = bench.requests.pop()
+    bench.poll(11)
+    assert delivery.exception(0).written is Written.MAYBE  # type: ignore[union-attr]
+    acked = bench.sender.ledger.acked
+    bench.answer(request)
+    assert bench.sender.ledger.acked == acked
+    bench.batch(b"next")
+    assert header(bench.requests[-1])[:2] == (1, 0), "the hole needs a new epoch"

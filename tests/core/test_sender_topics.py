@@ -1,0 +1,76 @@
+"""Sender: records of a topic not known yet wait for it, in order, or fail with its error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sender_talk import Bench
+
+from pykafka4.error_table import BY_NAME, Written
+from pykafka4.errors import DeliveryFailed
+
+
+def test_records_for_an_unknown_topic_fail_when_it_stays_unknown() -> None:
+    bench = Bench(unknown_topic_timeout_ms=20_000)
+    bench.cluster.known = False
+    bench.cluster.error = BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"]
+    delivery = bench.batch()
+    assert not delivery.done()
+    bench.poll(21)
+    error = delivery.exception(0)
+    assert isinstance(error, DeliveryFailed)
+    assert error.code == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert "no such topic 't'" in str(error)
+
+
+def test_a_forbidden_topic_fails_at_once() -> None:
+    bench = Bench()
+    bench.cluster.known = False
+    bench.cluster.error = BY_NAME["TOPIC_AUTHORIZATION_FAILED"]
+    assert bench.batch().exception(0).code == "TOPIC_AUTHORIZATION_FAILED"
+
+
+def test_records_wait_for_their_topic_in_order() -> None:
+    bench = Bench()
+    bench.cluster.known = False
+    handles = [bench.acc.send("t", b"%d" % n, partition=0) for n in range(3)]
+    bench.settle()
+    assert not bench.requests
+    bench.cluster.known = True
+    bench.cluster.version += 1
+    bench.settle()
+    bench.answer(bench.requests.pop(), offset=5)
+    assert [h.result(0).offset for h in handles] == [5, 6, 7]
+
+
+def test_a_flush_covers_records_that_are_still_parked() -> None:
+    bench = Bench(linger_ms=60_000)
+    bench.cluster.known = False
+    bench.acc.send("t", b"v", partition=0)
+    bench.poll()
+    bench.sender.expedite()
+    bench.poll()
+    bench.cluster.known = True
+    bench.cluster.version += 1
+    bench.poll()
+    bench.poll()
+    bench.poll()
+    assert len(bench.requests) == 1
+
+
+def test_a_parked_record_for_a_partition_that_is_not_there_is_counted_and_waiters_look_again() -> None:
+    bench = Bench()
+    bench.cluster.known = False
+    called: list[Any] = []
+    plain = bench.acc.send("t", b"v", partition=99)
+    followed = bench.acc.send("t", b"v", partition=98, on_delivery=called.append)
+    bench.poll()
+    bench.cluster.known, bench.cluster.version, looks = True, 1, bench.looks
+    bench.poll()
+    stats = bench.sender.ledger.stats(bench.acc.accepted, bench.acc.reserved)
+    assert (stats.failed, stats.queued) == ({("UNKNOWN_TOPIC_OR_PARTITION", Written.NO): 2}, 0)
+    assert plain.settled
+    assert followed.settled
+    assert len(called) == 1
+    assert bench.looks == looks + 2, "for those that failed, and when the callback had run"
+    assert "partition=99 but the topic has 2 partitions" in str(bench.sender.ledger.failures_since(0)[1])

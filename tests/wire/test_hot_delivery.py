@@ -1,0 +1,228 @@
+"""What becomes of a record: its outcome, what its handle tells, and the callbacks that hear of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hot_world import World, each_core
+
+from pykafka4.error_table import Written
+from pykafka4.errors import DeliveryFailed, KafkaTimeoutError
+from pykafka4.records import ProducerRecord
+
+pytestmark = each_core
+
+
+# ---------------------------------------------------------------- outcomes
+
+
+def test_acknowledged_records_tell_where_they_lie(core: ModuleType) -> None:
+    world = World(core)
+    deliveries = [world.send(value=b"value", key=b"k", timestamp_ms=50 + i) for i in range(3)]
+    empty = world.send(value=None, timestamp_ms=60)
+    assert not deliveries[0].done()
+    (batch,) = world.seal_all()
+    batch.complete(1000, -1)
+    meta = deliveries[2].result()
+    assert (meta.topic, meta.partition, meta.offset, meta.timestamp_ms) == ("t", 0, 1002, 52)
+    assert (meta.serialized_key_size, meta.serialized_value_size) == (1, 5)
+    assert (empty.result().serialized_key_size, empty.result().serialized_value_size) == (-1, -1)
+    assert deliveries[0].exception() is None
+
+
+def test_the_brokers_time_wins_where_it_counts(core: ModuleType) -> None:
+    world = World(core)
+    delivery = world.send()
+    (batch,) = world.seal_all()
+    batch.complete(-1, 777)
+    assert (delivery.result().offset, delivery.result().timestamp_ms) == (-1, 777)
+
+
+def test_a_failed_record_comes_back_whole(core: ModuleType) -> None:
+    world = World(core)
+    world.send(value=b"a")
+    delivery = world.send(value=b"b", key="k", headers=[("h", b"1")], timestamp_ms=9)
+    (batch,) = world.seal_all()
+    cause = RuntimeError("why")
+    batch.fail("MESSAGE_TOO_LARGE", Written.MAYBE, cause)
+    with pytest.raises(DeliveryFailed, match="t-0: MESSAGE_TOO_LARGE, maybe written") as caught:
+        delivery.result()
+    error = caught.value
+    assert error.record == ProducerRecord("t", b"b", b"k", (("h", b"1"),), 0, 9, Written.MAYBE)
+    assert (error.topic, error.partition, error.cause) == ("t", 0, cause)
+    assert [r.value for r in batch.records()] == [b"a", b"b"]
+    assert world.acc.reserved == 0
+
+
+@pytest.mark.parametrize("codec", [0, 1, 4])
+def test_records_of_a_failed_compressed_batch_come_back_unpacked(core: ModuleType, codec: int) -> None:
+    world = World(core, codec=codec)
+    for i in range(10):
+        world.send(value=b"%d" % i * 500)
+    (batch,) = world.seal_all()
+    expected = [b"%d" % i * 500 for i in range(10)]
+    assert [r.value for r in batch.records()] == expected
+    batch.fail("X", Written.NO, None)
+    assert [r.value for r in batch.records()] == expected
+
+
+def test_acknowledged_records_are_gone(core: ModuleType) -> None:
+    world = World(core)
+    world.send()
+    (batch,) = world.seal_all()
+    batch.complete(0, -1)
+    with pytest.raises(RuntimeError, match="no records any more"):
+        batch.records()
+
+
+def test_records_before_the_outcome_say_whether_they_may_be_written(core: ModuleType) -> None:
+    world = World(core)
+    world.send()
+    (batch,) = world.seal_all()
+    assert batch.records()[0].written is Written.NO
+    batch.written = True
+    assert batch.records()[0].written is Written.MAYBE
+
+
+def test_waiting_for_an_outcome_ends_with_the_time(core: ModuleType) -> None:
+    world = World(core, wait=lambda predicate, timeout: False)
+    delivery = world.send()
+    with pytest.raises(KafkaTimeoutError, match=r"t-0: not acknowledged within 1\.5 s"):
+        delivery.result(1.5)
+    with pytest.raises(KafkaTimeoutError):
+        delivery.exception(timeout=0)
+
+
+def test_the_ledger_balances(core: ModuleType) -> None:
+    world = World(core, {"t": 3})
+    for i in range(50):
+        world.send(value=b"x" * 900, partition=i % 3)
+    world.send("new")
+    sealed = world.seal_all()
+    sealed[0].fail("X", Written.NO, None)
+    sealed[1].complete(0, -1)
+    acc = world.acc
+    pending = sum(b.count for b in sealed[2:]) + acc.parked_records
+    assert acc.accepted == acc.acked + acc.failed + pending == 51
+
+
+def test_unfinished_is_what_flush_waits_for(core: ModuleType) -> None:
+    world = World(core, {"t": 2})
+    world.send(partition=0)
+    parked = world.send("new")
+    pending = world.acc.unfinished()
+    assert len(pending) == 2
+    assert parked in pending
+    assert not any(item.settled for item in pending)
+    world.ack_all()
+    world.acc.set_partitions("new", 1, [0])
+    world.acc.designate("new")
+    world.ack_all()
+    assert all(item.settled for item in pending)
+    assert world.acc.unfinished() == []
+
+
+# ---------------------------------------------------------------- callbacks
+
+
+def test_callbacks_run_once_in_order_with_their_delivery(core: ModuleType) -> None:
+    world = World(core)
+    seen: list[tuple[str, int]] = []
+    world.send(value=b"", on_delivery=lambda d: seen.append(("first", d.result().offset)))
+    world.send(value=b"")
+    third = world.send(value=b"abc", key=b"k", timestamp_ms=7, on_delivery=lambda d: seen.append(("third", d.result().offset)))
+    metas: list[Any] = []
+    third.add_done_callback(lambda d: metas.append(d.result()))
+    (batch,) = world.seal_all()
+    callbacks = batch.complete(10, -1)
+    assert seen == []
+    callbacks()
+    callbacks()
+    assert seen == [("first", 10), ("third", 12)]
+    assert metas == [third.result()]
+    assert (metas[0].timestamp_ms, metas[0].serialized_key_size, metas[0].serialized_value_size) == (7, 1, 3)
+
+
+def test_a_batch_keeps_its_reservation_until_its_callbacks_have_returned(core: ModuleType) -> None:
+    world = World(core)
+    reserved: list[int] = []
+    world.send(on_delivery=lambda d: reserved.append(world.acc.reserved))
+    (batch,) = world.seal_all()
+    callbacks = batch.complete(0, -1)
+    assert batch.done
+    assert not batch.settled
+    assert world.acc.unfinished() == [batch]
+    before = world.wakes
+    callbacks()
+    assert reserved == [2048]
+    assert batch.settled
+    assert (world.acc.reserved, world.acc.unfinished()) == (0, [])
+    assert world.wakes > before
+
+
+def test_a_callback_that_raises_does_not_stop_the_next(core: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+    world = World(core)
+    seen: list[int] = []
+
+    def bad(delivery: object) -> None:
+        raise ValueError("bad callback")
+
+    world.send(on_delivery=bad)
+    world.send(on_delivery=lambda d: seen.append(1))
+    (batch,) = world.seal_all()
+    with caplog.at_level(logging.ERROR, "pykafka4"):
+        batch.complete(0, -1)()
+    assert seen == [1]
+    assert batch.settled
+    assert "bad callback" in caplog.text
+
+
+def test_a_callback_added_after_the_outcome_runs_on_the_executor(core: ModuleType) -> None:
+    world = World(core)
+    delivery = world.send()
+    world.ack_all()
+    seen: list[Any] = []
+    delivery.add_done_callback(seen.append)
+    assert seen == []
+    (job,) = world.submitted
+    job()
+    assert seen == [delivery]
+
+
+def test_callbacks_of_failed_records_see_the_failure(core: ModuleType) -> None:
+    world = World(core)
+    seen: list[Any] = []
+    world.send(on_delivery=lambda d: seen.append(d.exception()))
+    (batch,) = world.seal_all()
+    batch.fail("X", Written.NO, None)()
+    assert seen[0].code == "X"
+
+
+def test_callbacks_may_start_in_the_middle_of_a_batch(core: ModuleType) -> None:
+    world = World(core)
+    seen: list[int] = []
+    for i in range(500):
+        world.send(value=b"", on_delivery=(lambda d: seen.append(d.result().offset)) if i % 100 == 99 else None)
+    for batch in world.seal_all():
+        batch.complete(0, -1)()
+    assert seen == [99, 199, 299, 399, 499]
+
+
+def test_a_delivery_can_be_awaited(core: ModuleType) -> None:
+    def awaiting(delivery: Any) -> Any:
+        future = asyncio.get_running_loop().create_future()
+        delivery.add_done_callback(lambda d: future.set_result(d.result()))
+        return future.__await__()
+
+    world = World(core, awaiting=awaiting)
+
+    async def main() -> Any:
+        delivery = world.send()
+        asyncio.get_running_loop().call_soon(world.ack_all, 5)
+        return await delivery
+
+    assert asyncio.run(main()).offset == 5

@@ -1,0 +1,180 @@
+"""Memory: how much may wait, who waits for room, and how long a batch's bytes live."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from types import ModuleType
+
+import pytest
+from hot_world import World, each_core, wire_bytes
+
+from pykafka4.error_table import Written
+from pykafka4.errors import BufferFull
+
+pytestmark = each_core
+
+
+# ---------------------------------------------------------------- room
+
+
+def test_memory_is_reserved_until_the_outcome(core: ModuleType) -> None:
+    world = World(core)
+    for _ in range(100):
+        world.send(value=b"x" * 1000)
+    assert world.acc.reserved > 100_000
+    assert world.ack_all() == 100
+    assert world.acc.reserved == 0
+    assert world.acc.batches == 0
+
+
+def test_a_full_buffer_asks_for_room_and_goes_on_when_there_is_some(core: ModuleType) -> None:
+    world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    world.on_full = world.ack_all
+    deliveries = [world.send(value=b"x" * 1000) for _ in range(300)]
+    assert world.begged
+    assert all(topic == "t" and partition == -1 for topic, partition, _ in world.begged)
+    world.ack_all()
+    assert all(d.done() for d in deliveries)
+    assert world.acc.reserved == 0
+
+
+def test_reserved_never_passes_the_bound(core: ModuleType) -> None:
+    world = World(core, {"t": 5}, buffer_memory=64 * 1024, max_partition_bytes=32 * 1024)
+    high = 0
+
+    def make_room() -> None:
+        nonlocal high
+        high = max(high, world.acc.reserved)
+        world.ack_all()
+
+    world.on_full = make_room
+    for i in range(500):
+        world.send(value=b"x" * (i * 37 % 3000), partition=i % 5)
+        high = max(high, world.acc.reserved)
+    assert 48 * 1024 < high <= 64 * 1024
+
+
+def test_a_full_buffer_that_gets_no_room_raises_and_accepts_nothing(core: ModuleType) -> None:
+    world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    with pytest.raises(BufferFull):
+        for _ in range(300):
+            world.send(value=b"x" * 1000)
+    accepted = world.acc.accepted
+    assert world.ack_all() == accepted
+
+
+def test_room_says_whether_a_retry_would_succeed(core: ModuleType) -> None:
+    world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 1000)
+    topic, partition, size = world.begged[-1]
+    assert not world.acc.room(topic, partition, size)
+    world.ack_all()
+    assert world.acc.room(topic, partition, size)
+
+
+def test_one_full_partition_leaves_the_others_alone(core: ModuleType) -> None:
+    world = World(core, {"t": 2}, max_partition_bytes=64 * 1024)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 1000, partition=0)
+    assert world.begged[-1][:2] == ("t", 0)
+    assert not world.acc.room("t", 0, 4096)
+    assert world.acc.room("t", 1, 4096)
+    world.send(value=b"x" * 1000, partition=1)
+    world.send(value=b"x" * 1000)
+
+
+def test_records_without_key_leave_a_full_partition(core: ModuleType) -> None:
+    world = World(core, {"t": 2}, max_partition_bytes=64 * 1024)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 1000, partition=0)
+    for _ in range(40):
+        assert world.send(value=b"x" * 1000).partition == 1
+
+
+def test_a_partition_takes_one_batch_whatever_its_bound(core: ModuleType) -> None:
+    world = World(core, max_partition_bytes=4096)
+    world.send(value=b"x" * 100_000)
+    with pytest.raises(BufferFull):
+        world.send(value=b"x" * 100_000)
+    world.ack_all()
+    world.send(value=b"x" * 100_000)
+
+
+def test_newcomers_line_up_behind_those_who_wait(core: ModuleType) -> None:
+    world = World(core, {"t": 2})
+    world.acc.waiters = 1
+    with pytest.raises(BufferFull):
+        world.send(partition=0)
+    world.on_full = lambda: None
+    world.send(partition=0)
+    assert len(world.begged) == 2
+    world.send(partition=0)
+    assert len(world.begged) == 2
+
+
+def test_freed_memory_wakes_the_loop_while_somebody_waits(core: ModuleType) -> None:
+    world = World(core)
+    world.send()
+    (batch,) = world.seal_all()
+    before = world.wakes
+    world.acc.waiters = 1
+    batch.complete(0, -1)
+    assert world.wakes > before
+
+
+# ---------------------------------------------------------------- lifetime of the bytes
+
+
+def test_exported_bytes_outlive_the_outcome_and_are_never_written_again(core: ModuleType) -> None:
+    world = World(core)
+    world.send(value=b"first" * 100)
+    (batch,) = world.seal_all()
+    data = wire_bytes(batch)
+    held = memoryview(batch)
+    batch.fail("DELIVERY_TIMEOUT", Written.MAYBE, None)
+    assert world.acc.reserved > 0
+    for _ in range(20):
+        world.send(value=b"other" * 400)
+        world.ack_all()
+    assert bytes(held) == data
+    held.release()
+    assert world.acc.reserved == 0
+
+
+def test_slices_of_a_batch_keep_its_bytes(core: ModuleType) -> None:
+    world = World(core)
+    world.send(value=b"x" * 1000)
+    (batch,) = world.seal_all()
+    data = wire_bytes(batch)
+    rest = memoryview(batch)[50:]
+    batch.complete(0, -1)
+    del batch
+    gc.collect()
+    for _ in range(20):
+        world.send(value=b"y" * 1000)
+    assert bytes(rest) == data[50:]
+    rest.release()
+
+
+def test_a_kept_delivery_does_not_keep_the_bytes(core: ModuleType) -> None:
+    world = World(core)
+    kept = [world.send(value=b"x" * 1000) for _ in range(100)]
+    world.ack_all()
+    assert world.acc.reserved == 0
+    assert kept[7].result().offset == 7
+
+
+def test_an_accumulator_with_open_batches_can_be_collected(core: ModuleType) -> None:
+    owner = World(core)  # something to watch: the accumulator refers to it through its callables
+    gone = weakref.ref(owner)
+    owner.send()
+    batch = next(iter(owner.acc.unfinished()))
+    batch.owner = owner
+    del owner, batch
+    gc.collect()
+    assert gone() is None

@@ -1,0 +1,108 @@
+"""What the loop is handed: full batches, those whose linger is over, and when it is woken for them."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+from hot_world import World, each_core
+
+from pykafka4.error_table import Written
+
+pytestmark = each_core
+
+
+def test_full_batches_are_taken_in_order_of_sealing(core: ModuleType) -> None:
+    world = World(core, {"t": 2})
+    for i in range(100):
+        world.send(value=b"x" * 1000, partition=i % 2)
+    sealed, due, _ = world.acc.take(world.now)
+    assert [b.partition for b in sealed[:4]] == [0, 1, 0, 1]
+    assert due == []
+    assert world.acc.take(world.now)[0] == []
+
+
+def test_a_batch_is_due_once_its_linger_is_over(core: ModuleType) -> None:
+    world = World(core, {"t": 2})
+    world.send(partition=0)
+    world.now += 0.003
+    world.send(partition=1)
+    assert world.acc.take(world.now) == ([], [], pytest.approx(100.005))
+    world.now = 100.006
+    sealed, due, deadline = world.acc.take(world.now)
+    assert (sealed, [b.partition for b in due], deadline) == ([], [0], pytest.approx(100.008))
+    world.now = 100.010
+    assert [b.partition for b in world.acc.take(world.now)[1]] == [1]
+    assert world.acc.take(world.now) == ([], [], float("inf"))
+
+
+def test_a_due_batch_still_takes_records_until_it_is_sealed(core: ModuleType) -> None:
+    world = World(core)
+    world.send()
+    world.now += 1
+    _, (batch,), _ = world.acc.take(world.now)
+    world.send()
+    assert batch.count == 2
+    assert world.acc.seal(batch)
+    assert not world.acc.seal(batch)
+    world.send()
+    assert batch.count == 2
+    assert world.acc.take(world.now)[0] == [batch]
+
+
+def test_a_due_batch_that_fills_up_is_sealed_by_the_sender_of_the_record(core: ModuleType) -> None:
+    world = World(core)
+    world.send()
+    world.now += 1
+    _, (batch,), _ = world.acc.take(world.now)
+    for _ in range(20):
+        world.send(value=b"x" * 1000)
+    assert not world.acc.seal(batch)
+    assert world.acc.take(world.now)[0][0] is batch
+
+
+def test_expedite_makes_every_open_batch_due(core: ModuleType) -> None:
+    world = World(core, {"t": 3}, linger=600.0)
+    for partition in range(3):
+        world.send(partition=partition)
+    assert world.acc.take(world.now)[1] == []
+    world.acc.expedite()
+    assert [b.partition for b in world.acc.take(world.now)[1]] == [0, 1, 2]
+    world.send(partition=0)
+    assert world.acc.take(world.now)[1] == []
+
+
+def test_a_failed_batch_is_not_handed_out_again(core: ModuleType) -> None:
+    world = World(core)
+    world.send()
+    world.acc.expedite()
+    _, (batch,), _ = world.acc.take(world.now)
+    world.acc.seal(batch)
+    batch.fail("PURGED", Written.NO, None)
+    assert world.acc.take(world.now)[0] == []
+
+
+def test_the_loop_is_woken_by_the_first_record_and_not_by_the_next(core: ModuleType) -> None:
+    world = World(core)
+    world.send()
+    assert world.wakes == 1
+    for _ in range(5):
+        world.send()
+    assert world.wakes == 1
+    world.acc.take(world.now)
+    world.send()
+    assert world.wakes == 1
+
+
+def test_a_full_batch_wakes_the_loop_only_while_a_connection_could_take_it(core: ModuleType) -> None:
+    world = World(core)
+    for hungry, expected in ((False, 0), (True, 1)):
+        world.acc.take(world.now)
+        world.acc.hungry = hungry
+        world.send()
+        world.acc.wake_at = 0.0
+        before = world.wakes
+        while not world.acc.take(world.now)[0]:
+            world.acc.wake_at = 0.0
+            world.send(value=b"x" * 5000)
+        assert world.wakes - before == expected
