@@ -28,9 +28,7 @@ FIRST_ASKED = 4  # version of the first ApiVersions request
 MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
 BEFORE_0_11 = 3  # the highest Fetch of brokers whose only record formats are the old ones
-LONGEST_MUTE = (
-    300.0  # seconds: a broker that throttles for longer holds answers back itself, and a damaged number must not mute us for days
-)
+LONGEST_MUTE = 300.0  # seconds: a broker that throttles for longer holds answers back itself, and damage must not mute us for days
 WRITES = {ProduceRequest.api_key, InitProducerIdRequest.api_key}
 TOO_OLD = "; it is older than Kafka 0.11, and pykafka4 only reads from such brokers: to write, upgrade it"
 Answer: TypeAlias = tuple[Request, Outcome]
