@@ -1,13 +1,14 @@
 """Cluster. Rule: the picture only moves forward; an older leader epoch, a missing topic or an empty answer never takes knowledge away.
 
 Brokers learn of changes at different times, so an answer can be older than what is known already. Leader epochs (per topic id) tell the
-older from the newer; a topic id that was replaced never comes back.
+older from the newer; a topic id that was replaced never comes back. Only when nobody tells anything newer than older epochs for long are
+they the truth: a topic without an id was made anew, or the cluster was restored from what it was before.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 from typing import TypeAlias
 from uuid import UUID
@@ -30,6 +31,9 @@ __all__ = ["Broker", "BrokerAdded", "BrokerRemoved", "Change", "Cluster", "Leade
 log = logging.getLogger("pykafka4.cluster")
 BROKERS = ""  # no topic has this name: it stands for the list of brokers among the things to ask for
 RECHECK = 0.5  # while no broker is connected
+IN_VAIN = 4  # times that one broker is asked for a topic in trouble before another is
+CONTRADICTED = 30.0  # seconds for which only older epochs are told: brokers that lag behind do so for less
+EPOCHS_FROM = 9  # brokers before 2.4 go on telling an old epoch while replicas are reassigned, and leaders refuse whoever believes it
 MOST_PARTITIONS = 1_000_000  # of one topic; a larger number is a broken answer, not a reason to take the memory
 MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}
 REBOOTSTRAP = 129
@@ -103,6 +107,7 @@ class Topic:
     available: list[int] = attrs.Factory(list)
     error: ErrorCode | None = None
     missing_since: float | None = None
+    behind_since: float | None = None  # only older epochs than those known were told since
     asked_at: float = -INFINITY
     not_before: float = -INFINITY
 
@@ -123,6 +128,28 @@ class Topic:
             return
         self.epochs[partition] = max(epoch, self.epochs[partition])
         self.leaders[partition] = leader
+
+    def compare(self, now: float, told: Mapping[int, int]) -> None:
+        """Before `lead`, with the epochs of a whole answer: those that everybody has contradicted for long are forgotten."""
+        older = [partition for partition, epoch in told.items() if -1 < epoch < self.epochs[partition]]
+        if not older:
+            self.behind_since = None
+        elif self.behind_since is None:
+            self.behind_since = now
+        elif now - self.behind_since >= CONTRADICTED:
+            self.forget_epochs(older)
+
+    def forget_epochs(self, partitions: Iterable[int]) -> None:
+        """Whatever is told next of these is believed."""
+        self.behind_since = None
+        for partition in partitions:
+            self.epochs[partition] = -1
+
+    def dismiss(self, partitions: Collection[int]) -> None:
+        """These have no leader for now."""
+        for partition in partitions:
+            self.leaders[partition] = None
+        self.settle()
 
     def settle(self) -> None:
         """After changes: list the partitions that have a leader."""
@@ -170,7 +197,7 @@ class Cluster:
         self._wanted: dict[str, dict[object, bool]] = {}  # topic -> its users, and whether brokers may create it for them
         self._pending: dict[str, float] = {BROKERS: -INFINITY}  # what to ask for, and from when on
         self._asked: dict[int, tuple[frozenset[str], float]] = {}  # requests under way: number -> (names, since)
-        self._number = 0
+        self._number = self._told = 0  # of the last request, and of the last whose answer told of the brokers
         self._told_by: int | None = None  # the broker whose picture this is
         self._waiters: list[Waiter] = []
         self._retry = Backoff.retry(config, random)
@@ -269,8 +296,7 @@ class Cluster:
 
         Whoever told the present picture may know no better: another broker is asked, if one can be reached.
         """
-        if self._told_by is not None:
-            self._network.doubt(now, self._told_by)
+        self._doubt(now)
         for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
             known = self._topic(name)
             if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000:
@@ -280,6 +306,7 @@ class Cluster:
 
     def refreshed(self, now: float, topics: Collection[str] | None, then: Then) -> Waiter:
         """Ask at once for `topics` (none: for the brokers), and call `then` when the answer is in (None) or cannot come (the error)."""
+        self._doubt(now)
         names = set(self._all() if topics is None else topics) or {BROKERS}
         waiter = Waiter(set(names), self._number, then, frozenset(names - {BROKERS}))
         self._waiters.append(waiter)
@@ -331,6 +358,11 @@ class Cluster:
         return ()
 
     # -- what to ask
+
+    def _doubt(self, now: float) -> None:
+        """Have another asked than the one who told the present picture."""
+        if self._told_by is not None:
+            self._network.doubt(now, self._told_by)
 
     def _new_topic(self) -> Topic:
         return Topic(Backoff.retry(self._config, self._random))
@@ -430,13 +462,14 @@ class Cluster:
             return
         message: MetadataResponse = outcome.message
         if message.error_code:
-            if message.error_code == REBOOTSTRAP:
-                self._set_brokers(now, {}, None)
+            if message.error_code == REBOOTSTRAP and self._set_brokers(now, {}, None):
+                self._changed(self._unseat(), True)
             self._failed(now, names, broker_error(message.error_code, "Metadata"))
             return
         self._retry.reset()
-        self._not_before, self.error, self._told_by = -INFINITY, None, outcome.node
-        self._apply(now, names, message)
+        self._not_before, self.error = -INFINITY, None
+        brokers_changed = number > self._told and self._apply_brokers(now, number, outcome.node, message)
+        self._apply(now, names, message, outcome.version, brokers_changed)
         self._tell_waiters(number, names)
 
     def _failed(self, now: float, names: frozenset[str], reason: KafkaError) -> None:
@@ -456,17 +489,24 @@ class Cluster:
                 self._dismiss(waiter)
                 waiter.then(None)
 
-    def _apply(self, now: float, names: frozenset[str], message: MetadataResponse) -> None:
+    def _apply_brokers(self, now: float, number: int, node: int, message: MetadataResponse) -> bool:
+        """Not from an answer that comes after that of a later request: brokers have no epochs that would tell the older from the newer."""
+        self._told, self._told_by = number, node
         self._check_cluster(message.cluster_id)
         brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in message.brokers if b.node_id >= 0}
-        brokers_changed = self._set_brokers(now, brokers, message.controller_id) if brokers else False
+        if not brokers:
+            self._ask_for(BROKERS, now + self._topics[BROKERS].backoff.next())
+        return bool(brokers) and self._set_brokers(now, brokers, message.controller_id)
+
+    def _apply(self, now: float, names: frozenset[str], message: MetadataResponse, version: int, brokers_changed: bool) -> None:
+        unseated = self._unseat() if brokers_changed else frozenset()
         if self._expires == INFINITY:
             self._set_expiry(now)
-        topics = frozenset(t.name for t in message.topics if t.name in self._wanted and self._apply_topic(now, self._topics[t.name], t))
+        topics = unseated | frozenset(
+            t.name for t in message.topics if t.name in self._wanted and self._apply_topic(now, self._topics[t.name], t, version)
+        )
         for name in self._still(names):
             self._pace(now, name, name in topics or (name == BROKERS and brokers_changed))
-        if not brokers:
-            self._ask_for(BROKERS, self._topics[BROKERS].not_before)
         if topics or brokers_changed:
             self._changed(topics, brokers_changed)
 
@@ -479,6 +519,8 @@ class Cluster:
         else:
             known.not_before = now + known.backoff.next()
         if name in self._wanted and known.troubled:
+            if known.backoff.attempts % IN_VAIN == 0:  # not each time: where a topic is missing, all brokers need not be connected to
+                self._doubt(now)
             self._ask_for(name, known.not_before)
 
     def _check_cluster(self, cluster_id: str | None) -> None:
@@ -488,15 +530,17 @@ class Cluster:
             log.warning("cluster id changed from %s to %s: do bootstrap_servers name two clusters?", self.cluster_id, cluster_id)
         self.cluster_id = cluster_id
 
-    def _apply_topic(self, now: float, known: Topic, told: MetadataResponse.Topic) -> bool:
+    def _apply_topic(self, now: float, known: Topic, told: MetadataResponse.Topic, version: int) -> bool:
         before = known.picture()
         if told.error_code:
             self._apply_error(now, known, told.error_code)
         elif told.topic_id in known.former_ids:
             return False
         else:
+            if known.missing_since is not None and told.topic_id == NO_UUID:  # nothing else tells a topic made anew from the old one
+                known.forget_epochs(range(len(known.epochs)))
             known.error = known.missing_since = None
-            self._apply_partitions(known, told)
+            self._apply_partitions(now, known, told, version)
         known.settle()
         return known.picture() != before
 
@@ -507,16 +551,18 @@ class Cluster:
             known.missing_since = now if known.missing_since is None else known.missing_since
             known.leaders = [None] * len(known.leaders)
 
-    def _apply_partitions(self, known: Topic, told: MetadataResponse.Topic) -> None:
+    def _apply_partitions(self, now: float, known: Topic, told: MetadataResponse.Topic, version: int) -> None:
         topic_id = None if told.topic_id == NO_UUID else told.topic_id
         if topic_id is not None and topic_id != known.topic_id:
             known.begin_anew(topic_id)
             self._names[topic_id] = told.name or ""
         partitions = [p for p in told.partitions if 0 <= p.partition_index < MOST_PARTITIONS]
         known.resize(1 + max((p.partition_index for p in partitions), default=-1))
+        epochs = {p.partition_index: p.leader_epoch if version >= EPOCHS_FROM else -1 for p in partitions}
+        known.compare(now, epochs)
         for p in partitions:
-            there = p.leader_id in self.brokers
-            known.lead(p.partition_index, Leader(p.leader_id, p.leader_epoch) if there else None, p.leader_epoch)
+            epoch = epochs[p.partition_index]
+            known.lead(p.partition_index, Leader(p.leader_id, epoch) if p.leader_id in self.brokers else None, epoch)
         if known.leaders and told.name in self._wanted:  # it is there: from now on nobody may bring it back but by a wish of today
             self._wanted[told.name] = dict.fromkeys(self._wanted[told.name], False)
 
@@ -540,6 +586,21 @@ class Cluster:
             if (was := before.get(broker.node)) is None or (was.host, was.port) != (broker.host, broker.port):
                 self._emit(BrokerAdded(broker.node, broker.host, broker.port))
         return True
+
+    def _unseat(self) -> frozenset[str]:
+        """A leader that is a broker no more leads nothing, and his topics are asked for again, whichever the answer was about.
+
+        There is no connection to him that could be lost: whoever waited for one would wait until the picture is too old.
+        """
+        unseated = []
+        for name in self._wanted:
+            known = self._topics[name]
+            gone = [p for p, leader in enumerate(known.leaders) if leader is not None and leader.node not in self.brokers]
+            if gone:
+                known.dismiss(gone)
+                self._ask_for(name, known.not_before)
+                unseated.append(name)
+        return frozenset(unseated)
 
     def _place(self, now: float) -> None:
         self._network.place(now, {broker.node: (broker.host, broker.port) for broker in self.brokers.values()})

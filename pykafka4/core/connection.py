@@ -28,6 +28,7 @@ FIRST_ASKED = 4  # version of the first ApiVersions request
 MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
 BEFORE_0_11 = 3  # the highest Fetch of brokers whose only record formats are the old ones
+LONGEST_MUTE = 300.0  # seconds: a broker that throttles for longer holds answers back itself, and damage must not mute us for days
 WRITES = {ProduceRequest.api_key, InitProducerIdRequest.api_key}
 TOO_OLD = "; it is older than Kafka 0.11, and pykafka4 only reads from such brokers: to write, upgrade it"
 Answer: TypeAlias = tuple[Request, Outcome]
@@ -307,7 +308,7 @@ class Connection:
     def _mute(self, now: float, message: Any) -> None:
         throttle = getattr(message, "throttle_time_ms", 0)
         if throttle > 0:
-            self.muted_until = max(self.muted_until, now + throttle / 1000)
+            self.muted_until = max(self.muted_until, now + min(throttle / 1000, LONGEST_MUTE))
 
     def _no_version(self, request: Request) -> UnsupportedVersion:
         message = request.message

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 
 from pykafka4.config import ConsumerConfig
-from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import Cluster
 from pykafka4.core.network import Network
@@ -23,6 +23,7 @@ from pykafka4.wire.messages_cluster import FindCoordinatorRequest
 __all__ = ["Coordinator", "Reaction", "reaction"]
 
 GROUP = 0  # FindCoordinator's key type
+CHECK = 10.0  # for one that holds back an answer: others are asked then whether it still is the coordinator, again and again
 ONE_KEY = 3  # the last version that asks for one key; every broker from 0.11 to 4.x speaks one of these
 
 log = logging.getLogger("pykafka4.group")
@@ -68,6 +69,7 @@ class Coordinator:
 
     __slots__ = (
         "_backoff",
+        "_checked_at",
         "_cluster",
         "_config",
         "_network",
@@ -100,6 +102,7 @@ class Coordinator:
         self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
         self._backoff = Backoff.retry(config, random)
         self._not_before = 0.0
+        self._checked_at = -INFINITY
         self._wanted = False
         self._question = Question(self._answered)
         self.node: int | None = None
@@ -114,6 +117,7 @@ class Coordinator:
         """`node` is not, or no longer, the coordinator; of several that notice only the first counts."""
         if self.node == node:
             log.info("group %s: coordinator %d is gone (%s)", self._config.group_id, node, reason)
+            self._network.doubt(now, node)  # frozen, it would not name its successor; cut off, it would name itself, heartbeats and all
             if self._told_by is not None:
                 self._network.doubt(now, self._told_by)
             self.node = None
@@ -132,9 +136,25 @@ class Coordinator:
         due = self._question.again_at if self._question.open else self._not_before
         if now < due:
             return due
-        message = FindCoordinatorRequest(key=self._config.group_id or "", key_type=GROUP)
-        self._send(self._question.ask(now, message, self._config.request_timeout_ms / 1000, ONE_KEY))
+        self._send(self._question.ask(now, self._message(), self._config.request_timeout_ms / 1000, ONE_KEY))
         return self._question.again_at
+
+    def check(self, now: float, since: float) -> float:
+        """`node` holds back an answer since then. Frozen or cut off it would do so for ever, while the group goes on elsewhere."""
+        node = self.node
+        if node is None:
+            return INFINITY
+        due = max(since, self._checked_at) + CHECK
+        if now < due:
+            return due
+        self._checked_at = now
+        self._network.doubt(now, node)
+        on_reply = lambda at, outcome: self._checked(at, node, outcome)  # noqa: E731
+        self._send(Request(ANY, self._message(), now + self._config.request_timeout_ms / 1000, on_reply, ONE_KEY))
+        return now + CHECK
+
+    def _message(self) -> FindCoordinatorRequest:
+        return FindCoordinatorRequest(key=self._config.group_id or "", key_type=GROUP)
 
     def _rest(self, now: float) -> None:
         self._not_before = now + self._backoff.next()
@@ -148,7 +168,16 @@ class Coordinator:
             self._told_by = outcome.node
             self._found(now, answer.node_id)
         else:
+            self._network.doubt(now, outcome.node)
             self._refused(now, broker_error(answer.error_code, f"coordinator of group {self._config.group_id}", answer.error_message))
+
+    def _checked(self, now: float, node: int, outcome: Outcome) -> None:
+        if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
+            return
+        named = outcome.message.node_id
+        self.lost(now, node, KafkaError(f"group {self._config.group_id}: broker {outcome.node} names broker {named} as coordinator"))
+        self._told_by, self._wanted = outcome.node, True
+        self._found(now, named)
 
     def _found(self, now: float, node: int) -> None:
         if node not in self._cluster.brokers:  # our picture is older than the answer

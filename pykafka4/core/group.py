@@ -120,6 +120,7 @@ class Group:
         self.error: KafkaError | None = None  # the last thing that went wrong
         self.leadership = Leadership(cluster)
         self._joined_with: tuple[str, ...] = ()
+        self._joined_at = (-1, 0.0)  # whom, and when
         self._sizes: dict[str, int] = {}  # partitions per topic when the subscription was first looked at
         self._picture = -1
         self._protocol: str | None = None
@@ -198,7 +199,11 @@ class Group:
         return self._lease_ends(now)
 
     def _joining(self, now: float) -> float:
-        return self._keep_lease(now)
+        node, since = self._joined_at
+        if self._coordinator.node not in (None, node):
+            self._rejoin(now)
+            return now
+        return min(self._keep_lease(now), self._coordinator.check(now, since))
 
     def _syncing(self, now: float) -> float:
         if self.leadership.due < INFINITY:
@@ -332,7 +337,7 @@ class Group:
 
     def _join(self, now: float, node: int) -> None:
         self._move(MemberState.JOINING)
-        self._joined_with = self.topics
+        self._joined_with, self._joined_at = self.topics, (node, now)
         metadata = subscription_bytes(self.topics)
         message = JoinGroupRequest(
             group_id=self._config.group_id or "",

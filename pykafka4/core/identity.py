@@ -52,6 +52,7 @@ class Identity:
     __slots__ = (
         "_backoff",
         "_changed",
+        "_doubt",
         "_not_before",
         "_question",
         "_timeout",
@@ -63,14 +64,14 @@ class Identity:
         "trouble",
     )
 
-    def __init__(self, backoff: Backoff, timeout: float, changed: Callable[[], None]) -> None:
-        """`changed` is called when a new id or epoch is here: every sequence starts at 0 again."""
+    def __init__(self, backoff: Backoff, timeout: float, changed: Callable[[], None], doubt: Callable[[float, int], None]) -> None:
+        """`changed` is called when a new id or epoch is here: every sequence starts at 0 again. `doubt(now, node)`: ask others first."""
         self.state = S.NONE
         self.producer_id, self.epoch = -1, -1
         self.fatal: KafkaError | None = None
         self.reason = ""
         self.trouble: KafkaError | None = None  # why the last question failed, until one is answered
-        self._backoff, self._timeout, self._changed = backoff, timeout, changed
+        self._backoff, self._timeout, self._changed, self._doubt = backoff, timeout, changed, doubt
         self._not_before = 0.0
         self._question = Question(self._answered)
 
@@ -125,6 +126,7 @@ class Identity:
         if isinstance(outcome, Failed):
             self._unanswered(now, outcome)
         elif outcome.message.error_code:
+            self._doubt(now, outcome.node)  # one that is cut off from the controllers has no ids to give
             self._refused(now, error_code(outcome.message.error_code))
         else:
             self.producer_id, self.epoch = outcome.message.producer_id, outcome.message.producer_epoch

@@ -101,7 +101,7 @@ class Network:
         if endpoint is None or endpoint.doubted_at == now:
             return
         endpoint.doubted_at = now
-        known = [n for n in self._ready if 0 <= n < LANE]
+        known = [n for n in self._ready if n < LANE]
         if known and all(self._doubt(now, n) > -INFINITY for n in known) and not any(map(self._under_way, self._endpoints.values())):
             other = self._candidate(now)
             if other is not None:
@@ -319,9 +319,13 @@ class Network:
         self._unready(endpoint)
         self._dirty[endpoint.node] = endpoint
 
+    def _given_up(self, endpoint: Endpoint) -> bool:
+        """Whether it belongs to a lane that nobody uses any more."""
+        return endpoint.node >= LANE and endpoint.node // LANE not in self._lanes
+
     def _revive(self, endpoint: Endpoint) -> None:
         """It was about to leave and is back."""
-        if endpoint.node >= LANE and endpoint.node // LANE not in self._lanes:
+        if self._given_up(endpoint):
             return
         endpoint.leaving = False
         if endpoint.connection is not None and endpoint.connection.state is READY:
@@ -332,11 +336,11 @@ class Network:
         log.info("broker %d moved from %s to %s:%d", broker_of(endpoint.node), endpoint.address, host, port)
         connection = endpoint.connection
         reason = ConnectionLost(f"{endpoint.address}: broker {broker_of(endpoint.node)} moved to {host}:{port}")
-        endpoint.host, endpoint.port, endpoint.leaving = host, port, False
+        endpoint.host, endpoint.port, endpoint.leaving = host, port, self._given_up(endpoint)
         if connection is not None:
             connection.poison(reason)
             self._ended(now, endpoint, connection)
-            endpoint.wanted = True
+            endpoint.wanted = not endpoint.leaving
         endpoint.not_before, endpoint.failures = now, 0
         endpoint.backoff.reset()
         self._dirty[endpoint.node] = endpoint

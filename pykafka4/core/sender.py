@@ -75,7 +75,7 @@ class Sender:
         self.network, self.cluster, self.recovery = network, cluster, recovery
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.ledger = Ledger()
-        self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._renumber)
+        self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._renumber, network.doubt)
         self._oldest = ZSTD_FROM if config.compression_type == "zstd" else None  # the lowest Produce for our codec
         self._random = random
         self._progress, self._refuse = progress, refuse

@@ -112,8 +112,11 @@ class World:
     events: list[object]
     now: float = 100.0
     picture: MetadataResponse = attrs.Factory(lambda: metadata({}))
+    speaks: ApiVersionsResponse = attrs.Factory(lambda: versions())
+    deaf: dict[str, MetadataResponse] = attrs.Factory(dict)  # what these hosts tell instead
     down: set[tuple[str, int]] = attrs.Factory(set)  # addresses that refuse
     mute: set[int] = attrs.Factory(set)  # links that take requests and do not answer
+    muted: list[tuple[int, RequestHeader, Any]] = attrs.Factory(list)  # what these did not answer
     links: dict[int, tuple[str, int]] = attrs.Factory(dict)  # open ones
     attempts: list[tuple[float, str, int]] = attrs.Factory(list)
     asked: list[tuple[float, MetadataRequest]] = attrs.Factory(list)
@@ -171,17 +174,18 @@ class World:
 
     def _take(self, link: int, header: RequestHeader, message: Any) -> None:
         if link in self.mute:
+            self.muted.append((link, header, message))
             return
         if isinstance(message, ApiVersionsRequest):
-            self.answer(link, header, versions())
+            self.answer(link, header, self.speaks)
         elif isinstance(message, MetadataRequest):
             self.asked.append((self.now, message))
-            self.answer(link, header, self._told(message))
+            self.answer(link, header, self._told(message, self.deaf.get(self.links[link][0], self.picture)))
         else:
             self.others.append((link, header, message))
 
-    def _told(self, message: MetadataRequest) -> MetadataResponse:
+    def _told(self, message: MetadataRequest, picture: MetadataResponse) -> MetadataResponse:
         names = {topic.name for topic in message.topics or []}
-        known = [topic for topic in self.picture.topics if topic.name in names]
+        known = [topic for topic in picture.topics if topic.name in names]
         missing = names - {topic.name for topic in known}
-        return attrs.evolve(self.picture, topics=[*known, *(_topic(name or "", 3) for name in sorted(missing, key=str))])
+        return attrs.evolve(picture, topics=[*known, *(_topic(name or "", 3) for name in sorted(missing, key=str))])

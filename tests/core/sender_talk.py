@@ -37,6 +37,8 @@ class FakeNetwork:
     def want(self, node: int) -> None:
         self.wanted.append(node)
 
+    def doubt(self, now: float, node: int) -> None: ...
+
     def why_unreachable(self) -> str:
         return "" if self.up else "no broker reachable: h1:9092 connection refused"
 

@@ -7,12 +7,14 @@ from uuid import UUID
 
 import attrs
 import pytest
-from core_talk import World, metadata
+from core_talk import World, metadata, versions
 
 from pykafka4.core import Reply
-from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, Leader, MetadataChanged
+from pykafka4.core.cluster import CONTRADICTED, EPOCHS_FROM, BrokerAdded, BrokerRemoved, Change, Leader, MetadataChanged
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
+from pykafka4.wire.messages_cluster import MetadataResponse
+from pykafka4.wire.schema import NO_UUID
 
 ME = "the test"  # who wants topics here
 ID, OTHER = UUID(int=1), UUID(int=2)
@@ -174,6 +176,53 @@ def test_an_older_epoch_never_moves_a_partition_back() -> None:
     assert world.engine.cluster.leader(T1) == Leader(3, 8)
 
 
+@pytest.mark.parametrize("topic_id", [ID, NO_UUID], ids=["restored", "made anew without an id"])
+def test_older_epochs_are_believed_when_nobody_has_told_others_for_long(topic_id: UUID) -> None:
+    world = World.make()
+    world.picture = metadata({"t": (topic_id, [(1, 5), (2, 7)])})
+    world.engine.cluster.want("t", ME)
+    world.run()
+    told(world, metadata({"t": (topic_id, [(3, 0), (3, 0)])}))
+    world.run(CONTRADICTED)
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+    told(world, world.picture)
+    assert world.engine.cluster.leader(T0) == Leader(3, 0)
+    assert world.engine.cluster.leader(T1) == Leader(3, 0)
+
+
+def test_older_epochs_are_not_believed_while_somebody_tells_newer_ones() -> None:
+    world = knowing()
+    older, newer = metadata({"t": (ID, [(2, 4), (2, 6)])}), world.picture
+    for _ in range(20):
+        told(world, older)
+        told(world, newer)
+    told(world, older)
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+
+
+def test_a_topic_without_an_id_that_was_missing_may_be_another_one() -> None:
+    world = World.make()
+    world.picture = metadata({"t": (NO_UUID, [(1, 5), (2, 7)])})
+    world.engine.cluster.want("t", ME)
+    world.run()
+    told(world, metadata({"t": 3}))
+    told(world, metadata({"t": (NO_UUID, [(2, 0)])}))
+    assert world.engine.cluster.leader(T0) == Leader(2, 0)
+    assert world.engine.cluster.partitions("t") == 1
+
+
+def test_epochs_of_brokers_that_tell_old_ones_are_not_used() -> None:
+    """A leader would refuse whoever fetches with one, for as long as it is told."""
+    world = World.make()
+    world.speaks = versions(Metadata=(0, EPOCHS_FROM - 1))
+    world.picture = metadata({"t": (NO_UUID, [(1, 5)])})
+    world.engine.cluster.want("t", ME)
+    world.run()
+    assert world.engine.cluster.leader(T0) == Leader(1, -1)
+    told(world, metadata({"t": (NO_UUID, [(2, 4)])}))
+    assert world.engine.cluster.leader(T0) == Leader(2, -1)
+
+
 def test_an_older_answer_without_leader_does_not_take_the_leader_away() -> None:
     world = knowing()
     told(world, metadata({"t": (ID, [(-1, 4), (2, 7)])}))
@@ -248,6 +297,35 @@ def test_a_leader_that_is_not_among_the_brokers_is_no_leader() -> None:
     world = knowing()
     told(world, metadata({"t": (ID, [(9, 6), (2, 7)])}))
     assert world.engine.cluster.leader(T0) is None
+
+
+def test_a_leader_that_left_leads_nothing_and_his_topics_are_asked_for_whichever_the_answer_was_about() -> None:
+    """Nobody else would: there is no connection to him that could be lost, and a producer waits for one before it sends."""
+    world = knowing()
+    cluster = world.engine.cluster
+    cluster.want("other", ME)
+    world.run(5.0)
+    world.asked.clear()
+    seen: list[tuple[Change, Leader | None]] = []
+    cluster.on_change.append(lambda change: seen.append((change, cluster.leader(T1))))
+    world.picture = metadata({"t": (ID, [(1, 5), (3, 8)]), "other": (OTHER, [(1, 1)])}, brokers={1: ("h1", 1), 3: ("h3", 3)})
+    cluster.refresh(world.now, ["other"])
+    world.run(1.0)
+    assert [[topic.name for topic in message.topics or []] for _, message in world.asked] == [["other"], ["t"]]
+    assert [(change.topics, change.brokers, leader) for change, leader in seen] == [
+        ({"t", "other"}, True, None),
+        ({"t"}, False, Leader(3, 8)),
+    ]
+    assert cluster.leader(T0) == Leader(1, 5)
+
+
+def test_an_older_answer_that_lacks_a_leader_does_not_bring_the_leader_before_him_back() -> None:
+    world = knowing()
+    cluster = world.engine.cluster
+    told(world, metadata({"t": (ID, [(1, 4), (1, 6)])}, brokers={1: ("h1", 1)}))
+    assert cluster.leader(T1) is None
+    told(world, metadata({"t": (ID, [(1, 5), (2, 7)])}))
+    assert cluster.leader(T1) == Leader(2, 7)
 
 
 def test_a_partition_number_beyond_reason_costs_no_memory() -> None:
@@ -399,9 +477,94 @@ def test_the_broker_can_ask_for_a_new_bootstrap() -> None:
     world.engine.cluster.refresh(world.now)
     world.run(0.5)
     assert not world.engine.cluster.brokers
+    assert world.engine.cluster.leader(T0) is None
     world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.run(3.0)
     assert set(world.engine.cluster.brokers) == {1, 2, 3}
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+
+
+def test_a_late_answer_does_not_bring_brokers_back_that_a_newer_one_has_let_go() -> None:
+    """A frozen broker thaws and answers what it was asked long ago: those addresses may be nobody's now."""
+    world = knowing()
+    world.run(5.0)
+    for node in (1, 2, 3):
+        world.engine.network.want(node)
+    world.run(1.0)
+    silent = set(world.links)
+    world.mute |= silent
+    world.engine.cluster.refresh(world.now)
+    world.run(1.0)
+    ((link, header, _),) = world.muted
+    world.mute -= silent - {link}
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])}, brokers={1: ("h1", 1), 2: ("elsewhere", 2)})
+    world.run(5.0)
+    assert world.engine.cluster.brokers[2].host == "elsewhere"
+    world.answer(link, header, metadata({"t": (ID, [(1, 5), (2, 7)])}))
+    world.run()
+    assert world.engine.cluster.brokers[2].host == "elsewhere"
+    assert set(world.engine.cluster.brokers) == {1, 2}
+
+
+# -- brokers that hear no news
+
+SEEDS = range(6)  # so that the first to be asked is the one that hears nothing, too
+NONE_LEADS = metadata({"t": (ID, [(-1, 4), (-1, 6)])})
+
+
+def with_a_deaf_broker(seed: int, heard: MetadataResponse, others: tuple[int, ...] = (2,)) -> World:
+    """The client is connected to broker 1, which knows `heard` of topic t, and to `others`, which know all."""
+    world = World.make(seed)
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.deaf["h1"] = heard
+    world.run()
+    for node in (1, *others):
+        world.engine.network.want(node)
+    world.run(1.0)
+    return world
+
+
+@pytest.mark.parametrize("heard", [metadata({}), NONE_LEADS], ids=["missing", "leaderless"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_topic_in_trouble_is_not_asked_of_one_broker_for_ever(seed: int, heard: MetadataResponse) -> None:
+    world = with_a_deaf_broker(seed, heard)
+    world.engine.cluster.want("t", ME)
+    world.run(10.0)
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_where_only_one_broker_is_connected_another_is_connected_to_for_a_topic_in_trouble(seed: int) -> None:
+    world = World.make(seed)
+    world.deaf = dict.fromkeys(("b1", "b2", "h1"), metadata({}))
+    world.down = {("h2", 2), ("h3", 3)}
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.run(1.0)
+    world.down.clear()
+    world.engine.cluster.want("t", ME)
+    world.run(15.0)
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+
+
+def test_brokers_need_not_all_be_connected_to_for_a_topic_that_does_not_exist() -> None:
+    world = World.make()
+    world.picture = metadata({}, brokers={node: (f"h{node}", node) for node in range(1, 21)})
+    world.engine.cluster.want("t", ME)
+    world.run(300.0)
+    assert 2 <= len({host for _, host, _ in world.attempts}) <= 6
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_asks_for_the_present_state_is_not_told_old_news_twice(seed: int) -> None:
+    """Such as a producer that was given a partition nobody has told it of."""
+    world = with_a_deaf_broker(seed, metadata({"t": (ID, [(1, 5)])}))
+    cluster = world.engine.cluster
+    cluster.want("t", ME)
+    world.run(1.0)
+    for _ in range(2):
+        cluster.refreshed(world.now, ["t"], lambda error: None)
+        world.run()
+    assert cluster.partitions("t") == 2
 
 
 # -- telling others

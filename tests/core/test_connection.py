@@ -10,7 +10,7 @@ import pytest
 from core_talk import FAR, Answers, config, frame, metadata, read, request, versions
 
 from pykafka4.core import Outcome, Request
-from pykafka4.core.connection import SOFTWARE_VERSION, Connection, ConnectionState, usable
+from pykafka4.core.connection import LONGEST_MUTE, SOFTWARE_VERSION, Connection, ConnectionState, usable
 from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.wire.messages_cluster import ApiVersionsResponse, DescribeClusterRequest, MetadataRequest
@@ -355,6 +355,18 @@ def test_a_throttled_connection_stops_sending_and_goes_on_receiving() -> None:
     assert second.reply
     assert not third.outcomes
     assert len(read(connection.outgoing(3.0))) == 1
+
+
+def test_a_damaged_throttle_does_not_mute_a_connection_for_days() -> None:
+    connection = ready()
+    submit(connection)
+    ((one, _),) = read(connection.outgoing(0.0))
+    told = metadata({})
+    told.throttle_time_ms = 2**31 - 1
+    connection.receive(1.0, frame(told, one.version, one.correlation_id))
+    submit(connection)
+    assert not connection.outgoing(LONGEST_MUTE)
+    assert len(read(connection.outgoing(1.0 + LONGEST_MUTE))) == 1
 
 
 def test_a_lost_connection_tells_written_from_unwritten() -> None:

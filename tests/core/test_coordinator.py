@@ -10,7 +10,9 @@ from pykafka4.core.coordinator import Reaction, reaction
 from pykafka4.core.group import MemberState
 from pykafka4.core.network import LANE
 from pykafka4.error_table import BY_NAME, CODES
+from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from pykafka4.wire.messages_group import HeartbeatRequest
 
 TELLER = ANY % LANE  # who answers questions to ANY here
 
@@ -99,13 +101,34 @@ def test_a_refusal_for_good_ends_the_member(talk: Talk) -> None:
 def test_who_named_a_coordinator_that_is_none_is_in_doubt_until_one_answered(talk: Talk) -> None:
     talk.find_coordinator(2)
     talk.join(error="NOT_COORDINATOR")
-    assert talk.network.doubts == [TELLER]
+    assert talk.network.doubts == [2, TELLER]
     talk.run(1)
     talk.find_coordinator(1)
     talk.join()
     talk.sync([tp(0)])
     talk.member.coordinator.lost(talk.now, 1, LOST.reason)
     assert talk.member.coordinator.node is None
+    assert talk.network.doubts == [2, TELLER, 1]
+
+
+def test_a_coordinator_that_lives_and_can_store_nothing_is_not_the_one_to_say_who_coordinates(talk: Talk) -> None:
+    """Cut off from the others it answers heartbeats and names itself when it is asked."""
+    talk.stable(tp(0))
+    talk.committed()
+    talk.member.commit({tp(0): OffsetAndMetadata(7)}, talk.reader.ticket, talk.now + 60.0, lambda error: None)
+    talk.run()
+    for times in (1, 2, 3):
+        talk.commits({tp(0): "REQUEST_TIMED_OUT"})
+        assert talk.network.doubts.count(1) == times
+        talk.run(1.5)
+        talk.find_coordinator(1)
+        talk.run(3.0)
+        for request in talk.pending(HeartbeatRequest):
+            talk.beat(request)
+
+
+def test_who_cannot_name_a_coordinator_is_in_doubt(talk: Talk) -> None:
+    talk.answer(talk.one(FindCoordinatorRequest), found(-1, BY_NAME["COORDINATOR_NOT_AVAILABLE"].code))
     assert talk.network.doubts == [TELLER]
 
 

@@ -6,17 +6,18 @@ import logging
 from typing import Any
 
 import pytest
-from consumer_talk import LOST, Talk, tp
+from consumer_talk import LOST, Talk, code, tp
 
 from pykafka4.core import Failed
 from pykafka4.core.assignors import subscription_bytes
+from pykafka4.core.coordinator import CHECK
 from pykafka4.core.group import MOVES, MemberState
 from pykafka4.core.network import LANE
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.error_table import Written
 from pykafka4.errors import UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata
-from pykafka4.wire.messages_cluster import FindCoordinatorRequest
+from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.messages_group import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -147,6 +148,63 @@ def test_a_static_leader_that_came_back_leaves_the_assignment_as_it_is(talk: Tal
     talk.find_coordinator()
     talk.join(member="a", leader="a", members=[other("a", "t")], skip_assignment=True)
     assert talk.shares() == {}
+
+
+def held_join(talk: Talk) -> None:
+    """Broker 1, told to coordinate, holds the JoinGroup."""
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    keep_alive(talk)
+    talk.find_coordinator(1)
+    assert talk.one(JoinGroupRequest).node % LANE == 1
+
+
+def test_a_join_does_not_wait_for_a_coordinator_that_is_none_any_more(talk: Talk) -> None:
+    """Frozen or cut off it holds the JoinGroup for ever, while the group goes on elsewhere."""
+    held_join(talk)
+    talk.run(CHECK - 0.1)
+    assert talk.pending(FindCoordinatorRequest) == []
+    assert talk.wake_at == pytest.approx(talk.now + 0.1)
+    talk.run(0.1)
+    assert talk.network.doubts == [1]
+    talk.find_coordinator(2)
+    talk.run(1)
+    old, new = talk.pending(JoinGroupRequest)
+    assert (old.node % LANE, new.node % LANE) == (1, 2)
+    talk.sent.remove(old)
+    old.on_reply(talk.now, LOST)
+    assert state(talk) is MemberState.JOINING
+    talk.join(member="a")
+    talk.sync([tp(0)])
+    assert state(talk) is MemberState.STABLE
+
+
+def test_a_join_waits_on_while_its_coordinator_still_is_one_as_far_as_anybody_says(talk: Talk) -> None:
+    held_join(talk)
+    (join,) = talk.sent
+    talk.run(CHECK)
+    talk.find_coordinator(1)
+    talk.run(CHECK)
+    talk.answer(talk.one(FindCoordinatorRequest), FindCoordinatorResponse(error_code=code("COORDINATOR_NOT_AVAILABLE"), node_id=-1))
+    talk.run(CHECK)
+    talk.answer(talk.one(FindCoordinatorRequest), LOST)
+    talk.run(CHECK - 0.1)
+    assert talk.sent == [join]
+
+
+def test_a_join_waits_while_who_coordinates_now_is_being_looked_for(talk: Talk) -> None:
+    held_join(talk)
+    (join,) = talk.sent
+    talk.run(CHECK)
+    talk.answer(talk.one(FindCoordinatorRequest), FindCoordinatorResponse(error_code=0, node_id=9))
+    assert talk.cluster.refreshes == 1
+    assert talk.pending(JoinGroupRequest) == [join]
+    assert talk.wake_at > talk.now
+    talk.cluster.brokers[9] = None
+    talk.run(1)
+    talk.find_coordinator(9)
+    talk.run(1)
+    assert [request.node % LANE for request in talk.pending(JoinGroupRequest)] == [1, 9]
 
 
 @pytest.mark.parametrize("error", ["COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"])

@@ -17,7 +17,8 @@ from pykafka4.wire.messages_txn import InitProducerIdResponse
 class Harness:
     def __init__(self) -> None:
         self.changed = 0
-        self.identity = Identity(Backoff(0.1, 1.0, Random(1)), 30.0, self.note)
+        self.doubts: list[int] = []
+        self.identity = Identity(Backoff(0.1, 1.0, Random(1)), 30.0, self.note, lambda now, node: self.doubts.append(node))
         self.now = 0.0
 
     def note(self) -> None:
@@ -134,3 +135,10 @@ def test_an_old_epoch_begins_afresh() -> None:
     h.refuse("INVALID_PRODUCER_EPOCH")
     h.now = h.identity.wake_at
     assert h.ask().message.producer_id == -1
+
+
+def test_who_has_no_id_to_give_is_not_asked_first_again() -> None:
+    """One that is cut off from the controllers gets none to give."""
+    h = Harness()
+    h.refuse("COORDINATOR_LOAD_IN_PROGRESS")
+    assert h.doubts == [1]

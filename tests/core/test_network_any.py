@@ -126,6 +126,16 @@ def test_who_doubts_the_only_broker_connected_gets_another_and_need_not_wait_for
     assert asked_by_any(peer, 2.0) == other
 
 
+def test_a_bootstrap_server_can_be_doubted_while_only_bootstrap_servers_are_connected() -> None:
+    peer = Peer()
+    bootstrap = peer.open(-1)
+    peer.placed()
+    attempts = len(peer.connects)
+    peer.network.doubt(1.0, -1)
+    assert asked_by_any(peer, 1.0) == bootstrap
+    assert len(peer.connects) == attempts + 1
+
+
 def test_nobody_is_connected_to_for_doubts_while_no_broker_is_connected() -> None:
     peer = Peer().placed()
     peer.network.doubt(0.0, 1)

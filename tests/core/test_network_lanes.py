@@ -10,6 +10,7 @@ from network_talk import HOSTS, Peer
 
 from pykafka4.core import ANY
 from pykafka4.core.network import via
+from pykafka4.errors import ConnectionLost
 
 
 def test_a_lane_is_a_connection_of_its_own_to_the_same_broker() -> None:
@@ -63,3 +64,20 @@ def test_lanes_to_the_same_broker_are_no_news(caplog: pytest.LogCaptureFixture) 
         peer.outage(1.0, 5.0)
     said = [record.getMessage().replace(" (h2:2)", "").split(":")[0] for record in caplog.records]
     assert said == ["broker 2 is connected", "broker 2 disconnected", "broker 2 cannot be reached"]
+
+
+def test_a_lane_that_was_given_up_is_not_connected_again_when_its_broker_moves() -> None:
+    peer = Peer().placed()
+    lane = peer.network.new_lane()
+    link = peer.open(via(lane, 2))
+    held = peer.submit(via(lane, 2), now=0.0)
+    peer.poll(0.0)
+    peer.network.drop_lane(lane)
+    peer.network.place(1.0, {**HOSTS, 2: ("elsewhere", 2)})
+    attempts = len(peer.connects)
+    peer.poll(1.0)
+    peer.poll(100.0)
+    assert link in peer.closed
+    assert isinstance(held.failure.reason, ConnectionLost)
+    assert len(peer.connects) == attempts
+    assert via(lane, 2) not in peer.network._endpoints

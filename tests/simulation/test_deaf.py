@@ -74,3 +74,41 @@ def test_members_find_the_new_coordinator_and_leaders_meanwhile(seed: int) -> No
     sim.run()
     assert ends[-1] > ends[-2]
     assert done[-1] >= ends[-1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_members_do_not_wait_for_a_coordinator_that_froze_while_they_were_joining(seed: int) -> None:
+    plan = attrs.evolve(
+        draw_consumers(1),
+        release="2.8",
+        topics={"t": 1},
+        members=2,
+        records=150,
+        trouble=SPELL,
+        faults=("more partitions",),
+        fault_interval=1e9,
+        climate=Climate(leak=1.0),
+    )
+    plan.options.update(session_timeout_ms=10_000, max_poll_interval_ms=300_000)
+    sim = ConsumerSimulation(seed, plan=plan)
+    froze: list[int] = []
+    states: list[set[str]] = []
+
+    def freeze_when_joining() -> None:
+        if "joining" not in sim.states():
+            sim.timeline.after(0.02, freeze_when_joining)
+            return
+        node = sim.cluster.coordinator(GROUP)
+        assert node is not None
+        froze.append(node)
+        sim.cluster.freeze(node, SPELL)
+        others = [other for other in NODES if other != node]
+        sim.cluster.move_leader("t", 0, others[0])
+        sim.timeline.after(2.0, lambda: sim.cluster.move_coordinator(GROUP, others[seed % 2]))
+
+    freeze_when_joining()
+    for before_the_end in range(20, 0, -1):
+        sim.timeline.after(SPELL - before_the_end, lambda: states.append(sim.states()))
+    sim.run()
+    assert froze
+    assert {"stable"} in states, "joining members have joined elsewhere"
