@@ -16,8 +16,9 @@ import attrs
 from pykafka4.config import ClientConfig
 from pykafka4.core import INFINITY, Effects
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.cluster import Cluster, Leader
+from pykafka4.core.cluster import Cluster
 from pykafka4.core.network import Network
+from pykafka4.core.topic import Leader
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 

@@ -11,11 +11,11 @@ import attrs
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Outcome, Reply, Request
 from pykafka4.core.assignors import assigned_partitions, assignment_bytes
-from pykafka4.core.cluster import Leader
 from pykafka4.core.member import Member
 from pykafka4.core.network import LANE
 from pykafka4.core.reader import Reader
 from pykafka4.core.subscription import Claim, Start
+from pykafka4.core.topic import Leader
 from pykafka4.error_table import BY_NAME, ErrorCode, Written
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.records import TopicPartition

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core import Effects, Failed, Reply, Request
-from pykafka4.core.cluster import Leader
 from pykafka4.core.sender import Sender
+from pykafka4.core.topic import Leader
 from pykafka4.error_table import BY_NAME, ErrorCode, Written
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.records import TopicPartition

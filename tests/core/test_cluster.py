@@ -10,7 +10,8 @@ import pytest
 from core_talk import World, metadata, versions
 
 from pykafka4.core import Reply
-from pykafka4.core.cluster import CONTRADICTED, EPOCHS_FROM, BrokerAdded, BrokerRemoved, Change, Leader, MetadataChanged
+from pykafka4.core.cluster import EPOCHS_FROM, BrokerAdded, BrokerRemoved, Change, MetadataChanged
+from pykafka4.core.topic import CONTRADICTED, Leader
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_cluster import MetadataResponse

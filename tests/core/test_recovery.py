@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 from core_talk import World, metadata
 
-from pykafka4.core.cluster import Leader
 from pykafka4.core.recovery import PartitionOffline, PartitionOnline
+from pykafka4.core.topic import Leader
 from pykafka4.errors import broker_error
 from pykafka4.records import TopicPartition
 
