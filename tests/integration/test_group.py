@@ -17,6 +17,7 @@ from integration.java import JavaRecord, java_consume
 from integration.proxied import Proxied
 from integration.waiting import Deadline, until
 from pykafka4 import Client, Consumer, GroupError, KafkaError, Producer, Record, TopicPartition
+from pykafka4.core.group import MemberState
 
 pytestmark = pytest.mark.cluster
 
@@ -69,6 +70,26 @@ def test_the_coordinator_that_dies_or_freezes_is_replaced_without_a_rebalance(cl
         records += read(consumer, 30)
         assert values(records) == list(range(60))
         assert notes.kinds == ["assigned"]
+
+
+def test_a_member_does_not_wait_minutes_for_a_coordinator_that_froze_while_it_held_back_the_join(cluster: Cluster, topic: str) -> None:
+    """It holds back a join until the other members came, for up to max_poll_interval_ms; frozen then, it never answers."""
+    cluster.create_topic(topic, 3)
+    options = {"bootstrap_servers": cluster.bootstrap, **GROUP, "session_timeout_ms": 30_000, "group_id": topic}
+    with Consumer(**options) as first, Consumer(**options) as second:
+        first.subscribe([topic])
+        poll_until(first, first.assignment)
+        second.subscribe([topic])
+        poll_until(second, lambda: second.status()["consumer"]["state"] == MemberState.JOINING.value)
+        node = second.status()["consumer"]["coordinator"]
+        cluster.freeze(node)
+        try:
+            poll_until(second, lambda: first.poll(0.1) or second.assignment())
+            assert second.status()["consumer"]["coordinator"] != node
+        finally:
+            cluster.thaw(node)
+        until(lambda: first.poll(0.1) or len(first.assignment() | second.assignment()) == 3, LONG, "all partitions to be owned")
+    cluster.wait_full_isr()
 
 
 def test_committed_offsets_survive_the_coordinator_and_a_restart_of_all_brokers(cluster: Cluster, topic: str) -> None:

@@ -296,7 +296,7 @@ MUTANTS: dict[Patch, Hunt] = {
     forget_to_call_back: Hunt({"progress"}),
     queue_behind: Hunt({ORDER}, PLAIN, ("error before append", "lost before append")),
     new_epoch_in_doubt: Hunt({"no duplicates"}, IDEMPOTENT, ("lost after append", "sequence error", "move leader")),
-    two_leaders: Hunt({TWO}),
+    two_leaders: Hunt({TWO}, {"metadata_max_age_ms": 500}, ("move leader", "answer delayed", "request delayed", "broker freezes")),
     overtake_what_timed_out: Hunt({TWO}, {**IDEMPOTENT, **SHORT}, ("move leader", "answer delayed", "request delayed", "answer swallowed")),
     lose_count: Hunt({LEDGER}),
     call_it_not_written: Hunt({"not written is not in the log", "no duplicates"}),  # its number is given to the next batch
