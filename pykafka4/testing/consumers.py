@@ -159,11 +159,9 @@ class Process:
         self._finish()
         try:
             records = self.session.poll(0.0)
-        except GroupError as error:
-            self.sim.note(f"m{self.number} poll: {error}")
-            return
-        except ConnectionLost as error:  # a broker that was not understood twice in a row is named once, and asked again
-            if "answer damaged" not in self.sim.plan.faults:
+        except (GroupError, ConnectionLost) as error:
+            # A broker that was not understood twice in a row is named once, and asked again.
+            if isinstance(error, ConnectionLost) and "answer damaged" not in self.sim.plan.faults:
                 raise
             self.sim.note(f"m{self.number} poll: {error}")
             return

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from pykafka4.records import TopicPartition
+from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.schedule import Schedule
 
 __all__ = [
@@ -25,6 +26,17 @@ __all__ = [
 ]
 
 Trouble: TypeAlias = "Callable[[Schedule[Any, Any]], None]"
+
+
+def _spell(what: str, begin: Callable[[ModelCluster, int, float], None], least: float, most: float) -> Trouble:
+    """Something that a broker is in for a while."""
+
+    def happen(sim: Schedule[Any, Any]) -> None:
+        node = sim.some_node()
+        sim.note(f"broker {node} {what}")
+        begin(sim.cluster, node, sim.random.uniform(least, most))
+
+    return happen
 
 
 def move_leader(sim: Schedule[Any, Any]) -> None:
@@ -58,13 +70,7 @@ def stop_broker(*, failover: float, least: float, most: float) -> Trouble:
 
 def freeze_broker(most: float) -> Trouble:
     """A broker hears everything and does nothing."""
-
-    def happen(sim: Schedule[Any, Any]) -> None:
-        node = sim.some_node()
-        sim.note(f"broker {node} freezes")
-        sim.cluster.freeze(node, sim.random.uniform(0.05, most))
-
-    return happen
+    return _spell("freezes", ModelCluster.freeze, 0.05, most)
 
 
 def slow_broker(*, each: float, most: float) -> Trouble:
@@ -117,13 +123,7 @@ def stale_metadata(most: float) -> Trouble:
 
 def deafen_broker(most: float) -> Trouble:
     """A broker hears no news and tells what was true before."""
-
-    def happen(sim: Schedule[Any, Any]) -> None:
-        node = sim.some_node()
-        sim.note(f"broker {node} hears no news")
-        sim.cluster.deafen(node, sim.random.uniform(0.1, most))
-
-    return happen
+    return _spell("hears no news", ModelCluster.deafen, 0.1, most)
 
 
 def hide_topic(most: float) -> Trouble:

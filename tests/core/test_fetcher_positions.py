@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -42,26 +43,25 @@ def test_with_a_committed_offset_reading_goes_on_there() -> None:
     assert talk.asked(talk.fetch_at(1)) == {tp(0): 30, tp(1): 0}
 
 
-def test_a_partition_that_appeared_after_assign_is_read_from_its_beginning() -> None:
+def asked_when_it_appears(**where: Any) -> int:
+    """The time that offsets are asked for, of a partition assigned before its topic was there."""
     talk = Talk(auto_offset_reset="latest")
-    talk.assign(tp(0, "later"))
+    talk.assign(tp(0, "later"), **where)
     talk.cluster.set("later", error="UNKNOWN_TOPIC_OR_PARTITION")
     talk.run()
     talk.cluster.set("later", [1])
     talk.run()
     (request,) = talk.pending(ListOffsetsRequest)
-    assert request.message.topics[0].partitions[0].timestamp == -2
+    timestamp: int = request.message.topics[0].partitions[0].timestamp
+    return timestamp
+
+
+def test_a_partition_that_appeared_after_assign_is_read_from_its_beginning() -> None:
+    assert asked_when_it_appears() == -2
 
 
 def test_seek_to_end_means_the_end_even_of_a_topic_that_appears_later() -> None:
-    talk = Talk(auto_offset_reset="latest")
-    talk.assign(tp(0, "later"), start=Start.LATEST)
-    talk.cluster.set("later", error="UNKNOWN_TOPIC_OR_PARTITION")
-    talk.run()
-    talk.cluster.set("later", [1])
-    talk.run()
-    (request,) = talk.pending(ListOffsetsRequest)
-    assert request.message.topics[0].partitions[0].timestamp == -1
+    assert asked_when_it_appears(start=Start.LATEST) == -1
 
 
 def test_an_offset_out_of_range_goes_by_policy_behind_what_was_fetched_before(talk: Talk) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Callable
 
 import pytest
 
@@ -15,12 +16,18 @@ from pykafka4.wire.messages_cluster import MetadataRequest
 pytestmark = pytest.mark.cluster
 
 
-@pytest.mark.needs("disconnect")
-def test_a_disconnected_broker_is_out_of_reach_and_comes_back(cluster: Cluster, topic: str) -> None:
+def replaced(cluster: Cluster, topic: str, fault: Callable[[int], None]) -> int:
+    """The leader that this fault met, once another leads."""
     cluster.create_topic(topic, partitions=1)
     old = cluster.leader(topic)
-    cluster.disconnect(old)
+    fault(old)
     assert cluster.wait_leader(topic, other_than=old) != old
+    return old
+
+
+@pytest.mark.needs("disconnect")
+def test_a_disconnected_broker_is_out_of_reach_and_comes_back(cluster: Cluster, topic: str) -> None:
+    old = replaced(cluster, topic, cluster.disconnect)
     assert cluster.state(old) is State.RUNNING
     cluster.reconnect(old)
     cluster.wait_full_isr([topic])
@@ -28,10 +35,7 @@ def test_a_disconnected_broker_is_out_of_reach_and_comes_back(cluster: Cluster, 
 
 @pytest.mark.needs("cut")
 def test_a_broker_cut_off_from_the_others_still_answers_and_comes_back(cluster: Cluster, topic: str) -> None:
-    cluster.create_topic(topic, partitions=1)
-    old = cluster.leader(topic)
-    cluster.cut(old)
-    assert cluster.wait_leader(topic, other_than=old) != old
+    old = replaced(cluster, topic, cluster.cut)
     host, _, port = cluster.direct_bootstrap.split(",")[old - 1].rpartition(":")
     with contextlib.closing(Connection((host, int(port)))) as connection:
         told = connection.request(MetadataRequest(topics=[MetadataRequest.Topic(name=topic)]))

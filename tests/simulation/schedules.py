@@ -21,6 +21,7 @@ import pytest
 from pykafka4.testing.consumers import ConsumerSimulation
 from pykafka4.testing.invariants import Broken
 from pykafka4.testing.simulation import Simulation
+from pykafka4.testing.weather import Climate
 
 SCHEDULES = int(os.environ.get("PYKAFKA4_SIM_SCHEDULES", "2000"))
 FIRST = int(os.environ.get("PYKAFKA4_SIM_FIRST", "0"))
@@ -95,6 +96,12 @@ def stories_of(kind: Kind, seed: int) -> list[list[str]]:
     for story in stories:
         kind(seed, story=story.append).run()
     return stories
+
+
+def calm(plan: Any, *, trouble: float, **changes: Any) -> Any:
+    """`plan` with nothing that goes wrong by itself for `trouble` seconds: what does, the test does."""
+    calmed = {"faults": ("more partitions",), "fault_interval": 1e9, "climate": Climate(leak=1.0), **changes}
+    return attrs.evolve(plan, trouble=trouble, **calmed)
 
 
 # ---- mutants

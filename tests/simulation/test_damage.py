@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 import pytest
+from schedules import calm
 
 from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed
 from pykafka4.testing.faults import Fault
 from pykafka4.testing.plan import draw
 from pykafka4.testing.simulation import Simulation
-from pykafka4.testing.weather import Climate
 from pykafka4.wire.messages_cluster import MetadataRequest
 from pykafka4.wire.messages_data import ProduceRequest
 from pykafka4.wire.messages_txn import InitProducerIdRequest
@@ -26,17 +25,14 @@ MOST = 50  # requests of all kinds per second
 
 def damaged(*apis: Any, times: int = FOREVER, release: str = "4.4", trouble: float = TROUBLE, **options: Any) -> Simulation:
     """A schedule whose only fault is that so many answers to each of `apis` are damaged, until everything heals."""
-    plan = attrs.evolve(
+    plan = calm(
         draw(1),
+        trouble=trouble,
         release=release,
         topics={"t": 4, "u": 3},
         unknown_topics=(),
         actors=2,
         records=80,
-        trouble=trouble,
-        faults=("more partitions",),
-        fault_interval=1e9,
-        climate=Climate(leak=1.0),
         give_up=False,
         options={"acks": "all", "enable_idempotence": True, "batch_size": 1024, **options},
     )

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
+from schedules import calm
 
 from pykafka4.records import TopicPartition
 from pykafka4.testing.consumer_plan import GROUP, draw_consumers
 from pykafka4.testing.consumers import ConsumerSimulation
 from pykafka4.testing.plan import draw
 from pykafka4.testing.simulation import Simulation
-from pykafka4.testing.weather import Climate
 
 pytestmark = [pytest.mark.simulation]
 
@@ -18,12 +17,17 @@ SPELL = 60.0  # virtual seconds in which the broker hears nothing
 FIRST = 1.0  # virtual seconds before that
 NODES = (1, 2, 3)
 SEEDS = range(12)
+TWO_MEMBERS = {"release": "2.8", "topics": {"t": 1}, "members": 2, "records": 150}
+
+
+def all_but(node: int) -> list[int]:
+    return [other for other in NODES if other != node]
 
 
 def deafen(sim: Simulation | ConsumerSimulation, node: int) -> None:
     """The broker hears nothing more, and then everything it leads or coordinates moves away."""
     sim.cluster.deafen(node, SPELL)
-    others = [other for other in NODES if other != node]
+    others = all_but(node)
     for topic in sim.cluster.topics.values():
         for number in range(len(topic.partitions)):
             sim.cluster.move_leader(topic.name, number, others[number % 2])
@@ -32,17 +36,14 @@ def deafen(sim: Simulation | ConsumerSimulation, node: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_producers_find_the_new_leaders_meanwhile(seed: int) -> None:
-    plan = attrs.evolve(
+    plan = calm(
         draw(1),
+        trouble=SPELL,
         release="2.8",
         topics={"t": 1},
         unknown_topics=(),
         actors=2,
         records=80,
-        trouble=SPELL,
-        faults=("more partitions",),
-        fault_interval=1e9,
-        climate=Climate(leak=1.0),
         give_up=False,
         options={"acks": "all", "batch_size": 1024, "delivery_timeout_ms": 20_000, "request_timeout_ms": 5_000, "retry_backoff_ms": 100},
     )
@@ -54,17 +55,7 @@ def test_producers_find_the_new_leaders_meanwhile(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_members_find_the_new_coordinator_and_leaders_meanwhile(seed: int) -> None:
-    plan = attrs.evolve(
-        draw_consumers(1),
-        release="2.8",
-        topics={"t": 1},
-        members=2,
-        records=150,
-        trouble=SPELL,
-        faults=("more partitions",),
-        fault_interval=1e9,
-        climate=Climate(leak=1.0),
-    )
+    plan = calm(draw_consumers(1), trouble=SPELL, **TWO_MEMBERS)
     sim = ConsumerSimulation(seed, plan=plan)
     sim.timeline.after(FIRST, lambda: deafen(sim, 1 + seed % 3))
     tp, ends, done = TopicPartition("t", 0), [0], [0]
@@ -78,17 +69,7 @@ def test_members_find_the_new_coordinator_and_leaders_meanwhile(seed: int) -> No
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_members_do_not_wait_for_a_coordinator_that_froze_while_they_were_joining(seed: int) -> None:
-    plan = attrs.evolve(
-        draw_consumers(1),
-        release="2.8",
-        topics={"t": 1},
-        members=2,
-        records=150,
-        trouble=SPELL,
-        faults=("more partitions",),
-        fault_interval=1e9,
-        climate=Climate(leak=1.0),
-    )
+    plan = calm(draw_consumers(1), trouble=SPELL, **TWO_MEMBERS)
     plan.options.update(session_timeout_ms=10_000, max_poll_interval_ms=300_000)
     sim = ConsumerSimulation(seed, plan=plan)
     froze: list[int] = []
@@ -102,7 +83,7 @@ def test_members_do_not_wait_for_a_coordinator_that_froze_while_they_were_joinin
         assert node is not None
         froze.append(node)
         sim.cluster.freeze(node, SPELL)
-        others = [other for other in NODES if other != node]
+        others = all_but(node)
         sim.cluster.move_leader("t", 0, others[0])
         sim.timeline.after(2.0, lambda: sim.cluster.move_coordinator(GROUP, others[seed % 2]))
 
