@@ -176,12 +176,13 @@ def strike(run: Run, victim: int) -> tuple[int, int]:
     other = next(node for node in run.cluster.nodes if node != victim)
     run.cluster.freeze(other)
     try:
-        run.until(lambda: run.board.total("in_flight") >= MANY, f"{MANY} records in flight")
-        met = run.board.total("in_flight"), run.board.total("retries")
+        # The number that was waited for is the one that is told: read again, it may already be another.
+        in_flight = run.until(lambda: (now := run.board.total("in_flight")) >= MANY and now, f"{MANY} records in flight")
+        resent = run.board.total("retries")
         run.cluster.kill(victim)
     finally:
         run.cluster.thaw(other)
-    return met
+    return int(in_flight), resent
 
 
 def recover(run: Run, orphans: list[int]) -> None:
