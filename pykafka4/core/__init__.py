@@ -1,7 +1,7 @@
 """The machine contract. Rule: input arrives as method calls on the loop thread, output leaves only as Effects; `now` is an argument.
 
 Nothing in `core` touches sockets, threads or clocks, so the same machines run under the real loop (`net.loop`) and under the
-simulation (`testing`), where every schedule can be replayed from its seed.
+simulation (`tests/simulation`), where every schedule can be replayed from its seed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Testing. Rule: a test needs no broker: the model cluster is one, in memory or on a port of 127.0.0.1.
 
-`ModelServer` is for applications' tests, `ModelCluster` is the same without sockets, `Simulation` replays this client's own machines
-against it under a seeded schedule of faults.
+`ModelServer` is for applications' tests, `ModelCluster` is the same without sockets.
 """
 
 from __future__ import annotations

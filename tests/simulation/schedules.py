@@ -17,11 +17,10 @@ from typing import Any, TypeAlias
 
 import attrs
 import pytest
-
-from pykafka4.testing.consumers import ConsumerSimulation
-from pykafka4.testing.invariants import Broken
-from pykafka4.testing.simulation import Simulation
-from pykafka4.testing.weather import Climate
+from consumers import ConsumerSimulation
+from invariants import Broken
+from simulation import Simulation
+from weather import Climate
 
 SCHEDULES = int(os.environ.get("PYKAFKA4_SIM_SCHEDULES", "2000"))
 FIRST = int(os.environ.get("PYKAFKA4_SIM_FIRST", "0"))

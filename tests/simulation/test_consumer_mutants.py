@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 import pytest
+from consumer_plan import draw_consumers
+from consumers import ConsumerSimulation
 from schedules import Hunt, Patch, around
 
 from pykafka4.consumer.session import Session
@@ -18,8 +20,6 @@ from pykafka4.core.member import Member
 from pykafka4.core.reader import Reader
 from pykafka4.errors import KafkaError
 from pykafka4.records import OffsetAndMetadata
-from pykafka4.testing.consumer_plan import draw_consumers
-from pykafka4.testing.consumers import ConsumerSimulation
 from pykafka4.wire.hot import Record
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from consumer_plan import CONSUMER_FAULTS
+from consumers import ConsumerSimulation
 from schedules import SCHEDULES as PRODUCERS
 from schedules import kept, run_all, stories_of
-
-from pykafka4.testing.consumer_plan import CONSUMER_FAULTS
-from pykafka4.testing.consumers import ConsumerSimulation
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 

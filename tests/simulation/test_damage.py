@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from plan import draw
 from schedules import calm
+from simulation import Simulation
 
 from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed
 from pykafka4.testing.faults import Fault
-from pykafka4.testing.plan import draw
-from pykafka4.testing.simulation import Simulation
 from pykafka4.wire.messages_cluster import MetadataRequest
 from pykafka4.wire.messages_data import ProduceRequest
 from pykafka4.wire.messages_txn import InitProducerIdRequest

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from consumer_plan import GROUP, draw_consumers
+from consumers import ConsumerSimulation
+from plan import draw
 from schedules import calm
+from simulation import Simulation
 
 from pykafka4.records import TopicPartition
-from pykafka4.testing.consumer_plan import GROUP, draw_consumers
-from pykafka4.testing.consumers import ConsumerSimulation
-from pykafka4.testing.plan import draw
-from pykafka4.testing.simulation import Simulation
 
 pytestmark = [pytest.mark.simulation]
 

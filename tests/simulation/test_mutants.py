@@ -10,7 +10,10 @@ from typing import Any
 
 import attrs
 import pytest
+import simulation
+from plan import draw
 from schedules import Hunt, Patch, around
+from simulation import Simulation
 
 from pykafka4.core import Effects
 from pykafka4.core.backoff import Backoff
@@ -22,9 +25,6 @@ from pykafka4.core.queues import UNASSIGNED, PartitionQueue
 from pykafka4.core.sender import Sender
 from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed, KafkaError
-from pykafka4.testing import simulation
-from pykafka4.testing.plan import draw
-from pykafka4.testing.simulation import Simulation
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 

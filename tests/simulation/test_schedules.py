@@ -1,7 +1,7 @@
-"""The producer under seeded schedules of faults: every promise of `pykafka4.testing.invariants`, all the time.
+"""The producer under seeded schedules of faults: every promise of `invariants`, all the time.
 
 A seed that fails is told with its promise and belongs into `seeds.txt`:
-`python -c 'from pykafka4.testing.simulation import Simulation; Simulation.replay(SEED)'` tells its story.
+`python -c 'from simulation import Simulation; Simulation.replay(SEED)'` tells its story.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from plan import FAULTS
 from schedules import SCHEDULES, kept, run_all, stories_of
-
-from pykafka4.testing.plan import FAULTS
-from pykafka4.testing.simulation import Simulation
+from simulation import Simulation
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 

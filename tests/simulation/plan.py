@@ -7,16 +7,16 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import trouble
+from weather import Climate
 
-from pykafka4.testing import trouble
 from pykafka4.testing.faults import Fault, When
-from pykafka4.testing.weather import Climate
 from pykafka4.wire.messages_cluster import MetadataRequest
 from pykafka4.wire.messages_data import ProduceRequest
 from pykafka4.wire.messages_txn import InitProducerIdRequest
 
 if TYPE_CHECKING:
-    from pykafka4.testing.simulation import Simulation
+    from simulation import Simulation
 
 __all__ = ["FAULTS", "Plan", "draw"]
 

@@ -15,18 +15,18 @@ from random import Random
 from typing import Any, Final
 
 import attrs
+from driver import Driver
+from invariants import Broken, Sent, Truth, Watch, value_of
+from plan import FAULTS, Plan, draw
+from schedule import Schedule
+from weather import Weather
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core import Effects, Outcome, Request
 from pykafka4.core.sender import Sender
 from pykafka4.errors import BufferFull, ClosedError, KafkaError
 from pykafka4.records import TopicPartition
-from pykafka4.testing.driver import Driver
-from pykafka4.testing.invariants import Broken, Sent, Truth, Watch, value_of
 from pykafka4.testing.log import Appended, parse_header
-from pykafka4.testing.plan import FAULTS, Plan, draw
-from pykafka4.testing.schedule import Schedule
-from pykafka4.testing.weather import Weather
 from pykafka4.wire.compression import CODECS, compress
 from pykafka4.wire.hot import Accumulator, Batch, Delivery
 from pykafka4.wire.messages_data import ProduceRequest

@@ -7,10 +7,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+import trouble
+from weather import Climate
 
-from pykafka4.testing import trouble
 from pykafka4.testing.faults import Fault
-from pykafka4.testing.weather import Climate
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.messages_group import (
@@ -23,7 +23,7 @@ from pykafka4.wire.messages_group import (
 )
 
 if TYPE_CHECKING:
-    from pykafka4.testing.consumers import ConsumerSimulation, Process
+    from consumers import ConsumerSimulation, Process
 
 __all__ = ["CONSUMER_FAULTS", "GROUP", "ConsumerPlan", "draw_consumers"]
 

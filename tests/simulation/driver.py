@@ -11,16 +11,17 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final, Generic, TypeVar
 
+from invariants import Broken
+from weather import Climate, Weather
+
 from pykafka4.client import Client
 from pykafka4.config import ClientConfig
 from pykafka4.core import INFINITY, Job
 from pykafka4.core.engine import Engine, Turn
 from pykafka4.errors import KafkaTimeoutError
 from pykafka4.net.handoff import Promise
-from pykafka4.testing.invariants import Broken
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.timeline import Moment, Timeline
-from pykafka4.testing.weather import Climate, Weather
 
 __all__ = ["Driver", "Executor", "VirtualClient"]
 

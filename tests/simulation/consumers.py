@@ -12,18 +12,18 @@ from collections.abc import Callable
 from typing import Final
 
 import attrs
+from consumer_plan import CONSUMER_FAULTS, GROUP, ConsumerPlan, draw_consumers
+from driver import Driver, VirtualClient
+from invariants import Broken
+from schedule import Schedule
+from weather import Weather
 
 from pykafka4.config import ClientConfig
 from pykafka4.consumer.session import Session
 from pykafka4.core.assignors import assigned_partitions
 from pykafka4.errors import ConnectionLost, GroupError, KafkaTimeoutError
 from pykafka4.records import TopicPartition
-from pykafka4.testing.consumer_plan import CONSUMER_FAULTS, GROUP, ConsumerPlan, draw_consumers
-from pykafka4.testing.driver import Driver, VirtualClient
-from pykafka4.testing.invariants import Broken
 from pykafka4.testing.model import ModelCluster
-from pykafka4.testing.schedule import Schedule
-from pykafka4.testing.weather import Weather
 from pykafka4.wire.batch import WireRecord
 from pykafka4.wire.hot import Record
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from schedule import Schedule
+
 from pykafka4.records import TopicPartition
 from pykafka4.testing.model import ModelCluster
-from pykafka4.testing.schedule import Schedule
 
 __all__ = [
     "Trouble",

@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, ClassVar, Generic, Protocol, TextIO, TypeVar
 
+from weather import Weather
+
 from pykafka4.records import TopicPartition
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.timeline import Timeline
-from pykafka4.testing.weather import Weather
 
 __all__ = ["Planned", "Schedule"]
 
