@@ -5,14 +5,14 @@ SHELL := /bin/sh
 PY := .venv/bin/python
 # Test modules of one name in several folders need importlib; the folders' own helper modules then need their place on the path.
 PYTEST := $(PY) -m pytest
-REAL := cluster or spark or chaos or docker or vagrant or compat
+REAL := cluster or spark or chaos or docker or vagrant or compat or harness
 SIM_SCHEDULES ?= 200000
 CHAOS_RUNS ?= 10
 BENCH_ROUNDS ?= 3
 FUZZ ?= 50
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration test-docker test-vagrant compat check lint formatted types contracts documented format sim chaos fuzz bench bench-idle options clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat check lint formatted types contracts documented format sim chaos fuzz bench bench-idle options clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,25 +26,28 @@ kafka:
 demo: kafka ## Spark writes 336,776 flights, a broker is killed, three consumers read; nothing is lost
 	$(PY) -m examples.flights_pipeline
 
-test: kafka ## all tests: unit and simulation first, then the real cluster (under 20 minutes on two cores)
+test: kafka ## all tests of the client: unit and simulation first, then the real cluster (under 20 minutes on two cores)
 	@$(MAKE) --no-print-directory --keep-going unit integration
 
-unit: kafka ## simulation, and unit tests with the compiled and the plain-Python implementation of the hot part; two at a time
+unit: base ## simulation, and unit tests with the compiled and the plain-Python implementation of the hot part; two at a time
 	@echo "simulation, unit tests, unit tests of the plain-Python core: each shows its output when it ends"
 	@$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target simulated compiled plain
-simulated: kafka ; $(PYTEST) -m simulation
-compiled: kafka ; $(PYTEST) -m 'not ($(REAL) or simulation)'
-plain: kafka
+simulated: base ; $(PYTEST) -m simulation
+compiled: base ; $(PYTEST) -m 'not ($(REAL) or simulation)'
+plain: base
 	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' --ignore tests/test_packaging.py
 
-integration: kafka ## tests against the real 3-broker cluster, Spark included, and a smoke of Docker and provisioning where this machine can
-	$(PYTEST) -m '(cluster or spark or smoke) and not chaos'
+integration: kafka ## tests of the client against the real 3-broker cluster, Spark included
+	$(PYTEST) -m '(cluster or spark) and not (chaos or harness)'
+
+test-harness: kafka ## tests of the harness: clusters, ports, proxies, jars; and a smoke of Docker and provisioning where this machine can
+	$(PYTEST) -m 'harness and (smoke or not (docker or vagrant))'
 
 test-docker: kafka ## the same integration tests on three containers, and what only Docker can do
 	$(PYTEST) --cluster=docker -m '(cluster or spark or docker) and not chaos'
 
 test-vagrant: kafka ## the same integration tests on three Vagrant machines, and Vagrant's own
-	$(PY) -m integration.vagrant --prepare
+	@case "$${VAGRANT_DEFAULT_PROVIDER:-docker}" in docker) $(PY) -m integration.vagrant --prepare ;; esac
 	$(PYTEST) --cluster=vagrant --timeout 900 -m '(cluster or spark or vagrant) and not chaos'
 
 compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, reading on 0.10
@@ -65,13 +68,13 @@ format: base ## let ruff mend what it can
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 
-sim: kafka ## 200,000 simulated schedules (SIM_SCHEDULES=…)
+sim: base ## 200,000 simulated schedules (SIM_SCHEDULES=…)
 	PYKAFKA4_SIM_SCHEDULES=$(SIM_SCHEDULES) $(PYTEST) -s --timeout 0 -m simulation tests/simulation
 
 chaos: kafka ## leaders killed under load, ten runs of about two minutes (CHAOS_RUNS=…)
 	CHAOS_RUNS=$(CHAOS_RUNS) $(PYTEST) -s --timeout 0 -m chaos
 
-fuzz: kafka ## hostile bytes into every decoder, from a new seed and FUZZ times as many (FUZZ=… SEED=…)
+fuzz: base ## hostile bytes into every decoder, from a new seed and FUZZ times as many (FUZZ=… SEED=…)
 	PYKAFKA4_FUZZ=$(FUZZ) $(PYTEST) --timeout 0 --hypothesis-seed=$(SEED) tests/wire
 
 bench: kafka ## produce and consume against confluent-kafka, on the sink and on the real cluster (BENCH_ROUNDS=…)

@@ -21,7 +21,7 @@ from integration.guardian import die_with_parent
 from integration.releases import release
 from integration.waiting import until
 
-__all__ = ["KAFKA", "TOOLS", "cache", "classpath", "install", "kafka_clients_jar", "kafka_jars", "tools_jars"]
+__all__ = ["KAFKA", "TOOLS", "absent", "cache", "classpath", "install", "kafka_clients_jar", "kafka_jars", "tools_jars"]
 
 KAFKA, TOOLS = "4.4.0", "4.3.1"
 POM = Path(__file__).with_name("pom.xml")
@@ -51,6 +51,12 @@ def tools_jars(version: str = TOOLS) -> Path:
 def kafka_clients_jar(version: str = KAFKA) -> Path:
     """The jar that holds the message definitions, under `common/message/`."""
     return kafka_jars(version) / f"kafka-clients-{version}.jar"
+
+
+def absent(version: str = KAFKA) -> str:
+    """Why the broker's jars of that release are not at hand without a download; empty when they are."""
+    folder = cache() / f"kafka_{release(version).scala}-{version}" / "jars"
+    return "" if folder.is_dir() else f"no jars of Kafka {version} in {folder}; `make kafka` downloads them (needs a JDK and Maven)"
 
 
 def classpath(folder: Path) -> str:

@@ -15,8 +15,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import psutil
-
 from integration import prerequisites
 from integration.cluster import Address, Advertised, Cluster, PortTaken, Properties, State
 from integration.jars import KAFKA, classpath, kafka_jars, taken
@@ -209,6 +207,8 @@ class LocalCluster(Cluster):
 
     def listening(self, node: int) -> set[int]:
         """The ports on which the broker's own process listens."""
+        import psutil  # only here: the offline tests import this module and do without
+
         self.check_alive(node)
         try:
             found = psutil.Process(self.pid(node)).net_connections("tcp")

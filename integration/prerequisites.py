@@ -14,7 +14,7 @@ from pathlib import Path
 
 from integration import obstacles
 
-__all__ = ["MissingPrerequisite", "check", "java", "javac", "optional", "require"]
+__all__ = ["MissingPrerequisite", "check", "java", "javac", "missing_java", "optional", "require"]
 
 JAVA = 17
 
@@ -46,6 +46,7 @@ def javac() -> str:
 
 
 def missing_java() -> str | None:
+    """The line about a JDK that is missing or too old; None when it is there."""
     found, home = java_version(java()), os.environ.get("JAVA_HOME")
     if home and not Path(home, "bin", "java").exists():
         have = f"JAVA_HOME={home} has no bin/java"

@@ -1,25 +1,120 @@
-"""Fixtures for tests on real brokers. Rule: a test that breaks a broker mends it, or fails; the next one finds the cluster whole."""
+"""Decides what runs where, and gives tests real brokers.
+
+Invariant: a test that breaks a broker mends it, or fails; the next one finds the cluster whole. What is not run is reported with the reason
+and with the command that runs it.
+"""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import re
 import uuid
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from integration import jars, prerequisites
 from integration.backends import BACKENDS, backend, chosen, proxied
 from integration.cluster import Cluster
 from integration.proxied import Proxied
 
-LOGS = Path(__file__).parents[1] / "build" / "logs"
+HERE = Path(__file__).parent
+LOGS = HERE.parent / "build" / "logs"
 CLUSTERS = ("cluster", "proxied_cluster")
 FAILED = pytest.StashKey[bool]()
+LEFT_OUT = pytest.StashKey[Counter[str]]()
+
+# What a plain `pytest` leaves out; a test counts for the first marker that it has.
+TARGETS = {
+    "chaos": "make chaos",
+    "compat": "make compat",
+    "docker": "make test-docker",
+    "vagrant": "make test-vagrant",
+    "harness": "make test-harness",
+    "spark": "make integration",
+    "cluster": "make integration",
+}
+# Folders whose modules cannot even be imported without these packages.
+NEEDED = {
+    "tests/harness": ("docker", "psutil"),
+    "tests/integration": ("psutil",),
+    "tests/compat": ("psutil",),
+    "tests/spark": ("pyspark", "pyarrow", "psutil"),
+    "tests/test_packaging.py": ("setuptools", "Cython"),
+}
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    if not pluginmanager.hasplugin("timeout"):  # without pytest-timeout its settings in pyproject.toml have no effect, but are no error
+        parser.addini("timeout", "no effect without pytest-timeout")
+        parser.addini("timeout_method", "no effect without pytest-timeout")
     parser.addoption("--cluster", choices=list(BACKENDS), default=chosen(), help="where brokers run (default: $CLUSTER or local)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "timeout(seconds): longest time of one test (pytest-timeout)")
+    config.stash[LEFT_OUT] = Counter()
+
+
+def defaults(config: pytest.Config) -> bool:
+    """Whether the marker expression is the one of pyproject.toml, that is, nobody gave `-m`."""
+    return config.option.markexpr in config.getini("addopts")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    if not defaults(config):
+        return []
+    return [f"left out without -m: tests marked {', '.join(TARGETS)} (-m cluster runs those of a marker, -m '' runs everything)"]
+
+
+@functools.cache
+def lacking(place: str) -> str:
+    """The packages that a folder's tests need and that are not installed."""
+    return ", ".join(name for name in NEEDED[place] if importlib.util.find_spec(name) is None)
+
+
+def place_of(path: Path) -> str | None:
+    return next((place for place in NEEDED if path.is_relative_to(HERE.parent / place)), None)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    place = place_of(collection_path)
+    return True if place and collection_path.suffix == ".py" and lacking(place) else None
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    for item in items:
+        kind = next((name for name in TARGETS if item.get_closest_marker(name)), None)
+        if kind:
+            item.config.stash[LEFT_OUT][kind] += 1
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if defaults(config):
+        for name, count in config.stash[LEFT_OUT].items():
+            terminalreporter.write_line(f"left out: {count} {name} tests; run them with `{TARGETS[name]}`, or with -m {name}")
+    for place in NEEDED:
+        if lacking(place):
+            terminalreporter.write_line(f"left out: {place}, which needs {lacking(place)}; pip install -e '.[test,dev]'")
+
+
+@functools.cache
+def obstacle(kind: str) -> str:
+    """Why tests that need brokers (or only their jars) cannot run on this machine; empty when they can."""
+    java = "" if kind == "jars" else prerequisites.missing_java()
+    return java or jars.absent()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Real brokers need a JDK and the jars: without them a test is skipped, and says why, before any fixture starts something."""
+    kinds = {"cluster": "java", "compat": "java", "java": "java", "jars": "jars"}
+    for marker, kind in kinds.items():
+        if item.get_closest_marker(marker) and (reason := obstacle(kind)):
+            pytest.skip(reason)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

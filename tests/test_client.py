@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from pykafka4.client import BrokerAdded, Client, MetadataChanged, PartitionOffline, PartitionOnline
@@ -420,11 +419,12 @@ def turns_and_cpu(client: Client, seconds: float) -> tuple[int, float]:
         return turn(now)
 
     client.loop.engine.turn = count  # type: ignore[method-assign]
-    thread = client.loop._thread.native_id
-    spent = lambda: next(t.user_time + t.system_time for t in psutil.Process().threads() if t.id == thread)  # noqa: E731
-    before = spent()
+    thread = client.loop._thread.ident
+    assert thread is not None
+    clock = time.pthread_getcpuclockid(thread)
+    before = time.clock_gettime(clock)
     threading.Event().wait(seconds)
-    return counted[0], (spent() - before) / seconds
+    return counted[0], (time.clock_gettime(clock) - before) / seconds
 
 
 def test_an_idle_client_does_nothing(server: ModelServer, client: Client) -> None:

@@ -14,7 +14,7 @@ SECONDS = 8.0
 def test_idle_clients_cost_next_to_nothing_with_brokers_and_without(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6, 3)
     try:
-        shares = measure(cluster, topic, SECONDS)
+        shares = measure(cluster, topic, SECONDS, rounds=3)
     finally:
         cluster.heal()
     over = {name: f"{share:.2%} of a core" for name, share in shares.items() if share > BARS[name]}

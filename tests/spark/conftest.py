@@ -6,9 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LOGGING = """
 rootLogger.level = off
@@ -24,6 +27,8 @@ HERE = Path(__file__).resolve().parent
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two threads, four attempts for each task."""
+    from pyspark.sql import SparkSession  # only here: without pyspark this folder's tests are left out, and pytest must still start
+
     scratch = tmp_path_factory.mktemp("spark")
     quiet = scratch / "log4j2.properties"
     quiet.write_text(LOGGING)

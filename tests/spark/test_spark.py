@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -187,11 +186,14 @@ def connections(pid: int, cluster: Cluster) -> set[int]:
     return {row.laddr.port for row in rows if row.status == psutil.CONN_ESTABLISHED and tuple(row.raddr) in brokers}
 
 
-def test_after_seventy_idle_seconds_the_next_task_writes_in_whatever_worker_it_finds(spark, cluster: Cluster, topic: str, config) -> None:
+def test_tasks_write_from_new_workers_after_spark_has_reaped_the_idle_ones(spark, cluster: Cluster, topic: str, config) -> None:
     cluster.create_topic(topic, 3)
     rows = spark.sparkContext.parallelize(range(20), 2).map(with_pid)
     rows.foreachPartition(partition_writer(config, topic=topic))
-    time.sleep(70.0)  # Spark reaps workers that were idle for about 68 s
+    first = set(values(cluster, topic))
+    assert first
+    until(lambda: not any(psutil.pid_exists(int(pid)) for pid in first), 150.0, "Spark to reap the workers, which takes about 68 s")
     rows.foreachPartition(partition_writer(config, topic=topic))
     found = values(cluster, topic)
     assert len(found) == 40
+    assert set(found) - first, "the records of the second job come from the workers of the first one"

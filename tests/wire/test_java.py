@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from wire_samples import every_version, sample
 
 from integration.jars import classpath, kafka_jars
@@ -17,6 +18,7 @@ from pykafka4.wire.batch import WireRecord, batches, build_batch, build_message_
 from pykafka4.wire.compression import CODECS
 from pykafka4.wire.schema import Data, Request, encode
 
+pytestmark = pytest.mark.java
 PEER = Path(__file__).with_name("Peer.java")
 DROPPED = {"OffsetForLeaderEpoch": 2, "Fetch": 4, "CreateTopics": 2, "DeleteTopics": 1}  # the lowest version of the present release
 SAMPLES = 4

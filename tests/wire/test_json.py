@@ -17,6 +17,7 @@ from pykafka4.wire.fields import Kind, Versions, array, default_of, spec_of
 from pykafka4.wire.messages_cluster import MetadataRequest
 from pykafka4.wire.schema import NO_UUID, Data, Message
 
+pytestmark = pytest.mark.jars
 # Versions that Kafka 4.0 dropped and older brokers still need; the fields are in the JSON all the same.
 LOWEST = {"OffsetForLeaderEpoch": 0, "Fetch": 3, "CreateTopics": 0, "DeleteTopics": 0}
 OLDER = {f"{name}{kind}": low for name, low in LOWEST.items() for kind in ("Request", "Response")}

@@ -23,7 +23,7 @@ from integration.place import Place
 from integration.waiting import until
 
 ROOT = Path(__file__).parents[2]
-TEST = "tests/integration/test_cluster.py::test_a_killed_leader_is_replaced_and_comes_back_in_sync"
+TEST = "tests/harness/test_cluster.py::test_a_killed_leader_is_replaced_and_comes_back_in_sync"
 UP, RUN = 240.0, 280.0
 CURES = ("run", "clean")
 NOTHING = "nothing to remove"
@@ -43,7 +43,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def suite(backend: str, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--cluster={backend}", TEST]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "", f"--cluster={backend}", TEST]
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, start_new_session=True)
 
 
