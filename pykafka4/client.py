@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
-import time
 import warnings
 import weakref
 from collections.abc import Callable, Collection
@@ -24,6 +23,7 @@ from pykafka4.core.engine import Engine
 from pykafka4.core.recovery import PartitionOffline, PartitionOnline
 from pykafka4.errors import ConfigError, KafkaError, broker_error
 from pykafka4.misuse import check_topic, refuse_pickling
+from pykafka4.net import system
 from pykafka4.net.handoff import Callbacks, Feed, Promise
 from pykafka4.net.loop import NOBODY_WAITS, Loop
 
@@ -197,7 +197,7 @@ class Client:
 
         None: as long as those take. Closing twice, or from a callback, is allowed.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else system.monotonic() + timeout
 
         def close(user: User) -> None:
             user.close(_left(deadline))
@@ -276,15 +276,15 @@ class Client:
         if self.loop.alive:
             for user in list(self._users):
                 try:
-                    user.drain(max(0.0, deadline - time.monotonic()))
+                    user.drain(max(0.0, deadline - system.monotonic()))
                 except Exception:
                     log.exception("%s could not be drained at exit", type(user).__name__)
             self._finalizer.detach()
-            self.loop.close(max(0.0, deadline - time.monotonic()))
+            self.loop.close(max(0.0, deadline - system.monotonic()))
 
 
 def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
+    return None if deadline is None else max(0.0, deadline - system.monotonic())
 
 
 def _finish(promise: Promise[None], error: KafkaError | None) -> None:
@@ -306,6 +306,6 @@ _CLIENTS: weakref.WeakSet[Client] = weakref.WeakSet()
 
 @atexit.register
 def _drain_all() -> None:
-    deadline = time.monotonic() + EXIT_SECONDS
+    deadline = system.monotonic() + EXIT_SECONDS
     for client in list(_CLIENTS):
         client._drain(deadline)

@@ -6,12 +6,10 @@ import asyncio
 import contextlib
 import logging
 import os
-import time
 import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor
-from threading import get_ident
 from types import TracebackType
 from typing import Any
 
@@ -23,6 +21,7 @@ from pykafka4.core.ledger import ProducerStats
 from pykafka4.core.sender import Sender
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.misuse import Needless, check_topic, hint, refuse_pickling
+from pykafka4.net import system
 from pykafka4.net.handoff import Callbacks, Gate, Signal
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire.compression import CODECS, compress
@@ -215,7 +214,7 @@ class _Core:
             max_request_size=config.max_request_size,
             codec=CODECS[config.compression_type],
             compress=compress,
-            clock=time.monotonic,
+            clock=system.monotonic,
             wake=self.client.loop.wake,
             new_topic=self._new_topic,
             seek=self._seek,
@@ -350,11 +349,11 @@ class _Core:
             return []
         if self._inside():
             return [] if self.closers else self._close(0.0)
-        self.closers.add(get_ident())
+        self.closers.add(system.get_ident())
         try:
             return self._close(self.config.delivery_timeout_ms / 1000 if timeout is None else timeout)
         finally:
-            self.closers.discard(get_ident())
+            self.closers.discard(system.get_ident())
 
     def _close(self, patience: float) -> list[ProducerRecord]:
         self._refuse(ClosedError("this producer is closed; make a new one"))

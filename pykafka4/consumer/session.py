@@ -6,12 +6,11 @@ The client keeps this alive, not the handle, so a consumer that is forgotten whi
 from __future__ import annotations
 
 import contextlib
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from operator import length_hint
-from threading import Thread, current_thread
+from threading import Thread
 from typing import Any, Final
 
 from pykafka4.client import Client
@@ -35,6 +34,7 @@ from pykafka4.core.reader import Place, Reader
 from pykafka4.core.subscription import Assigned, Claim, Ending, Start, Ticket
 from pykafka4.errors import ClosedError, ConfigError, GroupError, KafkaError, KafkaTimeoutError
 from pykafka4.misuse import topic_partition
+from pykafka4.net import system
 from pykafka4.net.handoff import Promise, Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.hot import Record
@@ -91,7 +91,7 @@ class Session:
     def check(self) -> None:
         """Raise what every call would raise."""
         self.client.check()
-        if self.closing and current_thread() is not self._closer:
+        if self.closing and system.current_thread() is not self._closer:
             raise ClosedError("this consumer is closed; make a new one")
 
     @contextlib.contextmanager
@@ -106,7 +106,7 @@ class Session:
     def _enter(self, what: str) -> bool:
         """Have the consumer for this thread; whether this call is the one to give it back."""
         self.check()
-        mine = (current_thread(), what)
+        mine = (system.current_thread(), what)
         holder = self._busy.setdefault("user", mine)  # one step under the interpreter's lock: only one of two threads gets it
         if holder[0] is not mine[0]:
             raise KafkaError(
@@ -476,12 +476,12 @@ class Session:
             return
         self.closed = self.closing = True
         timeout = CLOSE_SECONDS if timeout is None else timeout
-        deadline = time.monotonic() + timeout
+        deadline = system.monotonic() + timeout
         self.signal.notify()
         try:
             with self._using_last(timeout):
                 if self.client.loop.alive:  # a crashed one has nobody to tell
-                    self._part(self.client.loop.now() + max(0.0, deadline - time.monotonic()))
+                    self._part(self.client.loop.now() + max(0.0, deadline - system.monotonic()))
         finally:  # whatever the listener raised, Ctrl-C included: the member goes, and a client of its own with it
             self._post(lambda _: self.client.engine.remove(self.member))
             self._post(lambda _: self.member.gone())
@@ -490,7 +490,7 @@ class Session:
     @contextlib.contextmanager
     def _using_last(self, timeout: float) -> Iterator[None]:
         """Have the consumer for closing it. Another thread's poll ends now; its listener may take a while, up to `timeout` seconds."""
-        me = current_thread()
+        me = system.current_thread()
         inside = self._busy.get("user", (None, ""))[0] is me
         if not inside:
             self.signal.wait(lambda: not self._busy, timeout)

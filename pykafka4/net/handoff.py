@@ -7,31 +7,30 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
-from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from pykafka4.errors import KafkaTimeoutError
+from pykafka4.net import system
 
 __all__ = ["Callbacks", "Feed", "Gate", "Helper", "Inbox", "Promise", "Signal", "Wakeup"]
 
 log = logging.getLogger("pykafka4.handoff")
 T = TypeVar("T")
-FOREVER = threading.TIMEOUT_MAX
+FOREVER = system.TIMEOUT_MAX
 HELPERS = 4  # threads for slow codecs
 IDLE_SECONDS = 10.0  # a thread with nothing to do for so long ends
 
 
 def _left(deadline: float | None) -> float:
     """Seconds until `deadline`, for a lock; never more than it can take, never less than 0."""
-    return FOREVER if deadline is None else max(0.0, min(deadline - monotonic(), FOREVER))
+    return FOREVER if deadline is None else max(0.0, min(deadline - system.monotonic(), FOREVER))
 
 
 def _deadline(timeout: float | None) -> float | None:
-    return None if timeout is None else monotonic() + timeout
+    return None if timeout is None else system.monotonic() + timeout
 
 
 class Inbox:
@@ -105,7 +104,7 @@ class Promise(Generic[T]):
     __slots__ = ("__weakref__", "_callbacks", "_condition", "_done", "_error", "_value")
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
+        self._condition = system.Condition()
         self._done = False
         self._value: T | None = None
         self._error: BaseException | None = None
@@ -163,7 +162,7 @@ class Signal:
     __slots__ = ("_condition", "_waiters")
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
+        self._condition = system.Condition()
         self._waiters = 0
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
@@ -194,9 +193,9 @@ class Gate:
     __slots__ = ("_guard", "_line", "lock")
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self._guard = threading.RLock()  # reentrant: the collector may run a `close` in the middle of anything
-        self._line: deque[threading.Event] = deque()
+        self.lock = system.RLock()
+        self._guard = system.RLock()  # reentrant: the collector may run a `close` in the middle of anything
+        self._line: deque[system.Event] = deque()
 
     @property
     def waiting(self) -> int:
@@ -205,7 +204,7 @@ class Gate:
 
     def wait(self, try_again: Callable[[], bool], timeout: float | None = None) -> bool:
         """Stand in line until `try_again()` succeeds, up to `timeout` seconds; returns whether it did."""
-        ticket, deadline = threading.Event(), _deadline(timeout)
+        ticket, deadline = system.Event(), _deadline(timeout)
         with self._guard:
             self._line.append(ticket)
         try:
@@ -229,7 +228,7 @@ class Gate:
                 self._line[0].set()
 
 
-_inside = threading.local()
+_inside: dict[system.Thread, int] = {}  # how many callbacks a thread is in; only that thread touches its entry
 
 
 class _Workers:
@@ -243,7 +242,7 @@ class _Workers:
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most
         self._queue: deque[Callable[[], Any]] = deque()
-        self._condition = threading.Condition()
+        self._condition = system.Condition()
         self._threads = self._idle = 0
 
     def submit(self, fn: Callable[[], Any]) -> None:
@@ -264,7 +263,7 @@ class _Workers:
         """One thread more. An interpreter that is shutting down refuses (Python 3.12), and so does a system that has no more."""
         self._threads += 1
         try:
-            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            system.Thread(target=self._run, name=self._name, daemon=True).start()
         except RuntimeError as error:
             self._threads -= 1
             log.info("%s: no thread more: %s", self._name, error)
@@ -310,13 +309,18 @@ class _Callback:
             fn = self._fn.pop()  # one step under the interpreter's lock
         except IndexError:
             return
-        _inside.depth = getattr(_inside, "depth", 0) + 1
+        me = system.current_thread()
+        depth = _inside.get(me, 0)
+        _inside[me] = depth + 1
         try:
             fn()
         except Exception:
             log.exception("a callback raised")
         finally:
-            _inside.depth -= 1
+            if depth:
+                _inside[me] = depth
+            else:
+                _inside.pop(me, None)
 
 
 class Callbacks:
@@ -352,7 +356,7 @@ class Callbacks:
 
     def in_callback(self) -> bool:
         """Whether the calling thread is running a callback: then it must not wait for what only another callback can bring."""
-        return getattr(_inside, "depth", 0) > 0
+        return system.current_thread() in _inside
 
 
 class Feed:
@@ -366,7 +370,7 @@ class Feed:
 
     def __init__(self, callbacks: Callbacks, listener: Callable[[object], Any]) -> None:
         self._callbacks, self._listener = callbacks, listener
-        self._lock = threading.RLock()
+        self._lock = system.RLock()
         self._pending: dict[object, list[object]] = {}
         self._scheduled = False
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
 import weakref
 from collections.abc import Callable
-from time import monotonic
 from typing import Any, Final, TypeVar, overload
 
 from pykafka4.core import Job
 from pykafka4.core.engine import Engine, Turn
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.net import system
 from pykafka4.net.handoff import Callbacks, Helper, Inbox, Promise
 from pykafka4.net.transport import Event, EventKind, SocketTransport, Transport
 
@@ -32,9 +31,9 @@ _LOOPS: weakref.WeakSet[Loop] = weakref.WeakSet()
 class Loop:
     """The thread of a client. `call`, `ask`, `wake`, `promise`, `check`, `now`, `close` are for any thread."""
 
-    def __init__(self, engine: Engine, callbacks: Callbacks, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, engine: Engine, callbacks: Callbacks, clock: Callable[[], float] | None = None) -> None:
         self.engine = engine  # loop thread only
-        self.now = clock
+        self.now = clock if clock is not None else system.monotonic
         self.crashed: KafkaError | None = None
         self.forked = False
         self._callbacks, self._helper = callbacks, Helper()
@@ -43,7 +42,7 @@ class Loop:
         self._wakeup = self._transport.wakeup
         self._promises: set[Promise[Any]] = set()  # to fail when the loop ends
         self._stopping = self._ended = False
-        self._thread = threading.Thread(target=self._run, name="pykafka4-loop", daemon=True)
+        self._thread = system.Thread(target=self._run, name="pykafka4-loop", daemon=True)
         self._events: dict[EventKind, Callable[[float, int, Any], object]] = {
             EventKind.FRAME: engine.network.receive,
             EventKind.CONNECTED: lambda now, link, _: engine.network.connected(now, link),
@@ -110,7 +109,7 @@ class Loop:
 
     def on_loop(self) -> bool:
         """Whether the calling thread is the loop's."""
-        return threading.current_thread() is self._thread
+        return system.current_thread() is self._thread
 
     @property
     def alive(self) -> bool:
