@@ -14,7 +14,7 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import Cluster
-from pykafka4.core.network import Network
+from pykafka4.core.network import Network, via
 from pykafka4.core.question import Question
 from pykafka4.error_table import Refresh, error_code
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
@@ -79,6 +79,7 @@ class Coordinator:
         "_send",
         "_told_by",
         "_wanted",
+        "join_lane",
         "lane",
         "last_error",
         "node",
@@ -96,9 +97,10 @@ class Coordinator:
     ) -> None:
         """`send` takes requests; `on_fatal` hears of a refusal that no retry can change.
 
-        `lane` is the connection for the group's requests: heartbeats must not wait behind a Fetch, nor a Fetch behind a JoinGroup.
+        `lane` is the connection for heartbeats, commits, lookups and LeaveGroup. JoinGroup and SyncGroup use `join_lane`: a coordinator
+        holds them back until the whole group has answered, and reads nothing else from their connection meanwhile.
         """
-        self.lane = lane
+        self.lane, self.join_lane = lane, network.new_lane()
         self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
         self._backoff = Backoff.retry(config, random)
         self._not_before = 0.0
@@ -108,6 +110,16 @@ class Coordinator:
         self.node: int | None = None
         self._told_by: int | None = None  # the broker that named it, until it answered
         self.last_error: KafkaError | None = None
+
+    def renew_join_lane(self) -> None:
+        """Give up a JoinGroup or SyncGroup that is still held back: the next one must not wait behind it."""
+        self._network.drop_lane(self.join_lane)
+        self.join_lane = self._network.new_lane()
+
+    def gone(self) -> None:
+        """The consumer is closed."""
+        self._network.drop_lane(self.lane)
+        self._network.drop_lane(self.join_lane)
 
     def want(self) -> None:
         """Somebody has something to ask it."""
@@ -189,6 +201,7 @@ class Coordinator:
         log.info("group %s: coordinated by broker %d", self._config.group_id, node)
         self.node = node
         self._wanted = False
+        self._network.want(via(self.lane, node))  # connected while the join is under way, it is there for the first lookup
 
     def _refused(self, now: float, error: KafkaError) -> None:
         self.last_error = error

@@ -246,7 +246,12 @@ class Fetcher:
             return
         for position in asking:
             position.move(Stage.ASKING)
-        self._offsets.lookup([p.tp for p in asking], INFINITY, lambda now, found: self._committed(now, asking, found))
+        self._offsets.lookup(
+            [p.tp for p in asking],
+            INFINITY,
+            lambda now, found: self._committed(now, asking, found),
+            lambda: any(self._lives(p) for p in asking),
+        )
 
     def _committed(self, now: float, asked: list[Position], found: Found | KafkaError) -> None:
         for position in [p for p in asked if self._lives(p)]:

@@ -38,6 +38,7 @@ PROTOCOL: Final = "consumer"
 LEAVE_MANY_FROM: Final = 3  # before, a leave names one member, in other fields
 JOIN_GRACE: Final = 5.0  # seconds beyond the rebalance time-out before a silent JoinGroup is given up (Java's)
 LEAVE_SECONDS: Final = 5.0  # how long to look for a coordinator only to say good-bye
+COMMITS_FIRST: Final = 5.0  # how long a join waits for commits made before the partitions were given back
 ENDS_MEMBER: Final = ("FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED")  # in a commit's answer; other refusals concern the commit
 
 
@@ -91,6 +92,18 @@ class Partitions(Protocol):
         """Stop reading; what is under way is dropped on arrival."""
 
 
+class Commits(Protocol):
+    """What the group must know of the commits under way."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether any commit has no answer yet."""
+
+    @property
+    def under_generation(self) -> bool:
+        """Whether a commit has no answer yet that only the present generation's members may make."""
+
+
 class Group:
     """This consumer as a member of its group."""
 
@@ -103,11 +116,11 @@ class Group:
         partitions: Partitions,
         random: Random,
         send: Callable[[Request], None],
-        commits_under_way: Callable[[], bool],
+        commits: Commits,
     ) -> None:
         self._config, self._coordinator, self._cluster = config, coordinator, cluster
         self._application, self._partitions, self._send = application, partitions, send
-        self._commits_under_way = commits_under_way
+        self._commits = commits
         self._backoff = Backoff.retry(config, random)
         self._policy = Start(config.auto_offset_reset)
         self._max_poll = config.max_poll_interval_ms / 1000
@@ -125,12 +138,13 @@ class Group:
         self._picture = -1
         self._protocol: str | None = None
         self._attempt: object = None  # the join or sync under way; answers to another are ignored
+        self._held = False  # the coordinator has not answered the attempt yet
         self._rest_until = 0.0
+        self._join_by = INFINITY  # join then, even if commits of the last generation are still unanswered
         self._alive = self._next_beat = 0.0
         self._beating = False
         self._leave_by = INFINITY
         self._leave: object = None  # the LeaveGroup under way
-        self._behind_join = False
         self._when_left: list[Callable[[], None]] = []
 
     # ---------------------------------------------------------------- the application's wishes
@@ -195,6 +209,11 @@ class Group:
         if self._coordinator.node is None:
             self._coordinator.want()
             return INFINITY
+        if self._commits.under_generation:
+            # The coordinator takes them until the next generation begins, which this join may bring about.
+            self._join_by = min(self._join_by, now + COMMITS_FIRST)
+            if now < self._join_by:
+                return self._join_by
         self._join(now, self._coordinator.node)
         return self._lease_ends(now)
 
@@ -233,7 +252,7 @@ class Group:
                 self._send_leave(now, self._coordinator.node)  # nobody waits for the answer
             self._left()
             return now
-        if self._commits_under_way():
+        if self._commits.busy:
             return self._leave_by
         if not self._is_known:
             self._left()
@@ -312,6 +331,18 @@ class Group:
     def _ask(self, node: int, message: Any, deadline: float, on_reply: Callable[[float, Outcome], None]) -> None:
         self._send(Request(via(self._coordinator.lane, node), message, deadline, on_reply))
 
+    def _attempt_with(self, node: int, message: Any, deadline: float, on_answer: Callable[[float, Outcome], None]) -> None:
+        """Send a JoinGroup or SyncGroup; `on_answer` is called unless the attempt was given up before the answer."""
+        attempt = self._attempt = object()
+        self._held = True
+
+        def answered(now: float, outcome: Outcome) -> None:
+            if attempt is self._attempt:
+                self._held = False
+                on_answer(now, outcome)
+
+        self._send(Request(via(self._coordinator.join_lane, node), message, deadline, answered))
+
     # ---------------------------------------------------------------- topics
 
     def _look_at_topics(self) -> None:
@@ -337,6 +368,7 @@ class Group:
 
     def _join(self, now: float, node: int) -> None:
         self._move(MemberState.JOINING)
+        self._join_by = INFINITY
         self._joined_with, self._joined_at = self.topics, (node, now)
         metadata = subscription_bytes(self.topics)
         message = JoinGroupRequest(
@@ -348,13 +380,10 @@ class Group:
             protocol_type=PROTOCOL,
             protocols=[JoinGroupRequest.Protocol(name=name, metadata=metadata) for name in self._config.partition_assignment_strategy],
         )
-        attempt = self._attempt = object()
         patience = max(self._config.request_timeout_ms / 1000, self._max_poll + JOIN_GRACE)
-        self._ask(node, message, now + patience, lambda at, outcome: self._join_answered(at, attempt, node, outcome))
+        self._attempt_with(node, message, now + patience, lambda at, outcome: self._join_answered(at, node, outcome))
 
-    def _join_answered(self, now: float, attempt: object, node: int, outcome: Outcome) -> None:
-        if attempt is not self._attempt:
-            return
+    def _join_answered(self, now: float, node: int, outcome: Outcome) -> None:
         if isinstance(outcome, Failed):
             self._unanswered(now, node, outcome)
             return
@@ -398,13 +427,10 @@ class Group:
             protocol_name=self._protocol,
             assignments=[SyncGroupRequest.Assignment(member_id=member_id, assignment=share) for member_id, share in shares.items()],
         )
-        attempt = self._attempt = object()
         deadline = now + self._config.request_timeout_ms / 1000
-        self._ask(node, message, deadline, lambda at, outcome: self._sync_answered(at, now, attempt, node, outcome))
+        self._attempt_with(node, message, deadline, lambda at, outcome: self._sync_answered(at, now, node, outcome))
 
-    def _sync_answered(self, now: float, sent_at: float, attempt: object, node: int, outcome: Outcome) -> None:
-        if attempt is not self._attempt:
-            return
+    def _sync_answered(self, now: float, sent_at: float, node: int, outcome: Outcome) -> None:
         if isinstance(outcome, Failed):
             self._unanswered(now, node, outcome)
             return
@@ -459,7 +485,9 @@ class Group:
         self._rest_until = now + self._backoff.next()
 
     def _give_up_attempt(self) -> None:
-        self._attempt = None
+        if self._held:
+            self._coordinator.renew_join_lane()
+        self._attempt, self._held = None, False
         self.leadership.abandon()
 
     def _beat_answered(self, now: float, sent_at: float, ticket: Ticket | None, node: int, outcome: Outcome) -> None:
@@ -556,7 +584,6 @@ class Group:
         if self.state is MemberState.LEAVING:
             self._leave_by = min(by, self._leave_by)
             return
-        self._behind_join = self._attempt is not None
         self._give_up_attempt()
         self._move(MemberState.LEAVING)
         self._leave_by, self._leave = by, None
@@ -565,12 +592,10 @@ class Group:
     def _send_leave(self, now: float, node: int) -> None:
         leave = self._leave = object()
         group = self._config.group_id or ""
-        # The coordinator reads nothing more from a connection whose JoinGroup it holds back.
-        address = node if self._behind_join else via(self._coordinator.lane, node)
         message = LeaveGroupRequest(group_id=group, member_id=self.member_id, members=[])
         deadline = now + self._config.request_timeout_ms / 1000  # its connection may be shared: it outlasts this member's patience
         on_reply = lambda at, outcome: self._leave_answered(leave)  # noqa: E731
-        self._send(Request(address, message, deadline, on_reply, fit=_leave_in))
+        self._send(Request(via(self._coordinator.lane, node), message, deadline, on_reply, fit=_leave_in))
 
     def _leave_answered(self, leave: object) -> None:
         """Whatever the answer: a coordinator that did not hear it drops the member when its session is over."""

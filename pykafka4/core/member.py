@@ -37,13 +37,11 @@ class Member:
         self._config, self._network, self._cluster, self._reader = config, network, cluster, reader
         self._requests: list[Request] = []
         send = self._requests.append
-        self._lanes = (network.new_lane(), network.new_lane())
-        self.coordinator = Coordinator(config, network, cluster, self._lanes[0], random, send, self._refused)
+        group_lane, self._fetch_lane = network.new_lane(), network.new_lane()
+        self.coordinator = Coordinator(config, network, cluster, group_lane, random, send, self._refused)
         self.offsets = Offsets(config, self.coordinator, random, send, lambda *verdict: self.group.on_commit_verdict(*verdict))
-        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, self._lanes[1], send)
-        self.group = Group(
-            config, self.coordinator, cluster, reader, self.fetcher, random, send, commits_under_way=lambda: self.offsets.busy
-        )
+        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, self._fetch_lane, send)
+        self.group = Group(config, self.coordinator, cluster, reader, self.fetcher, random, send, self.offsets)
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False
         self._nothing = Effects()
@@ -55,7 +53,7 @@ class Member:
         was_busy = self.offsets.busy
         wake_at = min(wake_at, self.offsets.poll(now))
         if was_busy and not self.offsets.busy:
-            wake_at = now  # a member that leaves waits for that
+            wake_at = now  # a member that leaves, or joins again, waits for that
         wake_at = min(wake_at, self.coordinator.poll(now))
         if self._reader.arrivals:
             self._reader.news()
@@ -87,8 +85,8 @@ class Member:
         self.fetcher.drop([position.claim for position in self.fetcher.positions.values()])
         self.offsets.end()
         self.group.gone()
-        for lane in self._lanes:
-            self._network.drop_lane(lane)
+        self.coordinator.gone()
+        self._network.drop_lane(self._fetch_lane)
 
     # ---------------------------------------------------------------- commits
 

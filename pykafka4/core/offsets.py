@@ -65,6 +65,7 @@ class Lookup:
     deadline: float
     done: Callable[[float, Found | KafkaError], None]
     backoff: Backoff
+    wanted: Callable[[], bool]
     in_flight: bool = False
     rest_until: float = 0.0
     last_error: KafkaError | None = None
@@ -94,8 +95,13 @@ class Offsets:
 
     @property
     def busy(self) -> bool:
-        """Whether a commit is still on its way."""
+        """Whether any commit has no answer yet."""
         return bool(self._line)
+
+    @property
+    def under_generation(self) -> bool:
+        """Whether a commit has no answer yet that was made as a member, and may still be accepted."""
+        return any(commit.ticket is not None and commit.ticket.ending is not Ending.LOST for commit in self._line)
 
     # ---------------------------------------------------------------- asking
 
@@ -112,9 +118,18 @@ class Offsets:
         else:
             self._line.append(commit)
 
-    def lookup(self, tps: Collection[TopicPartition], deadline: float, done: Callable[[float, Found | KafkaError], None]) -> None:
-        """Ask for the committed positions of `tps`; `done(now, answer)` gets None for those that have none."""
-        lookup = Lookup(frozenset(tps), deadline, done, Backoff.retry(self._config, self._random))
+    def lookup(
+        self,
+        tps: Collection[TopicPartition],
+        deadline: float,
+        done: Callable[[float, Found | KafkaError], None],
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Ask for the committed positions of `tps`; `done(now, answer)` gets None for those that have none.
+
+        Once `wanted()` is false nothing more is asked, and `done` is not called.
+        """
+        lookup = Lookup(frozenset(tps), deadline, done, Backoff.retry(self._config, self._random), wanted)
         if self._ended:
             done(0.0, _unanswered(lookup))
         else:
@@ -122,6 +137,7 @@ class Offsets:
 
     def poll(self, now: float) -> float:
         """Send what can be sent, give up what is out of time; returns when to be polled again."""
+        self._lookups = [lookup for lookup in self._lookups if lookup.wanted()]
         wake_at = min(self._poll_line(now), min((self._poll_lookup(now, lookup) for lookup in list(self._lookups)), default=INFINITY))
         if (self._line or self._lookups) and self._coordinator.node is None:
             self._coordinator.want()

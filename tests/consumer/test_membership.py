@@ -9,7 +9,9 @@ import pytest
 from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
+from pykafka4.core.group import MemberState
 from pykafka4.errors import AuthorizationError, BrokerError, ConnectionLost, GroupError
+from pykafka4.records import OffsetAndMetadata
 from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
@@ -179,3 +181,22 @@ def test_groups_and_reading_work_on_every_release(release: str) -> None:
                 consumer.commit()
                 assert {(r.partition, r.offset) for r in records} == {(p, i) for p in (0, 1) for i in range(rest // 2)}
                 assert {tp: place.offset for tp, place in consumer.committed(consumer.assignment()).items()} == {("t", 0): 10, ("t", 1): 10}
+
+
+def test_calls_are_answered_while_another_member_holds_the_join_back(server: ModelServer, make: Maker) -> None:
+    topic(server, 0, 0)
+    slow, quick = make.member(enable_auto_commit=False), make.member(enable_auto_commit=False)
+    poll_until(slow, lambda: quick.poll(0.01) is not None and quick.assignment() and slow.assignment())
+    (owned,) = quick.assignment()
+    quick.commit({owned: 1})
+    new = make.member(group_instance_id="new")
+    new.poll(0.1)
+    poll_until(quick, lambda: quick.status()["consumer"]["state"] == MemberState.JOINING.value)
+    began = time.monotonic()
+    assert quick.committed(owned, 5.0) == OffsetAndMetadata(1)
+    with pytest.raises(GroupError):
+        quick.commit({owned: 2}, 5.0)
+    new.close()
+    quick.close()
+    assert time.monotonic() - began < 3.0
+    server.wait_for(lambda cluster: len(cluster.group("g").members) == 2)  # a static member stays until its session ends

@@ -140,6 +140,7 @@ class Network:
         self.lanes = 0
         self.dropped: list[int] = []
         self.doubts: list[int] = []
+        self.wanted: list[int] = []
 
     def new_lane(self) -> int:
         self.lanes += 1
@@ -147,6 +148,9 @@ class Network:
 
     def doubt(self, now: float, node: int) -> None:
         self.doubts.append(node)
+
+    def want(self, node: int) -> None:
+        self.wanted.append(node)
 
     def drop_lane(self, lane: int) -> None:
         self.dropped.append(lane)

@@ -11,6 +11,7 @@ from consumer_talk import Answer, Talk, batch, fetching, tp
 from pykafka4.core.subscription import Start
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError
 from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
+from pykafka4.wire.messages_group import OffsetFetchRequest
 
 
 @pytest.fixture
@@ -144,3 +145,19 @@ def test_positions_wait_for_a_leader(talk: Talk) -> None:
     talk.cluster.set("t", [2, 2, 1])
     talk.run()
     assert talk.asked(talk.fetch_at(2)) == {tp(0): 0}
+
+
+@pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "UNSTABLE_OFFSET_COMMIT"])
+def test_the_committed_offset_of_dropped_partitions_is_not_asked_for_again(error: str) -> None:
+    talk = Talk(group_id="g", enable_auto_commit=False)
+    talk.cluster.set("t", [1, 1])
+    claims = talk.assign(tp(0), tp(1))
+    talk.find_coordinator()
+    talk.committed(error=error)
+    talk.member.fetcher.drop(claims[:1])
+    talk.run(10)
+    talk.committed(error=error)  # the other is still waited for
+    talk.member.fetcher.drop(claims)
+    for _ in range(10):
+        talk.run(10)
+    assert talk.pending(OffsetFetchRequest) == []

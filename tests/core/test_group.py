@@ -11,7 +11,7 @@ from consumer_talk import LOST, Talk, code, tp
 from pykafka4.core import Failed
 from pykafka4.core.assignors import subscription_bytes
 from pykafka4.core.coordinator import CHECK
-from pykafka4.core.group import MOVES, MemberState
+from pykafka4.core.group import COMMITS_FIRST, MOVES, MemberState
 from pykafka4.core.network import LANE
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.error_table import Written
@@ -24,6 +24,7 @@ from pykafka4.wire.messages_group import (
     JoinGroupResponse,
     LeaveGroupRequest,
     OffsetCommitRequest,
+    OffsetFetchRequest,
     SyncGroupRequest,
 )
 
@@ -96,12 +97,94 @@ def test_a_new_member_takes_the_id_it_is_given_and_joins_at_once(talk: Talk) -> 
     assert talk.one(JoinGroupRequest).message.member_id == "m-1"
 
 
-def test_group_requests_go_over_a_lane_of_their_own(talk: Talk) -> None:
-    """A coordinator reads nothing more from a connection whose JoinGroup it holds back."""
+def test_nothing_waits_behind_a_join_or_sync(talk: Talk) -> None:
+    """A coordinator reads nothing more from a connection whose JoinGroup or SyncGroup it holds back."""
+    lanes: dict[type, set[int]] = {}
+
+    def note() -> None:
+        for request in talk.sent:
+            if request.node >= 0:
+                lanes.setdefault(type(request.message), set()).add(request.node // LANE)
+
     talk.member.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator(2)
-    assert talk.one(JoinGroupRequest).node == 2 + LANE
+    assert talk.network.wanted == [2 + LANE]
+    note()
+    talk.member.offsets.lookup([tp(0)], talk.now + 60, lambda now, found: None)
+    talk.run()
+    note()
+    talk.committed()
+    talk.join()
+    note()
+    talk.sync([tp(0)])
+    note()
+    talk.run(3)
+    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.member.group.ticket, talk.now + 60, lambda error: None)
+    talk.run()
+    note()
+    talk.member.leave(talk.now, 5, lambda: None)
+    talk.commits()
+    talk.run()
+    note()
+    held = lanes.pop(JoinGroupRequest) | lanes.pop(SyncGroupRequest)
+    assert held == {3}
+    assert lanes == {kind: {1} for kind in (OffsetFetchRequest, HeartbeatRequest, OffsetCommitRequest, LeaveGroupRequest)}
+
+
+def test_a_commit_made_before_partitions_were_given_back_is_answered_before_the_join(talk: Talk) -> None:
+    """The coordinator takes it until the next generation begins; the join may be what begins it."""
+    talk.stable(tp(0))
+    errors: list[Any] = []
+    for offset in (1, 2):
+        talk.member.commit({tp(0): OffsetAndMetadata(offset)}, talk.reader.ticket, talk.now + 60, errors.append)
+    talk.run(3)
+    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    release(talk)
+    assert talk.pending(JoinGroupRequest) == []
+    assert talk.commits() == {tp(0): 1}
+    assert talk.pending(JoinGroupRequest) == []
+    assert talk.commits() == {tp(0): 2}
+    assert errors == [None, None]
+    assert talk.one(JoinGroupRequest)
+
+
+def test_a_commit_that_is_not_answered_delays_the_join_by_seconds_only(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
+    talk.run(3)
+    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    release(talk)
+    talk.run(COMMITS_FIRST - 0.1)
+    assert talk.pending(JoinGroupRequest) == []
+    assert talk.wake_at == pytest.approx(talk.now + 0.1)
+    talk.run(0.1)
+    assert talk.one(JoinGroupRequest)
+
+
+def test_a_commit_of_lost_partitions_or_of_no_member_does_not_delay_a_join(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
+    talk.member.commit({tp(0, "u"): OffsetAndMetadata(1)}, None, talk.now + 60, lambda error: None)
+    talk.run(3)
+    talk.beat(talk.one(HeartbeatRequest), "ILLEGAL_GENERATION")
+    release(talk)
+    assert talk.one(JoinGroupRequest)
+
+
+def test_a_join_that_was_given_up_while_held_back_is_not_in_the_way_of_the_next(talk: Talk) -> None:
+    """A static member does not leave, so the coordinator goes on holding its first JoinGroup back."""
+    talk = Talk(group_id="g", group_instance_id="i", session_timeout_ms=10_000)
+    held_join(talk)
+    (first,) = talk.pending(JoinGroupRequest)
+    talk.member.leave(talk.now, 5, lambda: None)
+    assert talk.network.dropped == [first.node // LANE]
+    talk.member.group.subscribe(("t",))
+    talk.run()
+    second = next(request for request in talk.pending(JoinGroupRequest) if request is not first)
+    assert second.node // LANE not in (first.node // LANE, 1, 2)
+    first.on_reply(talk.now, LOST)
+    assert state(talk) is MemberState.JOINING
 
 
 def test_a_follower_asks_for_its_share_and_the_leader_deals_out_all(talk: Talk) -> None:
@@ -566,7 +649,7 @@ def test_a_member_in_the_middle_of_joining_leaves_over_another_connection(talk: 
     talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
     talk.member.leave(talk.now, 5, lambda: None)
     talk.run()
-    assert talk.one(LeaveGroupRequest).node == 1  # not behind the JoinGroup
+    assert talk.one(LeaveGroupRequest).node // LANE != talk.one(JoinGroupRequest).node // LANE
 
 
 def test_a_static_member_leaves_without_a_word() -> None:

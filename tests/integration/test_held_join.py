@@ -1,0 +1,129 @@
+"""A rebalance that one member holds back: what the other members' calls cost meanwhile, on real brokers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read
+
+from integration.cluster import Cluster
+from integration.waiting import until
+from pykafka4 import Consumer, GroupError, KafkaError, TopicPartition
+from pykafka4.core.group import Group, MemberState
+
+pytestmark = pytest.mark.cluster
+
+HELD = 45.0  # seconds: longer than the request timeout of 30 s
+
+
+@pytest.fixture
+def joins(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many JoinGroups each client id has sent."""
+    sent: Counter[str] = Counter()
+    join = Group._join
+
+    def counted(self: Group, now: float, node: int) -> None:
+        sent[self._config.client_id] += 1
+        join(self, now, node)
+
+    monkeypatch.setattr(Group, "_join", counted)
+    return sent
+
+
+def timed(call: Any) -> tuple[float, Any]:
+    """Seconds taken, and what was returned or raised."""
+    began = time.monotonic()
+    try:
+        result = call()
+    except KafkaError as error:
+        result = error
+    return time.monotonic() - began, result
+
+
+@pytest.mark.parametrize("instances", [(None, None, None), ("slow", "quick", "new")], ids=["dynamic", "static"])
+def test_calls_are_answered_while_a_slow_member_holds_a_rebalance_back(
+    cluster: Cluster, topic: str, joins: Counter[str], instances: tuple[str | None, ...]
+) -> None:
+    cluster.create_topic(topic, 6)
+    produce(cluster, topic, 0, 60)
+    options = {"bootstrap_servers": cluster.bootstrap, **GROUP, "group_id": topic, "enable_auto_commit": False}
+    slow, quick, new = (
+        Consumer(**options, client_id=name, group_instance_id=instance)
+        for name, instance in zip(("slow", "quick", "new"), instances, strict=True)
+    )
+    notes = {consumer: Notes() for consumer in (slow, quick, new)}
+    ends: list[float] = []
+    try:
+        slow.subscribe([topic], notes[slow])
+        quick.subscribe([topic], notes[quick])
+        until(
+            lambda: slow.poll(0.05) is not None and quick.poll(0.05) is not None and len(quick.assignment()) == len(slow.assignment()) == 3,
+            LONG,
+            "both to have their share",
+        )
+        owned = sorted(quick.assignment())
+        quick.commit(dict.fromkeys(owned, 1))
+        joined_before = joins["quick"]
+        new.subscribe([topic], notes[new])
+        poll_until(new, lambda: new.status()["consumer"]["state"] == MemberState.JOINING.value)
+        quick.commit_async(dict.fromkeys(owned, 2))  # on its way when the rebalance takes the partitions
+        poll_until(quick, lambda: quick.status()["consumer"]["state"] == MemberState.JOINING.value)
+
+        began = time.monotonic()
+        told = threading.Event()
+        while time.monotonic() < began + HELD:
+            took, stored = timed(lambda: quick.committed(owned, 5.0))
+            assert took < 1.0
+            assert {tp: place.offset for tp, place in stored.items()} == dict.fromkeys(owned, 2)
+            for call in (
+                lambda: quick.commit({owned[0]: 3}, 2.0),
+                lambda: quick.commit_async({owned[0]: 3}, lambda places, error: told.set()),
+            ):
+                took, outcome = timed(call)
+                assert took < 2.0
+                assert isinstance(outcome, GroupError)  # whoever gets the partitions begins at what is stored
+            assert quick.poll(0.5) == []
+        assert joins["quick"] - joined_before == 1
+        assert joins["new"] <= 2
+        took, _ = timed(new.close)
+        ends.append(took)
+
+        until(
+            lambda: slow.poll(0.05) is not None and quick.poll(0.05) is not None and quick.assignment() and slow.assignment(),
+            LONG,
+            "the rebalance to end",
+        )
+        if instances[0] is None:
+            assert joins["quick"] - joined_before <= 2
+        for consumer in (slow, quick):
+            assert "lost" not in notes[consumer].kinds
+            assert all(committed is not None for committed in consumer.committed(owned, SECONDS).values())
+    finally:
+        for consumer in (new, quick, slow):
+            took, _ = timed(consumer.close)
+            ends.append(took)
+    assert max(ends) < 5.0
+
+
+def test_a_commit_on_its_way_when_partitions_are_revoked_is_stored(cluster: Cluster, topic: str) -> None:
+    cluster.create_topic(topic, 2)
+    produce(cluster, topic, 0, 20)
+    options = {"bootstrap_servers": cluster.bootstrap, **GROUP, "group_id": topic, "enable_auto_commit": False}
+    outcomes: list[Any] = []
+    with Consumer(**options) as first, Consumer(**options) as second:
+
+        class Committing:
+            def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+                for _ in range(20):
+                    first.commit_async(None, lambda places, error: outcomes.append(error))
+
+        first.subscribe([topic], Committing())
+        read(first, 20)
+        second.subscribe([topic])
+        poll_until(second, lambda: first.poll(0.05) is not None and second.assignment())
+        until(lambda: len(outcomes) == 20, SECONDS, "every commit to be answered")
+        assert outcomes == [None] * 20
