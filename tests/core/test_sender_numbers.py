@@ -82,6 +82,51 @@ def test_a_refused_batch_gives_its_number_back() -> None:
     assert header(bench.requests[-1]) == (0, number, 0)
 
 
+AFTER_APPEND = (
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "NOT_LEADER_OR_FOLLOWER",
+    "REQUEST_TIMED_OUT",
+    "REPLICA_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "KAFKA_STORAGE_ERROR",
+    "UNKNOWN_TOPIC_ID",
+    "INCONSISTENT_TOPIC_ID",
+)
+
+
+@pytest.mark.parametrize("error", AFTER_APPEND)
+def test_a_number_that_may_be_in_the_log_is_not_given_to_another_batch(error: str) -> None:
+    """The broker would take the other batch for a repetition and acknowledge it without writing it."""
+    bench = Bench(delivery_timeout_ms=10_000).proven()
+    delivery = bench.batch(b"first")
+    number = header(bench.requests[-1])
+    bench.network.up.clear()
+    bench.answer(bench.requests.pop(), error)
+    bench.poll(11)
+    assert delivery.exception(0).written is Written.MAYBE  # type: ignore[union-attr]
+    bench.network.up = {1, 2, 3}
+    bench.batch(b"other")
+    assert header(bench.requests[-1]) != number
+    assert header(bench.requests[-1])[:2] == (1, 0)
+
+
+@pytest.mark.parametrize("error", AFTER_APPEND)
+def test_a_batch_that_may_be_in_the_log_keeps_its_number_whatever_happens_elsewhere(error: str) -> None:
+    """Under another number it would stand in the log twice."""
+    bench = Bench().proven()
+    bench.batch(b"doubtful", partition=0)
+    doubtful = bench.requests.pop()
+    number = header(doubtful)
+    bench.network.up.remove(1)
+    bench.answer(doubtful, error)
+    bench.batch(b"elsewhere", partition=1)
+    bench.answer(bench.requests.pop(), "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    bench.network.up.add(1)
+    bench.poll(5)
+    bench.settle()
+    assert [header(request) for request in bench.requests if request.node == 1] == [number]
+
+
 def test_sequences_wrap_at_two_to_the_31() -> None:
     bench = Bench().proven()
     bench.sender.queues[TopicPartition("t", 0)].next_sequence = 2**31 - 1
