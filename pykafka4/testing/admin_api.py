@@ -102,9 +102,9 @@ def _cut(call: Call, topic: str, partition: int, offset: int) -> DeleteRecordsRe
     if found is None or found.leader != call.broker.node:
         error = "UNKNOWN_TOPIC_OR_PARTITION" if found is None else "NOT_LEADER_OR_FOLLOWER"
         return kind(partition_index=partition, low_watermark=-1, error_code=code(error))
-    if offset > found.log.end_offset:
+    if offset > found.log.high_watermark:
         return kind(partition_index=partition, low_watermark=-1, error_code=code("OFFSET_OUT_OF_RANGE"))
-    found.log.delete_before(found.log.end_offset if offset == -1 else offset)
+    call.cluster.delete_records(topic, partition, found.log.high_watermark if offset == -1 else offset)
     return kind(partition_index=partition, low_watermark=found.log.start_offset, error_code=0)
 
 

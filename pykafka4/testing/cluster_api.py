@@ -89,16 +89,17 @@ def _missing(call: Call, picture: Any, name: str) -> str | None:
     return "UNKNOWN_TOPIC_OR_PARTITION"
 
 
-def _partition(number: int, picture: Any, leader: int, epoch: int, replicas: tuple[int, ...]) -> MetadataResponse.Topic.Partition:
-    alive = [n for n in replicas if n in picture.brokers]
+def _partition(
+    number: int, picture: Any, leader: int, epoch: int, replicas: tuple[int, ...], in_sync: tuple[int, ...]
+) -> MetadataResponse.Topic.Partition:
     return MetadataResponse.Topic.Partition(
         error_code=code("LEADER_NOT_AVAILABLE" if leader < 0 else "NONE"),
         partition_index=number,
         leader_id=leader,
         leader_epoch=epoch,
         replica_nodes=list(replicas),
-        isr_nodes=alive,
-        offline_replicas=[n for n in replicas if n not in alive],
+        isr_nodes=list(in_sync),
+        offline_replicas=[n for n in replicas if n not in picture.brokers],
     )
 
 

@@ -1,15 +1,16 @@
-"""Produce, Fetch and offsets. Rule: only the leader answers for a partition, and it says who leads when it does not."""
+"""Produce, Fetch and offsets. Only the leader answers for a partition, but any replica answers a Fetch of version 11 or newer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
 
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults import When
-from pykafka4.testing.log import Appended
+from pykafka4.testing.log import Appended, PartitionLog, RecordError
+from pykafka4.testing.replication import Partition, Row
 from pykafka4.testing.session import LATER, NO_ANSWER, Call, Handler, code
 from pykafka4.testing.timeline import Moment, Timeline
 from pykafka4.wire.messages_data import (
@@ -23,12 +24,11 @@ from pykafka4.wire.messages_data import (
     ProduceResponse,
 )
 
-if TYPE_CHECKING:
-    from pykafka4.testing.model import Partition
-
 __all__ = ["HANDLERS", "Waiting"]
 
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL = -1, -2, -3, -4
+ALL: Final = -1  # acks
+FETCH_FROM_FOLLOWERS: Final = 11  # the version of Fetch that any replica answers (KIP-392)
 
 
 def named(call: Call, topic: Any, name: str, since: int) -> tuple[str | None, str | None]:
@@ -44,11 +44,18 @@ def led(call: Call, topic: str, partition: int, epoch: int = -1) -> tuple[Partit
     found = call.cluster.partition(topic, partition)
     if found is None:
         return None, "UNKNOWN_TOPIC_OR_PARTITION"
-    if found.leader != call.broker.node:
-        return found, "NOT_LEADER_OR_FOLLOWER"
-    if epoch >= 0 and epoch != found.epoch:
+    if epoch >= 0 and epoch != found.epoch and call.broker.node in found.copies:
         return found, "FENCED_LEADER_EPOCH" if epoch < found.epoch else "UNKNOWN_LEADER_EPOCH"
-    return found, None
+    return found, None if found.leader == call.broker.node else "NOT_LEADER_OR_FOLLOWER"
+
+
+def readable(call: Call, topic: str, partition: int, epoch: int) -> tuple[Partition | None, PartitionLog | None, str | None]:
+    """(partition, the log to read, error) of a Fetch."""
+    found, refused = led(call, topic, partition, epoch)
+    follows = found is not None and refused == "NOT_LEADER_OR_FOLLOWER" and call.broker.node in found.copies
+    if found is not None and follows and call.version >= FETCH_FROM_FOLLOWERS:
+        return found, found.copies[call.broker.node].log, None
+    return found, None if refused or found is None else found.log, refused
 
 
 # ---- Produce
@@ -57,7 +64,8 @@ def led(call: Call, topic: str, partition: int, epoch: int = -1) -> tuple[Partit
 def produce(call: Call) -> Any:
     """Append each partition's batch; acks=0 gets no answer, and a closed connection where there was an error."""
     message: ProduceRequest = call.message
-    response = ProduceResponse(responses=[_produce_topic(call, topic) for topic in message.topic_data])
+    waiting: list[Row] = []
+    response = ProduceResponse(responses=[_produce_topic(call, topic, waiting) for topic in message.topic_data])
     answers = [p for t in response.responses for p in t.partition_responses]
     if message.acks == 0:
         if any(p.error_code for p in answers):
@@ -69,44 +77,64 @@ def produce(call: Call) -> Any:
             for b in call.cluster.brokers.values()
             if b.up and any(p.current_leader.leader_id == b.node for p in answers)
         ]
+    if waiting and not call.cluster.acknowledgements.add(call, response, waiting, message.timeout_ms / 1000):
+        return LATER
     return response
 
 
-def _produce_topic(call: Call, topic: ProduceRequest.Topic) -> ProduceResponse.Topic:
+def _produce_topic(call: Call, topic: ProduceRequest.Topic, waiting: list[Row]) -> ProduceResponse.Topic:
     name, error = named(call, topic, topic.name, 13)
-    parts = [_produce_partition(call, name, error, part) for part in topic.partition_data]
+    parts = [_produce_partition(call, name, error, part, waiting) for part in topic.partition_data]
     return ProduceResponse.Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=parts)
 
 
 def _produce_partition(
-    call: Call, topic: str | None, error: str | None, part: ProduceRequest.Topic.Partition
+    call: Call, topic: str | None, error: str | None, part: ProduceRequest.Topic.Partition, waiting: list[Row]
 ) -> ProduceResponse.Topic.Partition:
     found, refused = (None, error) if topic is None else led(call, topic, part.index)
-    failed = call.cluster.controls.error_for(call.key, topic, part.index) or refused
-    result = Appended(failed) if failed else _append(call, found, part.records)
+    result = _ordered(call, topic, part.index, When.BEFORE) or (Appended(refused) if refused else _append(call, found, part.records))
     call.cluster.on_batch(f"{topic}-{part.index}", part.records, result)
-    if result.error == "NONE" and topic is not None:
-        after = call.cluster.controls.error_for(call.key, topic, part.index, When.AFTER)
-        result = Appended(after) if after else result
+    after = _ordered(call, topic, part.index, When.AFTER) if result.error == "NONE" and topic is not None else None
+    told = after or result
     answer = ProduceResponse.Topic.Partition(
         index=part.index,
-        error_code=code(result.error),
+        error_code=code(told.error),
         base_offset=result.base_offset,
         log_append_time_ms=result.append_time_ms,
         log_start_offset=found.log.start_offset if found and result.error == "NONE" else -1,
     )
+    if call.version >= 8:
+        one = ProduceResponse.Topic.Partition.RecordError
+        answer.record_errors = [one(batch_index=e.index, batch_index_error_message=e.message) for e in told.record_errors]
+        answer.error_message = told.message
     if refused == "NOT_LEADER_OR_FOLLOWER" and found is not None and call.version >= 10:
         answer.current_leader = ProduceResponse.Topic.Partition.Leader(leader_id=found.leader, leader_epoch=found.epoch)
+    if found is not None and told.error == "NONE" and call.message.acks == ALL:
+        waiting.append(Row(found, answer, result.next_offset))
     return answer
+
+
+def _ordered(call: Call, topic: str | None, partition: int, when: When) -> Appended | None:
+    """The error that was ordered for this partition's answer."""
+    pushed = call.cluster.controls.pushed_for(call.key, topic, partition, when)
+    if pushed is None:
+        return None
+    errors = tuple(RecordError(index, message) for index, message in pushed.record_errors)
+    return Appended(pushed.error, record_errors=errors)
 
 
 def _append(call: Call, found: Partition | None, records: Any) -> Appended:
     assert found is not None
+    if call.message.acks not in (0, 1, ALL):
+        return Appended("INVALID_REQUIRED_ACKS")
+    if call.message.acks == ALL and len(found.in_sync) < found.min_in_sync:
+        return Appended("NOT_ENOUGH_REPLICAS")
     if records is None:
         return Appended("INVALID_RECORD")
-    before = found.log.end_offset
-    result = found.log.append(bytes(records), found.epoch)
-    if found.log.end_offset > before:
+    log = found.log
+    before = log.end_offset
+    result = log.append(bytes(records), found.epoch)
+    if log.end_offset > before:
         call.cluster.appended(found.tp, before)
     return result
 
@@ -178,24 +206,30 @@ def enough(call: Call) -> bool:
     for topic in message.topics:
         name, error = named(call, topic, topic.topic, 13)
         for part in topic.partitions:
-            found, refused = (None, error) if name is None else led(call, name, part.partition, part.current_leader_epoch)
-            if refused or found is None or _out_of_range(found, part.fetch_offset) or _diverging(found, part):
+            if name is None or error:
+                return True
+            _, log, refused = readable(call, name, part.partition, part.current_leader_epoch)
+            if refused or log is None or _bad_offset(log, part) or _diverging(log, part):
                 return True
             if any(e.fits(call.key, name, part.partition, When.BEFORE) for e in call.cluster.controls.pushed):
                 return True
-            size += len(found.log.read(part.fetch_offset, part.partition_max_bytes))
+            size += len(log.read(part.fetch_offset, part.partition_max_bytes))
     return size >= message.min_bytes
 
 
-def _out_of_range(found: Partition, offset: int) -> bool:
-    return not found.log.start_offset <= offset <= found.log.end_offset
+def _bad_offset(log: PartitionLog, part: FetchRequest.Topic.Partition) -> bool:
+    """Whether the offset is outside the log, or the last fetched epoch newer than all that it knows."""
+    if part.last_fetched_epoch >= 0 and log.end_of_epoch(part.last_fetched_epoch) == (-1, -1):
+        return True
+    beyond = part.fetch_offset > log.end_offset and not _diverging(log, part)
+    return part.fetch_offset < log.start_offset or beyond
 
 
-def _diverging(found: Partition, part: FetchRequest.Topic.Partition) -> tuple[int, int] | None:
-    """(epoch, end offset) where the client's history ends to be ours."""
+def _diverging(log: PartitionLog, part: FetchRequest.Topic.Partition) -> tuple[int, int] | None:
+    """(epoch, end offset) where the client's history ends to be the log's."""
     if part.last_fetched_epoch < 0:
         return None
-    epoch, end = found.log.end_of_epoch(part.last_fetched_epoch)
+    epoch, end = log.end_of_epoch(part.last_fetched_epoch)
     return (epoch, end) if epoch < part.last_fetched_epoch or end < part.fetch_offset else None
 
 
@@ -232,33 +266,35 @@ def _fetch_topic(call: Call, topic: FetchRequest.Topic, budget: _Budget) -> Fetc
 def _fetch_partition(
     call: Call, topic: str | None, error: str | None, part: FetchRequest.Topic.Partition, budget: _Budget
 ) -> FetchResponse.Topic.Partition:
-    found, refused = (None, error) if topic is None else led(call, topic, part.partition, part.current_leader_epoch)
+    found, log, refused = (None, None, error) if topic is None else readable(call, topic, part.partition, part.current_leader_epoch)
     refused = call.cluster.controls.error_for(call.key, topic, part.partition) or refused
-    if refused is None and found is not None and _out_of_range(found, part.fetch_offset):
+    if refused is None and log is not None and _bad_offset(log, part):
         refused = "OFFSET_OUT_OF_RANGE"
+    if refused is not None:
+        log = None
     answer = FetchResponse.Topic.Partition(
         partition_index=part.partition,
         error_code=code(refused or "NONE"),
-        high_watermark=found.log.end_offset if found and not refused else -1,
-        last_stable_offset=found.log.end_offset if found and not refused else -1,
-        log_start_offset=found.log.start_offset if found and not refused else -1,
+        high_watermark=log.high_watermark if log else -1,
+        last_stable_offset=log.high_watermark if log else -1,
+        log_start_offset=log.start_offset if log else -1,
         aborted_transactions=None,
         records=b"",
     )
     if refused in ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH") and found is not None and call.version >= 16:
         answer.current_leader = FetchResponse.Topic.Partition.Leader(leader_id=found.leader, leader_epoch=found.epoch)
-    if refused is None and found is not None:
-        _fill(answer, found, part, budget)
+    if log is not None:
+        _fill(answer, log, part, budget)
     return answer
 
 
-def _fill(answer: FetchResponse.Topic.Partition, found: Partition, part: FetchRequest.Topic.Partition, budget: _Budget) -> None:
-    diverging = _diverging(found, part)
+def _fill(answer: FetchResponse.Topic.Partition, log: PartitionLog, part: FetchRequest.Topic.Partition, budget: _Budget) -> None:
+    diverging = _diverging(log, part)
     if diverging is not None:
         answer.diverging_epoch = FetchResponse.Topic.Partition.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
         return
     limit = min(part.partition_max_bytes, budget.left)
-    data = found.log.read(part.fetch_offset, limit)
+    data = log.read(part.fetch_offset, limit)
     if len(data) > limit and not budget.empty:
         data = data[: max(limit, 0)]
     if data:
@@ -283,7 +319,9 @@ def list_offsets(call: Call) -> ListOffsetsResponse:
 def _list_partition(call: Call, topic: str, part: ListOffsetsRequest.Topic.Partition) -> ListOffsetsResponse.Topic.Partition:
     found, refused = led(call, topic, part.partition_index, part.current_leader_epoch)
     refused = call.cluster.controls.error_for(call.key, topic, part.partition_index) or refused
-    offset, timestamp = (-1, -1) if refused or found is None else _lookup(found, part.timestamp)
+    offset, timestamp = (-1, -1) if refused or found is None else _lookup(found.log, part.timestamp)
+    if refused is None and found is not None and part.timestamp not in (EARLIEST, EARLIEST_LOCAL, NEWEST) and offset < 0:
+        refused = _not_yet(call, found.log)
     return ListOffsetsResponse.Topic.Partition(
         partition_index=part.partition_index,
         error_code=code(refused or "NONE"),
@@ -293,12 +331,20 @@ def _list_partition(call: Call, topic: str, part: ListOffsetsRequest.Topic.Parti
     )
 
 
-def _lookup(found: Partition, timestamp: int) -> tuple[int, int]:
-    log = found.log
-    named_offsets = {LATEST: (log.end_offset, -1), EARLIEST: (log.start_offset, -1), EARLIEST_LOCAL: (log.start_offset, -1)}
+def _not_yet(call: Call, log: PartitionLog) -> str | None:
+    """A new leader cannot tell the end until its high watermark has come to where its epoch begins."""
+    if log.high_watermark >= log.epochs[-1][1]:
+        return None
+    return "OFFSET_NOT_AVAILABLE" if call.version >= 5 else "LEADER_NOT_AVAILABLE"
+
+
+def _lookup(log: PartitionLog, timestamp: int) -> tuple[int, int]:
+    """(offset, timestamp) below the high watermark; (-1, -1) when there is none, or when the end is not known yet."""
     if timestamp == NEWEST:
         return log.newest()
-    return named_offsets[timestamp] if timestamp in named_offsets else log.offset_at(timestamp)
+    if timestamp == LATEST:
+        return (log.high_watermark, -1) if log.high_watermark >= log.epochs[-1][1] else (-1, -1)
+    return (log.start_offset, -1) if timestamp in (EARLIEST, EARLIEST_LOCAL) else log.offset_at(timestamp)
 
 
 def offsets_for_epochs(call: Call) -> OffsetForLeaderEpochResponse:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
 if TYPE_CHECKING:
+    from pykafka4.records import TopicPartition
+    from pykafka4.testing.replication import Partition
     from pykafka4.testing.session import Call
 
 __all__ = ["Controls", "Fault", "Injected", "PushedError", "When", "key_of"]
@@ -58,6 +60,7 @@ class PushedError:
     partition: int | None
     times: int
     when: When
+    record_errors: tuple[tuple[int, str | None], ...] = ()
 
     def fits(self, key: int, topic: str | None, partition: int | None, when: When) -> bool:
         """Whether this part of an answer is meant; an entry without a topic fits them all."""
@@ -77,6 +80,7 @@ def key_of(api: int | type[Keyed]) -> int:
 
 
 Control = Callable[["Call"], Any]
+AfterAppend = Callable[["Partition"], None]
 
 
 @attrs.define(eq=False)
@@ -86,6 +90,7 @@ class Controls:
     injected: list[Injected] = attrs.Factory(list)
     pushed: list[PushedError] = attrs.Factory(list)
     functions: dict[int, list[tuple[Control, bool]]] = attrs.Factory(dict)
+    orders: list[tuple[TopicPartition, AfterAppend]] = attrs.Factory(list)
 
     def inject(self, api: int | type[Keyed], fault: Fault, *, node: int | None = None, times: int = 1, seconds: float = 0.0) -> None:
         """`fault` for the next `times` requests of this API (at `node`, or anywhere)."""
@@ -100,9 +105,13 @@ class Controls:
         partition: int | None = None,
         times: int = 1,
         when: When = When.BEFORE,
+        record_errors: Iterable[tuple[int, str | None]] = (),
     ) -> None:
-        """`error` (its name in Kafka) for the next `times` answers of this API, per partition where the API has partitions."""
-        self.pushed.append(PushedError(key_of(api), error, topic, partition, times, when))
+        """`error` (its name in Kafka) for the next `times` answers of this API, per partition where the API has partitions.
+
+        `record_errors`, for Produce only: (index within the batch, message) of each record that is named in the answer.
+        """
+        self.pushed.append(PushedError(key_of(api), error, topic, partition, times, when, tuple(record_errors)))
 
     def control(self, api: int | type[Keyed], function: Control, *, keep: bool = False) -> None:
         """`function(call)` sees the next request of this API (all, with `keep`). It returns an answer, or None to let it go on.
@@ -111,11 +120,16 @@ class Controls:
         """
         self.functions.setdefault(key_of(api), []).append((function, keep))
 
+    def after_append(self, tp: TopicPartition, act: AfterAppend) -> None:
+        """`act(partition)` runs once, after the next append to `tp` and before its followers copy it."""
+        self.orders.append((tp, act))
+
     def heal(self) -> None:
         """Forget everything that was ordered."""
         self.injected.clear()
         self.pushed.clear()
         self.functions.clear()
+        self.orders.clear()
 
     # ---- asked by the broker
 
@@ -130,13 +144,25 @@ class Controls:
 
     def error_for(self, key: int, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
         """Take the error that fits this part of an answer."""
+        found = self.pushed_for(key, topic, partition, when)
+        return found.error if found else None
+
+    def pushed_for(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
+        """The same, as it was ordered."""
         found = next((e for e in self.pushed if e.fits(key, topic, partition, when)), None)
+        if found is not None:
+            found.times -= 1
+            if not found.times:
+                self.pushed.remove(found)
+        return found
+
+    def order_after_append(self, tp: TopicPartition) -> AfterAppend | None:
+        """Take what is to be done after this append."""
+        found = next((entry for entry in self.orders if entry[0] == tp), None)
         if found is None:
             return None
-        found.times -= 1
-        if not found.times:
-            self.pushed.remove(found)
-        return found.error
+        self.orders.remove(found)
+        return found[1]
 
     def answer_for(self, call: Call) -> Any:
         """What a control function answers in the broker's place, None when none does."""

@@ -1,7 +1,7 @@
-"""A partition's log. Rule: what Kafka's log and its producer state would do with a batch, and nothing kinder.
+"""One replica's log of a partition: validates, numbers and stores batches, and keeps producer state, as a broker does.
 
-Written from the protocol's behaviour (KIP-98, KIP-360, KIP-101) and on purpose without the client's batch writer: this is the
-witness that a client is measured against, so it reads headers with a `struct` of its own.
+Written from the protocol's behaviour (KIP-98, KIP-360, KIP-101, KIP-467) and without the client's batch writer: clients are
+tested against this module, so it reads headers with a `struct` of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Final
 
@@ -19,7 +19,7 @@ from pykafka4.errors import DecodeError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.batch import WireRecord, crc32c, read_header, records_of
 
-__all__ = ["Appended", "Header", "Memory", "PartitionLog", "ProducerMemory", "Repeats", "StoredBatch", "parse_header"]
+__all__ = ["Appended", "Header", "Memory", "PartitionLog", "ProducerMemory", "RecordError", "Repeats", "StoredBatch", "parse_header"]
 
 # base offset, length, leader epoch, magic, crc, attributes, last offset delta, both timestamps, producer id, its epoch, sequence, count
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
@@ -30,6 +30,8 @@ TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 MAX_SEQUENCE: Final = 2**31 - 1
 REMEMBERED: Final = 5  # batches per producer and partition
+NO_TIMESTAMP: Final = -1
+TIMESTAMP_ERROR: Final = "One or more records have been rejected due to invalid timestamp"
 
 
 @attrs.frozen
@@ -62,6 +64,14 @@ def parse_header(data: bytes) -> Header | None:
 
 
 @attrs.frozen
+class RecordError:
+    """Why one record of a batch is refused (KIP-467); `index` counts from 0 within the batch."""
+
+    index: int
+    message: str | None
+
+
+@attrs.frozen
 class Appended:
     """What a produce response says about one batch."""
 
@@ -69,6 +79,9 @@ class Appended:
     base_offset: int = -1
     append_time_ms: int = -1
     duplicate: bool = False
+    next_offset: int = -1  # the offset after the batch, of its first copy for a duplicate
+    record_errors: tuple[RecordError, ...] = ()
+    message: str | None = None
 
 
 @attrs.frozen
@@ -93,14 +106,16 @@ class Remembered:
     first_sequence: int
     last_sequence: int
     base_offset: int
+    next_offset: int
+    max_timestamp: int
 
 
 @attrs.define
 class ProducerMemory:
-    """What a partition knows of one producer: its epoch and its last five batches."""
+    """What a partition knows of one producer: its epoch and its last batches."""
 
     epoch: int
-    batches: deque[Remembered] = attrs.Factory(lambda: deque(maxlen=REMEMBERED))
+    batches: deque[Remembered]
 
     def duplicate_of(self, header: Header) -> Remembered | None:
         """The remembered batch with exactly these sequences, if it is the same epoch."""
@@ -118,7 +133,8 @@ class Memory(Enum):
     """What a broker makes of a producer it has no memory of, whose first sequence is not 0."""
 
     ACCEPT = "accept"  # Kafka 2.5 and newer
-    REFUSE = "refuse"  # UNKNOWN_PRODUCER_ID, as before
+    REFUSE = "refuse"  # UNKNOWN_PRODUCER_ID, from 1.0 on
+    OUT_OF_ORDER = "out of order"  # OUT_OF_ORDER_SEQUENCE_NUMBER, in 0.11
 
 
 class Repeats(Enum):
@@ -135,21 +151,38 @@ def _decoded(data: bytes) -> tuple[WireRecord, ...] | None:
         return None
 
 
+UNKNOWN: Final[Mapping[Memory, str | None]] = {
+    Memory.ACCEPT: None,
+    Memory.REFUSE: "UNKNOWN_PRODUCER_ID",
+    Memory.OUT_OF_ORDER: "OUT_OF_ORDER_SEQUENCE_NUMBER",
+}
+
+
+def _always_valid(record: WireRecord) -> str | None:
+    return None
+
+
 @attrs.define(eq=False)
 class PartitionLog:
-    """Batches, leader epochs, producers. Appended is committed."""
+    """Batches, leader epochs, producers of one replica. Readers get what is below `high_watermark`."""
 
     tp: TopicPartition
     wall_ms: Callable[[], int]
     max_message_bytes: int = 1024 * 1024 + 12
     append_time: bool = False  # message.timestamp.type=LogAppendTime
+    compacted: bool = False  # cleanup.policy=compact: records need keys
+    before_max_ms: int | None = None  # message.timestamp.before.max.ms; None: no limit
+    after_max_ms: int | None = None  # message.timestamp.after.max.ms; None: no limit
     memory: Memory = Memory.ACCEPT
     repeats: Repeats = Repeats.OFFSET
+    remembered: int = REMEMBERED  # batches kept for each producer
+    refuse: Callable[[WireRecord], str | None] = _always_valid  # why a record is refused (INVALID_RECORD), None: it is not
     batches: list[StoredBatch] = attrs.Factory(list)
     producers: dict[int, ProducerMemory] = attrs.Factory(dict)
     epochs: list[tuple[int, int]] = attrs.Factory(list)  # (leader epoch, its first offset)
     start_offset: int = 0
     end_offset: int = 0
+    high_watermark: int = 0
     _bases: list[int] = attrs.Factory(list)
 
     def append(self, data: bytes, leader_epoch: int) -> Appended:
@@ -158,6 +191,13 @@ class PartitionLog:
         refused = self._refusal(header, data)
         if refused or header is None:
             return Appended(refused or "CORRUPT_MESSAGE")
+        body, stamp = self._stamped(header, data, leader_epoch)
+        records = _decoded(body)
+        if records is None or [r.offset for r in records] != list(range(self.end_offset, self.end_offset + header.count)):
+            return Appended("INVALID_RECORD")
+        invalid = self._record_errors(records)
+        if invalid is not None:
+            return invalid
         if header.producer_id >= 0:
             known = self.producers.get(header.producer_id)
             first_copy = known.duplicate_of(header) if known else None
@@ -166,54 +206,75 @@ class PartitionLog:
             refused = self._sequence_refusal(known, header)
             if refused:
                 return Appended(refused)
-        return self._write(header, data, leader_epoch)
+        base = self.end_offset
+        self.store(body, records)
+        return Appended("NONE", base, stamp, next_offset=self.end_offset)
 
     def _refusal(self, header: Header | None, data: bytes) -> str | None:
         if header is None or header.magic != 2 or header.length != len(data) - 12:
             return "CORRUPT_MESSAGE" if header is None or header.magic == 2 else "INVALID_RECORD"
-        if crc32c(memoryview(data)[BODY_AT:]) != header.crc:
-            return "CORRUPT_MESSAGE"
+        if header.base_offset != 0:
+            return "INVALID_RECORD"
         if len(data) > self.max_message_bytes:
             return "MESSAGE_TOO_LARGE"
+        if crc32c(memoryview(data)[BODY_AT:]) != header.crc:
+            return "CORRUPT_MESSAGE"
         if header.count < 1 or header.last_offset_delta != header.count - 1 or header.attributes & CONTROL:
             return "INVALID_RECORD"
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
             return "INVALID_RECORD"
         return None
 
-    def _repeat(self, first_copy: Remembered) -> Appended:
-        if self.repeats is Repeats.ERROR:
-            return Appended("DUPLICATE_SEQUENCE_NUMBER")
-        return Appended("NONE", first_copy.base_offset, self._stamp(), duplicate=True)
-
-    def _sequence_refusal(self, known: ProducerMemory | None, header: Header) -> str | None:
-        if known is None:
-            return "UNKNOWN_PRODUCER_ID" if self.memory is Memory.REFUSE and header.base_sequence else None
-        if header.producer_epoch < known.epoch:
-            return "INVALID_PRODUCER_EPOCH"
-        if header.producer_epoch > known.epoch:
-            return "OUT_OF_ORDER_SEQUENCE_NUMBER" if header.base_sequence else None
-        return None if known.follows(header) else "OUT_OF_ORDER_SEQUENCE_NUMBER"
-
-    def _stamp(self) -> int:
-        return self.wall_ms() if self.append_time else -1
-
-    def _write(self, header: Header, data: bytes, leader_epoch: int) -> Appended:
-        base, stamp = self.end_offset, self._stamp()
+    def _stamped(self, header: Header, data: bytes, leader_epoch: int) -> tuple[bytes, int]:
+        """(the batch as it would be stored, its append time): with offsets, leader epoch and, where the topic wants it, append time."""
+        stamp = self.wall_ms() if self.append_time else NO_TIMESTAMP
         body = bytearray(data)
-        struct.pack_into(">q", body, 0, base)
+        struct.pack_into(">q", body, 0, self.end_offset)
         struct.pack_into(">i", body, 12, leader_epoch)
         if self.append_time:
             struct.pack_into(">h", body, 21, header.attributes | TIMESTAMP_TYPE)
             struct.pack_into(">q", body, 35, stamp)
             struct.pack_into(">I", body, CRC_AT, crc32c(memoryview(body)[BODY_AT:]))
-        records = _decoded(bytes(body))
-        if records is None or [r.offset for r in records] != list(range(base, base + header.count)):
-            return Appended("INVALID_RECORD")
-        self.store(bytes(body), records)
-        if header.producer_id >= 0:
-            self._remember(header, base)
-        return Appended("NONE", base, stamp)
+        return bytes(body), stamp
+
+    def _record_errors(self, records: tuple[WireRecord, ...]) -> Appended | None:
+        """The refusal of the whole batch when some of its records are not valid; bad timestamps name the error."""
+        errors: list[RecordError] = []
+        error = "INVALID_RECORD"
+        for index, record in enumerate(records):
+            if self.compacted and record.key is None:
+                errors.append(RecordError(index, f"Compacted topic cannot accept message without key in topic partition {self.tp}."))
+            elif why := self._bad_timestamp(record):
+                error = "INVALID_TIMESTAMP"
+                errors.append(RecordError(index, why))
+            elif why := self.refuse(record):
+                errors.append(RecordError(index, why))
+        if not errors:
+            return None
+        summary = f"One or more records have been rejected due to {len(errors)} record errors in total"
+        return Appended(error, record_errors=tuple(errors), message=TIMESTAMP_ERROR if error == "INVALID_TIMESTAMP" else summary)
+
+    def _bad_timestamp(self, record: WireRecord) -> str | None:
+        if self.append_time or record.timestamp_ms == NO_TIMESTAMP or (self.before_max_ms is None and self.after_max_ms is None):
+            return None
+        age = self.wall_ms() - record.timestamp_ms
+        if (self.before_max_ms is not None and age > self.before_max_ms) or (self.after_max_ms is not None and -age > self.after_max_ms):
+            return f"Timestamp {record.timestamp_ms} of message with offset {record.offset} is out of range"
+        return None
+
+    def _repeat(self, first_copy: Remembered) -> Appended:
+        if self.repeats is Repeats.ERROR:
+            return Appended("DUPLICATE_SEQUENCE_NUMBER")
+        return Appended("NONE", first_copy.base_offset, first_copy.max_timestamp, duplicate=True, next_offset=first_copy.next_offset)
+
+    def _sequence_refusal(self, known: ProducerMemory | None, header: Header) -> str | None:
+        if known is None:
+            return UNKNOWN[self.memory] if header.base_sequence else None
+        if header.producer_epoch < known.epoch:
+            return "INVALID_PRODUCER_EPOCH"
+        if header.producer_epoch > known.epoch:
+            return "OUT_OF_ORDER_SEQUENCE_NUMBER" if header.base_sequence else None
+        return None if known.follows(header) else "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
     def store(self, data: bytes, records: tuple[WireRecord, ...] | None = None) -> None:
         """Put a batch into the log as it is, its own offsets and epoch believed: for gaps, control batches, damaged batches."""
@@ -222,33 +283,83 @@ class PartitionLog:
             raise ValueError(f"{len(data)} bytes are no record batch: its header alone has {HEADER.size}")
         if header.base_offset < self.end_offset:
             raise ValueError(f"{self.tp}: base offset {header.base_offset} is below the end offset {self.end_offset}")
-        if not self.epochs or header.leader_epoch > self.epochs[-1][0]:
-            self.epochs.append((header.leader_epoch, header.base_offset))
-        self.batches.append(StoredBatch(header.base_offset, header, data, records))
-        self._bases.append(header.base_offset)
-        self.end_offset = self.batches[-1].next_offset
+        self._take(StoredBatch(header.base_offset, header, data, records))
 
-    def _remember(self, header: Header, base: int) -> None:
+    def _take(self, batch: StoredBatch) -> None:
+        if not self.epochs or batch.header.leader_epoch > self.epochs[-1][0]:
+            self.epochs.append((batch.header.leader_epoch, batch.base_offset))
+        self.batches.append(batch)
+        self._bases.append(batch.base_offset)
+        self.end_offset = batch.next_offset
+        self._remember(batch)
+
+    def _remember(self, batch: StoredBatch) -> None:
+        header = batch.header
+        if header.producer_id < 0 or header.attributes & CONTROL:
+            return
         known = self.producers.get(header.producer_id)
         if known is None or known.epoch != header.producer_epoch:
-            known = self.producers[header.producer_id] = ProducerMemory(header.producer_epoch)
-        known.batches.append(Remembered(header.base_sequence, header.last_sequence, base))
+            known = self.producers[header.producer_id] = ProducerMemory(header.producer_epoch, deque(maxlen=self.remembered))
+        last = batch.next_offset
+        known.batches.append(Remembered(header.base_sequence, header.last_sequence, batch.base_offset, last, header.max_timestamp))
+
+    # ---- replication
+
+    def begin_epoch(self, epoch: int) -> None:
+        """This replica leads from now on in `epoch`, which starts at the end of its log."""
+        self.epochs = [(known, start) for known, start in self.epochs if known < epoch and start < self.end_offset]
+        self.epochs.append((epoch, self.end_offset))
+
+    def follow(self, leader: PartitionLog) -> None:
+        """Copy what the leader has and this log has not, after cutting off what the leader has otherwise."""
+        self._agree(leader)
+        if self.end_offset < leader.start_offset:
+            self._restart(leader.start_offset)
+        for batch in leader.batches[leader._index_of(self.end_offset) :]:
+            self._take(batch)
+        if self.start_offset < leader.start_offset:
+            self.delete_before(leader.start_offset)
+
+    def holds(self, batch: StoredBatch) -> bool:
+        """Whether this very batch is in the log."""
+        at = self._index_of(batch.base_offset)
+        return at < len(self.batches) and self.batches[at] is batch
+
+    def parts_from(self, other: PartitionLog) -> int | None:
+        """The offset from which on `other` lacks what is here; None when it lacks nothing. What retention deleted there does not count."""
+        for at in range(len(self.batches) - 1, -1, -1):
+            batch = self.batches[at]
+            if batch.next_offset <= other.start_offset or other.holds(batch):
+                return None if at == len(self.batches) - 1 else batch.next_offset
+        return self.batches[0].base_offset if self.batches else None
+
+    def _agree(self, leader: PartitionLog) -> None:
+        """Cut off the end of this log that is not in the leader's."""
+        while self.batches and self.batches[-1].next_offset > leader.start_offset and not leader.holds(self.batches[-1]):
+            self.truncate(self.batches[-1].base_offset)
+        if self.end_offset > leader.end_offset:
+            self.truncate(leader.end_offset)
+
+    def _restart(self, offset: int) -> None:
+        """Empty, beginning at `offset`: the leader has nothing older."""
+        self.batches.clear()
+        self._bases.clear()
+        self.epochs.clear()
+        self.start_offset = self.end_offset = self.high_watermark = offset
 
     # ---- reading
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Batches from the one that holds `offset`: the first whole, the last cut at `max_bytes` as brokers cut it."""
-        first = self._index_of(offset)
-        if first >= len(self.batches):
-            return b""
+        """Batches below the high watermark from the one that holds `offset`: the first whole, the last cut at `max_bytes`."""
         parts: list[bytes] = []
         size = 0
-        for batch in self.batches[first:]:
-            if parts and size >= max_bytes:
+        for at in range(self._index_of(offset), len(self.batches)):
+            batch = self.batches[at]
+            if batch.next_offset > self.high_watermark or (parts and size >= max_bytes):
                 break
             parts.append(batch.data)
             size += len(batch.data)
-        return b"".join(parts)[: max(max_bytes, len(parts[0]))]
+        return b"".join(parts)[: max(max_bytes, len(parts[0]))] if parts else b""
 
     def _index_of(self, offset: int) -> int:
         at = bisect.bisect_right(self._bases, offset) - 1
@@ -268,24 +379,26 @@ class PartitionLog:
     def offset_at(self, timestamp_ms: int) -> tuple[int, int]:
         """(offset, timestamp) of the first record stamped `timestamp_ms` or later; (-1, -1) when there is none."""
         for record in self.records():
-            if record.timestamp_ms >= timestamp_ms and record.offset >= self.start_offset:
+            if record.timestamp_ms >= timestamp_ms and self.start_offset <= record.offset < self.high_watermark:
                 return record.offset, record.timestamp_ms
         return -1, -1
 
     def newest(self) -> tuple[int, int]:
         """(offset, timestamp) of the record with the highest timestamp."""
-        best = max(self.records(), key=lambda r: r.timestamp_ms, default=None)
+        best = max((r for r in self.records() if r.offset < self.high_watermark), key=lambda r: r.timestamp_ms, default=None)
         return (best.offset, best.timestamp_ms) if best else (-1, -1)
 
     # ---- epochs
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch not above `epoch`; (-1, -1) when there is none."""
-        at = bisect.bisect_right([e for e, _ in self.epochs], epoch) - 1
-        if at < 0:
-            return -1, -1
-        end = self.epochs[at + 1][1] if at + 1 < len(self.epochs) else self.end_offset
-        return self.epochs[at][0], end
+        """(epoch, end offset) of the largest epoch not above `epoch`; (-1, -1) when `epoch` is newer than all.
+
+        An epoch older than all has nothing here: it ends where the oldest begins.
+        """
+        at = bisect.bisect_right([e for e, _ in self.epochs], epoch)
+        if at == len(self.epochs):
+            return (epoch, self.end_offset) if self.epochs and self.epochs[-1][0] == epoch else (-1, -1)
+        return (self.epochs[at - 1][0] if at else epoch), self.epochs[at][1]
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch that wrote `offset`, -1 when nothing did."""
@@ -297,19 +410,24 @@ class PartitionLog:
     def delete_before(self, offset: int) -> None:
         """DeleteRecords and retention: the log starts at `offset` now."""
         self.start_offset = min(max(self.start_offset, offset), self.end_offset)
+        self.high_watermark = max(self.high_watermark, self.start_offset)
         keep = next((i for i, b in enumerate(self.batches) if b.next_offset > self.start_offset), len(self.batches))
         del self.batches[:keep], self._bases[:keep]
+        older = [entry for entry in self.epochs if entry[1] <= self.start_offset]
+        if older:
+            self.epochs[: len(older)] = [(older[-1][0], self.start_offset)]
 
     def truncate(self, offset: int) -> None:
-        """An unclean leader change: whole batches from `offset` on are gone."""
+        """Whole batches from `offset` on are gone, with what they said of epochs and producers."""
         while self.batches and self.batches[-1].next_offset > offset:
             self.batches.pop()
             self._bases.pop()
         self.end_offset = self.batches[-1].next_offset if self.batches else self.start_offset
+        self.high_watermark = min(self.high_watermark, self.end_offset)
         self.epochs = [(epoch, start) for epoch, start in self.epochs if start < self.end_offset]
-        for known in self.producers.values():
-            kept = [b for b in known.batches if b.base_offset < self.end_offset]
-            known.batches = deque(kept, maxlen=REMEMBERED)
+        self.producers.clear()
+        for batch in self.batches:
+            self._remember(batch)
 
     def forget_producers(self) -> None:
         """Producer state lost, as by expiry or deleted segments."""

@@ -1,4 +1,4 @@
-"""A Kafka cluster in memory. Rule: it speaks real bytes and appends as Kafka appends; everything that goes wrong was ordered.
+"""A Kafka cluster in memory: brokers, topics, groups, and the switches that make them fail. Invariant: nothing fails that was not ordered.
 
     cluster = ModelCluster(brokers=3)
     cluster.create_topic("orders", partitions=6)
@@ -22,8 +22,9 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing import admin_api, cluster_api, data_api, group_api
 from pykafka4.testing.faults import Controls, Injected
 from pykafka4.testing.groups import Group
-from pykafka4.testing.log import Appended, Memory, PartitionLog
-from pykafka4.testing.session import Call, Front, Handler, Session
+from pykafka4.testing.log import Appended, Memory, PartitionLog, Repeats
+from pykafka4.testing.replication import Acknowledgements, Partition, Replica, Replication
+from pykafka4.testing.session import Call, Front, Handler, Session, code
 from pykafka4.testing.timeline import Timeline
 from pykafka4.testing.versions import versions_of
 from pykafka4.wire.batch import WireRecord, build_batch
@@ -65,21 +66,6 @@ class Broker:
 
 
 @attrs.define(eq=False)
-class Partition:
-    """A partition: its log and who leads it. A leader of -1 is nobody."""
-
-    log: PartitionLog
-    leader: int
-    epoch: int
-    replicas: tuple[int, ...]
-
-    @property
-    def tp(self) -> TopicPartition:
-        """Its name."""
-        return self.log.tp
-
-
-@attrs.define(eq=False)
 class Topic:
     """A topic. Recreated under the same name it is another one, with another id."""
 
@@ -91,11 +77,11 @@ class Topic:
 
 @attrs.frozen
 class Picture:
-    """What metadata tells: per topic its id and (leader, epoch, replicas) of each partition, and which brokers live."""
+    """What metadata tells: per topic its id and (leader, epoch, replicas, in-sync replicas) of each partition, and which brokers live."""
 
     brokers: tuple[int, ...]
     controller: int
-    topics: Mapping[str, tuple[UUID, tuple[tuple[int, int, tuple[int, ...]], ...]]]
+    topics: Mapping[str, tuple[UUID, tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]]]
     coordinators: Mapping[str, int] = attrs.Factory(dict)  # of groups, where a broker tells them as they were
 
 
@@ -134,6 +120,8 @@ class ModelCluster:
         self.on_commit: list[Callable[[str, TopicPartition, int, bool], None]] = []
         self.wall_ms: Callable[[], int] = lambda: 1_700_000_000_000 + int(self.timeline.now * 1000)
         self.waiting = data_api.Waiting(self.timeline)
+        self.acknowledgements = Acknowledgements(self, code)
+        self.replication = Replication(self, self.acknowledgements)
         self._throttles: dict[int, list[float]] = {}
         self._hidden: dict[str, float] = {}
         self._stale: tuple[Picture, float] | None = None
@@ -178,13 +166,19 @@ class ModelCluster:
         self.release = release
         self.versions = {key: span for key, span in versions_of(release).items() if key in HANDLERS}
         number = tuple(int(part) for part in release.split("."))
-        self.memory = Memory.REFUSE if number < (2, 5) else Memory.ACCEPT
+        self.memory = Memory.ACCEPT if number >= (2, 5) else Memory.REFUSE if number >= (1, 0) else Memory.OUT_OF_ORDER
+        self.remembered, self.repeats = (5, Repeats.OFFSET) if number >= (1, 0) else (1, Repeats.ERROR)
+        self.replication.waits_below_min = number >= (3, 7)
         self.replication_lag = REPLICATION_LAG if number >= (4, 0) else 0.0  # older coordinators tell all that is in their log
 
     # ---- topics
 
     def create_topic(self, name: str, partitions: int | None = None, *, leaders: Iterable[int] = (), **settings: Any) -> Topic:
-        """A topic with leaders dealt round, or as given. `settings`: max_message_bytes, append_time, memory, repeats."""
+        """A topic with leaders dealt round, or as given.
+
+        `settings`: replicas (how many; all brokers), min_in_sync, unclean, and those of `PartitionLog`: max_message_bytes, append_time,
+        compacted, before_max_ms, after_max_ms, refuse, memory, repeats, remembered.
+        """
         if name in self.topics:
             raise ValueError(f"topic {name!r} exists")
         topic = Topic(name, UUID(int=self.random.getrandbits(128) | 1), settings=dict(settings))
@@ -202,11 +196,21 @@ class ModelCluster:
         shift = self.random.randrange(len(nodes))
         for number in range(len(topic.partitions), total):
             leader = wanted[number] if number < len(wanted) else nodes[(number + shift) % len(nodes)]
-            settings = {"memory": self.memory, **topic.settings}
-            log = PartitionLog(TopicPartition(name, number), lambda: self.wall_ms(), **settings)
-            topic.partitions.append(Partition(log, leader, 0, tuple(nodes)))
+            topic.partitions.append(self._new_partition(topic, number, leader, nodes))
             if not self.brokers[leader].up:
-                self._elect(topic.partitions[-1])
+                self.replication.elect(topic.partitions[-1])
+
+    def _new_partition(self, topic: Topic, number: int, leader: int, nodes: list[int]) -> Partition:
+        settings = {"memory": self.memory, "repeats": self.repeats, "remembered": self.remembered, **topic.settings}
+        count = settings.pop("replicas", len(nodes))
+        own = {name: settings.pop(name) for name in ("min_in_sync", "unclean") if name in settings}
+        at = nodes.index(leader)
+        holders = sorted((nodes[at:] + nodes[:at])[:count])
+        tp = TopicPartition(topic.name, number)
+        copies = {node: Replica(node, PartitionLog(tp, lambda: self.wall_ms(), **settings)) for node in holders}
+        copies[leader].log.begin_epoch(0)
+        in_sync = [node for node in holders if self.brokers[node].up or node == leader]
+        return Partition(tp, leader, 0, copies, in_sync, last_leader=leader, **own)
 
     def delete_topic(self, name: str) -> None:
         """Gone, with its records and committed positions."""
@@ -215,6 +219,8 @@ class ModelCluster:
             for partition in topic.partitions:
                 group.offsets.pop(partition.tp, None)
         self.waiting.wake_all()
+        for partition in topic.partitions:
+            self.acknowledgements.check(partition)
 
     def recreate_topic(self, name: str, partitions: int | None = None) -> Topic:
         """Deleted and created again under the same name: a new id, an empty log, epoch 0."""
@@ -227,12 +233,16 @@ class ModelCluster:
         found = self.topics.get(topic)
         return found.partitions[partition] if found and 0 <= partition < len(found.partitions) else None
 
+    def partitions(self) -> list[Partition]:
+        """Those of all topics."""
+        return [partition for topic in self.topics.values() for partition in topic.partitions]
+
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
         """The topic with this id."""
         return next((t for t in self.topics.values() if t.id == topic_id), None)
 
     def log(self, topic: str, partition: int) -> PartitionLog:
-        """A partition's log; KeyError when there is none."""
+        """The log of a partition's leader; KeyError when there is none."""
         return self.topics[topic].partitions[partition].log
 
     def records(self, topic: str, partition: int | None = None) -> list[WireRecord]:
@@ -241,43 +251,90 @@ class ModelCluster:
         return [record for number in wanted for record in self.log(topic, number).records()]
 
     def append(self, topic: str, partition: int, records: Iterable[WireRecord], *, codec: int = 0, gap: int = 0) -> int:
-        """Put records into a log, as another producer would; `gap` offsets before them are missing. Their base offset."""
+        """Put records into a log, as another producer would; `gap` offsets before them are missing. Their base offset.
+
+        Also while the leader is down: the in-sync replicas have them then, as if they had been written before.
+        """
         target = self.topics[topic].partitions[partition]
         base = target.log.end_offset + gap
         target.log.store(build_batch(list(records), base_offset=base, codec=codec, leader_epoch=target.epoch))
         self.appended(target.tp, base)
+        if target.leader < 0 or not self.brokers[target.leader].up:
+            self.replication.force(target)
         return base
 
     def appended(self, tp: TopicPartition, base: int) -> None:
-        """New records from `base` on: tell who watches, answer fetches that wait for them."""
-        log = self.log(*tp)
+        """The leader has new records from `base` on: tell who watches, do what was ordered, have the followers copy them."""
+        target = self.topics[tp.topic].partitions[tp.partition]
         for watch in self.on_append:
-            watch(tp, base, log.end_offset - base)
-        self.waiting.wake(tp)
+            watch(tp, base, target.log.end_offset - base)
+        order = self.controls.order_after_append(tp)
+        if order is not None:
+            order(target)
+        self.replication.spread(target)
+
+    def delete_records(self, topic: str, partition: int, to: int) -> None:
+        """The partition starts at offset `to` now, as by DeleteRecords or retention."""
+        target = self.topics[topic].partitions[partition]
+        target.log.delete_before(to)
+        self.replication.spread(target)
 
     # ---- leaders and brokers
 
     def move_leader(self, topic: str, partition: int, to: int | None = None) -> int:
-        """Another broker (the one given, or any that lives) leads the partition, in a new epoch. The new leader."""
+        """Another broker (the one given, or any in-sync replica) leads the partition, in a new epoch. The new leader."""
         target = self.topics[topic].partitions[partition]
-        others = [n for n in self.alive() if n != target.leader] or [target.leader]
-        target.leader = to if to is not None else self.random.choice(others)
-        target.epoch += 1
-        self.waiting.wake(target.tp)
+        others = [n for n in self.alive() if n != target.leader and n in target.in_sync] or [target.last_leader]
+        self.replication.lead(target, to if to is not None else self.random.choice(others))
         return target.leader
 
     def orphan(self, topic: str, partition: int, seconds: float) -> None:
         """Nobody leads the partition for a while."""
         target = self.topics[topic].partitions[partition]
-        target.leader, target.epoch = -1, target.epoch + 1
-        self.waiting.wake(target.tp)
-        self.timeline.after(seconds, lambda: self._elect(target) if target.leader == -1 else None)
+        self.replication.no_leader(target)
+        self.timeline.after(seconds, lambda: self.replication.elect(target) if target.leader == -1 else None)
 
-    def _elect(self, target: Partition) -> None:
-        alive = [n for n in target.replicas if self.brokers[n].up]
-        target.leader = self.random.choice(alive) if alive else -1
-        target.epoch += 1
-        self.waiting.wake(target.tp)
+    def lose_leadership_after_append(self, topic: str, partition: int, to: int | None = None, *, kept: bool = True) -> None:
+        """The next records are appended, then another broker leads before the in-sync replicas confirm them: acks=all is refused.
+
+        `kept` says whether the new leader has the records.
+        """
+        target = self.topics[topic].partitions[partition]
+
+        def move(written: Partition) -> None:
+            new = to if to is not None else self.random.choice([n for n in written.in_sync if n != written.leader] or [written.leader])
+            if kept:
+                written.copies[new].log.follow(written.log)
+            self.replication.lead(written, new)
+
+        self.controls.after_append(target.tp, move)
+
+    def unclean_election(self, topic: str, partition: int, *, lost: int = 1, to: int | None = None) -> int:
+        """A replica that lacks the last `lost` batches leads from now on; they are gone, committed or not. The new leader."""
+        target = self.topics[topic].partitions[partition]
+        others = [n for n in target.replicas if n != target.leader and self.brokers[n].up] or [target.last_leader]
+        new = to if to is not None else self.random.choice(others)
+        before, behind = target.log, target.copies[new].log
+        behind.follow(before)
+        keep = len(before.batches) - lost
+        behind.truncate(before.batches[keep - 1].next_offset if keep > 0 else before.start_offset)
+        self.replication.lead(target, new)
+        return new
+
+    def shrink_isr(self, topic: str, partition: int, seconds: float, *, to: int = 1) -> None:
+        """Only `to` replicas, the leader among them, are in sync for a while; the others copy nothing."""
+        target = self.topics[topic].partitions[partition]
+        for node in [n for n in target.replicas if n != target.last_leader][max(to - 1, 0) :]:
+            self.replication.hold(target, node, seconds)
+            self.replication.shrink(target, node)
+
+    def slow_follower(self, node: int, seconds: float) -> None:
+        """The broker takes `seconds` to copy from leaders; 0 heals it."""
+        self.replication.slow_follower(node, seconds)
+
+    def pause_replication(self, node: int, seconds: float) -> None:
+        """The broker copies nothing from leaders for a while, and stays in sync until it has been behind for too long."""
+        self.replication.pause(node, seconds)
 
     def alive(self) -> list[int]:
         """Brokers that are up."""
@@ -291,6 +348,7 @@ class ModelCluster:
         broker.up = False
         for session in sorted(broker.sessions, key=_number):
             session.close()
+        self.replication.stopped(node)
         self.timeline.after(failover, lambda: self._fail_over(node))
 
     def _fail_over(self, node: int) -> None:
@@ -298,15 +356,17 @@ class ModelCluster:
             return
         if self.controller == node and self.alive():
             self.controller = self.alive()[0]
-        for partition in [p for t in self.topics.values() for p in t.partitions if p.leader == node]:
-            self._elect(partition)
+        self.replication.gone(node)
+        for partition in [p for p in self.partitions() if p.leader == node]:
+            self.replication.elect(partition)
 
     def start_broker(self, node: int) -> None:
         """Back again; partitions nobody leads get a leader."""
         broker = self.brokers[node]
         broker.up, broker.frozen_until = True, 0.0
-        for partition in [p for t in self.topics.values() for p in t.partitions if p.leader == -1]:
-            self._elect(partition)
+        for partition in [p for p in self.partitions() if p.leader == -1]:
+            self.replication.elect(partition)
+        self.replication.resume(node)
 
     def freeze(self, node: int, seconds: float) -> None:
         """SIGSTOP: connections stay, nothing is executed; then everything that piled up is, dead connections' requests too."""
@@ -318,6 +378,7 @@ class ModelCluster:
         if broker.running(self.timeline.now):
             for session in sorted(broker.sessions, key=_number):
                 session.proceed()
+            self.replication.resume(broker.node)
 
     def slow(self, node: int, seconds: float) -> None:
         """Each request takes `seconds` at this broker; 0 heals it."""
@@ -345,7 +406,7 @@ class ModelCluster:
             tuple(self.alive()),
             self.controller,
             {
-                name: (topic.id, tuple((p.leader, p.epoch, p.replicas) for p in topic.partitions))
+                name: (topic.id, tuple((p.leader, p.epoch, p.replicas, tuple(p.in_sync)) for p in topic.partitions))
                 for name, topic in self.topics.items()
                 if self._hidden.get(name, 0.0) <= now
             },
@@ -420,8 +481,8 @@ class ModelCluster:
         """Producer state is lost, of one topic or everywhere."""
         for name, found in self.topics.items():
             if topic in (None, name):
-                for partition in found.partitions:
-                    partition.log.forget_producers()
+                for copy in [copy for partition in found.partitions for copy in partition.copies.values()]:
+                    copy.log.forget_producers()
 
     # ---- what is ordered
 
@@ -462,5 +523,6 @@ class ModelCluster:
             if not broker.up:
                 self.start_broker(broker.node)
             self._thaw(broker)
-        for partition in [p for t in self.topics.values() for p in t.partitions if p.leader == -1]:
-            self._elect(partition)
+        self.replication.heal()
+        for partition in [p for p in self.partitions() if p.leader == -1]:
+            self.replication.elect(partition)

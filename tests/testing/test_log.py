@@ -32,8 +32,9 @@ def test_offsets_follow_each_other_and_epochs_are_the_leaders() -> None:
     assert [one.append(batch(0, 3), 5).base_offset, one.append(batch(3, 2), 6).base_offset] == [0, 3]
     assert [(r.offset, r.leader_epoch) for r in one.records()] == [(0, 5), (1, 5), (2, 5), (3, 6), (4, 6)]
     assert one.end_of_epoch(5) == (5, 3)
-    assert one.end_of_epoch(9) == (6, 5)
-    assert one.end_of_epoch(4) == (-1, -1)
+    assert one.end_of_epoch(6) == (6, 5)
+    assert one.end_of_epoch(9) == (-1, -1)
+    assert one.end_of_epoch(4) == (4, 0)
 
 
 def test_a_repeated_batch_gets_the_offset_of_its_first_copy() -> None:
@@ -136,6 +137,8 @@ def test_reading_gives_the_first_batch_whole_and_cuts_the_last() -> None:
     for n in range(3):
         one.append(batch(2 * n, 2), 0)
         sizes.append(len(one.batches[-1].data))
+    assert one.read(0, 1) == b""
+    one.high_watermark = one.end_offset
     assert len(one.read(1, 1)) == sizes[0]
     assert len(one.read(2, sizes[1] + 10)) == sizes[1] + 10
     assert one.read(6, 1000) == b""
@@ -145,6 +148,7 @@ def test_compacted_gaps_are_read_over() -> None:
     one = log()
     one.store(build_batch([WireRecord(value=b"a")], base_offset=0))
     one.store(build_batch([WireRecord(value=b"b")], base_offset=5))
+    one.high_watermark = one.end_offset
     assert one.read(1, 1000) == one.batches[1].data
     assert one.end_offset == 6
 
@@ -156,6 +160,7 @@ def test_truncation_takes_whole_batches_and_what_producers_said_in_them() -> Non
     one.truncate(1)
     assert one.end_offset == 1
     assert one.append(batch(1), 9).base_offset == 1
+    assert one.end_of_epoch(0) == (0, 1)
     assert one.end_of_epoch(2) == (0, 1)
 
 
@@ -171,6 +176,8 @@ def test_deleting_records_moves_the_start() -> None:
 def test_offsets_are_found_by_time() -> None:
     one = log()
     one.append(batch(0, 3), 0)
+    assert one.offset_at(1001) == (-1, -1)
+    one.high_watermark = one.end_offset
     assert one.offset_at(1001) == (1, 1001)
     assert one.offset_at(5000) == (-1, -1)
     assert one.newest() == (2, 1002)

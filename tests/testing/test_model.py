@@ -74,8 +74,15 @@ def test_another_broker_names_the_leader(cluster: ModelCluster) -> None:
     part = answer.responses[0].partition_responses[0]
     assert (name(part.error_code), part.current_leader.leader_id) == ("NOT_LEADER_OR_FOLLOWER", 2)
     assert [(e.node_id, e.host) for e in answer.node_endpoints] == [(2, "broker-2")]
-    fetched = talk.call(fetch_request(cluster, "t", 1, 0)).responses[0].partitions[0]
-    assert (name(fetched.error_code), fetched.current_leader.leader_id) == ("NOT_LEADER_OR_FOLLOWER", 2)
+    assert name(talk.call(fetch_request(cluster, "t", 1, 0), 10).responses[0].partitions[0].error_code) == "NOT_LEADER_OR_FOLLOWER"
+
+
+def test_a_follower_answers_fetches_and_names_the_leader_to_a_stale_client(cluster: ModelCluster) -> None:
+    cluster.append("t", 1, [WireRecord(value=b"x")])
+    assert len(Talk(cluster, 1).call(fetch_request(cluster, "t", 1, 0)).responses[0].partitions[0].records)
+    cluster.move_leader("t", 1, to=3)
+    stale = Talk(cluster, 1).call(fetch_request(cluster, "t", 1, 0, current_leader_epoch=0)).responses[0].partitions[0]
+    assert (name(stale.error_code), stale.current_leader.leader_id) == ("FENCED_LEADER_EPOCH", 3)
 
 
 def test_topic_ids_of_deleted_topics_are_unknown(cluster: ModelCluster) -> None:
@@ -109,9 +116,9 @@ def test_a_fetch_waits_for_records_and_no_longer_than_asked(cluster: ModelCluste
 
 def test_a_waiting_fetch_hears_of_a_leader_change(cluster: ModelCluster) -> None:
     talk = Talk(cluster, 1)
-    number = talk.ask(fetch_request(cluster, "t", 0, 0))
+    number = talk.ask(fetch_request(cluster, "t", 0, 0, current_leader_epoch=0))
     cluster.move_leader("t", 0, to=2)
-    assert name(talk.answers[number].responses[0].partitions[0].error_code) == "NOT_LEADER_OR_FOLLOWER"
+    assert name(talk.answers[number].responses[0].partitions[0].error_code) == "FENCED_LEADER_EPOCH"
 
 
 def test_the_first_batch_comes_whole_whatever_the_limit(cluster: ModelCluster) -> None:
