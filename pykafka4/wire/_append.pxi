@@ -39,7 +39,7 @@ cdef class Accumulator:
     """Where `send` puts records and the loop takes batches. See `reference.Accumulator` for the plain version of the same."""
 
     cdef dict topics
-    cdef str last_name             # the topic of the last send, and its Topic: most sends repeat it
+    cdef object last_name          # the topic of the last send, and its Topic: most sends repeat it
     cdef Topic last_topic
     cdef list sealed
     cdef set live                  # batches not settled yet
@@ -61,7 +61,7 @@ cdef class Accumulator:
     cdef public int waiters
     cdef readonly int64_t accepted, acked, failed, parked_records, reserved, batches
 
-    def __init__(
+    def __cinit__(
         self,
         *,
         int batch_size,
@@ -87,6 +87,7 @@ cdef class Accumulator:
             raise ValueError(f"batch_size={batch_size} has no room for a record")
         if codec and compress is None:
             raise ValueError(f"codec={codec} needs a compress function")
+        self.last_name = NO_TOPIC
         self.topics = {}
         self.sealed = []
         self.live = set()
@@ -175,9 +176,9 @@ cdef class Accumulator:
     cdef bint partition_fits(self, Topic t, int partition, int64_t size):
         return t.held[partition] == 0 or t.held[partition] + size <= self.max_partition_bytes
 
-    def room(self, str topic, int partition, int64_t nbytes) -> bool:
+    def room(self, topic, int partition, int64_t nbytes) -> bool:
         """Whether a record that asked `make_room` for this would get it now."""
-        cdef Topic t = self.topics.get(topic)
+        cdef Topic t = self.topics.get(exact_name(topic))
         cdef int i
         if self.reserved + nbytes > self.buffer_memory:
             return False
@@ -209,9 +210,13 @@ cdef class Accumulator:
         b.partition = partition
         b.created = created
         b.used = HEADER
+        try:
+            self.live.add(b)
+        except MemoryError:
+            free(block)
+            raise
         b.adopt(block)
         self.batches += 1
-        self.live.add(b)
 
     cdef void link(self, Batch b) noexcept:
         b.older = self.newest
@@ -473,16 +478,22 @@ cdef class Accumulator:
         """Take no more records."""
         raise self.refusal.with_traceback(None)
 
-    cdef Topic meet(self, object name):
+    cdef Topic find(self, object topic):
+        """The Topic of that name, which the next send will find without a look-up."""
+        cdef str name = exact_name(topic)
+        cdef PyObject* found = PyDict_GetItemWithError(self.topics, name)
+        cdef Topic t = <Topic>found if found != NULL else self.meet(name)
+        # An exact str: letting go of it later runs no code of the application, which could send between these two writes.
+        self.last_name = name
+        self.last_topic = t
+        return t
+
+    cdef Topic meet(self, str name):
         """The first send to a topic."""
         cdef Topic t
-        if not PyUnicode_Check(name):
-            raise TypeError(f"topic must be str, not {type(name).__name__}")
-        t = self.topics.get(name)
-        if t is None:
-            self.new_topic(name)
-            t = self.topic_named(name)
-            t.announced = True
+        self.new_topic(name)
+        t = self.topic_named(name)
+        t.announced = True
         return t
 
     cdef Topic topic_named(self, str name):
@@ -506,16 +517,12 @@ cdef class Accumulator:
         cdef Topic t
         cdef Delivery d
         cdef object keep_value, keep_key, keep_headers = None
-        cdef PyObject* found
         if self.refusal is not None:
             self.refuse()
         if topic is self.last_name:
             t = self.last_topic
         else:
-            found = PyDict_GetItemWithError(self.topics, topic) if PyUnicode_Check(topic) else NULL
-            t = <Topic>found if found != NULL else self.meet(topic)
-            self.last_name = t.name
-            self.last_topic = t
+            t = self.find(topic)
         keep_value = _span(t.name, "value", value, &r.value, &r.value_size)
         keep_key = _span(t.name, "key", key, &r.key, &r.key_size)
         r.headers = ZERO_HEADERS
@@ -542,14 +549,15 @@ cdef class Accumulator:
 
     # ------------------------------------------------------------ records whose topic is not known yet
 
-    def set_partitions(self, str topic, int count, available) -> None:
+    def set_partitions(self, topic, int count, available) -> None:
         """The topic has `count` partitions; those in `available` have a leader (none: no difference is made)."""
-        cdef Topic t = self.topics.get(topic)
+        cdef str name = exact_name(topic)
+        cdef Topic t = self.topics.get(name)
         cdef list chosen = [p for p in available if 0 <= p < count] or list(range(count))
         cdef int* copy
         cdef int i
         if t is None:
-            t = self.topic_named(topic)
+            t = self.topic_named(name)
         if count <= 0:
             return
         copy = <int*>malloc(len(chosen) * sizeof(int))
@@ -571,20 +579,20 @@ cdef class Accumulator:
         t.count = count
         t.direct = not t.parked
 
-    def designate(self, str topic, int limit=1000) -> tuple:
+    def designate(self, topic, int limit=1000) -> tuple:
         """Move up to `limit` parked records, in order, into batches.
 
         Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
         """
-        return designate(self, topic, limit)
+        return designate(self, exact_name(topic), limit)
 
-    def fail_parked(self, str topic, error, double before=INFINITY) -> tuple:
+    def fail_parked(self, topic, error, double before=INFINITY) -> tuple:
         """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
-        return fail_parked(self, topic, error, before)
+        return fail_parked(self, exact_name(topic), error, before)
 
-    def parked(self, str topic) -> tuple:
+    def parked(self, topic) -> tuple:
         """(How many records of `topic` wait for its partitions, when the oldest came; 0.0 when none does.)"""
-        cdef Topic t = self.topics.get(topic)
+        cdef Topic t = self.topics.get(exact_name(topic))
         if t is None or not t.parked:
             return 0, 0.0
         return len(t.parked), (<Parked>t.parked[0]).created
@@ -606,8 +614,8 @@ cdef class Accumulator:
                 break
             if deadline > now and not self.flushing:
                 break
-            self.unlink(b)
             due.append(b)
+            self.unlink(b)
             deadline = INFINITY
         self.flushing = False
         self.wake_at = deadline
@@ -619,6 +627,8 @@ cdef class Accumulator:
         """Seal an open batch now; False when somebody sealed it before, or it is empty."""
         if batch.state != S_OPEN or batch.count == 0:
             return False
+        if batch.acc is not self:
+            raise ValueError(f"{batch!r} belongs to another accumulator")
         if batch.used * 2 < self.batch_size:
             (<Topic>batch.home).brisk[batch.partition] = 0
         self.close_batch(batch)

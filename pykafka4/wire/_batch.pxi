@@ -95,7 +95,7 @@ cdef class Batch:
     cdef public int producer_epoch, base_sequence, attempts
     cdef public bint written, in_flight
     cdef public double not_before, first_sent
-    cdef public object last_error, owner
+    cdef public object last_error
 
     def __cinit__(self):
         self.producer_id = -1
@@ -403,10 +403,21 @@ cdef class Batch:
         cdef const char* middle = self.pass_records(p, end, half)
         cdef Batch first = self.part(0, half, p, middle)
         cdef Batch second = self.part(half, self.count - half, middle, end)
-        self.move(S_SPLIT)
-        self.parts = [(0, first), (half, second)]
+        cdef list parts = [(0, first), (half, second)]
+        cdef list first_extras = []
+        cdef list second_extras = []
         self.share(first, 0)
         self.share(second, half)
+        # From here to `let_go` nothing is allocated: the collector would run destructors, which may look up handles of this batch.
+        self.parts = parts
+        self.move(S_SPLIT)
+        for pair in self.extras or ():
+            if (<Delivery>(<tuple>pair)[0]).home() is first:
+                first_extras.append(pair)
+            else:
+                second_extras.append(pair)
+        first.extras = first_extras or None
+        second.extras = second_extras or None
         self.extras = None
         self.callbacks = None
         self.let_go()
@@ -465,8 +476,3 @@ cdef class Batch:
         if any([callback is not None for callback in callbacks]):
             part.callbacks = callbacks
             memcpy(part.meta, self.meta + start, len(callbacks) * sizeof(Meta))
-        for pair in self.extras or ():
-            if (<Delivery>pair[0]).home() is part:
-                if part.extras is None:
-                    part.extras = []
-                part.extras.append(pair)

@@ -141,9 +141,9 @@ cdef class Chunk:
     cdef int64_t base, base_timestamp, last_delta, last_stamp, previous
     cdef bint appended             # its timestamps are the broker's
 
-    def __init__(self, str topic, int partition, data, int64_t fetch_offset, *, serial=None, decompress, int64_t max_decompressed):
+    def __cinit__(self, topic, int partition, data, int64_t fetch_offset, *, serial=None, decompress, int64_t max_decompressed):
+        self.topic = exact_name(topic)
         self.hold(data)
-        self.topic = topic
         self.partition = partition
         self.py_partition = partition
         self.serial = serial

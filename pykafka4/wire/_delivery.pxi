@@ -77,12 +77,18 @@ cdef class Delivery:
         return self.batch
 
     cdef void descend(self) noexcept:
+        """Move on to the part that has the record. Allocates nothing: a split relies on that."""
+        cdef list parts = self.batch.parts
+        cdef Py_ssize_t i = PyList_GET_SIZE(parts)
         cdef int32_t start
-        for first, part in reversed(self.batch.parts):
-            start = first
+        cdef tuple part
+        while i > 0:
+            i -= 1
+            part = <tuple>PyList_GET_ITEM(parts, i)
+            start = part[0]
             if self.index >= start:
                 self.index -= start
-                self.batch = <Batch>part
+                self.batch = <Batch>part[1]
                 return
 
     @property

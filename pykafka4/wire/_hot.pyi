@@ -87,7 +87,6 @@ class Batch:
     not_before: float
     first_sent: float
     last_error: Any
-    owner: Any
     @property
     def size(self) -> int: ...
     @property

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=False
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=False, auto_pickle=False
 """The compiled core. Rule: what `reference.py` does, byte for byte and error for error, with no Python object per record but its handle.
 
 One compilation unit: `_batch.pxi` (memory and batches), `_delivery.pxi` (handles and callbacks), `_append.pxi` (the accumulator),
@@ -10,14 +10,14 @@ somebody else's object is dropped; so what is allocated is allocated before choo
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_Fetch, PyErr_Restore
 from cpython.long cimport PyLong_Check
 from cpython.ref cimport PyObject
 from cpython.unicode cimport PyUnicode_Check
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
 import logging
@@ -66,6 +66,7 @@ record_type_ready()
 Record = <object>&RecordType
 
 cdef double INFINITY = float("inf")
+cdef object NO_TOPIC = object()  # is no topic that an application could name
 cdef const char* ZERO_HEADERS = b"\0"
 cdef object _log = logging.getLogger("pykafka4")
 
@@ -91,6 +92,15 @@ cdef enum:
 
 
 # ---------------------------------------------------------------- bytes of what the application gives
+
+cdef str exact_name(object topic):
+    """`topic` as a plain str: of a subclass its text, whatever its own methods say."""
+    if type(topic) is str:
+        return topic
+    if not PyUnicode_Check(topic):
+        raise TypeError(f"topic must be str, not {type(topic).__name__}")
+    return str.__str__(topic)
+
 
 cdef object _copied(str topic, str what, object value):
     """`value`, any C-contiguous buffer, as bytes."""
@@ -244,3 +254,23 @@ include "_batch.pxi"
 include "_delivery.pxi"
 include "_append.pxi"
 include "_park.pxi"
+
+
+cdef extern from *:
+    """
+    static PyObject *refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+        return PyErr_Format(PyExc_TypeError, "cannot create '%.100s' instances; they come from an Accumulator", type->tp_name);
+    }
+    /* For Python only: this module makes its instances by the functions that Cython generated. */
+    static void refuse_construction(PyObject *type) {
+        ((PyTypeObject *)type)->tp_new = refuse_new;
+        ((PyTypeObject *)type)->tp_vectorcall = NULL; /* a call goes there first */
+        PyType_Modified((PyTypeObject *)type);
+    }
+    """
+    void refuse_construction(object)
+
+
+for _type in (Hooks, Lease, Batch, Settlement, Delivery, Parked, Topic):
+    refuse_construction(_type)
+del _type

@@ -41,6 +41,7 @@ __all__ = [
     "Parked",
     "Topic",
     "bytes_of",
+    "exact_name",
     "header_pairs",
     "integer",
     "wall_ms",
@@ -58,12 +59,19 @@ _log = logging.getLogger("pykafka4")
 Callbacks: TypeAlias = Callable[[], None]
 
 
+def exact_name(topic: object) -> str:
+    """`topic` as a plain str: of a subclass its text, whatever its own methods say."""
+    if not isinstance(topic, str):
+        raise TypeError(f"topic must be str, not {type(topic).__name__}")
+    return str.__str__(topic)
+
+
 def bytes_of(topic: str, what: str, value: object) -> bytes | None:
     """`value` as bytes; TypeError naming topic and argument when it has none."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):
-        return value.encode()
+        return str.encode(value)
     try:
         view = memoryview(value)  # type: ignore[arg-type]
     except TypeError:
@@ -186,6 +194,7 @@ class Topic:
     sticky: int = 0  # where records without key and partition go for now
     stuck: int = 0  # bytes that went there
     parked: deque[Parked] = attrs.Factory(deque)
+    parked_first: int = 0  # running number of its head
     parked_bytes: int = 0
     limbo: Batch | None = None  # what handles of parked records point to
 
@@ -194,6 +203,10 @@ class Topic:
         self.cursor = (self.cursor + 1) % len(self.available)
         self.sticky = self.available[self.cursor]
         self.stuck = 0
+
+    def parked_at(self, number: int) -> Parked:
+        """The parked record with that running number."""
+        return self.parked[number - self.parked_first]
 
 
 class Section:
@@ -312,7 +325,6 @@ class Batch(bytearray):
         self.written = self.in_flight = False
         self.not_before = self.first_sent = 0.0
         self.last_error: Any = None
-        self.owner: Any = None
 
     __hash__ = object.__hash__  # type: ignore[assignment]
     __eq__ = object.__eq__
@@ -629,10 +641,13 @@ class Delivery:
             b = self._home()
             pending = b.state < ACKED
             if pending:
-                rows = b._extras if b.partition != PARKING else next(p.extras for p in b._home.parked if p.delivery is self)
+                rows = b._extras if b.partition != PARKING else b._home.parked_at(self._index).extras
                 rows.append((self, fn))
         if not pending:
             acc._hooks.submit(lambda: _call_back(fn, self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("cannot pickle 'Delivery' object")
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata]:
         awaiting = self._batch._acc._hooks.awaiting

@@ -116,7 +116,7 @@ class Chunk:
         max_decompressed: int,
     ) -> None:
         self._view: memoryview | None = memoryview(data).cast("B")
-        self.topic, self.partition, self.serial = topic, partition, serial
+        self.topic, self.partition, self.serial = str.__str__(topic), partition, serial
         self.position = self.next_offset = fetch_offset
         self.size = len(self._view)
         self.last_leader_epoch, self.incomplete = -1, 0

@@ -35,6 +35,7 @@ from pykafka4.wire._plain_batch import (
     Parked,
     Topic,
     bytes_of,
+    exact_name,
     header_pairs,
     integer,
     wall_ms,
@@ -137,9 +138,10 @@ class Accumulator(Account):
     ) -> Delivery:
         """Take a record; returns its `Delivery`. See `Producer.send`."""
         self._check_open()
-        t = self._topics.get(topic) if isinstance(topic, str) else None
+        name = topic if type(topic) is str else exact_name(topic)
+        t = self._topics.get(name)
         if t is None:
-            t = self._meet(topic)
+            t = self._meet(name)
         data = bytes_of(t.name, "value", value)
         item = Item(
             bytes_of(t.name, "key", key),
@@ -160,10 +162,8 @@ class Accumulator(Account):
         if self.refusal is not None:
             raise self.refusal.with_traceback(None)
 
-    def _meet(self, name: object) -> Topic:
+    def _meet(self, name: str) -> Topic:
         """The first send to a topic."""
-        if not isinstance(name, str):
-            raise TypeError(f"topic must be str, not {type(name).__name__}")
         self._new_topic(name)
         with self._lock:
             topic = self._named(name)
@@ -325,7 +325,7 @@ class Accumulator(Account):
 
     def room(self, topic: str, partition: int, nbytes: int) -> bool:
         """Whether a record that asked `make_room` for this would get it now. Takes no lock: whoever asks may hold it."""
-        t = self._topics.get(topic)
+        t = self._topics.get(exact_name(topic))
         if self._reserved + nbytes > self._buffer_memory:
             return False
         if t is None:
@@ -358,7 +358,7 @@ class Accumulator(Account):
 
     def _keep(self, t: Topic, p: Parked) -> None:
         assert t.limbo is not None
-        p.delivery._batch = t.limbo
+        p.delivery._batch, p.delivery._index = t.limbo, t.parked_first + len(t.parked)
         t.parked.append(p)
         t.parked_bytes += p.size
         self._reserved += p.size
@@ -368,6 +368,7 @@ class Accumulator(Account):
     def _unpark(self, t: Topic) -> Parked:
         """The oldest parked record of `t`, taken out of the account of those."""
         p = t.parked.popleft()
+        t.parked_first += 1
         t.parked_bytes -= p.size
         self._reserved -= p.size
         self.parked_records -= 1
@@ -379,7 +380,7 @@ class Accumulator(Account):
         """The topic has `count` partitions; those in `available` have a leader (none: no difference is made)."""
         chosen = [p for p in available if 0 <= p < count] or list(range(count))
         with self._lock:
-            t = self._named(topic)
+            t = self._named(exact_name(topic))
             if count <= 0:
                 return
             if t.count == 0:  # not every producer begins with partition 0
@@ -396,7 +397,7 @@ class Accumulator(Account):
 
         Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
         """
-        t = self._topics.get(topic)
+        t = self._topics.get(exact_name(topic))
         misplaced: list[tuple[str, Exception, Callbacks | None]] = []
         if t is None:
             return 0, misplaced
@@ -431,7 +432,7 @@ class Accumulator(Account):
 
     def fail_parked(self, topic: str, error: BaseException, before: float = INFINITY) -> tuple[int, Callbacks | None]:
         """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
-        t = self._topics.get(topic)
+        t = self._topics.get(exact_name(topic))
         with self._lock:
             if t is None or not t.parked or t.parked[0].created > before:
                 return 0, None
@@ -466,7 +467,7 @@ class Accumulator(Account):
 
     def parked(self, topic: str) -> tuple[int, float]:
         """(How many records of `topic` wait for its partitions, when the oldest came; 0.0 when none does.)"""
-        t = self._topics.get(topic)
+        t = self._topics.get(exact_name(topic))
         return (len(t.parked), t.parked[0].created) if t is not None and t.parked else (0, 0.0)
 
     # ---- the loop
@@ -496,6 +497,8 @@ class Accumulator(Account):
         with self._lock:
             if batch.state != OPEN or batch.count == 0:
                 return False
+            if batch._acc is not self:
+                raise ValueError(f"{batch!r} belongs to another accumulator")
             if batch.size * 2 < self._batch_size:
                 batch._home.brisk.discard(batch.partition)
             self._close(batch)

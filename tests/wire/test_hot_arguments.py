@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections import deque
 from types import ModuleType
 from typing import Any
@@ -88,3 +89,63 @@ def test_a_callback_that_cannot_be_called_is_refused(core: ModuleType) -> None:
 def test_a_topic_must_be_text(core: ModuleType) -> None:
     with pytest.raises(TypeError, match="topic must be str, not bytes"):
         World(core).send(b"t")
+
+
+class Place(enum.StrEnum):
+    ORDERS = "orders"
+
+
+class OldPlace(str, enum.Enum):  # noqa: UP042
+    ORDERS = "orders"
+
+
+class Vague(str):
+    """A str that says of itself what is not true."""
+
+    def __str__(self) -> str:
+        return "elsewhere"
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("topic", [Place.ORDERS, OldPlace.ORDERS, Vague("orders")], ids=["StrEnum", "str and Enum", "own methods"])
+def test_a_topic_of_a_subclass_of_str_is_its_text(core: ModuleType, topic: str) -> None:
+    world = World(core, {})
+    parked = [world.send(topic), world.send("orders"), world.send(topic)]
+    assert world.new_topics == ["orders"]
+    assert type(world.new_topics[0]) is str
+    world.acc.set_partitions(topic, 1, [0])
+    assert world.acc.parked(topic)[0] == 3
+    world.acc.designate(topic)
+    placed = [world.send(topic), world.send("orders")]
+    assert [(d.topic, type(d.topic), d.partition) for d in parked + placed] == [("orders", str, 0)] * 5
+    assert world.acc.room(topic, 0, 10)
+    assert world.acc.fail_parked(topic, ValueError()) == (0, None)
+    assert world.ack_all() == 5
+
+
+@pytest.mark.parametrize("topic", [None, 5, b"t", ["t"], object()])
+def test_a_first_topic_that_is_no_text_is_a_type_error(core: ModuleType, topic: Any) -> None:
+    world = World(core)
+    for _ in range(2):  # before and after a good send: that one is remembered
+        with pytest.raises(TypeError, match=f"topic must be str, not {type(topic).__name__}"):
+            world.acc.send(topic, b"x")
+        world.send()
+
+
+def test_equal_names_of_different_objects_share_the_memory_of_the_last_send(core: ModuleType) -> None:
+    world = World(core, {"some-topic": 1, "other": 1})
+    sent = [world.send("".join(["some-", "topic"])) for _ in range(3)] + [world.send("other"), world.send("".join(["some-", "topic"]))]
+    assert [d.topic for d in sent] == ["some-topic"] * 3 + ["other", "some-topic"]
+
+
+@pytest.mark.parametrize("argument", ["key", "value"])
+def test_a_text_of_an_own_type_is_its_own_bytes(core: ModuleType, argument: str) -> None:
+    world = World(core)
+    world.send(**{argument: Place.ORDERS})
+    (batch,) = world.seal_all()
+    assert plain_records(wire_bytes(batch))[0][1 if argument == "key" else 2] == b"orders"

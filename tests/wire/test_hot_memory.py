@@ -174,7 +174,7 @@ def test_an_accumulator_with_open_batches_can_be_collected(core: ModuleType) -> 
     gone = weakref.ref(owner)
     owner.send()
     batch = next(iter(owner.acc.unfinished()))
-    batch.owner = owner
+    batch.last_error = owner
     del owner, batch
     gc.collect()
     assert gone() is None

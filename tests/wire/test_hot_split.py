@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -100,3 +104,46 @@ def test_splitting_leaves_bytes_that_are_still_being_sent(core: ModuleType) -> N
     batch.split()
     assert bytes(held) == data
     held.release()
+
+
+DESTRUCTORS = """
+import gc, importlib, sys
+from hot_world import World
+
+class Cycle:
+    def __init__(self, action):
+        self.me, self.action = self, action
+    def __del__(self):
+        self.action()
+
+core = importlib.import_module(sys.argv[1])
+for threshold in range(1, 60):  # the collector runs at another allocation of the split each time
+    world, seen = World(core), []
+    handles = [world.send(on_delivery=lambda d: None) for _ in range(4)]
+    for handle in handles:
+        handle.add_done_callback(lambda d: None)
+    (batch,) = world.seal_all()
+    gc.collect()
+    gc.set_threshold(threshold, 1000, 1000)
+    for handle in handles:
+        Cycle(lambda: seen.append([h.done() for h in handles]))
+    first, second = batch.split()
+    gc.set_threshold(700, 10, 10)
+    gc.collect()
+    assert seen == [[False] * 4] * 4, seen
+    assert [len(part.records()) for part in (first, second)] == [2, 2]
+    for part in (first, second):
+        part.complete(0, -1)()
+    assert all(h.settled for h in handles)
+print("ok")
+"""
+
+
+def test_destructors_that_look_at_handles_may_run_anywhere_in_a_split(core: ModuleType) -> None:
+    here = Path(__file__).parent
+    path = os.pathsep.join([str(here.parent.parent), str(here)])
+    command = [sys.executable, "-c", DESTRUCTORS, core.__name__]
+    # A failure can be an endless loop that reports without end: nothing of that is kept.
+    env = os.environ | {"PYTHONPATH": path}
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "ok")
