@@ -43,6 +43,7 @@ NEEDED = {
     "tests/integration": ("psutil",),
     "tests/compat": ("psutil",),
     "tests/spark": ("pyspark", "pyarrow", "psutil"),
+    "tests/simulation": ("greenlet",),
     "tests/test_packaging.py": ("setuptools", "Cython"),
 }
 

@@ -1,6 +1,7 @@
-"""Testing. Rule: a test needs no broker: the model cluster is one, in memory or on a port of 127.0.0.1.
+"""A Kafka cluster in memory, for tests without a broker. docs/testing.md shows how.
 
-`ModelServer` is for applications' tests, `ModelCluster` is the same without sockets.
+`ModelServer` listens on 127.0.0.1 for any Kafka client; the pytest fixture `kafka_server` is one. `ModelCluster` is the same, but has no
+sockets.
 """
 
 from __future__ import annotations

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
+
+from pykafka4.testing.names import Api, api_key, error_name
 
 if TYPE_CHECKING:
     from pykafka4.records import TopicPartition
     from pykafka4.testing.replication import Partition
     from pykafka4.testing.session import Call
 
-__all__ = ["Controls", "Fault", "Injected", "PushedError", "When", "key_of"]
+__all__ = ["Controls", "Fault", "Injected", "PushedError", "When"]
 
 
 class Fault(Enum):
@@ -68,17 +70,6 @@ class PushedError:
         return self.times > 0 and self.key == key and self.when is when and same_place
 
 
-class Keyed(Protocol):
-    """A message class: it knows its API."""
-
-    api_key: int
-
-
-def key_of(api: int | type[Keyed]) -> int:
-    """The API key of a key or a request class."""
-    return api if isinstance(api, int) else api.api_key
-
-
 Control = Callable[["Call"], Any]
 AfterAppend = Callable[["Partition"], None]
 
@@ -92,13 +83,13 @@ class Controls:
     functions: dict[int, list[tuple[Control, bool]]] = attrs.Factory(dict)
     orders: list[tuple[TopicPartition, AfterAppend]] = attrs.Factory(list)
 
-    def inject(self, api: int | type[Keyed], fault: Fault, *, node: int | None = None, times: int = 1, seconds: float = 0.0) -> None:
+    def inject(self, api: Api, fault: Fault, *, node: int | None = None, times: int = 1, seconds: float = 0.0) -> None:
         """`fault` for the next `times` requests of this API (at `node`, or anywhere)."""
-        self.injected.append(Injected(key_of(api), fault, node, times, seconds))
+        self.injected.append(Injected(api_key(api), fault, node, times, seconds))
 
     def push_error(
         self,
-        api: int | type[Keyed],
+        api: Api,
         error: str,
         *,
         topic: str | None = None,
@@ -111,14 +102,14 @@ class Controls:
 
         `record_errors`, for Produce only: (index within the batch, message) of each record that is named in the answer.
         """
-        self.pushed.append(PushedError(key_of(api), error, topic, partition, times, when, tuple(record_errors)))
+        self.pushed.append(PushedError(api_key(api), error_name(error), topic, partition, times, when, tuple(record_errors)))
 
-    def control(self, api: int | type[Keyed], function: Control, *, keep: bool = False) -> None:
+    def control(self, api: Api, function: Control, *, keep: bool = False) -> None:
         """`function(call)` sees the next request of this API (all, with `keep`). It returns an answer, or None to let it go on.
 
         The word LATER from `session` means that the function will call `call.answer` itself.
         """
-        self.functions.setdefault(key_of(api), []).append((function, keep))
+        self.functions.setdefault(api_key(api), []).append((function, keep))
 
     def after_append(self, tp: TopicPartition, act: AfterAppend) -> None:
         """`act(partition)` runs once, after the next append to `tp` and before its followers copy it."""

@@ -1,21 +1,48 @@
-"""Fixtures. Rule: a test gets a cluster of its own and gives it back.
+"""The pytest plugin of pykafka4: the fixture `kafka_server`. Invariant: a fault that a test ordered and that never happened fails the test.
 
-`pytest_plugins = ["pykafka4.testing.pytest_plugin"]` in a `conftest.py` turns them on.
+pytest finds it by itself (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a test, a
+class or a module chooses what the server is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pykafka4.testing.server import ModelServer
+if TYPE_CHECKING:
+    from pykafka4.testing.server import ModelServer
 
-__all__ = ["model_server"]
+__all__ = ["kafka_server"]
+
+MARKER = (
+    "kafka_server(brokers=3, release='4.4', unmet='error', **options): what the fixture `kafka_server` is; "
+    "unmet='ignore': ordered faults that never happened are no error"
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
 
 
 @pytest.fixture
-def model_server() -> Iterator[ModelServer]:
-    """Three model brokers on 127.0.0.1: `Producer(bootstrap_servers=model_server.bootstrap_servers)`."""
-    with ModelServer(brokers=3) as server:
+def kafka_server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
+    """Kafka brokers on 127.0.0.1 for one test: `Producer(bootstrap_servers=kafka_server.bootstrap_servers)`; see `ModelServer`.
+
+    The test fails when it ends with faults ordered that never happened, or when the server crashed.
+    """
+    from pykafka4.testing.server import ModelServer
+
+    options: dict[str, Any] = {}
+    for mark in reversed(list(request.node.iter_markers("kafka_server"))):  # the closest one counts
+        if mark.args:
+            raise pytest.UsageError(f"{request.node.nodeid}: kafka_server takes names only, as in kafka_server(brokers=1)")
+        options.update(mark.kwargs)
+    unmet = options.pop("unmet", "error")
+    if unmet not in ("error", "ignore"):
+        raise pytest.UsageError(f"{request.node.nodeid}: kafka_server(unmet={unmet!r}) is neither 'error' nor 'ignore'")
+    with ModelServer(**options) as server:
         yield server
+        if unmet == "error":
+            server.assert_all_met()

@@ -1,14 +1,19 @@
-"""The model cluster over TCP. Rule: one thread owns the cluster; whoever wants something of it asks through `do`.
+"""The model cluster over TCP, for tests of applications. Invariant: one thread owns the cluster; all others reach it through `do`.
 
-    with ModelServer(brokers=3) as server:
-        producer = Producer(bootstrap_servers=server.bootstrap_servers)
-        server.do(lambda cluster: cluster.stop_broker(2, failover=0.5))
+    with ModelServer(brokers=3, release="3.9") as server:
+        server.create_topic("orders", partitions=6)
+        server.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2, topic="orders", partition=3)
+        with Producer(bootstrap_servers=server.bootstrap_servers) as producer:
+            producer.send("orders", b"x", partition=3)
+        assert [record.value for record in server.records("orders")] == [b"x"]
+        server.assert_all_met()
 
-Any Kafka client may connect. Nothing is written to disk, nothing listens but 127.0.0.1.
+Any Kafka client may connect. Nothing is written to disk, nothing listens but 127.0.0.1. All methods may be called from any thread.
 """
 
 from __future__ import annotations
 
+import logging
 import selectors
 import socket
 import threading
@@ -19,7 +24,11 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from pykafka4.errors import ClosedError, KafkaTimeoutError
+from pykafka4.records import TopicPartition
+from pykafka4.testing import orders
 from pykafka4.testing.model import ModelCluster
+from pykafka4.testing.names import Api, nearest
+from pykafka4.testing.orders import Order
 from pykafka4.testing.session import Session
 from pykafka4.testing.timeline import Timeline
 from pykafka4.wire.batch import WireRecord
@@ -27,9 +36,18 @@ from pykafka4.wire.batch import WireRecord
 __all__ = ["ModelServer"]
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 HOST: Final = "127.0.0.1"
 CHUNK: Final = 256 * 1024
 TOO_LONG: Final = 1.0  # longest sleep of the thread, so that a missed wake-up is a delay and not a hang
+
+
+def as_bytes(name: str, value: object) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    raise TypeError(f"{name} must be bytes, str or None, not {type(value).__name__}")
 
 
 class _SocketFront:
@@ -90,12 +108,16 @@ class _SocketFront:
 
 
 class ModelServer:
-    """A model cluster that real clients can talk to. `options` are those of `ModelCluster`."""
+    """A model cluster that real clients can talk to.
 
-    def __init__(self, brokers: int = 3, **options: Any) -> None:
+    `release`: the release of Kafka whose API versions and behaviour the brokers have, from "0.11" to "4.4". Other `options` are those of
+    `ModelCluster`: `auto_create_topics` (True), `default_partitions` (3), `random`. ValueError for a release that is not known.
+    """
+
+    def __init__(self, brokers: int = 3, *, release: str = "4.4", **options: Any) -> None:
         self._timeline = Timeline(time.monotonic())
         options.setdefault("random", Random(0))
-        self.cluster = ModelCluster(brokers, timeline=self._timeline, **options)
+        self.cluster = ModelCluster(brokers, timeline=self._timeline, release=release, **options)
         self.cluster.wall_ms = lambda: time.time_ns() // 1_000_000
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -108,6 +130,7 @@ class ModelServer:
         self._fronts: set[_SocketFront] = set()
         self._stopping = False
         self._crash: BaseException | None = None
+        self._orders: list[Order] = []
         for node in self.cluster.brokers:
             self._listen(node)
         self._thread = threading.Thread(target=self._run, name="pykafka4-model", daemon=True)
@@ -121,8 +144,9 @@ class ModelServer:
         return ",".join(f"{b.host}:{b.port}" for b in self.cluster.brokers.values())
 
     def do(self, act: Callable[[ModelCluster], T]) -> T:
-        """Run `act` on the cluster while nothing else happens there; its result."""
+        """Run `act` on the cluster while nothing else happens there; its result. RuntimeError once the server has crashed."""
         with self._lock:
+            self._check_crash()
             if self._stopping:
                 raise ClosedError("the model server is closed; make a new one")
             self._timeline.now = max(self._timeline.now, time.monotonic())
@@ -135,8 +159,7 @@ class ModelServer:
         deadline = time.monotonic() + timeout
         with self._changed:
             while not condition(self.cluster):
-                if self._crash is not None:
-                    raise RuntimeError("the model server crashed") from self._crash
+                self._check_crash()
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise KafkaTimeoutError(f"the model cluster did not come to that within {timeout} s")
@@ -146,19 +169,94 @@ class ModelServer:
         """See `ModelCluster.create_topic`."""
         self.do(lambda cluster: cluster.create_topic(name, partitions, **settings))
 
+    def produce(
+        self, topic: str, *values: bytes | str | None, key: bytes | str | None = None, partition: int = 0, timestamp_ms: int | None = None
+    ) -> int:
+        """Append a record for each value, as another producer would; the offset of the first one. str is encoded as UTF-8.
+
+        The topic is created if it does not exist. `timestamp_ms`: of all of them, by default now. IndexError if there is no such partition.
+        """
+        if not values:
+            raise ValueError("produce() needs at least one value")
+        rows = [(as_bytes("key", key), as_bytes("value", value)) for value in values]
+
+        def append(cluster: ModelCluster) -> int:
+            found = cluster.ensure_topic(topic)
+            if not 0 <= partition < len(found.partitions):
+                raise IndexError(f"topic {topic!r} has {len(found.partitions)} partitions, none with the number {partition}")
+            now = cluster.wall_ms() if timestamp_ms is None else timestamp_ms
+            return cluster.append(topic, partition, [WireRecord(timestamp_ms=now, key=key, value=value) for key, value in rows])
+
+        return self.do(append)
+
     def records(self, topic: str, partition: int | None = None) -> list[WireRecord]:
-        """What is in a partition, or in all of a topic."""
-        return self.do(lambda cluster: cluster.records(topic, partition))
+        """What is in a partition, or in all of a topic, with `offset`, `key`, `value`, `headers` and `timestamp_ms`.
+
+        ValueError if there is no such topic, IndexError if it has no such partition.
+        """
+
+        def look(cluster: ModelCluster) -> list[WireRecord]:
+            if topic not in cluster.topics:
+                raise ValueError(f"there is no topic {topic!r}{nearest(topic, cluster.topics)}")
+            return cluster.records(topic, partition)
+
+        return self.do(look)
+
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        """The offsets that a group has committed; empty for a group that has never committed, or does not exist."""
+        return self.do(lambda cluster: {tp: p.offset for tp, p in cluster.groups[group].offsets.items()} if group in cluster.groups else {})
 
     def close(self) -> None:
-        """Stop; works twice. Raises what crashed the server's thread, if something did."""
+        """Stop; works twice. RuntimeError with the cause if the server crashed."""
         with self._lock:
             self._stopping = True
         self._wake()
         self._thread.join(10.0)
-        if self._crash is not None:
-            crash, self._crash = self._crash, None
+        crash, self._crash = self._crash, None
+        if crash is not None:
             raise RuntimeError("the model server crashed") from crash
+
+    # ---- what is to go wrong
+
+    def fail(
+        self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, after: bool = False
+    ) -> None:
+        """Answer the next `times` requests of an API with an error: `fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders")`.
+
+        `api` and `error` are Kafka's names. Requests about partitions (Produce, Fetch, ListOffsets, OffsetForLeaderEpoch) fail for each
+        partition that `topic` and `partition` let through, and each counts once. The work is not done, or with `after` (Produce only) it is
+        done and then answered with the error. ValueError, now, for everything that could never happen: a name that Kafka does not have, an
+        API that this release does not have, a place that its answer does not have.
+        """
+        self._order(lambda cluster: orders.fail(cluster, api, error, topic, partition, times, after))
+
+    def delay(self, api: Api, seconds: float, *, broker: int | None = None, times: int = 1) -> None:
+        """Execute the next `times` requests of an API (at `broker`, by default at any) `seconds` late. ValueError as for `fail`."""
+        self._order(lambda cluster: orders.delay(cluster, api, seconds, broker, times))
+
+    def disconnect(self, api: Api, *, broker: int | None = None, times: int = 1, after: bool = False) -> None:
+        """Close the connection instead of answering the next `times` requests of an API (at `broker`, by default at any).
+
+        Nothing is done, or with `after` the request is executed first and only its answer is lost. ValueError as for `fail`.
+        """
+        self._order(lambda cluster: orders.disconnect(cluster, api, broker, times, after))
+
+    def unmet(self) -> list[str]:
+        """What was ordered by `fail`, `delay` and `disconnect` and did not happen as often as ordered, one line each."""
+        return self.do(lambda cluster: [str(order) for order in self._orders if order.left])
+
+    def assert_all_met(self) -> None:
+        """AssertionError naming the orders that did not happen as often as ordered: then the test did not test what it says."""
+        left = self.unmet()
+        if left:
+            raise AssertionError("ordered, and never (or not as often) asked for: " + "; ".join(left))
+
+    def _order(self, give: Callable[[ModelCluster], Order]) -> None:
+        self.do(lambda cluster: self._orders.append(give(cluster)))
+
+    def _check_crash(self) -> None:
+        if self._crash is not None:
+            raise RuntimeError("the model server crashed") from self._crash
 
     def __enter__(self) -> ModelServer:
         return self
@@ -173,6 +271,7 @@ class ModelServer:
             while self._turn():
                 pass
         except BaseException as error:
+            log.exception("the model server crashed; every connection is closed")
             self._crash = error
         finally:
             self._release()

@@ -5,16 +5,18 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from pykafka4.consumer import Consumer
 from pykafka4.errors import ClosedError, KafkaTimeoutError
+from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.frame import decode_response, encode_request
 from pykafka4.wire.messages_cluster import MetadataRequest
-
-pytest_plugins = ["pykafka4.testing.pytest_plugin"]
 
 LIMIT = 10.0  # seconds; every wait in here ends
 
@@ -117,5 +119,80 @@ def test_a_crash_is_told_to_whoever_closes() -> None:
         server.close()
 
 
-def test_the_fixture_is_a_server_of_three(model_server: ModelServer) -> None:
-    assert len(model_server.bootstrap_servers.split(",")) == 3
+# ---- what tests look at and put in
+
+
+def test_what_is_produced_is_in_the_log_in_order(server: ModelServer) -> None:
+    assert server.produce("t", b"a", "b", None, key="k", timestamp_ms=5) == 0
+    assert server.produce("t", b"d", partition=0) == 3
+    server.produce("t", b"other", partition=2)
+    kept = server.records("t", 0)
+    assert [(r.offset, r.key, r.value) for r in kept] == [(0, b"k", b"a"), (1, b"k", b"b"), (2, b"k", None), (3, None, b"d")]
+    assert [r.timestamp_ms for r in kept[:3]] == [5, 5, 5]
+    assert abs(kept[3].timestamp_ms - time.time() * 1000) < 60_000
+    assert [r.value for r in server.records("t")] == [b"a", b"b", None, b"d", b"other"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names", "error"),
+    [((), {}, ValueError), ((1,), {}, TypeError), ((b"x",), {"key": 5}, TypeError), ((b"x",), {"partition": 9}, IndexError)],
+)
+def test_a_wrong_value_to_produce_is_refused(
+    server: ModelServer, arguments: tuple[Any, ...], names: dict[str, Any], error: type[Exception]
+) -> None:
+    server.create_topic("t", 1)
+    with pytest.raises(error):
+        server.produce("t", *arguments, **names)
+    assert server.records("t") == []
+
+
+def test_records_of_a_topic_that_is_not_there_are_an_error_that_suggests_one(server: ModelServer) -> None:
+    server.create_topic("orders")
+    with pytest.raises(ValueError, match="no topic 'order'; did you mean 'orders'"):
+        server.records("order")
+
+
+def test_what_a_group_committed_is_there_for_all_to_see(server: ModelServer) -> None:
+    server.produce("t", b"a", b"b")
+    assert server.committed("g") == {}
+    with Consumer(bootstrap_servers=server.bootstrap_servers, group_id="g") as consumer:
+        consumer.assign([("t", 0)])
+        consumer.commit({TopicPartition("t", 0): 2}, timeout=LIMIT)
+    assert server.committed("g") == {TopicPartition("t", 0): 2}
+
+
+def test_many_threads_use_one_server(server: ModelServer) -> None:
+    server.create_topic("t", 4)
+
+    def work(partition: int) -> None:
+        for number in range(100):
+            server.produce("t", b"%d" % number, partition=partition)
+            server.delay("Heartbeat", 0.01)
+
+    threads = [threading.Thread(target=work, args=(partition,)) for partition in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+    assert [len(server.records("t", partition)) for partition in range(4)] == [100] * 4
+    assert len(server.unmet()) == 400
+
+
+def test_a_crash_is_logged_and_told_to_every_later_call(server: ModelServer, caplog: pytest.LogCaptureFixture) -> None:
+    made = ModelServer(brokers=1)
+    made.do(lambda cluster: cluster.timeline.after(0, lambda: 1 / 0))
+    with pytest.raises(RuntimeError, match="crashed"):
+        made.wait_for(lambda cluster: False, timeout=LIMIT)
+    for call in (
+        made.unmet,
+        made.assert_all_met,
+        lambda: made.records("t"),
+        lambda: made.committed("g"),
+        lambda: made.fail("Fetch", "UNKNOWN_TOPIC_ID"),
+    ):
+        with pytest.raises(RuntimeError, match="crashed") as told:
+            call()
+        assert isinstance(told.value.__cause__, ZeroDivisionError)
+    assert "ZeroDivisionError" in caplog.text
+    with pytest.raises(RuntimeError, match="crashed"):
+        made.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import struct
 import sys
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -187,6 +188,15 @@ def test_records_survive_their_chunk(core: ModuleType) -> None:
     assert [r.value for r in out] == [b"%d" % i * 100 for i in range(3)]
 
 
+@pytest.fixture
+def small_heap() -> Iterator[None]:
+    """What earlier tests left is kept out of collections, which take seconds each when all tests run in one process."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 class Owner:
     """Holds a chunk that holds it: only the collector ends the two."""
 
@@ -196,6 +206,7 @@ class Owner:
 @each_core
 @pytest.mark.parametrize("kind", [bytes, bytearray])
 @pytest.mark.parametrize("order", ["owner is older", "bytes are older"])
+@pytest.mark.usefixtures("small_heap")
 def test_the_collector_ends_a_chunk_that_is_part_of_a_cycle(
     core: ModuleType, monkeypatch: pytest.MonkeyPatch, order: str, kind: type
 ) -> None:

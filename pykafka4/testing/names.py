@@ -1,0 +1,61 @@
+"""Resolves the names of APIs and errors that a test orders faults with. Invariant: a wrong name is refused when the order is given."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from pykafka4.error_table import BY_NAME
+from pykafka4.wire.frame import DECLARED
+from pykafka4.wire.schema import REQUESTS
+
+__all__ = ["Api", "Keyed", "api_key", "api_name", "error_name"]
+
+assert DECLARED  # importing it fills REQUESTS
+KEYS: Final[dict[str, int]] = {cls.__name__.removesuffix("Request"): key for key, cls in sorted(REQUESTS.items())}
+FORMER: Final = {"NOT_LEADER_FOR_PARTITION": "NOT_LEADER_OR_FOLLOWER", "INVALID_GROUP_GENERATION": "ILLEGAL_GENERATION"}
+NAMES: Final[dict[int, str]] = {key: name for name, key in KEYS.items()}
+
+
+class Keyed(Protocol):
+    """A message class: it knows its API."""
+
+    api_key: int
+
+
+Api = str | int | type[Keyed]
+
+
+def api_key(api: Api) -> int:
+    """The key of an API from its name ("Produce"), its key, or its request class; ValueError names the nearest one."""
+    if isinstance(api, str):
+        if api not in KEYS:
+            raise ValueError(f"{api!r} is not the name of an API{nearest(api, KEYS)}")
+        return KEYS[api]
+    key = api if isinstance(api, int) else getattr(api, "api_key", None)
+    if key not in NAMES:
+        raise ValueError(f"{api!r} is not an API; give its name, such as 'Produce'")
+    return key
+
+
+def api_name(api: Api) -> str:
+    """The name of an API; ValueError as for `api_key`."""
+    return NAMES[api_key(api)]
+
+
+def error_name(error: str) -> str:
+    """`error` if it is the name of one of Kafka's errors; ValueError naming the nearest one otherwise."""
+    if not isinstance(error, str) or error not in BY_NAME or BY_NAME[error].code == 0:
+        hint = nearest(FORMER.get(error, error), BY_NAME) if isinstance(error, str) else ""
+        raise ValueError(f"{error!r} is not the name of a Kafka error{hint}")
+    return error
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a name that is not known."""
+    known = list(known)
+    folded = {candidate.lower().replace("_", ""): candidate for candidate in known}
+    wanted = name.lower().replace("_", "").removesuffix("request")
+    found = difflib.get_close_matches(wanted, folded, n=1)
+    return f"; did you mean {folded[found[0]]!r}?" if found else ""

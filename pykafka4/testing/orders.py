@@ -1,0 +1,120 @@
+"""What a test orders to go wrong on a `ModelServer`, by name. Invariant: an order that could never be met is refused when it is given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import attrs
+
+from pykafka4.testing.faults import Fault, When
+from pykafka4.testing.names import Api, api_key, api_name, error_name
+
+if TYPE_CHECKING:
+    from pykafka4.testing.model import ModelCluster
+
+__all__ = ["Order", "delay", "disconnect", "fail"]
+
+# The part of an answer that carries an error code, for each API that the model gives ordered errors for.
+PLACES: Final[dict[str, str]] = {
+    **dict.fromkeys(("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch"), "partition"),
+    **dict.fromkeys(("Metadata", "CreateTopics", "DeleteTopics"), "topic"),
+    **dict.fromkeys(("ApiVersions", "FindCoordinator", "InitProducerId", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"), "request"),
+    **dict.fromkeys(("OffsetCommit", "OffsetFetch", "DescribeGroups", "DeleteGroups"), "request"),
+}
+AFTER: Final = ("Produce",)  # APIs whose ordered error can come after the work was done
+
+
+class Counted(Protocol):
+    """An entry of the model's list of faults: how often it is still to happen."""
+
+    times: int
+
+
+@attrs.frozen(eq=False)
+class Order:
+    """One order: what it says, and the entry in the cluster's list that counts how often it is still to happen."""
+
+    text: str
+    times: int
+    entry: Counted
+
+    @property
+    def left(self) -> int:
+        """How often it is still to happen."""
+        return self.entry.times
+
+    def __str__(self) -> str:
+        happened = self.times - self.left
+        return f"{self.text}: happened {happened} of {self.times} times"
+
+
+def fail(cluster: ModelCluster, api: Api, error: str, topic: str | None, partition: int | None, times: int, after: bool) -> Order:
+    """See `ModelServer.fail`."""
+    name = known(cluster, api)
+    error_name(error)
+    positive(times)
+    if name not in PLACES:
+        raise ValueError(f"the model gives no ordered errors for {name}; it does for {', '.join(PLACES)}")
+    if after and name not in AFTER:
+        raise ValueError(f"after=True: {name} is not executed when it fails; only {', '.join(AFTER)} can be")
+    check_place(cluster, name, topic, partition)
+    when = When.AFTER if after else When.BEFORE
+    cluster.push_error(api_key(api), error, topic=topic, partition=partition, times=times, when=when)
+    where = "" if topic is None else f", topic={topic!r}" + ("" if partition is None else f", partition={partition}")
+    return Order(f"fail({name!r}, {error!r}{where}{', after=True' if after else ''})", times, cluster.controls.pushed[-1])
+
+
+def delay(cluster: ModelCluster, api: Api, seconds: float, broker: int | None, times: int) -> Order:
+    """See `ModelServer.delay`."""
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"seconds={seconds!r} is not a positive number")
+    return inject(cluster, api, Fault.DELAY, broker, times, seconds, f"seconds={seconds}")
+
+
+def disconnect(cluster: ModelCluster, api: Api, broker: int | None, times: int, after: bool) -> Order:
+    """See `ModelServer.disconnect`."""
+    fault = Fault.DROP_AFTER if after else Fault.DROP_BEFORE
+    return inject(cluster, api, fault, broker, times, 0.0, f"after={after}", word="disconnect")
+
+
+def inject(
+    cluster: ModelCluster, api: Api, fault: Fault, broker: int | None, times: int, seconds: float, detail: str, word: str = "delay"
+) -> Order:
+    name = known(cluster, api)
+    positive(times)
+    if broker is not None and broker not in cluster.brokers:
+        raise ValueError(f"broker={broker!r}: there are {', '.join(map(str, cluster.brokers))}")
+    cluster.inject(api_key(api), fault, node=broker, times=times, seconds=seconds)
+    where = "" if broker is None else f", broker={broker}"
+    return Order(f"{word}({name!r}, {detail}{where})", times, cluster.controls.injected[-1])
+
+
+def known(cluster: ModelCluster, api: Api) -> str:
+    """The name of an API that clients of this release can ask for."""
+    name = api_name(api)
+    if api_key(api) not in cluster.versions:
+        raise ValueError(f"Kafka {cluster.release} as the model plays it has no {name}")
+    return name
+
+
+def positive(times: int) -> None:
+    if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+        raise ValueError(f"times={times!r} is not a positive int")
+
+
+def check_place(cluster: ModelCluster, name: str, topic: str | None, partition: int | None) -> None:
+    """Whether answers of that API have such a part. A topic that is not there yet may come."""
+    if topic is not None and PLACES[name] == "request":
+        raise ValueError(f"topic={topic!r}: an answer to {name} has one error for the whole request")
+    if topic is not None and not isinstance(topic, str):
+        raise ValueError(f"topic={topic!r} is not a str")
+    if partition is None:
+        return
+    if PLACES[name] != "partition":
+        raise ValueError(f"partition={partition!r}: an answer to {name} has no errors of single partitions")
+    if topic is None:
+        raise ValueError(f"partition={partition!r} without a topic")
+    if not isinstance(partition, int) or isinstance(partition, bool) or partition < 0:
+        raise ValueError(f"partition={partition!r} is not a partition's number")
+    if topic in cluster.topics and partition >= len(cluster.topics[topic].partitions):
+        raise ValueError(f"partition={partition}: topic {topic!r} has {len(cluster.topics[topic].partitions)}")
