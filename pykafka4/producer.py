@@ -201,7 +201,7 @@ class _Core:
         self.config = _config(client, executor, options)
         self.client = client if client is not None else Client.private(self.config, executor)
         self.client.check()
-        self.signal, self.gate = _Outcomes(self.client.callbacks), Gate()
+        self.signal, self.gate = _Outcomes(self.client.callbacks), Gate(self._count_waiters)
         self.closers: set[int] = set()  # threads in `close`
         self.pending: list[Batch | Delivery] | None = None  # what had no outcome when the first `close` began
         self.undelivered: list[ProducerRecord] | None = None  # what came of that, once it is closed
@@ -261,14 +261,13 @@ class _Core:
         )
         if self._inside():
             raise BufferFull(f"{limit}; a callback cannot wait for it: queue the record elsewhere, or send it from another thread")
-        self.acc.waiters += 1
-        try:
-            room = self.gate.wait(lambda: self._refused() or self.acc.room(topic, partition, size), self.config.max_block_ms / 1000)
-        finally:
-            self.acc.waiters -= 1
+        room = self.gate.wait(lambda: self._refused() or self.acc.room(topic, partition, size), self.config.max_block_ms / 1000)
         self.check_open()
         if not room:
             raise BufferFull(f"{limit}; no room within max_block_ms={self.config.max_block_ms:g}")
+
+    def _count_waiters(self, waiting: int) -> None:
+        self.acc.waiters = waiting
 
     def _refused(self) -> bool:
         return self.acc.refusal is not None

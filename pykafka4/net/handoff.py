@@ -1,10 +1,16 @@
 """Where threads meet. Rule: every lock of the client is in this module, and none is held while foreign code runs.
 
 Waiting is done in `threading` primitives only: they let KeyboardInterrupt through, and all of them take a deadline.
+
+KeyboardInterrupt can be raised between any two bytecodes of an application thread. So what those threads run here holds no lock: lists
+of waiting threads are dicts and deques whose single operations are atomic. Entries are made inside the `try` that removes them. An entry
+whose loss would block other threads is removed twice, by nested `finally` blocks, since the interrupt may end the inner one.
+`threading.Condition` is for the client's own threads: its methods are Python code that can be interrupted while the lock is held.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import socket
 from collections import deque
@@ -98,104 +104,122 @@ class Wakeup:
         self._writer.close()
 
 
+def _latch() -> system.Lock:
+    """A lock that one thread sleeps on: taken now, released by whoever wakes the thread."""
+    latch = system.Lock()
+    latch.acquire()
+    return latch
+
+
+def _open(latch: system.Lock) -> None:
+    """Wake the thread that sleeps on `latch`, or will sleep there next."""
+    if latch.locked():
+        with contextlib.suppress(RuntimeError):  # somebody else was faster
+            latch.release()
+
+
+class Signal:
+    """Something changed: look again. `notify` costs one attribute read while nobody waits."""
+
+    __slots__ = ("_sleepers",)
+
+    def __init__(self) -> None:
+        self._sleepers: dict[system.Lock, None] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many threads wait."""
+        return len(self._sleepers)
+
+    def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Wait until `predicate()` is true, up to `timeout` seconds; returns what it said last."""
+        if predicate():
+            return True
+        latch, deadline = _latch(), _deadline(timeout)
+        try:
+            self._sleepers[latch] = None  # before looking: a `notify` from here on finds us, one before left its trace for the predicate
+            while not predicate():
+                if not latch.acquire(True, _left(deadline)):
+                    return predicate()
+            return True
+        finally:
+            self._sleepers.pop(latch, None)
+
+    def notify(self) -> None:
+        """Have everyone who waits look again. Call it after the change."""
+        if self._sleepers:
+            for latch in list(self._sleepers):
+                _open(latch)
+
+
 class Promise(Generic[T]):
     """A result that comes later. The first `set_result` or `set_exception` counts."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_condition", "_done", "_error", "_value")
+    __slots__ = ("__weakref__", "_callbacks", "_outcome", "_signal")
 
     def __init__(self) -> None:
-        self._condition = system.Condition()
-        self._done = False
-        self._value: T | None = None
-        self._error: BaseException | None = None
-        self._callbacks: list[Callable[[Promise[T]], None]] = []
+        self._outcome: dict[str, tuple[T | None, BaseException | None]] = {}  # empty, or one item
+        self._signal = Signal()
+        self._callbacks: deque[Callable[[Promise[T]], None]] = deque()
 
     def done(self) -> bool:
         """Whether the result is in."""
-        return self._done
+        return bool(self._outcome)
 
     def set_result(self, value: T) -> None:
         """It is done."""
-        self._finish(value, None)
+        self._finish((value, None))
 
     def set_exception(self, error: BaseException) -> None:
         """It failed."""
-        self._finish(None, error)
+        self._finish((None, error))
 
     def result(self, timeout: float | None = None) -> T:
         """Wait up to `timeout` seconds; raises what `set_exception` was given, or KafkaTimeoutError."""
         error = self.exception(timeout)
         if error is not None:
             raise error
-        return self._value  # type: ignore[return-value]
+        return self._outcome[""][0]  # type: ignore[return-value]
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait as `result` does; what went wrong, None if nothing did."""
-        if not self._done:
-            with self._condition:
-                if not self._condition.wait_for(self.done, None if timeout is None else min(timeout, FOREVER)):
-                    raise KafkaTimeoutError(f"no result within {timeout:g} s")
-        return self._error
+        if not self._signal.wait(self.done, timeout):
+            raise KafkaTimeoutError(f"no result within {timeout:g} s")
+        return self._outcome[""][1]
 
     def add_done_callback(self, fn: Callable[[Promise[T]], None]) -> None:
         """Call `fn(self)` when it is done (at once if it is), on the thread that finishes it."""
-        with self._condition:
-            if not self._done:
-                self._callbacks.append(fn)
-                return
-        fn(self)
+        self._callbacks.append(fn)
+        if self._outcome:  # the thread that finished it may have looked before the line above
+            self._call_back()
 
-    def _finish(self, value: T | None, error: BaseException | None) -> None:
-        with self._condition:
-            if self._done:
-                return
-            self._value, self._error, self._done = value, error, True
-            callbacks, self._callbacks = self._callbacks, []
-            self._condition.notify_all()
-        for fn in callbacks:
-            fn(self)
+    def _finish(self, outcome: tuple[T | None, BaseException | None]) -> None:
+        if self._outcome.setdefault("", outcome) is outcome:  # one step under the interpreter's lock: the first one counts
+            self._signal.notify()
+            self._call_back()
 
-
-class Signal:
-    """Something changed: look again. `notify` costs one attribute read while nobody waits."""
-
-    __slots__ = ("_condition", "_waiters")
-
-    def __init__(self) -> None:
-        self._condition = system.Condition()
-        self._waiters = 0
-
-    def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait until `predicate()` is true, up to `timeout` seconds; returns what it said last."""
-        if predicate():
-            return True
-        with self._condition:
-            self._waiters += 1  # before looking: a `notify` from here on finds us, one before left its trace for the predicate
+    def _call_back(self) -> None:
+        while self._callbacks:
             try:
-                return self._condition.wait_for(predicate, None if timeout is None else min(timeout, FOREVER))
-            finally:
-                self._waiters -= 1
-
-    def notify(self) -> None:
-        """Have everyone who waits look again. Call it after the change."""
-        if self._waiters:
-            with self._condition:
-                self._condition.notify_all()
+                fn = self._callbacks.popleft()  # each is taken by one thread only
+            except IndexError:
+                return
+            fn(self)
 
 
 class Gate:
     """First come, first served: threads that wait for room.
 
-    Only the first in line tries, so a small request cannot starve a large one. `lock` is not used here: it is for those whose data
-    structures need one where there is no compiled core.
+    Only the first in line tries, so a small request cannot starve a large one. `counted(n)` is told how many stand in line whenever that
+    changes. `lock` is not used here: it is for those whose data structures need one where there is no compiled core.
     """
 
-    __slots__ = ("_guard", "_line", "lock")
+    __slots__ = ("_counted", "_line", "lock")
 
-    def __init__(self) -> None:
+    def __init__(self, counted: Callable[[int], object] = lambda n: None) -> None:
         self.lock = system.RLock()
-        self._guard = system.RLock()  # reentrant: the collector may run a `close` in the middle of anything
-        self._line: deque[system.Event] = deque()
+        self._counted = counted
+        self._line: deque[system.Lock] = deque()
 
     @property
     def waiting(self) -> int:
@@ -204,28 +228,41 @@ class Gate:
 
     def wait(self, try_again: Callable[[], bool], timeout: float | None = None) -> bool:
         """Stand in line until `try_again()` succeeds, up to `timeout` seconds; returns whether it did."""
-        ticket, deadline = system.Event(), _deadline(timeout)
-        with self._guard:
-            self._line.append(ticket)
+        ticket, deadline = _latch(), _deadline(timeout)
         try:
-            while True:
-                ticket.clear()  # before trying: a release from here on is not missed
-                if self._line[0] is ticket and try_again():
-                    return True
-                if not ticket.wait(_left(deadline)):
-                    return False
-        finally:
-            with self._guard:
-                self._line.remove(ticket)
-            self.release()  # the next may fit into what is left
+            try:
+                self._line.append(ticket)
+                self._count()
+                return self._queue(ticket, try_again, deadline)
+            finally:
+                self._leave(ticket)
+        finally:  # a ticket that stayed first in line would keep everybody behind it waiting
+            self._leave(ticket)
+
+    def _queue(self, ticket: system.Lock, try_again: Callable[[], bool], deadline: float | None) -> bool:
+        while not (self._line[0] is ticket and try_again()):
+            if not ticket.acquire(True, _left(deadline)):  # each release opens it, from before the look at the line
+                return False
+        return True
+
+    def _leave(self, ticket: system.Lock) -> None:
+        with contextlib.suppress(ValueError):
+            self._line.remove(ticket)
+        self._count()
+        self.release()  # the next may fit into what is left
+
+    def _count(self) -> None:
+        """Tell the length of the line. Whoever tells an old one looks again, so the last word is true although there is no lock."""
+        told = -1
+        while told != len(self._line):
+            told = len(self._line)
+            self._counted(told)
 
     def release(self) -> None:
         """Room was made: the first in line tries again."""
-        if not self._line:
-            return
-        with self._guard:
-            if self._line:
-                self._line[0].set()
+        if self._line:
+            with contextlib.suppress(IndexError):  # the last one has just left
+                _open(self._line[0])
 
 
 _inside: dict[system.Thread, int] = {}  # how many callbacks a thread is in; only that thread touches its entry
@@ -237,20 +274,22 @@ class _Workers:
     Not concurrent.futures' pool: that one keeps the interpreter from exiting while a callback hangs.
     """
 
-    __slots__ = ("_condition", "_idle", "_most", "_name", "_queue", "_threads")
+    __slots__ = ("_condition", "_idle", "_lock", "_most", "_name", "_queue", "_threads")
 
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most
         self._queue: deque[Callable[[], Any]] = deque()
-        self._condition = system.Condition()
+        self._lock = system.RLock()  # taken directly by `submit`: entering the Condition is Python code, an interrupt would keep it locked
+        self._condition = system.Condition(self._lock)
         self._threads = self._idle = 0
 
     def submit(self, fn: Callable[[], Any]) -> None:
         """Run `fn` on one of the threads, soon; here and now when there is none and none can be started."""
-        with self._condition:
+        with self._lock:
             self._queue.append(fn)
-            if self._idle >= len(self._queue):
+            if self._idle:
                 self._condition.notify()
+            if self._idle >= len(self._queue):
                 return
             if self._threads >= self._most or self._start() or self._threads:
                 return

@@ -6,7 +6,7 @@ virtual time, where a schedule of threads can be replayed from its seed.
 
 from __future__ import annotations
 
-from threading import TIMEOUT_MAX, Condition, Event, RLock, Thread, current_thread, get_ident
+from threading import TIMEOUT_MAX, Condition, Lock, RLock, Thread, current_thread, get_ident
 from time import monotonic
 
-__all__ = ["TIMEOUT_MAX", "Condition", "Event", "RLock", "Thread", "current_thread", "get_ident", "monotonic"]
+__all__ = ["TIMEOUT_MAX", "Condition", "Lock", "RLock", "Thread", "current_thread", "get_ident", "monotonic"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from interrupts import interrupted, interrupts, undisturbed
 from net_talk import SECONDS, python, until
 
 from pykafka4.errors import KafkaTimeoutError
@@ -90,20 +92,13 @@ def test_a_signal_wakes_those_whose_time_has_come() -> None:
     changed, hello = [False], Signal()
     done = threading.Event()
     in_thread(lambda: hello.wait(lambda: changed[0], SECONDS) and done.set())
-    until(lambda: hello._waiters)
+    until(lambda: hello.waiting)
     hello.notify()
     assert not done.is_set()
     changed[0] = True
     hello.notify()
     assert done.wait(SECONDS)
-    until(lambda: not hello._waiters)
-
-
-def test_a_signal_costs_no_lock_while_nobody_waits() -> None:
-    hello = Signal()
-    hello._condition = None  # type: ignore[assignment]  # using it would raise
-    hello.notify()
-    assert hello.wait(lambda: True)
+    until(lambda: not hello.waiting)
 
 
 def test_a_signal_says_what_the_predicate_said_at_the_end() -> None:
@@ -179,6 +174,78 @@ def test_one_who_gives_up_does_not_block_those_behind() -> None:
     gate.release()
     second.join(SECONDS)
     assert not second.is_alive()
+
+
+# -- KeyboardInterrupt at every bytecode
+
+
+def test_an_interrupted_wait_leaves_the_gate_to_those_behind() -> None:
+    gate, room, counts = Gate(lambda n: counts.append(n)), [False], list[int]()
+
+    def take() -> bool:
+        return room[0]
+
+    count = 0
+    for place in interrupts(lambda: gate.wait(take, 0.001), everywhere=True):
+        assert gate.waiting == 0, f"a dead ticket after an interrupt at {place}"
+        assert not counts or counts[-1] == 0, f"the count is not told after an interrupt at {place}"
+        count += 1
+    assert count > 50
+    room[0] = True
+    assert gate.wait(take, 0)
+
+
+def test_a_thread_in_line_gets_its_turn_when_the_one_before_it_is_interrupted() -> None:
+    for at in range(1, 1000):
+        gate, room = Gate(), [False]
+        second: list[threading.Thread] = []
+
+        def take(room: list[bool] = room, gate: Gate = gate, second: list[threading.Thread] = second) -> bool:
+            with undisturbed():
+                if not second:  # the one behind comes while the first looks
+                    second.append(in_thread(lambda: gate.wait(lambda: room[0], SECONDS)))
+                    until(lambda: gate.waiting == 2)
+                    room[0] = True
+            return False
+
+        place = interrupted(lambda: gate.wait(take, 0), at, everywhere=True)  # noqa: B023
+        for thread in second:
+            thread.join(SECONDS)
+            assert not thread.is_alive(), f"nobody woke it after {place}"
+        if place is None:
+            return
+    pytest.fail("the wait never ended undisturbed")
+
+
+def test_signals_promises_and_callbacks_survive_an_interrupt_everywhere() -> None:
+    hello, callbacks = Signal(), Callbacks()
+    for _ in interrupts(lambda: hello.wait(lambda: False, 0.001), everywhere=True):
+        in_thread(hello.notify).join(SECONDS)
+    assert hello.wait(lambda: True)
+    for place in interrupts(lambda: Promise[int]().set_result(1), everywhere=True):
+        assert place
+    promise: Promise[int] = Promise()
+    for _ in interrupts(lambda: promise.set_exception(ValueError("x")), everywhere=True):
+        assert not promise.done() or isinstance(promise.exception(0), ValueError)
+    for place in interrupts(lambda: callbacks.submit(int)):
+        done = threading.Event()
+        in_thread(lambda done=done: callbacks.submit(done.set))
+        assert done.wait(SECONDS), f"callbacks stand still after an interrupt at {place}"
+
+
+@pytest.mark.parametrize("threads", [2, 8])
+def test_the_count_of_those_in_line_ends_true_without_a_lock(threads: int) -> None:
+    told: list[int] = []
+    gate = Gate(told.append)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        workers = [in_thread(lambda: [gate.wait(lambda: False, 0) for _ in range(300)]) for _ in range(threads)]
+        for worker in workers:
+            worker.join(SECONDS)
+    finally:
+        sys.setswitchinterval(before)
+    assert told[-1] == gate.waiting == 0
 
 
 # -- inbox and wake-up

@@ -85,7 +85,7 @@ def test_a_crash_ends_a_close_that_waits(server: ModelServer, make: Maker) -> No
     closed: list[Any] = []
     closing = threading.Thread(target=lambda: closed.append(producer.close()), daemon=True)
     closing.start()
-    until(lambda: producer._core.signal._waiters)
+    until(lambda: producer._core.signal.waiting)
     producer._core.client.loop.call(lambda _: 1 / 0)
     closing.join(SECONDS)
     assert sorted(record.topic for record in closed[0]) == ["t", "unknown"], HUNG
@@ -150,7 +150,7 @@ def test_ctrl_c_ends_the_wait_of_a_close(server: ModelServer, make: Maker) -> No
     producer = knowing(make())
     stop_all(server)
     producer.send("t", b"v", partition=0)
-    with ctrl_c(lambda: producer._core.signal._waiters):
+    with ctrl_c(lambda: producer._core.signal.waiting):
         producer.close()
     start_all(server)
     assert producer.close(SECONDS) == []

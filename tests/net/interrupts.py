@@ -1,0 +1,107 @@
+"""KeyboardInterrupt at every place where the interpreter can deliver one. Invariant: one interrupt per run, and it comes out of `act`.
+
+    for place in interrupts(lambda: producer.send("t", b"x")):
+        ...  # the client must still work; `place` says where this run was interrupted
+
+`act` is called again and again: the first run is interrupted at the first place, the next at the second and so on, until a run ends
+undisturbed. Places are bytecodes of the modules in `within` that the calling thread executes. CPython 3.11 delivers signals only when a
+function starts or resumes, after a call and at a backward jump; `everywhere=True` interrupts at all other bytecodes as well, which is more
+than the interpreter can do (a `with lock:` block, safe in practice, does not survive an interrupt just before it calls `__exit__`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pykafka4
+
+PACKAGE = str(Path(pykafka4.__file__).parent)
+STDLIB = (threading.__file__,)  # Python code that the application's waits run
+CHECKED = {"RESUME", "JUMP_BACKWARD", "CALL", "CALL_FUNCTION_EX", "CALL_KW"}  # after these the interpreter looks for signals
+
+
+class Interrupted(KeyboardInterrupt):
+    """The interrupt of this harness; its text is the place."""
+
+
+class _Tracer:
+    def __init__(self, at: int, within: tuple[str, ...], everywhere: bool) -> None:
+        self.at, self.within, self.everywhere = at, within, everywhere
+        self.seen = 0
+        self.place = ""
+        self._before: dict[FrameType, int] = {}  # offset of the bytecode that a frame executed last
+        self._names: dict[Any, dict[int, str]] = {}
+
+    def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if not frame.f_code.co_filename.startswith(self.within):
+            return None
+        if event == "call":
+            frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        elif event == "opcode":
+            self._step(frame)
+        elif event == "return":
+            self._before.pop(frame, None)
+        return self
+
+    def _step(self, frame: FrameType) -> None:
+        before = self._before.get(frame)
+        self._before[frame] = frame.f_lasti
+        if not self.everywhere and before is not None and self._name(frame, before) not in CHECKED:
+            return
+        self.seen += 1
+        if self.seen == self.at:
+            sys.settrace(None)
+            code = frame.f_code
+            self.place = f"{Path(code.co_filename).name}:{frame.f_lineno} {code.co_qualname} {self._name(frame, frame.f_lasti)}"
+            raise Interrupted(self.place)
+
+    def _name(self, frame: FrameType, offset: int) -> str:
+        code = frame.f_code
+        if code not in self._names:
+            self._names[code] = {step.offset: step.opname for step in dis.get_instructions(code)}
+        return self._names[code].get(offset, "")
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """A block without interrupts: for what the test itself does inside `act`, in a predicate or listener."""
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    try:
+        yield
+    finally:
+        sys.settrace(tracer)
+
+
+def interrupted(act: Callable[[], object], at: int, *, within: tuple[str, ...] = (), everywhere: bool = False) -> str | None:
+    """Run `act` with the interrupt at the `at`-th place; where that was, None if `act` ended before."""
+    tracer = _Tracer(at, (PACKAGE, *STDLIB, *within), everywhere)
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        act()
+    except Interrupted:
+        pass
+    else:
+        assert not tracer.place, f"the interrupt at {tracer.place} was swallowed"
+    finally:
+        sys.settrace(before)
+    return tracer.place or None
+
+
+def interrupts(
+    act: Callable[[], object], *, step: int = 1, within: tuple[str, ...] = (), everywhere: bool = False, most: int = 20_000
+) -> Iterator[str]:
+    """Interrupt `act` at its first place, then at the next … (every `step`-th); yields the place after each run that was interrupted."""
+    at = 1
+    while (place := interrupted(act, at, within=within, everywhere=everywhere)) is not None:
+        yield place
+        at += step
+        assert at < most * step, "act never ends undisturbed"
