@@ -33,8 +33,8 @@ class Produce(enum.Enum):
     DUPLICATE = "duplicate"  # the broker has it already: acknowledged, offset unknown
     RESEND = "resend"  # same producer id, epoch and sequence, after a back-off
     SPLIT = "split"  # too large for the topic: halve it and resend
-    SEQUENCE = "sequence"  # the broker lost track of the producer: renew the epoch when nothing is in doubt
-    FENCED = "fenced"  # another producer took over: fatal
+    SEQUENCE = "sequence"  # the broker's state of this producer and ours differ: continue in the partition's next epoch
+    FENCED = "fenced"  # the broker knows a higher epoch of this producer id: continue under another id
     FAIL = "fail"  # hand the records back
 
 
@@ -122,7 +122,7 @@ _ROWS = (
     (44, "POLICY_VIOLATION", N, NOTHING, FAIL, MAYBE),
     (45, "OUT_OF_ORDER_SEQUENCE_NUMBER", N, NOTHING, SEQUENCE, NO),  # ProducerStateManager checks before the append, as 47, 59 and 90
     (46, "DUPLICATE_SEQUENCE_NUMBER", N, NOTHING, DUPLICATE, NO),
-    (47, "INVALID_PRODUCER_EPOCH", N, NOTHING, SEQUENCE, NO),
+    (47, "INVALID_PRODUCER_EPOCH", N, NOTHING, FENCED, NO),
     (48, "INVALID_TXN_STATE", N, NOTHING, FAIL, NO),  # the transaction is verified before the append, as 49, 51 and 120
     (49, "INVALID_PRODUCER_ID_MAPPING", N, NOTHING, FAIL, NO),
     (50, "INVALID_TRANSACTION_TIMEOUT", N, NOTHING, FAIL, MAYBE),

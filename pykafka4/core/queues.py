@@ -1,12 +1,14 @@
 """Partition queues. Rule: the batches in flight are always the head of their queue, and nothing passes them.
 
-A queue belongs to one partition and outlives leaders, connections and epochs: sequence numbers live here, so they survive the topic
-vanishing from the metadata. The order in `batches` is the order of the log.
+A queue belongs to one partition and outlives leaders and connections. With idempotence it has a (producer id, epoch, next sequence) of its
+own, so these survive the topic vanishing from the metadata, and trouble with one partition changes nothing for the others: brokers keep
+producer state per partition. The order in `batches` is the order of the log.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from uuid import UUID
 
 import attrs
@@ -32,11 +34,16 @@ class PartitionQueue:
     due: Batch | None = None  # an open batch whose linger is over; sealed when its connection can take it
     in_flight: int = 0
     strays: int = 0  # batches that failed while under way: their requests are not back yet
-    node: int = -1  # where the batches in flight went
+    node: int = -1  # where the last batch went
     broken: bool = False  # one of those in flight came back: wait for the others, then start again from the head
     held_until: float = 0.0
-    proven: bool = False  # the broker has acknowledged a batch of this epoch, so it checks the order of the next ones
+    proven: bool = False  # this leader has acknowledged a batch of this epoch, so it checks the order of the next ones
+    producer_id: int = UNASSIGNED
+    epoch: int = UNASSIGNED
     next_sequence: int = 0
+    stale: bool = False  # continue under another epoch, from sequence 0, as soon as nothing is in doubt
+    spent: bool = False  # as `stale`, and the producer id cannot be used here any more
+    void: set[Batch] = attrs.Factory(set)  # in flight behind a batch that is certainly not in the log: neither are they
     topic_id: UUID | None = None
     placed_at: int | None = None  # the node in whose line this queue stands
     watched: bool = False  # a delivery deadline is in the timer heap
@@ -54,10 +61,23 @@ class PartitionQueue:
     def may_send(self, now: float) -> bool:
         """Whether another batch may go out now, whatever the leader.
 
-        A broker that has no state yet of this producer takes any sequence as the first: were the first batch refused in passing
-        (too few replicas, say) and the second accepted, they would lie in the log in the wrong order. So the first goes alone.
+        A broker that has no state of this producer takes any sequence as the first. If the first batch met a transient error (too few
+        replicas, say) and the second were accepted, the log would have them in the wrong order. So the first batch of an epoch goes
+        alone, and so does the first one to another leader: after an unclean election it may lack the state.
         """
         return not self.broken and not self.strays and self.in_flight < (self.depth if self.proven else 1) and now >= self.held_until
+
+    def begin_epoch(self, producer_id: int, epoch: int) -> None:
+        """Number from 0 under another epoch or producer id. Nothing may be in doubt here.
+
+        Requests of the old epoch that were given up and still arrive are fenced: brokers refuse an epoch lower than the last they saw.
+        """
+        self.producer_id, self.epoch, self.next_sequence = producer_id, epoch, 0
+        self.proven = self.stale = self.spent = False
+        self.void.clear()
+        for batch in self.batches:
+            batch.base_sequence = batch.producer_id = UNASSIGNED
+            batch.written = False
 
     def number(self, batch: Batch) -> None:
         """Give `batch` its sequence; it keeps it until the epoch changes."""
@@ -69,13 +89,15 @@ class PartitionQueue:
         """`batch`, the candidate, went out to `node`."""
         batch.in_flight = True
         self.in_flight += 1
-        self.node = node
+        if node != self.node:
+            self.node, self.proven = node, False
 
     def returned(self, batch: Batch) -> None:
         """An answer (or the loss of the connection) ended this flight of `batch`."""
         if batch.in_flight:
             batch.in_flight = False
             self.in_flight -= 1
+            self.void.discard(batch)
         if self.in_flight == 0:
             self.broken = False
 
@@ -107,25 +129,41 @@ class PartitionQueue:
         for part in reversed(parts):
             self.batches.insert(at, part)
 
-    def give_back_numbers(self, batch: Batch) -> bool:
-        """Undo `number` for a batch that was certainly not written; False when later ones were numbered after it."""
-        if (batch.base_sequence + batch.count) % SEQUENCES != self.next_sequence:
-            return False
-        self.next_sequence = batch.base_sequence
-        return True
+    def doubt(self, batch: Batch) -> None:
+        """A request with `batch` ended without a definite answer: it may be in the log."""
+        if batch not in self.void:
+            batch.written = True
 
-    def renumber(self) -> None:
-        """A new epoch (or a new topic of this name): count from 0 again. Nothing may be in doubt here."""
-        self.next_sequence = 0
-        self.proven = False
-        for batch in self.batches:
-            if not batch.in_flight:
-                batch.base_sequence = UNASSIGNED
-                batch.producer_id = UNASSIGNED
+    def may_be_written(self, batch: Batch) -> bool:
+        """Whether `batch` may be in the log, or get there by a request that is still under way."""
+        return batch.written or (batch.in_flight and batch not in self.void)
+
+    def withdraw(self, batch: Batch) -> None:
+        """`batch`, still here, will not be sent again under its sequence.
+
+        If it is certainly not in the log, neither is what was numbered after it: brokers take the batches of a producer in sequence.
+        Its sequence is given again only where nothing was numbered after it. Otherwise, and if it may be in the log, the numbering
+        starts anew in the next epoch: another batch with the sequence of one that is in the log would be taken for a repetition, and
+        acknowledged without being written.
+        """
+        if batch.base_sequence == UNASSIGNED:
+            return
+        if self.may_be_written(batch):
+            self.stale = True
+            return
+        if (batch.base_sequence + batch.count) % SEQUENCES == self.next_sequence:
+            self.next_sequence = batch.base_sequence
+            return
+        self.stale = True
+        for later in islice(self.batches, self.batches.index(batch) + 1, None):
+            if later.in_flight:
+                self.void.add(later)
+            else:
+                later.written = False
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a batch is here that a broker may have written without our knowing.
+        """Whether a batch is here that a broker may have written, or may yet write, without our knowing.
 
         The head decides: brokers take the batches of a producer in sequence, so behind one that is certainly not in the log none is.
         """

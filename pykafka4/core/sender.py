@@ -8,7 +8,7 @@ epoch and sequence, or failed as MAYBE. What an error code does is a row of `err
 from __future__ import annotations
 
 import random as _random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from uuid import UUID
 
 import attrs
@@ -75,12 +75,13 @@ class Sender:
         self.network, self.cluster, self.recovery = network, cluster, recovery
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.ledger = Ledger()
-        self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._renumber, network.doubt)
+        self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._place_unnumbered, network.doubt)
         self._oldest = ZSTD_FROM if config.compression_type == "zstd" else None  # the lowest Produce for our codec
         self._random = random
         self._progress, self._refuse = progress, refuse
         self._lines = Lines(self._leader)
         self._unready: list[PartitionQueue] = []  # their next batch is still being compressed
+        self._unnumbered: dict[PartitionQueue, None] = {}  # they wait for a producer id
         self._flights: dict[int, int] = {}  # node -> produce requests in flight
         self._timers = Timers()
         self._parking = Parking(config, accumulator, cluster, network, self._lost_parked, self._busy)
@@ -103,7 +104,7 @@ class Sender:
             self._hurry = bool(self._parking)
         linger_ends = self._collect(now)
         self._look_at_leaders()
-        requests = self._produce(now) if self._may_produce() else []
+        requests = self._produce(now)
         identity = self._look_after_identity(now)
         if identity is not None:
             requests.append(identity)
@@ -223,7 +224,9 @@ class Sender:
     def _obstacle(self, tp: TopicPartition) -> KafkaError | None:
         """What keeps a batch for `tp` from being sent at all, as far as is known."""
         offline = self.recovery.offline.get(tp)
-        return self.identity.trouble if offline is None else offline.reason
+        if offline is not None:
+            return offline.reason
+        return self.identity.trouble if self.queues[tp] in self._unnumbered else None
 
     def _late(self, queue: PartitionQueue, batch: Batch) -> KafkaTimeoutError:
         """Nothing has failed, and yet `batch` is not acknowledged: what is missing?"""
@@ -258,15 +261,13 @@ class Sender:
         return known is not None and queue.topic_id != known
 
     def _begin_anew(self, queue: PartitionQueue) -> None:
-        """Count from 0 for the new log, unless it may hold one of our numbers already.
+        """The new log knows nothing of this producer: number from 0 in another epoch.
 
-        Brokers that know topics by name write what was under way into the new log. Another batch of the same number would be taken for
-        that one sent again, and acknowledged without being written; so the epoch is renewed instead.
+        Another epoch, as brokers that know topics by name write what was under way into the new log. A batch of the same epoch with the
+        same sequence would be taken for that one sent again, and acknowledged without being written.
         """
-        if queue.in_doubt and self.config.enable_idempotence:
-            self.identity.renew(f"{queue.tp}: the topic was made anew")
-        else:
-            queue.renumber()
+        queue.proven = False
+        queue.stale = True
 
     def _lost_parked(self, topic: str, code: str, cause: Exception, records: int, callbacks: Callbacks | None) -> None:
         self.ledger.lost(topic, None, code, Written.NO, records, cause)
@@ -274,18 +275,13 @@ class Sender:
 
     # ---------------------------------------------------------------- who we are
 
-    def _may_produce(self) -> bool:
-        return not self.config.enable_idempotence or self.identity.producer_id >= 0
-
     def _look_after_identity(self, now: float) -> Request | None:
-        """Ask for an id when there is something to send; renew it when nothing is in doubt."""
+        """Ask for a producer id when there is something to send."""
         if not self.config.enable_idempotence:
             return None
         if self.identity.fatal is not None:
             self._end(self.identity.fatal)
             return None
-        if not any(queue.in_doubt for queue in self._doubtful()):
-            self.identity.settle()
         return self.identity.ask(now) if self.queues or self._parking else None
 
     def _end(self, reason: KafkaError) -> None:
@@ -295,16 +291,30 @@ class Sender:
             self._refuse(reason)
             self.abandon(reason)
 
-    def _doubtful(self) -> Iterable[PartitionQueue]:
-        """The queues to ask before a renewal; none while there is none to make."""
-        return self.queues.values() if self.identity.renewing else ()
-
     def _identity_wakes(self, now: float) -> float:
         return self.identity.wake_at if self.config.enable_idempotence and self.identity.wake_at > now else INFINITY
 
-    def _renumber(self) -> None:
-        for queue in self.queues.values():
-            queue.renumber()
+    def _may_number(self, queue: PartitionQueue) -> bool:
+        """Whether the next batch of `queue` may be sent under its epoch, or under the one that begins here.
+
+        While a batch is in doubt only what may be written goes out, as it was. Each queue changes its epoch alone: the others go on.
+        """
+        if queue.producer_id >= 0 and not queue.stale:
+            return True
+        if queue.in_doubt:
+            candidate = queue.candidate
+            return candidate is not None and candidate.written
+        identity = self.identity.after(queue.producer_id, queue.epoch, queue.spent)
+        if identity is None:
+            self._unnumbered[queue] = None
+            return False
+        queue.begin_epoch(*identity)
+        return True
+
+    def _place_unnumbered(self) -> None:
+        """There is another producer id for those that wait for one."""
+        waiting, self._unnumbered = self._unnumbered, {}
+        for queue in waiting:
             self._lines.place(queue)
 
     # ---------------------------------------------------------------- sending
@@ -360,8 +370,11 @@ class Sender:
         if not queue.may_send(now) or (queue.in_flight and queue.node != node):
             self._lines.remove(queue)
             return None
+        if self.config.enable_idempotence and not self._may_number(queue):
+            self._lines.remove(queue)
+            return None
         batch = queue.candidate or self._seal_due(queue, now)
-        if batch is None or not self._fresh_allowed(batch):
+        if batch is None:
             self._lines.remove(queue)
             return None
         if not batch.ready:
@@ -401,10 +414,6 @@ class Sender:
         else:
             self._jobs.append(Job(batch.compress, lambda now, _: self._lines.place(queue)))
 
-    def _fresh_allowed(self, batch: Batch) -> bool:
-        """While the epoch must change, only batches numbered under the old one and maybe written go out."""
-        return not self.config.enable_idempotence or self.identity.ready or batch.written
-
     def _request(self, node: int, entries: list[tuple[PartitionQueue, Batch]], now: float) -> Request:
         topics: dict[str, list[ProduceRequest.Topic.Partition]] = {}
         for queue, batch in entries:
@@ -440,7 +449,7 @@ class Sender:
         fresh = batch.base_sequence < 0
         queue.number(batch)
         if fresh or batch.producer_id < 0:
-            batch.finish(self.identity.producer_id, self.identity.epoch, batch.base_sequence)
+            batch.finish(queue.producer_id, queue.epoch, batch.base_sequence)
 
     # ---------------------------------------------------------------- answers
 
@@ -477,7 +486,7 @@ class Sender:
 
     def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
         """An answer without this partition says nothing about it: maybe written."""
-        batch.written = True
+        queue.doubt(batch)
         self._home(queue, batch)
         if not batch.done:
             self._hold(queue, now)
@@ -492,11 +501,12 @@ class Sender:
             queue.proven = True
             queue.backoff.reset()
             return
+        if row.written is Written.MAYBE:
+            queue.doubt(batch)
         self._home(queue, batch)
         if batch.done:  # its delivery timeout was first
             return
         error = broker_error(row.code, str(queue.tp), answer.error_message or WAYS_OUT.get(row.name))
-        batch.written = batch.written or row.written is Written.MAYBE
         batch.last_error = error
         ACTIONS[row.produce](self, queue, batch, now, row, error)
 
@@ -511,7 +521,8 @@ class Sender:
     def _flight_lost(self, flight: Flight, now: float, outcome: Failed) -> None:
         """No answer: every batch stays; what may have been written keeps its number."""
         for queue, batch in flight.entries:
-            batch.written = batch.written or outcome.written is Written.MAYBE
+            if outcome.written is Written.MAYBE:
+                queue.doubt(batch)
             batch.last_error = outcome.reason
             self._home(queue, batch)
             if not outcome.passing and not batch.done:
@@ -547,34 +558,39 @@ class Sender:
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
         """The broker expects another sequence.
 
-        Behind an unacknowledged batch that is only the echo of its failure. At the head our numbering and the broker's have parted:
-        take a new epoch, and let go of what may have been written under the old one.
+        Behind an unacknowledged batch that only follows from its failure. At the head the broker's state of this producer and ours differ:
+        continue in the next epoch, and give up what may have been written in this one.
         """
         if queue.batches[0] is not batch:
             return
-        self.identity.renew(str(error))
-        if batch.written:
-            self._fail(queue, batch, short_name(error), error)
+        queue.stale = True
+        self._give_up_or_hold(queue, batch, now, error)
 
     def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
-        self.identity.fail(error)
-        self._fail(queue, batch, short_name(error), error)
+        """The broker knows a higher epoch of this producer id in this partition, and will never take ours.
+
+        Nobody can take over an id that has no transactional id, so this says nothing about other partitions: the queue gets another id.
+        """
+        queue.stale = queue.spent = True
+        if queue.batches[0] is batch:
+            self._give_up_or_hold(queue, batch, now, error)
+
+    def _give_up_or_hold(self, queue: PartitionQueue, batch: Batch, now: float, error: KafkaError) -> None:
+        """The epoch of `queue` ends. Under another epoch a batch that is in the log already would be written again."""
+        if batch.written:
+            self._fail(queue, batch, short_name(error), error)
+        self._hold(queue, now)
 
     def _refused(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
         self._fail(queue, batch, short_name(error), error)
 
     def _fail(self, queue: PartitionQueue, batch: Batch, code: str, error: KafkaError) -> None:
-        """Hand the records of `batch` back.
-
-        A number that will never reach the log leaves a gap: renew the epoch, unless the number can be undone.
-        """
-        written = Written.MAYBE if batch.written or batch.in_flight else Written.NO
-        numbered = batch.base_sequence >= 0
+        """Hand the records of `batch` back."""
+        written = Written.MAYBE if queue.may_be_written(batch) else Written.NO
         if batch.in_flight:
             self.ledger.returned(batch.count)
+        queue.withdraw(batch)
         queue.remove(batch)
-        if numbered and (written is Written.MAYBE or not queue.give_back_numbers(batch)):
-            self.identity.renew(f"{queue.tp}: {code}")
         self.ledger.lost(batch.topic, batch.partition, code, written, batch.count, error)
         self._settled(batch.fail(code, written, error))
 

@@ -135,7 +135,7 @@ class Bench:
             self.refusals.append,
         )
         self.requests: list[Request] = []
-        self.epoch = 0
+        self.next_id = 42
 
     def progress(self) -> None:
         """Waiters look again: note what they would see."""
@@ -147,8 +147,8 @@ class Bench:
         effects = self.sender.poll(self.now)
         for request in effects.requests:
             if isinstance(request.message, InitProducerIdRequest):
-                reply = InitProducerIdResponse(producer_id=42, producer_epoch=self.epoch)
-                self.epoch += 1
+                reply = InitProducerIdResponse(producer_id=self.next_id, producer_epoch=0)
+                self.next_id += 1  # without a transactional id brokers always give a fresh one
                 request.on_reply(self.now, Reply(reply, 4, 1))
             else:
                 self.requests.append(request)
@@ -207,6 +207,10 @@ def header(request: Request) -> tuple[int, int, int]:
     (partition,) = request.message.topic_data[0].partition_data
     data = bytes(partition.records)
     return int.from_bytes(data[51:53], "big", signed=True), int.from_bytes(data[53:57], "big", signed=True), partition.index
+
+
+def producer_id(request: Request) -> int:
+    return int.from_bytes(values(request)[43:51], "big", signed=True)
 
 
 def values(request: Request) -> bytes:

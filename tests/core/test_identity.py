@@ -1,4 +1,4 @@
-"""Identity: a new epoch only by way of RENEWING and settled, a new id where the old one cannot go on."""
+"""Identity: who may use which producer id and epoch, and when another id is asked for."""
 
 from __future__ import annotations
 
@@ -57,41 +57,79 @@ def test_a_broker_that_is_silent_is_not_the_only_one_asked_and_one_id_is_taken()
     assert (h.identity.producer_id, h.changed) == (8, 1)
 
 
-def test_a_renewal_waits_until_it_is_settled_and_goes_on_from_the_old_epoch() -> None:
+def test_a_new_queue_begins_in_the_epoch_that_the_broker_gave() -> None:
+    h = Harness()
+    assert h.identity.after(-1, -1, False) is None
+    h.give(7, 3)
+    assert h.identity.after(-1, -1, False) == (7, 3)
+
+
+def test_a_queue_continues_in_the_next_epoch_without_asking_a_broker() -> None:
     h = Harness()
     h.give(7, 0)
-    h.identity.renew("lost track")
+    assert h.identity.after(7, 4, False) == (7, 5)
     assert h.identity.ask(h.now) is None
-    assert not h.identity.ready
-    h.identity.settle()
-    request = h.give(7, 1)
-    assert (request.message.producer_id, request.message.producer_epoch) == (7, 0)
-    assert (h.identity.epoch, h.changed, h.identity.ready) == (1, 2, True)
 
 
-def test_settling_without_a_renewal_changes_nothing() -> None:
+@pytest.mark.parametrize(("epoch", "spent"), [(32_767, False), (4, True)])
+def test_another_id_is_asked_for_when_this_one_cannot_be_used_any_more(epoch: int, spent: bool) -> None:
     h = Harness()
     h.give(7, 0)
-    h.identity.settle()
-    assert h.identity.state is IdentityState.READY
-
-
-def test_an_exhausted_epoch_gets_a_new_id() -> None:
-    h = Harness()
-    h.give(7, 32_766)
-    h.identity.renew("x")
-    h.identity.settle()
-    assert h.ask().message.producer_id == -1
-
-
-def test_a_broker_that_cannot_raise_epochs_gives_a_new_id() -> None:
-    h = Harness()
-    h.give(7, 0)
-    h.identity.renew("x")
-    h.identity.settle()
-    h.fail(UnsupportedVersion("producer_id needs InitProducerId 3"))
+    assert h.identity.after(7, epoch, spent) is None
+    assert h.identity.after(-1, -1, False) == (7, 0), "other partitions can still use it"
     assert h.give(8, 0).message.producer_id == -1
-    assert h.identity.ready
+    assert h.identity.after(7, epoch, spent) == (8, 0)
+    assert h.changed == 2
+
+
+def test_epoch_32_766_is_followed_by_the_last_one() -> None:
+    h = Harness()
+    h.give(7, 0)
+    assert h.identity.after(7, 32_766, False) == (7, 32_767)
+
+
+def test_a_queue_left_behind_on_an_older_id_takes_the_newer_one_without_asking() -> None:
+    h = Harness()
+    h.give(7, 0)
+    h.identity.after(7, 1, True)
+    h.give(8, 0)
+    assert h.identity.after(7, 1, True) == (8, 0)
+    assert h.identity.ask(h.now) is None
+
+
+def test_a_queue_made_after_others_were_dropped_begins_in_a_later_epoch_than_theirs() -> None:
+    h = Harness()
+    h.give(7, 0)
+    h.identity.forget(7, 5)
+    h.identity.forget(7, 2)
+    assert h.identity.after(-1, -1, False) == (7, 6)
+    h.identity.forget(99, 900)
+    assert h.identity.after(-1, -1, False) == (7, 6), "epochs of another id do not count"
+
+
+def test_an_id_whose_epochs_are_used_up_is_not_given_to_new_queues() -> None:
+    h = Harness()
+    h.give(7, 0)
+    h.identity.forget(7, 32_767)
+    assert h.identity.after(-1, -1, False) is None
+    h.give(8, 0)
+    assert h.identity.after(-1, -1, False) == (8, 0)
+
+
+@pytest.mark.parametrize("error", [UnsupportedVersion("InitProducerId"), None])
+def test_a_producer_that_has_an_id_is_not_finished_when_it_gets_no_other(error: KafkaError | None) -> None:
+    h = Harness()
+    h.give(7, 0)
+    h.identity.after(7, 0, True)
+    if error is None:
+        h.refuse("CLUSTER_AUTHORIZATION_FAILED")
+    else:
+        h.fail(error)
+    assert h.identity.fatal is None
+    assert h.identity.trouble is not None
+    h.now = h.identity.wake_at
+    h.give(8, 0)
+    assert h.identity.trouble is None
 
 
 def test_a_broker_without_producer_ids_is_fatal() -> None:
@@ -108,7 +146,7 @@ def test_passing_errors_are_tried_again_after_a_pause(name: str) -> None:
     assert short_name(h.identity.trouble or KafkaError()) == name
     h.now = h.identity.wake_at
     h.give(7, 0)
-    assert h.identity.ready
+    assert h.identity.state is IdentityState.READY
     assert h.identity.trouble is None
 
 
@@ -117,7 +155,7 @@ def test_a_lost_connection_is_tried_again() -> None:
     h.fail(ConnectionLost("gone"))
     h.now = h.identity.wake_at
     h.give(7, 0)
-    assert h.identity.ready
+    assert h.identity.state is IdentityState.READY
 
 
 def test_no_permission_is_fatal() -> None:
@@ -125,16 +163,6 @@ def test_no_permission_is_fatal() -> None:
     h.refuse("CLUSTER_AUTHORIZATION_FAILED")
     assert isinstance(h.identity.fatal, AuthorizationError)
     assert h.identity.ask(h.now) is None
-
-
-def test_an_old_epoch_begins_afresh() -> None:
-    h = Harness()
-    h.give(7, 3)
-    h.identity.renew("x")
-    h.identity.settle()
-    h.refuse("INVALID_PRODUCER_EPOCH")
-    h.now = h.identity.wake_at
-    assert h.ask().message.producer_id == -1
 
 
 def test_who_has_no_id_to_give_is_not_asked_first_again() -> None:

@@ -7,7 +7,7 @@ from sender_talk import LOST, Bench, header, values
 
 from pykafka4.core import INFINITY, Reply
 from pykafka4.error_table import Written
-from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError
+from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import TopicPartition
 
 # ---------------------------------------------------------------- acknowledged
@@ -120,14 +120,13 @@ def test_errors_that_ask_for_metadata_put_only_this_partition_offline(error: str
 # ---------------------------------------------------------------- the end
 
 
-def test_fenced_is_fatal_and_refuses_further_records() -> None:
-    bench = Bench().proven()
-    bench.batch()
+def test_a_producer_that_gets_no_id_is_finished_and_refuses_further_records() -> None:
+    bench = Bench()
     waiting = bench.acc.send("t", b"v", partition=1)
-    bench.answer(bench.requests.pop(), "PRODUCER_FENCED")
+    bench.sender.identity.fail(broker_error(31, "InitProducerId"))
     bench.settle()
-    assert waiting.exception(0).code == "PRODUCER_FENCED"
-    assert [error.code.name for error in bench.refusals] == ["PRODUCER_FENCED"], "once is enough"
+    assert waiting.exception(0).code == "CLUSTER_AUTHORIZATION_FAILED"
+    assert [error.code.name for error in bench.refusals] == ["CLUSTER_AUTHORIZATION_FAILED"], "once is enough"
 
 
 def test_an_end_is_made_of_everything_once() -> None:

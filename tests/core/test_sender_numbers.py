@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from sender_talk import Bench, header
+from sender_talk import Bench, header, producer_id
 
 from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed
@@ -24,31 +24,128 @@ def test_first_batch_of_an_epoch_goes_alone() -> None:
     assert len(bench.requests) == 3
 
 
-def test_out_of_order_at_the_head_takes_a_new_epoch() -> None:
+@pytest.mark.parametrize("error", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"])
+def test_a_lost_sequence_at_the_head_takes_the_next_epoch_without_asking_a_broker(error: str) -> None:
     bench = Bench().proven()
     delivery = bench.batch()
-    bench.answer(bench.requests.pop(), "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    bench.settle()
+    bench.answer(bench.requests.pop(), error)
+    bench.poll(1)
     assert header(bench.requests[-1]) == (1, 0, 0)
+    assert producer_id(bench.requests[-1]) == 42
     bench.answer(bench.requests.pop(), offset=3)
     assert delivery.result(0).offset == 3
 
 
-def test_epoch_is_renewed_only_when_no_partition_is_in_doubt() -> None:
+@pytest.mark.parametrize("error", ["INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"])
+def test_a_fenced_partition_takes_another_producer_id_and_the_others_keep_theirs(error: str) -> None:
     bench = Bench().proven()
-    bench.batch(b"doubtful", partition=1)
-    doubtful = bench.requests.pop()
-    bench.batch(b"unlucky", partition=0)
-    unlucky = bench.requests.pop()
-    bench.lose(doubtful)
-    bench.answer(unlucky, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    delivery = bench.batch(partition=0)
+    bench.answer(bench.requests.pop(), error)
+    bench.batch(partition=1)
+    assert (producer_id(bench.requests[-1]), header(bench.requests.pop())) == (42, (0, 1, 1))
+    bench.poll(1)
     bench.settle()
+    assert (producer_id(bench.requests[-1]), header(bench.requests[-1])) == (43, (0, 0, 0))
+    bench.answer(bench.requests.pop(), offset=3)
+    assert delivery.result(0).offset == 3
+    assert not bench.refusals
+
+
+def test_a_broker_that_always_answers_out_of_order_is_asked_at_a_bounded_rate() -> None:
+    bench = Bench(delivery_timeout_ms=10_000).proven()
+    delivery = bench.batch()
+    answered = 0
+    while not delivery.done():
+        while bench.requests:
+            bench.answer(bench.requests.pop(), "OUT_OF_ORDER_SEQUENCE_NUMBER")
+            answered += 1
+        bench.poll(0.01)
+    assert answered <= 16, "the pauses double up to a second"
+
+
+def test_a_healthy_partition_renews_its_epoch_alone_while_another_is_in_doubt() -> None:
+    """A renewal of the whole producer would wait for the partition whose leader is away, and the healthy one with it."""
+    bench = Bench().proven()
+    doubtful = bench.batch(b"doubtful", partition=1)
+    request = bench.requests.pop()
+    bench.network.up.remove(2)
+    bench.lose(request)
+    refused, good = bench.batch(b"refused"), bench.batch(b"good")
+    first, second = bench.requests
+    bench.requests.clear()
+    bench.answer(first, "INVALID_RECORD")
+    bench.answer(second, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    bench.poll(1)
+    assert refused.exception(0).written is Written.NO  # type: ignore[union-attr]
+    assert [header(r) for r in bench.requests] == [(1, 0, 0)]
+    bench.answer(bench.requests.pop(), offset=7)
+    assert good.result(0).offset == 7
+    for n in range(3):
+        bench.batch(b"%d" % n)
+    assert [header(r)[1] for r in bench.requests] == [1, 2, 3]
+    assert not doubtful.done()
+
+
+def test_a_partition_keeps_its_epoch_until_nothing_of_it_is_in_doubt() -> None:
+    bench = Bench(delivery_timeout_ms=10_000).proven()
+    lost = bench.batch(b"lost")
+    bench.poll(5)
+    doubtful = bench.batch(b"doubtful")
+    first, second = bench.requests
+    bench.requests.clear()
+    bench.network.up.clear()
+    bench.lose(first)
+    bench.lose(second)
+    bench.poll(6)
+    assert lost.exception(0).written is Written.MAYBE  # type: ignore[union-attr]
+    bench.network.up = {1, 2, 3}
+    bench.batch(b"next")
+    assert [header(r) for r in bench.requests] == [header(second)], "what may be in the log goes out as it was"
+    bench.answer(bench.requests.pop(), offset=9)
+    assert doubtful.result(0).offset == 9
+    bench.settle()
+    assert [header(r) for r in bench.requests] == [(1, 0, 0)]
+
+
+@pytest.mark.parametrize("how", ["answered", "lost"])
+def test_behind_a_refused_batch_nothing_is_in_the_log(how: str) -> None:
+    """Brokers take batches in sequence: what was pipelined behind goes out again, also when no answer to it came."""
+    bench = Bench().proven()
+    refused, behind = bench.batch(b"refused"), bench.batch(b"behind")
+    first, second = bench.requests
+    bench.requests.clear()
+    bench.answer(first, "INVALID_RECORD")
+    if how == "lost":
+        bench.lose(second)
+    else:
+        bench.answer(second, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    bench.poll(1)
+    assert [header(r) for r in bench.requests] == [(1, 0, 0)]
+    bench.answer(bench.requests.pop(), offset=5)
+    assert behind.result(0).offset == 5
+    assert refused.exception(0).written is Written.NO  # type: ignore[union-attr]
+
+
+def test_the_first_batch_to_another_leader_goes_alone() -> None:
+    bench = Bench().proven()
+    bench.recovery.leaders[TopicPartition("t", 0)] = 3
     bench.recovery.changes += 1
-    bench.settle()
-    assert [header(r) for r in bench.requests] == [header(doubtful)], "the doubtful batch goes first, under its old number"
+    bench.batch(b"one")
+    bench.batch(b"two")
+    assert [r.node for r in bench.requests] == [3]
     bench.answer(bench.requests.pop())
+    bench.batch(b"three")
+    assert [header(r)[1] for r in bench.requests] == [2, 3]
+
+
+def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
+    bench = Bench().proven()
+    bench.sender.queues[TopicPartition("t", 0)].epoch = 32_767
+    bench.batch()
+    bench.answer(bench.requests.pop(), "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    bench.poll(1)
     bench.settle()
-    assert header(bench.requests[-1]) == (1, 0, 0)
+    assert (producer_id(bench.requests[-1]), header(bench.requests[-1])) == (43, (0, 0, 0))
 
 
 def test_a_maybe_written_head_out_of_order_is_failed_as_maybe() -> None:

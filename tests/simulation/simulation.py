@@ -217,6 +217,8 @@ class Simulation(Schedule[Plan, Report]):
         """What the client is in the middle of: the other side of the coverage table."""
         found = {f"identity {self.sender.identity.state.value}"}
         for queue in self.sender.queues.values():
+            if queue.stale and self.plan.idempotent:
+                found.add("epoch ends")
             if queue.in_flight:
                 found.add("batch in flight" if queue.in_flight == 1 else "batches pipelined")
             if any(b.written and not b.in_flight for b in queue.batches):

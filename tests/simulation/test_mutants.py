@@ -148,7 +148,7 @@ def queue_behind(patch: pytest.MonkeyPatch) -> None:
 
 
 def new_epoch_in_doubt(patch: pytest.MonkeyPatch) -> None:
-    """The epoch is renewed although batches may be in the log under the old one."""
+    """A new epoch begins although batches may be in the log under the old one."""
     patch.setattr(PartitionQueue, "in_doubt", property(lambda self: False))
 
 
@@ -213,9 +213,13 @@ def count_offsets_from_one(patch: pytest.MonkeyPatch) -> None:
     around(patch, Sender, "_landed", landed)
 
 
-def keep_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
-    """A gap in the sequence is no reason for a new epoch."""
-    around(patch, Identity, "renew", lambda original, self, reason: None)
+def number_from_zero_in_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
+    """After a gap in the sequence the numbering starts anew, but the epoch stays."""
+
+    def begin_epoch(original: Any, self: PartitionQueue, producer_id: int, epoch: int) -> None:
+        original(self, producer_id, max(0, self.epoch))
+
+    around(patch, PartitionQueue, "begin_epoch", begin_epoch)
 
 
 def start_over_when_the_topic_hides(patch: pytest.MonkeyPatch) -> None:
@@ -303,7 +307,7 @@ MUTANTS: dict[Patch, Hunt] = {
     exceed_memory: Hunt({"memory is bounded"}),
     never_rest: Hunt({HOT}),
     count_offsets_from_one: Hunt({LOST}),
-    keep_the_old_epoch: Hunt({"progress", HOT}, IDEMPOTENT, ("sequence error", "refusal", "error after append")),
+    number_from_zero_in_the_old_epoch: Hunt({LOST, "progress", HOT}, IDEMPOTENT, ("sequence error", "refusal", "error after append")),
     start_over_when_the_topic_hides: Hunt({LOST, ORDER}, SINGLY, ("topic is hidden",)),
     mix_up_topics: Hunt({"no foreign records"}),
     pipeline_before_the_first_answer: Hunt({ORDER}, {**SINGLY, "max_in_flight_requests_per_connection": 5}, ("error before append",)),

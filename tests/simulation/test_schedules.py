@@ -21,7 +21,7 @@ MUST_REACH = [
     *((fault, "batch maybe written, waiting") for fault in ("move leader", "error before append", "sequence error", "refusal")),
     *((fault, "batch maybe written, waiting") for fault in ("topic is hidden", "topic recreated", "metadata is stale", "broker stops")),
     *((fault, "identity asking") for fault in ("identity error", "broker stops", "connection is cut")),
-    *((fault, "identity renewing") for fault in ("sequence error", "connection is cut", "move leader", "lost after append")),
+    *((fault, "epoch ends") for fault in ("sequence error", "connection is cut", "move leader", "lost after append")),
     *((fault, "records parked") for fault in ("metadata error", "topic is hidden", "broker stops", "all connections are cut")),
     *((fault, "partition offline") for fault in ("move leader", "no leader", "throttled", "more partitions")),
     *((fault, "connecting") for fault in ("broker stops", "network is dark", "move leader")),
