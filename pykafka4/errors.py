@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Self, TypeVar
+
 from pykafka4.error_table import ErrorCode, Written, error_code
 from pykafka4.records import ProducerRecord
 
@@ -28,10 +30,36 @@ __all__ = [
 ]
 
 
+E = TypeVar("E", bound="KafkaError")
+
+
 class KafkaError(Exception):
     """Everything this package raises on purpose. `code` is its short name: Kafka's for what a broker said, else one of ours."""
 
     code: ErrorCode | str = "CLIENT_ERROR"
+
+    def again(self) -> Self:
+        """A new instance of the same error, to be raised: one instance raised again and again would collect a traceback each time."""
+        return _restored(type(self), self.args, self._state())
+
+    def __reduce__(self) -> Any:
+        return _restored, (type(self), self.args, self._state())
+
+    def _state(self) -> dict[str, Any]:
+        """All attributes, the cause among them where it is an error of this package (others may not pickle)."""
+        state = {name: list(value) if name == "__notes__" else value for name, value in self.__dict__.items()}
+        if isinstance(self.__cause__, KafkaError):
+            state["__cause__"] = self.__cause__
+        return state
+
+
+def _restored(kind: type[E], args: tuple[object, ...], state: dict[str, Any]) -> E:
+    """The error of that class and state, made without its `__init__`, whose arguments are other ones."""
+    error = kind.__new__(kind, *args)
+    (OSError if isinstance(error, OSError) else Exception).__init__(error, *args)
+    for name, value in state.items():
+        setattr(error, name, value)
+    return error
 
 
 class ConfigError(KafkaError, ValueError):

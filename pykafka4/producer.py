@@ -292,7 +292,7 @@ class _Core:
     def check_open(self) -> None:
         """Raise what `send` would raise."""
         if self.acc.refusal is not None:
-            raise self.acc.refusal.with_traceback(None)
+            raise self.acc.refusal.again()
 
     def stats(self) -> ProducerStats:
         """The account, taken on the loop thread while there is one."""

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import copy
+import multiprocessing
+import pickle
+from collections.abc import Callable
+
 import pytest
 
+from pykafka4 import errors
 from pykafka4.error_table import BY_NAME, CODES, Produce, Refresh, Written, error_code
 from pykafka4.errors import (
     AuthorizationError,
     BrokerError,
     ClosedError,
+    CorruptRecord,
     DeliveryFailed,
     GroupError,
     KafkaError,
     KafkaTimeoutError,
     ProducerFencedError,
+    RecordTooLarge,
     broker_error,
     short_name,
 )
+from pykafka4.records import ProducerRecord
 
 
 def test_the_table_has_every_code_up_to_the_newest() -> None:
@@ -108,3 +117,56 @@ def test_every_error_has_a_short_name() -> None:
     assert short_name(ClosedError("x")) == "CLOSED"
     assert short_name(KafkaError("x")) == "CLIENT_ERROR"
     assert short_name(MemoryError()) == "MemoryError"
+
+
+def examples() -> list[KafkaError]:
+    """One of every class, with every attribute set."""
+    cause = KafkaTimeoutError("no answer")
+    record = ProducerRecord("t", b"v", b"k", (("h", None),), 3, 5, Written.MAYBE)
+    made: dict[type[KafkaError], KafkaError] = {
+        BrokerError: broker_error(BY_NAME["INVALID_RECORD"].code, "t-0", "because"),
+        CorruptRecord: CorruptRecord("t", 1, 7, "bad checksum", 9),
+        DeliveryFailed: DeliveryFailed("t", 3, "TIMED_OUT", Written.MAYBE, record, cause),
+        RecordTooLarge: RecordTooLarge.fetched("t", 1, 7, "too large", 9),
+    }
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, KafkaError)]
+    for kind in classes:
+        if kind not in made:
+            made[kind] = kind(BY_NAME["UNKNOWN_MEMBER_ID"], "g", "detail") if issubclass(kind, BrokerError) else kind("what happened")
+    return list(made.values())
+
+
+@pytest.mark.parametrize("again", [lambda e: pickle.loads(pickle.dumps(e)), copy.copy, copy.deepcopy, lambda e: e.again()])
+@pytest.mark.parametrize("error", examples(), ids=lambda e: type(e).__name__)
+def test_every_error_survives_pickling_with_all_it_says(error: KafkaError, again: Callable[[KafkaError], KafkaError]) -> None:
+    error.add_note("a note")
+    error.__cause__ = ClosedError("the cause")
+    other = again(error)
+    assert type(other) is type(error)
+    assert other is not error
+    assert (str(other), repr(other), other.args) == (str(error), repr(error), error.args)
+    assert set(vars(other)) == set(vars(error))
+    for name, value in vars(error).items():
+        mine = getattr(other, name)
+        assert (type(mine), str(mine)) == (type(value), str(value)), name
+    assert str(other.__cause__) == "the cause"
+    assert other.__traceback__ is None
+    if isinstance(error, OSError):
+        assert isinstance(other, OSError)
+
+
+def test_errors_come_back_from_a_worker_process() -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        with pytest.raises(DeliveryFailed) as failed:
+            pool.apply(
+                raise_it, (DeliveryFailed("t", 3, "TIMED_OUT", Written.MAYBE, ProducerRecord("t", b"v"), KafkaTimeoutError("late")),)
+            )
+        with pytest.raises(GroupError) as refused:
+            pool.apply(raise_it, (broker_error(BY_NAME["UNKNOWN_MEMBER_ID"].code, "group g"),))
+    assert failed.value.record == ProducerRecord("t", b"v")
+    assert failed.value.written is Written.MAYBE
+    assert refused.value.code == BY_NAME["UNKNOWN_MEMBER_ID"]
+
+
+def raise_it(error: BaseException) -> None:
+    raise error
