@@ -1,7 +1,8 @@
-"""Chaos. Rule: what the producer claims is compared with the brokers' own logs, record by record.
+"""Compares what a producer claims with the brokers' own logs, record by record, while leaders are killed.
 
 A load of numbered records at a fixed rate, a leader killed and restarted again and again, and a verdict: nothing acknowledged is
-missing, nothing is there twice, every partition holds its records in the order of sending, and every offset that was reported is right.
+missing, nothing is there twice in any partition, every record is as it was sent, every partition holds its records in the order of
+sending, and every record lies at the offset that was reported.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -21,7 +22,24 @@ from pykafka4 import Producer
 __all__ = ["Cycle", "Load", "Verdict", "judge", "kill_cycle"]
 
 PARTITIONS = 6
+BEGIN_MS = time.time_ns() // 1_000_000  # timestamp of record 0; brokers delete segments whose records are all old
 FAILOVER, RECOVERY = 60.0, 60.0
+
+
+class Content(NamedTuple):
+    """What a record carries, apart from where it lies."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp: int
+
+
+def content(n: int) -> Content:
+    """Record `n` of a load; some parts are empty or missing in some records."""
+    key = (None, b"", b"k%d" % n)[n % 3]
+    headers = ((), (("n", b"%d" % n),), (("empty", b""), ("none", None), ("empty", b"again")))[n % 3]
+    return Content(key, b"%d" % n, headers, BEGIN_MS + n)
 
 
 class Load(threading.Thread):
@@ -52,7 +70,16 @@ class Load(threading.Thread):
     def send_one(self) -> None:
         """The next record; its partition follows from its number, so every partition has traffic."""
         n = self.sent
-        self.producer.send(self.topic, b"%d" % n, partition=n % PARTITIONS, on_delivery=lambda d: self.finished(n, d))
+        key, value, headers, timestamp = content(n)
+        self.producer.send(
+            self.topic,
+            value,
+            key=key,
+            headers=headers,
+            timestamp_ms=timestamp,
+            partition=n % PARTITIONS,
+            on_delivery=lambda d: self.finished(n, d),
+        )
         self.sent += 1
 
     def finished(self, n: int, delivery: Any) -> None:
@@ -98,6 +125,8 @@ class Verdict:
     lost: list[int]
     duplicated: list[int]
     reordered: list[int]
+    changed: list[int]
+    foreign: list[str]
     wrong_offset: list[int]
     not_completed_once: list[int]
     failed: dict[int, BaseException]
@@ -109,6 +138,8 @@ class Verdict:
             "acknowledged but not in the log": self.lost,
             "in the log more than once": self.duplicated,
             "behind a later one in its partition": self.reordered,
+            "not as sent": self.changed,
+            "that nobody sent": self.foreign,
             "not at the offset reported": self.wrong_offset,
             "not completed exactly once": self.not_completed_once,
             "failed": [f"{n}: {error}" for n, error in self.failed.items()],
@@ -121,18 +152,23 @@ class Verdict:
 
 def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
     """Read the topic from its leaders and compare."""
-    logs = cluster.log(topic)
     seen: Counter[int] = Counter()
-    reordered, wrong = [], []
-    for records in logs.values():
+    reordered, changed, wrong, foreign = [], [], [], []
+    for partition, records in cluster.log(topic).items():
         latest = -1
         for record in records:
-            n = int(record.value or b"-1")
+            n = number(record.value, load.sent)
+            if n is None:
+                foreign.append(f"{topic}-{partition}@{record.offset}")
+                continue
             seen[n] += 1
             if n < latest:
                 reordered.append(n)
             latest = max(latest, n)
-            if n in load.offsets and load.offsets[n] not in (record.offset, -1):
+            found = Content(record.key, record.value, record.headers, record.timestamp)
+            if found != content(n) or partition != n % PARTITIONS:
+                changed.append(n)
+            if n in load.offsets and load.offsets[n] != record.offset:
                 wrong.append(n)
     return Verdict(
         sent=load.sent,
@@ -140,8 +176,15 @@ def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
         lost=[n for n in load.offsets if not seen[n]],
         duplicated=[n for n, times in seen.items() if times > 1],
         reordered=reordered,
+        changed=changed,
+        foreign=foreign,
         wrong_offset=wrong,
         not_completed_once=[n for n in range(load.sent) if load.completions[n] != 1],
         failed=load.failures,
         ended_by=load.error,
     )
+
+
+def number(value: bytes | None, sent: int) -> int | None:
+    """Which record of the load has this value; None when none has."""
+    return int(value) if value is not None and value.isdigit() and int(value) < sent else None

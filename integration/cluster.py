@@ -404,11 +404,11 @@ class Cluster(abc.ABC):
 
     def offsets(self, topic: str, timeout: float = TOPIC) -> dict[int, tuple[int, int]]:
         """(earliest, latest) offset of each partition; latest is the high watermark."""
-        return judge.offsets(self.admin, topic, Deadline(timeout))
+        return judge.offsets(self, topic, Deadline(timeout))
 
     def log(self, topic: str, timeout: float = TOPIC) -> dict[int, list[LogRecord]]:
         """Every record in the topic now, by partition, read from the leaders without the client under test."""
-        return judge.log(self.admin, topic, Deadline(timeout))
+        return judge.log(self, topic, Deadline(timeout))
 
 
 if __name__ == "__main__":

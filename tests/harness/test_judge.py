@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from integration.admin import Connection
-from integration.chaos import Load, judge
+from integration.chaos import PARTITIONS, Load, content, judge
 from integration.cluster import Cluster
 from integration.java import JavaRecord, java_produce
 from integration.judge import LogRecord, Wrong, rising
@@ -103,34 +103,69 @@ def test_a_held_request_is_written_after_its_connection_died(proxied_cluster: Pr
 def test_offsets_that_do_not_rise_are_an_error(offsets: tuple[int, ...]) -> None:
     records = [LogRecord(offset, None, None, (), 0, -1, -1, -1) for offset in offsets]
     with pytest.raises(Wrong, match="t-0: offset"):
-        rising("t", 0, records)
+        rising("t-0", records)
 
 
 class Kept:
     """A cluster whose logs are given."""
 
-    def __init__(self, *values: int) -> None:
-        self.values = values
+    def __init__(self, logs: dict[int, list[LogRecord]]) -> None:
+        self.logs = logs
 
     def log(self, topic: str) -> dict[int, list[LogRecord]]:
-        return {0: [LogRecord(n, None, b"%d" % value, (), 0, -1, -1, -1) for n, value in enumerate(self.values)]}
+        return self.logs
 
 
-@pytest.mark.parametrize(
-    ("values", "acked", "error", "says"),
-    [
-        ((0, 1, 2), 3, None, ""),
-        ((0, 2), 3, None, "1 records acknowledged but not in the log: [1]"),
-        ((0, 1, 2, 2), 3, None, "1 records in the log more than once: [2]"),
-        ((0, 2, 1), 3, None, "1 records behind a later one in its partition: [1]"),
-        ((), 0, None, "the load ended after 0 records, 0 acknowledged: None"),
-        ((0, 1, 2), 3, OSError("broke"), "the load ended after 3 records, 3 acknowledged: OSError('broke')"),
-    ],
-)
-def test_a_load_is_judged_by_the_logs_and_by_its_own_end(values: tuple[int, ...], acked: int, error: Exception | None, says: str) -> None:
+def lying(n: int, offset: int | None = None, **changes: Any) -> LogRecord:
+    """Record `n` of a load as it would lie in its partition's log."""
+    record = LogRecord(n // PARTITIONS if offset is None else offset, *content(n), -1, -1, -1)
+    return record._replace(**changes)
+
+
+RIGHT = {p: [lying(n) for n in range(p, 12, PARTITIONS)] for p in range(PARTITIONS)}
+
+
+def told(logs: dict[int, list[LogRecord]], acked: int = 12, error: Exception | None = None, **offsets: int) -> list[str]:
+    """The complaints about a load of which every record was acknowledged, at the offset where it belongs or at the one given."""
     load: Any = Load(cast("Any", None), "t", 1.0, bool)
     load.sent, load.error = acked, error
     for n in range(acked):
-        load.offsets[n], load.completions[n] = n, 1
-    told = judge(cast("Any", Kept(*values)), "t", load).complaints()
-    assert (says in told) if says else not told
+        load.offsets[n], load.completions[n] = offsets.get(f"of_{n}", n // PARTITIONS), 1
+    return judge(cast("Any", Kept(logs)), "t", load).complaints()
+
+
+def test_a_load_that_is_in_the_log_as_it_was_sent_passes() -> None:
+    assert told(RIGHT) == []
+
+
+@pytest.mark.parametrize(
+    ("partition", "records", "says"),
+    [
+        (0, [lying(0)], "1 records acknowledged but not in the log: [6]"),
+        (0, [lying(0), lying(6), lying(6, 2)], "1 records in the log more than once: [6]"),
+        (0, [lying(0), lying(6), lying(1, 2)], "1 records in the log more than once: [1]"),
+        (0, [lying(6, 0), lying(0, 1)], "1 records behind a later one in its partition: [0]"),
+        (0, [lying(0), lying(6, 2)], "1 records not at the offset reported: [6]"),
+        (0, [lying(0, key=b""), lying(6)], "1 records not as sent: [0]"),
+        (0, [lying(0), lying(6, headers=(("n", None),))], "1 records not as sent: [6]"),
+        (0, [lying(0), lying(6, timestamp=1)], "1 records not as sent: [6]"),
+        (0, [lying(0), lying(6), lying(12)], "1 records that nobody sent: ['t-0@2']"),
+        (0, [lying(0), lying(6), lying(0, 2, value=None)], "1 records that nobody sent: ['t-0@2']"),
+    ],
+)
+def test_a_damaged_log_is_complained_about(partition: int, records: list[LogRecord], says: str) -> None:
+    assert says in told({**RIGHT, partition: records})
+
+
+def test_a_record_in_the_wrong_partition_is_complained_about() -> None:
+    assert "1 records not as sent: [7]" in told({**RIGHT, 0: [*RIGHT[0], lying(7, 2)], 1: [lying(1)]})
+
+
+def test_an_acknowledgement_without_an_offset_is_complained_about() -> None:
+    assert told(RIGHT, of_3=-1) == ["1 records not at the offset reported: [3]"]
+
+
+@pytest.mark.parametrize(("acked", "error"), [(0, None), (12, OSError("broke"))])
+def test_a_load_that_ended_early_proves_nothing(acked: int, error: Exception | None) -> None:
+    logs = RIGHT if acked else {}
+    assert told(logs, acked, error) == [f"the load ended after {acked} records, {acked} acknowledged: {error!r}"]
