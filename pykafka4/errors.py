@@ -40,7 +40,9 @@ class KafkaError(Exception):
 
     def again(self) -> Self:
         """A new instance of the same error, to be raised: one instance raised again and again would collect a traceback each time."""
-        return _restored(type(self), self.args, self._state())
+        other = _restored(type(self), self.args, self._state())
+        other.__cause__ = self.__cause__  # of any class: here nothing has to be pickled
+        return other
 
     def __reduce__(self) -> Any:
         return _restored, (type(self), self.args, self._state())

@@ -121,7 +121,7 @@ class Producer:
 
     def status(self) -> dict[str, Any]:
         """Why is nothing flowing: brokers, offline partitions with reason, queued bytes."""
-        return {**self._core.client.status(), "producer": attrs.asdict(self._core.stats())}
+        return {**self._core.client.status(), **self._core.crashed(), "producer": attrs.asdict(self._core.stats())}
 
     @contextlib.contextmanager
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
@@ -231,14 +231,14 @@ class _Core:
     def _start(self, now: float) -> Sender:
         engine = self.client.engine
         sender = Sender(self.config, self.acc, engine.network, engine.cluster, engine.recovery, engine.random, self._progress, self._refuse)
-        engine.add(sender)
+        engine.add(sender, "producer")
         return sender
 
     # ---- called by the accumulator, on application threads
 
     def _new_topic(self, topic: str) -> None:
         check_topic(topic)
-        self.client.loop.call(lambda _: self.sender.want(topic))
+        self.client.loop.call(lambda _: self.sender.want(topic), self.sender)
 
     def _seek(self, topic: str, partition: int) -> None:
         """`partition` is beyond those known of `topic`. It may have been added since they were asked for: ask again, up to max_block_ms.
@@ -250,7 +250,7 @@ class _Core:
             return
         with contextlib.suppress(KafkaTimeoutError):
             self.client.refresh_metadata([topic], config.max_block_ms / 1000)
-        loop.ask(lambda now: self.sender.tell(topic, now), SHORT)
+        loop.ask(lambda now: self.sender.tell(topic, now), SHORT, machine=self.sender)
 
     def _make_room(self, topic: str, partition: int, size: int) -> None:
         """Wait for `size` bytes, in the order of asking; BufferFull when max_block_ms is over, or at once inside a callback."""
@@ -294,6 +294,11 @@ class _Core:
         if self.acc.refusal is not None:
             raise self.acc.refusal.again()
 
+    def crashed(self) -> dict[str, Any]:
+        """What `status` says where an internal error has ended this producer alone."""
+        failure = self.client.engine.failure(self.sender)
+        return {} if failure is None else {"state": "crashed", "reason": str(failure)}
+
     def stats(self) -> ProducerStats:
         """The account, taken on the loop thread while there is one."""
         try:
@@ -319,7 +324,7 @@ class _Core:
             raise KafkaTimeoutError(f"flush: {left} records have no outcome after {limit:g} s; status() says what they wait for")
 
     def _expedite(self) -> None:
-        self.client.loop.call(lambda _: self.sender.expedite())
+        self.client.loop.call(lambda _: self.sender.expedite(), self.sender)
 
     def _wait_settled(self, pending: Sequence[Batch | Delivery], timeout: float) -> bool:
         waiting = list(pending)
@@ -368,7 +373,7 @@ class _Core:
     def _give_up(self, pending: Sequence[Batch | Delivery]) -> None:
         reason = ClosedError("the producer was closed before this was acknowledged")
         with contextlib.suppress(KafkaError):  # a loop that has crashed or is closed fails them as the last thing it does
-            self.client.loop.ask(lambda _: self.sender.abandon(reason), SHORT, "giving up undelivered records")
+            self.client.loop.ask(lambda _: self.sender.abandon(reason), SHORT, "giving up undelivered records", self.sender)
         if not self.signal.wait(lambda: all(_done(item) for item in pending), SHORT):
             raise KafkaTimeoutError("close: the loop does not answer; records are left without an outcome, close again to have them")
 

@@ -170,3 +170,15 @@ def test_errors_come_back_from_a_worker_process() -> None:
 
 def raise_it(error: BaseException) -> None:
     raise error
+
+
+def test_the_traceback_of_an_error_raised_again_is_that_of_one_raise() -> None:
+    stored = ClosedError("closed")
+    stored.__cause__ = ValueError("the cause")
+    for _ in range(3):
+        with pytest.raises(ClosedError) as caught:
+            raise stored.again()
+        assert caught.value.__traceback__ is not None
+        assert caught.value.__traceback__.tb_next is None
+        assert caught.value.__cause__ is stored.__cause__
+    assert stored.__traceback__ is None

@@ -77,14 +77,14 @@ class Session:
     def _start(self, now: float) -> Member:
         engine = self.client.engine
         member = Member(self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.reader)
-        engine.add(member)
+        engine.add(member, "consumer")
         return member
 
     def _reseek(self, old: Claim, new: Claim, start: Start | int) -> None:
         self._post(lambda _: self.member.fetcher.seek(old, new, start))
 
     def _post(self, fn: Callable[[float], object]) -> None:
-        self.client.loop.call(fn)
+        self.client.loop.call(fn, self.member)
 
     # ---------------------------------------------------------------- one thread at a time
 
@@ -93,6 +93,8 @@ class Session:
         self.client.check()
         if self.closing and system.current_thread() is not self._closer:
             raise ClosedError("this consumer is closed; make a new one")
+        if (failure := self.client.engine.failure(self.member)) is not None and not self.closing:
+            raise failure.again()
 
     @contextlib.contextmanager
     def _using(self, what: str) -> Iterator[None]:
@@ -198,7 +200,7 @@ class Session:
             elif not self._give_back(event.ticket, deadline):
                 return
         if reader.fatal is not None:
-            raise reader.fatal
+            raise reader.fatal.again()
         if reader.notices:
             raise reader.notices.popleft()
 
@@ -317,7 +319,7 @@ class Session:
             self._say_goodbye(min(patience, max(0.0, deadline - now())))
 
     def _say_goodbye(self, patience: float) -> None:
-        left: Promise[None] = self.client.loop.promise()
+        left: Promise[None] = self.client.loop.promise(self.member)
         self._post(lambda now: self.member.leave(now, patience, lambda: left.set_result(None)))
         _settled(left, patience + 1)
 
@@ -345,13 +347,15 @@ class Session:
 
             def known() -> bool:
                 self.reader.drain()
-                return self.closing or self.reader.next_offset(tp) is not None
+                return self.closing or self.reader.fatal is not None or self.reader.next_offset(tp) is not None
 
             if not self.signal.wait(known, timeout):
                 raise KafkaTimeoutError(f"position of {tp}: not known after {timeout:g} s; status() says what it waits for")
             self.check()
             offset = self.reader.next_offset(tp)
-            assert offset is not None
+            if offset is None:
+                assert self.reader.fatal is not None
+                raise self.reader.fatal.again()
             return offset
 
     def lag(self, tp: TopicPartition) -> int | None:
@@ -420,7 +424,7 @@ class Session:
     def _send_commit(
         self, places: dict[TopicPartition, OffsetAndMetadata], ticket: Ticket | None, timeout: float
     ) -> Promise[KafkaError | None]:
-        promise: Promise[KafkaError | None] = self.client.loop.promise()
+        promise: Promise[KafkaError | None] = self.client.loop.promise(self.member)
         wanted = dict(places)
         self._post(lambda now: self.member.commit(wanted, ticket, now + timeout, promise.set_result))
         return promise
@@ -436,7 +440,7 @@ class Session:
             done: Promise[KafkaError | None] = Promise()
             done.set_result(None)
             return done
-        promise: Promise[KafkaError | None] = self.client.loop.promise()
+        promise: Promise[KafkaError | None] = self.client.loop.promise(self.member)
         self._post(lambda now: self.member.commit_last(_places(chosen), ticket, now + timeout, promise.set_result))
         return promise
 
@@ -448,7 +452,7 @@ class Session:
         tps = as_partitions(partitions)
         if not tps:
             return {}
-        promise: Promise[Found | KafkaError] = self.client.loop.promise()
+        promise: Promise[Found | KafkaError] = self.client.loop.promise(self.member)
         self._post(lambda now: self.member.offsets.lookup(tps, now + timeout, lambda _, found: promise.set_result(found)))
         found = promise.result(timeout + SHORT)
         if isinstance(found, KafkaError):
@@ -459,6 +463,8 @@ class Session:
 
     def status(self) -> dict[str, Any]:
         """See Consumer.status."""
+        if (failure := self.client.engine.failure(self.member)) is not None:
+            return {"state": "crashed", "reason": str(failure)}
         try:
             return self.client.loop.ask(self.member.status, SHORT, "the consumer's status")
         except KafkaError as error:
@@ -483,8 +489,8 @@ class Session:
                 if self.client.loop.alive:  # a crashed one has nobody to tell
                     self._part(self.client.loop.now() + max(0.0, deadline - system.monotonic()))
         finally:  # whatever the listener raised, Ctrl-C included: the member goes, and a client of its own with it
-            self._post(lambda _: self.client.engine.remove(self.member))
-            self._post(lambda _: self.member.gone())
+            self.client.loop.call(lambda _: self.client.engine.remove(self.member))  # also where it has failed
+            self.client.loop.call(lambda _: self.member.gone())
             self.client.detach(self)
 
     @contextlib.contextmanager

@@ -63,9 +63,11 @@ class Failed:
 Outcome: TypeAlias = Reply | Failed
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Request:
     """Something to ask a broker; `on_reply` is called exactly once, on the loop thread, never from inside `submit`.
+
+    The engine replaces `on_reply` when it takes the request, so that an exception in it ends only the machine that asked.
 
     `deadline` is a monotonic time: a request that is not answered by then fails, and its connection with it if it was written.
     `max_version` caps the negotiated version (a name-based request stays below topic ids). `fit(message, version)` takes out
@@ -127,7 +129,7 @@ class Machine(Protocol):
         """Do what is due at `now`; say what to do and when to be asked again."""
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """The loop is going down: fail every waiter with `reason`; return the callbacks to deliver."""
+        """The loop, or this machine alone, is going down: fail every waiter with `reason`; return the callbacks to deliver."""
 
 
 S = TypeVar("S", bound=Enum)

@@ -1,22 +1,29 @@
-"""Engine. Rule: one turn is the same under the real loop and under the simulation; nothing here knows which of the two it is."""
+"""Engine: polls all machines of one client, and keeps the failure of one from the others.
+
+Invariants: a turn is the same under the real loop and in a simulation. An exception in a machine's poll, in an answer to its request, in
+the end of its job or in a call made for it ends that machine alone: those who wait on it are told. Only an exception in the shared parts
+(network, cluster, recovery) leaves `turn`, and ends the client.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from random import Random
+from typing import Any
 
 import attrs
 
 from pykafka4.config import ClientConfig
-from pykafka4.core import INFINITY, Close, Connect, Job, Machine, Request
+from pykafka4.core import INFINITY, Close, Connect, Effects, Job, Machine, Outcome, Request
 from pykafka4.core.cluster import Cluster
 from pykafka4.core.network import Network
 from pykafka4.core.recovery import Recovery
 from pykafka4.errors import KafkaError
 from pykafka4.wire.schema import Buffer
 
-__all__ = ["Engine", "Turn"]
+__all__ = ["Engine", "Turn", "describe"]
 
 log = logging.getLogger("pykafka4.engine")
 
@@ -33,8 +40,17 @@ class Turn:
     wake_at: float = INFINITY
 
 
+@attrs.define(eq=False)
+class Slot:
+    """A machine in the engine. Requests and jobs refer to this, so that their answers know whether the machine still works."""
+
+    machine: Machine
+    what: str  # "producer", "consumer": as messages call it
+    failure: KafkaError | None = None
+
+
 class Engine:
-    """All machines of one client. Loop thread only."""
+    """All machines of one client. Loop thread only, except `failure`."""
 
     def __init__(self, config: ClientConfig, random: Random, emit: Callable[[object], None]) -> None:
         """`emit(event)` is told what `Client.events` reports, on the loop thread; it must not block."""
@@ -42,51 +58,147 @@ class Engine:
         self.network = Network(config, random)
         self.cluster = Cluster(config, self.network, random, emit)
         self.recovery = Recovery(config, self.cluster, self.network, random, emit)
+        self.on_failure: list[Callable[[Machine, KafkaError], None]] = []  # told when a machine was ended by its own exception
         # Each machine asks those after it for help while it is polled, so what they are asked for happens in the same turn.
-        self.machines: tuple[Machine, ...] = (self.recovery, self.cluster)
+        self._shared: tuple[Machine, ...] = (self.recovery, self.cluster)
+        self._slots: tuple[Slot, ...] = ()  # those that are polled
+        self._all: dict[Machine, Slot] = {}  # failed ones too, until they are removed
         self._submitted: list[Request] = []
+        self._deliver: list[Callable[[], None]] = []  # callbacks of machines that failed, for the next turn
 
-    def add(self, machine: Machine) -> None:
-        """Poll `machine` from the next turn on."""
-        self.machines = (machine, *self.machines)
+    def add(self, machine: Machine, what: str = "machine") -> None:
+        """Poll `machine` from the next turn on. `what` names it in errors."""
+        slot = self._all[machine] = Slot(machine, what)
+        self._slots = (slot, *self._slots)
 
     def remove(self, machine: Machine) -> None:
         """Poll `machine` no more. Answers to its requests still reach it."""
-        self.machines = tuple(m for m in self.machines if m is not machine)
+        self._all.pop(machine, None)
+        self._slots = tuple(slot for slot in self._slots if slot.machine is not machine)
 
     def submit(self, request: Request) -> None:
-        """Send a request that belongs to no machine, in the next turn."""
+        """Send a request that belongs to no machine, in the next turn. What its `on_reply` raises is logged."""
+        request.on_reply = partial(self._answer_nobody, request.on_reply)
         self._submitted.append(request)
+
+    def call(self, now: float, fn: Callable[[float], object], machine: Machine | None) -> None:
+        """Run `fn(now)` for `machine`, unless that has failed. Without a machine an exception is logged and ends nothing."""
+        slot = None if machine is None else self._all.get(machine)
+        if slot is not None and slot.failure is not None:
+            return
+        try:
+            fn(now)
+        except Exception as error:
+            if slot is None:
+                log.exception("a call on the loop failed")
+            else:
+                self._fail(slot, error)
+
+    def failure(self, machine: Machine) -> KafkaError | None:
+        """Why `machine` ended by itself; None while it works. Any thread may ask."""
+        slot = self._all.get(machine)
+        return None if slot is None else slot.failure
+
+    def fail(self, machine: Machine, error: Exception) -> None:
+        """End `machine` because of `error`: tell those who wait on it, and poll it no more."""
+        if (slot := self._all.get(machine)) is not None:
+            self._fail(slot, error)
 
     def turn(self, now: float) -> Turn:
         """Poll every machine, send what they ask for, poll the network."""
         before = (self.cluster.version, self.recovery.changes)
         requests, self._submitted = self._submitted, []
-        deliver: list[Callable[[], None]] = []
+        deliver, self._deliver = self._deliver, []
         jobs: list[Job] = []
         wake_at = INFINITY
-        for machine in self.machines:
-            effects = machine.poll(now)
+        for slot in self._slots:
+            effects = self._poll(slot, now)
             if effects.requests:
+                for request in effects.requests:
+                    request.on_reply = partial(self._answer, slot, request.on_reply)
                 requests += effects.requests
             if effects.deliver:
                 deliver += effects.deliver
             if effects.jobs:
-                jobs += effects.jobs
+                jobs += [Job(job.run, partial(self._job_done, slot, job.then)) for job in effects.jobs]
+            wake_at = min(wake_at, effects.wake_at)
+        for machine in self._shared:
+            effects = machine.poll(now)
+            requests += effects.requests
             wake_at = min(wake_at, effects.wake_at)
         for request in requests:
             self.network.submit(now, request)
         net = self.network.poll(now)
-        if (self.cluster.version, self.recovery.changes) != before:
+        if self._deliver or (self.cluster.version, self.recovery.changes) != before:
             wake_at = now  # news for machines that were polled before it came
         return Turn(net.connect, net.close, net.write, tuple(deliver), tuple(jobs), min(wake_at, net.wake_at))
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         """Every machine fails those who wait on it. One that breaks while doing so does not keep the others from it."""
-        deliver: list[Callable[[], None]] = []
-        for machine in self.machines:
-            try:
-                deliver += machine.crash(reason)
-            except Exception:
-                log.exception("%s could not be brought down cleanly", type(machine).__name__)
+        deliver, self._deliver = self._deliver, []
+        for slot in self._slots:
+            deliver += _bring_down(slot.machine, reason)
+        for machine in self._shared:
+            deliver += _bring_down(machine, reason)
         return tuple(deliver)
+
+    # -- one machine's failure
+
+    def _poll(self, slot: Slot, now: float) -> Effects:
+        try:
+            return slot.machine.poll(now)
+        except Exception as error:
+            self._fail(slot, error)
+            return NOTHING
+
+    def _answer(self, slot: Slot, on_reply: Callable[[float, Outcome], None], now: float, outcome: Outcome) -> None:
+        if slot.failure is None:
+            try:
+                on_reply(now, outcome)
+            except Exception as error:
+                self._fail(slot, error)
+
+    def _answer_nobody(self, on_reply: Callable[[float, Outcome], None], now: float, outcome: Outcome) -> None:
+        try:
+            on_reply(now, outcome)
+        except Exception:
+            log.exception("the handler of an answer failed")
+
+    def _job_done(self, slot: Slot, then: Callable[[float, Any], None], now: float, result: Any) -> None:
+        if slot.failure is None:
+            try:
+                then(now, result)
+            except Exception as error:
+                self._fail(slot, error)
+
+    def _fail(self, slot: Slot, error: Exception) -> None:
+        """The first failure counts. The machine is told like in a crash of the loop; what that raises is logged."""
+        if slot.failure is not None:
+            return
+        reason = KafkaError(f"an internal error ended this {slot.what}: {describe(error)}; close it and make a new one")
+        reason.__cause__ = error
+        slot.failure = reason
+        self._slots = tuple(other for other in self._slots if other is not slot)
+        log.critical("an internal error ended a %s; the client and its other users go on", slot.what, exc_info=error)
+        self._deliver += _bring_down(slot.machine, reason)
+        for listener in self.on_failure:
+            listener(slot.machine, reason)
+
+
+def describe(error: BaseException) -> str:
+    """`ValueError: the message`; the type alone where the message cannot be made."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
+
+
+def _bring_down(machine: Machine, reason: KafkaError) -> tuple[Callable[[], None], ...]:
+    try:
+        return machine.crash(reason)
+    except Exception:
+        log.exception("%s could not be brought down cleanly", type(machine).__name__)
+        return ()
+
+
+NOTHING = Effects()

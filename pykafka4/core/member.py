@@ -67,9 +67,11 @@ class Member:
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
         """The loop is going down: everyone who waits, and every poll, gets `reason`."""
-        self.offsets.fail(reason)
-        self._reader.put(Trouble(None, reason))
-        self._reader.news()
+        try:
+            self.offsets.fail(reason)
+        finally:
+            self._reader.put(Trouble(None, reason))
+            self._reader.news()
         return ()
 
     def leave(self, now: float, patience: float, then: Callable[[], None]) -> None:

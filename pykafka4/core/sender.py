@@ -7,6 +7,7 @@ epoch and sequence, or failed as MAYBE. What an error code does is a row of `err
 
 from __future__ import annotations
 
+import logging
 import random as _random
 from collections.abc import Callable
 from uuid import UUID
@@ -32,6 +33,8 @@ from pykafka4.wire.hot import Accumulator, Batch
 from pykafka4.wire.messages_data import ProduceRequest, ProduceResponse
 
 __all__ = ["Sender"]
+
+log = logging.getLogger("pykafka4.producer")
 
 ZSTD_FROM = 7  # a broker that speaks this Produce knows the codec
 WAYS_OUT = {
@@ -117,8 +120,15 @@ class Sender:
         return Effects(tuple(requests), deliver, jobs, wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
-        """The loop is going down: everything still here fails with `reason`."""
-        self._end(reason)
+        """The loop or this sender is going down: everything still here fails with `reason`.
+
+        An exception may have left the queues in any state, so the accumulator has the last word about what has no outcome.
+        """
+        try:
+            self._end(reason)
+        except Exception:
+            log.exception("the records of a producer that crashed are failed one by one")
+        self._fail_unsettled(reason)
         deliver, self._deliver = tuple(self._deliver), []
         self._progress()
         return deliver
@@ -150,6 +160,19 @@ class Sender:
             for batch in list(queue.batches):
                 queue.forsake(batch)
                 self._fail(queue, batch, short_name(reason), reason)
+
+    def _fail_unsettled(self, reason: KafkaError) -> None:
+        """Fail what the accumulator still holds and no queue knows; batches as MAYBE."""
+        for item in self.acc.unfinished():
+            try:
+                if not isinstance(item, Batch):
+                    self._parking.fail(item.topic, reason)
+                elif not item.done:
+                    self.acc.seal(item)
+                    self.ledger.lost(item.topic, item.partition, short_name(reason), Written.MAYBE, item.count, reason)
+                    self._settled(item.fail(short_name(reason), Written.MAYBE, reason))
+            except Exception:
+                log.exception("%r could not be failed", item)
 
     # ---------------------------------------------------------------- taking batches in
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Generic, TypeVar
 
-from pykafka4.errors import KafkaTimeoutError
+from pykafka4.errors import KafkaError, KafkaTimeoutError
 from pykafka4.net import system
 
 __all__ = ["Callbacks", "Feed", "Gate", "Helper", "Inbox", "Promise", "Signal", "Wakeup"]
@@ -175,10 +175,10 @@ class Promise(Generic[T]):
         self._finish((None, error))
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait up to `timeout` seconds; raises what `set_exception` was given, or KafkaTimeoutError."""
+        """Wait up to `timeout` seconds; raises what `set_exception` was given (a KafkaError as a copy), or KafkaTimeoutError."""
         error = self.exception(timeout)
         if error is not None:
-            raise error
+            raise error.again() if isinstance(error, KafkaError) else error
         return self._outcome[""][0]  # type: ignore[return-value]
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -204,7 +204,10 @@ class Promise(Generic[T]):
                 fn = self._callbacks.popleft()  # each is taken by one thread only
             except IndexError:
                 return
-            fn(self)
+            try:
+                fn(self)
+            except Exception:  # it is not the fault of whoever brought the result
+                log.exception("a callback of a promise raised")
 
 
 class Gate:

@@ -9,8 +9,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, overload
 
-from pykafka4.core import Job
-from pykafka4.core.engine import Engine, Turn
+from pykafka4.core import Job, Machine
+from pykafka4.core.engine import Engine, Turn, describe
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.net import system
 from pykafka4.net.handoff import Callbacks, Helper, Inbox, Promise
@@ -38,9 +38,10 @@ class Loop:
         self.forked = False
         self._callbacks, self._helper = callbacks, Helper()
         self._inbox = Inbox()
-        self._transport: Transport = SocketTransport(engine.config.receive_message_max_bytes, Helper("pykafka4-names", LOOKUPS), self.call)
+        self._transport: Transport = SocketTransport(engine.config.receive_message_max_bytes, Helper("pykafka4-names", LOOKUPS), self._post)
         self._wakeup = self._transport.wakeup
-        self._promises: set[Promise[Any]] = set()  # to fail when the loop ends
+        self._promises: dict[Promise[Any], Machine | None] = {}  # to fail when the loop, or this machine, ends
+        engine.on_failure.append(self._machine_failed)
         self._stopping = self._ended = False
         self._thread = system.Thread(target=self._run, name="pykafka4-loop", daemon=True)
         self._events: dict[EventKind, Callable[[float, int, Any], object]] = {
@@ -61,29 +62,41 @@ class Loop:
         """There is news for a machine: turn soon. Costs two attribute accesses while the loop is awake."""
         self._wakeup.wake()
 
-    def call(self, fn: Callable[[float], object]) -> None:
-        """Have `fn(now)` run on the loop thread. After the end of the loop nothing happens."""
+    def call(self, fn: Callable[[float], object], machine: Machine | None = None) -> None:
+        """Have `fn(now)` run on the loop thread. After the end of the loop, or of `machine`, nothing happens.
+
+        An exception in `fn` ends `machine`; without one it is logged.
+        """
+        self._post(lambda now: self.engine.call(now, fn, machine))
+
+    def _post(self, fn: Callable[[float], object]) -> None:
+        """Have `fn(now)` run on the loop thread as a part of it: an exception in it is a crash."""
         self._inbox.post(fn)
         self._wakeup.wake()
 
     @overload
-    def ask(self, fn: Callable[[float], Promise[T]], timeout: float | None, what: str = ...) -> T: ...
+    def ask(self, fn: Callable[[float], Promise[T]], timeout: float | None, what: str = ..., machine: Machine | None = ...) -> T: ...
 
     @overload
-    def ask(self, fn: Callable[[float], T], timeout: float | None, what: str = ...) -> T: ...
+    def ask(self, fn: Callable[[float], T], timeout: float | None, what: str = ..., machine: Machine | None = ...) -> T: ...
 
-    def ask(self, fn: Callable[[float], Any], timeout: float | None, what: str = "the operation") -> Any:
+    def ask(self, fn: Callable[[float], Any], timeout: float | None, what: str = "the operation", machine: Machine | None = None) -> Any:
         """Run `fn(now)` on the loop thread and return its result, or that of the Promise it returns.
 
-        Raises what `fn` raises, KafkaTimeoutError naming `what` after `timeout` seconds, the crash, ClosedError or ForkedClientError.
+        Raises what `fn` raises (unless it is a KafkaError, it ends `machine`, too), KafkaTimeoutError naming `what` after `timeout`
+        seconds, the crash, ClosedError or ForkedClientError.
         """
         self.check()
         if self.on_loop():
             return self._own_result(fn(self.now()), what)
-        promise = self.promise()
-        self.call(lambda now: _settle(promise, fn, now))
-        if self._ended:  # it ended after `check`, perhaps before it could see the promise
-            promise.set_exception(self._end())
+        promise = self.promise(machine)
+
+        def run(now: float) -> None:
+            error = _settle(promise, fn, now)
+            if machine is not None and error is not None and not isinstance(error, KafkaError):
+                self.engine.fail(machine, error)
+
+        self.call(run)
         try:
             return promise.result(timeout)
         except KafkaTimeoutError:
@@ -93,11 +106,15 @@ class Loop:
         finally:
             promise.set_exception(NOBODY_WAITS)  # no-op when it is done
 
-    def promise(self) -> Promise[Any]:
-        """A Promise that fails when the loop crashes or closes, if it is not done by then."""
+    def promise(self, machine: Machine | None = None) -> Promise[Any]:
+        """A Promise that fails when the loop crashes or closes, or `machine` fails, if it is not done by then."""
         promise: Promise[Any] = Promise()
-        self._promises.add(promise)
-        promise.add_done_callback(self._promises.discard)
+        self._promises[promise] = machine
+        promise.add_done_callback(self._promise_done)
+        if self._ended:  # looked at after the promise can be seen by the end, which is noted before it looks for promises
+            promise.set_exception(self._end())
+        elif machine is not None and (failure := self.engine.failure(machine)) is not None:
+            promise.set_exception(failure)
         return promise
 
     def check(self) -> None:
@@ -190,19 +207,28 @@ class Loop:
         return f"; {why}" if why else ""
 
     def _end(self) -> KafkaError:
-        return self.crashed or ClosedError("this client is closed; make a new one")
+        """Why nothing works any more; a new instance for each caller."""
+        return ClosedError("this client is closed; make a new one") if self.crashed is None else self.crashed.again()
+
+    def _promise_done(self, promise: Promise[Any]) -> None:
+        self._promises.pop(promise, None)
+
+    def _machine_failed(self, machine: Machine, reason: KafkaError) -> None:
+        for promise, waits_for in list(self._promises.items()):
+            if waits_for is machine:
+                promise.set_exception(reason)
 
     def _crash(self, error: BaseException) -> None:
-        self.crashed = KafkaError(f"the loop crashed: {type(error).__name__}: {error}; the client is dead, make a new one")
+        self.crashed = KafkaError(f"the loop crashed: {describe(error)}; the client is dead, make a new one")
         self.crashed.__cause__ = error
         log.critical("the loop crashed", exc_info=error)
 
     def _finish(self) -> None:
         """Tell everyone, then let go of the sockets."""
         self._ended = True
-        reason = self._end()
-        with contextlib.suppress(Exception):  # each machine's own failure is logged by the engine
-            for fn in self.engine.crash(reason):
+        reason = self.crashed or self._end()
+        for fn in self.engine.crash(reason):
+            with contextlib.suppress(Exception):  # the others are to run all the same
                 self._callbacks.submit(fn)
         for promise in list(self._promises):
             promise.set_exception(reason)
@@ -216,17 +242,18 @@ class Loop:
         self._transport.abandon()
 
 
-def _settle(promise: Promise[T], fn: Callable[[float], T | Promise[T]], now: float) -> None:
-    """Run `fn` for whoever waits on `promise`. What it raises is theirs, and no reason for the loop to crash."""
+def _settle(promise: Promise[T], fn: Callable[[float], T | Promise[T]], now: float) -> Exception | None:
+    """Run `fn` for whoever waits on `promise`. What it raises is theirs, and no reason for the loop to crash; it is returned."""
     try:
         result = fn(now)
     except Exception as error:
         promise.set_exception(error)
-        return
+        return error
     if isinstance(result, Promise):
         result.add_done_callback(lambda inner: _pass_on(inner, promise))
     else:
         promise.set_result(result)
+    return None
 
 
 def _pass_on(inner: Promise[T], outer: Promise[T]) -> None:

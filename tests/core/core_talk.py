@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 
 from pykafka4.config import ClientConfig
-from pykafka4.core import Failed, Outcome, Reply, Request
+from pykafka4.core import Failed, Machine, Outcome, Reply, Request
 from pykafka4.core.engine import Engine, Turn
-from pykafka4.errors import ConnectionLost
+from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.wire.frame import RequestHeader, decode_request, encode_response
 from pykafka4.wire.messages_cluster import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
 from pykafka4.wire.schema import NO_UUID, REQUESTS
@@ -104,6 +104,12 @@ def _topic(name: str, told: Any) -> MetadataResponse.Topic:
     return MetadataResponse.Topic(name=name, error_code=0, topic_id=topic_id, partitions=parts)
 
 
+def raise_cause(machine: Machine, reason: KafkaError) -> None:
+    """For `Engine.on_failure`: a machine that fails fails the test."""
+    assert reason.__cause__ is not None
+    raise reason.__cause__
+
+
 @attrs.define(eq=False)
 class World:
     """An engine, and brokers that answer as told. `now` moves only by `run`."""
@@ -126,7 +132,9 @@ class World:
     @classmethod
     def make(cls, seed: int = 1, **options: Any) -> World:
         events: list[object] = []
-        return cls(Engine(config(**options), Random(seed), events.append), events)
+        engine = Engine(config(**options), Random(seed), events.append)
+        engine.on_failure.append(raise_cause)
+        return cls(engine, events)
 
     def run(self, seconds: float = 0.0) -> None:
         """Turn until nothing is due up to `seconds` from now."""

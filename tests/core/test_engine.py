@@ -12,7 +12,7 @@ from core_talk import Answers, World, metadata, request
 from pykafka4.core import ANY, INFINITY, Effects, Job, Request
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
-from pykafka4.wire.messages_cluster import DescribeClusterRequest
+from pykafka4.wire.messages_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 
 @attrs.define(eq=False)
@@ -55,12 +55,15 @@ def test_a_machines_request_leaves_in_the_turn_it_was_asked_for(world: World) ->
 
 
 def test_what_machines_ask_of_the_loop_is_passed_on_in_order(world: World) -> None:
-    first, second, job = lambda: None, lambda: None, Job(lambda: None, lambda now, result: None)
+    results: list[object] = []
+    first, second, job = lambda: None, lambda: None, Job(lambda: 7, lambda now, result: results.append(result))
     world.engine.add(Script([Effects(deliver=(second,), wake_at=world.now + 2)]))
     world.engine.add(Script([Effects(deliver=(first,), jobs=(job,), wake_at=world.now + 1)]))
     turn = world.engine.turn(world.now)
     assert turn.deliver == (first, second)
-    assert turn.jobs == (job,)
+    (passed_on,) = turn.jobs
+    passed_on.then(world.now, passed_on.run())
+    assert results == [7]
     assert turn.wake_at == world.now + 1
 
 
@@ -128,6 +131,162 @@ def test_a_crash_reaches_every_machine_even_past_one_that_breaks(world: World, c
     assert before.reason is after.reason is reason
     assert len(deliver) == 2
     assert "Broken could not be brought down cleanly" in caplog.text
+
+
+# -- the failure of one machine
+
+
+class Failing(Script):
+    """A machine that raises where it is told to."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        self.where = where
+        self.answers: list[object] = []
+
+    def poll(self, now: float) -> Effects:
+        self.polled += 1
+        self.fail_in("poll")
+        if self.polled > 1:
+            return Effects()
+        asked = Request(1, DescribeClusterRequest(), 1e9, self.answered)
+        return Effects((asked,), jobs=(Job(lambda: 7, self.job_done),))
+
+    def answered(self, now: float, outcome: object) -> None:
+        self.answers.append(outcome)
+        self.fail_in("answer")
+
+    def job_done(self, now: float, result: object) -> None:
+        self.answers.append(result)
+        self.fail_in("job")
+
+    def called(self, now: float) -> None:
+        self.fail_in("call")
+
+    def fail_in(self, where: str) -> None:
+        if self.where == where:
+            raise ValueError(f"broken in {where}")
+
+
+def one_turn(world: World, machine: Script) -> list[Callable[[], None]]:
+    """A turn with its jobs done and its answers given; the callbacks that the next turn delivers."""
+    turn = world.engine.turn(world.now)
+    for job in turn.jobs:
+        job.then(world.now, job.run())
+    world._carry_out(turn)
+    for link, header, _ in world.others:
+        world.answer(link, header, DescribeClusterResponse())
+    world.others.clear()
+    if isinstance(machine, Failing):
+        world.engine.call(world.now, machine.called, machine)
+    return [*turn.deliver, *world.engine.turn(world.now).deliver]
+
+
+@pytest.mark.parametrize("where", ["poll", "answer", "job", "call"])
+def test_an_exception_ends_its_machine_with_waiters_told_and_the_others_go_on(
+    world: World, where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures: list[tuple[object, KafkaError]] = []
+    world.engine.on_failure = [lambda machine, reason: failures.append((machine, reason))]
+    failing, healthy = Failing(where), Script()
+    world.engine.add(healthy, "consumer")
+    world.engine.add(failing, "producer")
+    deliver = one_turn(world, failing)
+    assert [machine for machine, _ in failures] == [failing]
+    reason = failures[0][1]
+    assert failing.reason is reason is world.engine.failure(failing)
+    assert str(reason) == f"an internal error ended this producer: ValueError: broken in {where}; close it and make a new one"
+    assert isinstance(reason.__cause__, ValueError)
+    assert len(deliver) == 1, "the callbacks of the machine that ended"
+    assert "Traceback" in caplog.text
+    assert f"broken in {where}" in caplog.text
+    polled = (failing.polled, healthy.polled)
+    world.run(1.0)
+    assert failing.polled == polled[0]
+    assert healthy.polled > polled[1]
+    assert healthy.reason is None
+    assert world.engine.failure(healthy) is None
+
+
+def test_answers_jobs_and_calls_of_a_failed_machine_find_nobody(world: World) -> None:
+    world.engine.on_failure.clear()
+    machine = Failing("nowhere")
+    world.engine.add(machine)
+    turn = world.engine.turn(world.now)
+    world._carry_out(turn)
+    world.engine.fail(machine, ValueError("broken"))
+    for link, header, _ in world.others:
+        world.answer(link, header, DescribeClusterResponse())
+    for job in turn.jobs:
+        job.then(world.now, job.run())
+    called: list[float] = []
+    world.engine.call(world.now, called.append, machine)
+    assert not machine.answers
+    assert not called
+
+
+def test_a_machine_fails_once(world: World) -> None:
+    failures: list[KafkaError] = []
+    world.engine.on_failure = [lambda machine, reason: failures.append(reason)]
+    machine = Script()
+    world.engine.add(machine)
+    for number in range(3):
+        world.engine.fail(machine, ValueError(str(number)))
+    assert len(failures) == 1
+    assert "ValueError: 0" in str(failures[0])
+    world.engine.crash(KafkaError("the loop crashed"))
+    assert machine.reason is failures[0], "it is told one reason"
+
+
+def test_a_machine_that_cannot_be_brought_down_is_ended_all_the_same(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    failures: list[object] = []
+    world.engine.on_failure = [lambda machine, reason: failures.append(machine)]
+    broken = Broken()
+    world.engine.add(broken)
+    world.engine.fail(broken, ValueError("x"))
+    world.run(1.0)
+    assert failures == [broken]
+    assert broken.polled == 0
+    assert "Broken could not be brought down cleanly" in caplog.text
+
+
+def test_an_error_whose_text_cannot_be_made_still_ends_only_its_machine(world: World) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    failures: list[KafkaError] = []
+    world.engine.on_failure = [lambda machine, reason: failures.append(reason)]
+    machine = Script()
+    world.engine.add(machine)
+    world.engine.fail(machine, Mute())
+    assert "Mute" in str(failures[0])
+
+
+def test_a_call_that_belongs_to_no_machine_is_logged_and_ends_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    script = Script()
+    world.engine.add(script)
+
+    def broken(now: float) -> None:
+        raise ValueError("of nobody")
+
+    world.engine.call(world.now, broken, None)
+    asked, _ = request(ANY)
+    asked.on_reply = lambda now, outcome: broken(now)
+    world.engine.submit(asked)
+    world.run(1.0)
+    assert caplog.text.count("ValueError: of nobody") == 2
+    assert script.reason is None
+
+
+@pytest.mark.parametrize("part", ["cluster", "recovery", "network"])
+def test_an_exception_in_a_shared_part_ends_the_turn(world: World, part: str) -> None:
+    def broken(now: float) -> Effects:
+        raise ValueError("shared")
+
+    getattr(world.engine, part).poll = broken
+    with pytest.raises(ValueError, match="shared"):
+        world.engine.turn(world.now)
 
 
 def test_the_same_seed_gives_the_same_turns() -> None:

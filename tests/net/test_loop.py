@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -62,11 +63,13 @@ def script(loop: Loop) -> Script:
     return it
 
 
-def crash(loop: Loop, script: Script) -> None:
-    def broken(now: float) -> Effects:
-        raise ValueError("a machine broke")
+def crash(loop: Loop) -> None:
+    """Have a part that all machines share raise."""
 
-    script.act = broken
+    def broken(now: float) -> Effects:
+        raise ValueError("the cluster broke")
+
+    loop.engine.cluster.poll = broken  # type: ignore[method-assign]
     loop.wake()
     until(lambda: loop.crashed)
 
@@ -192,24 +195,104 @@ def test_a_crash_is_heard_by_everyone_who_waits(loop: Loop, script: Script, capl
     waiter.start()
     until(lambda: len(loop._promises) >= 3)
     with caplog.at_level(logging.CRITICAL):
-        crash(loop, script)
+        crash(loop)
         waiter.join(SECONDS)
-    assert "the loop crashed: ValueError: a machine broke" in str(heard[0])
+    assert "the loop crashed: ValueError: the cluster broke" in str(heard[0])
     assert isinstance(heard[0].__cause__, ValueError)
     assert before.exception(SECONDS) is loop.crashed
     assert script.reason is loop.crashed
     assert "Traceback" in caplog.text
 
 
-def test_after_a_crash_every_call_says_so_at_once(loop: Loop, script: Script) -> None:
-    crash(loop, script)
+def test_after_a_crash_every_call_says_so_at_once(loop: Loop) -> None:
+    crash(loop)
     until(lambda: not loop.alive)
     for use in (loop.check, lambda: loop.ask(lambda now: 7, SECONDS)):
-        with pytest.raises(KafkaError, match="the loop crashed: ValueError: a machine broke"):
+        with pytest.raises(KafkaError, match="the loop crashed: ValueError: the cluster broke"):
             use()
     loop.call(lambda now: None)
     loop.wake()
     loop.close()
+
+
+@pytest.mark.parametrize("end", ["crashed", "closed"])
+def test_a_promise_made_after_the_end_fails_at_once(loop: Loop, end: str) -> None:
+    if end == "crashed":
+        crash(loop)
+    loop.close(SECONDS)
+    with pytest.raises(KafkaError, match=end):
+        loop.promise().result(0)
+    assert not loop._promises
+
+
+def test_the_failure_of_a_machine_fails_its_promises_and_no_others(loop: Loop, script: Script) -> None:
+    other = Script()
+    loop.ask(lambda now: loop.engine.add(other), SECONDS)
+    mine, theirs, nobodys = loop.promise(script), loop.promise(other), loop.promise()
+
+    def broken(now: float) -> Effects:
+        raise ValueError("a machine broke")
+
+    script.act = broken
+    loop.wake()
+    with pytest.raises(KafkaError, match="ended this machine: ValueError: a machine broke"):
+        mine.result(SECONDS)
+    with pytest.raises(KafkaError, match="ended this machine: ValueError: a machine broke"):
+        loop.promise(script).result(0)
+    assert loop.ask(lambda now: 7, SECONDS) == 7
+    assert not theirs.done()
+    assert not nobodys.done()
+    assert loop.crashed is None
+
+
+def test_a_posted_call_that_raises_ends_its_machine_or_nothing_but_never_the_loop(loop: Loop, script: Script) -> None:
+    def broken(now: float) -> None:
+        raise ValueError("a call broke")
+
+    loop.call(broken)
+    assert loop.ask(lambda now: 7, SECONDS) == 7
+    assert loop.engine.failure(script) is None
+    loop.call(broken, script)
+    until(lambda: script.reason)
+    assert loop.ask(lambda now: 8, SECONDS) == 8
+
+
+def test_a_callback_of_a_promise_that_raises_keeps_none_of_the_others_from_running(loop: Loop) -> None:
+    heard: list[object] = []
+    promise = loop.promise()
+
+    def broken(it: Promise[Any]) -> None:
+        raise ValueError("not mine")
+
+    promise.add_done_callback(broken)
+    promise.add_done_callback(heard.append)
+    loop.call(lambda now: promise.set_result(7))
+    until(lambda: heard == [promise])
+    assert loop.ask(lambda now: 8, SECONDS) == 8
+
+
+@pytest.mark.parametrize("end", ["crashed", "closed"])
+def test_the_error_of_an_ended_loop_is_a_new_one_each_time(loop: Loop, end: str) -> None:
+    waiting = loop.promise()
+    if end == "crashed":
+        crash(loop)
+        until(lambda: not loop.alive)
+    else:
+        loop.close(SECONDS)
+    raised: list[KafkaError] = []
+    for use in (loop.check, loop.check, lambda: waiting.result(SECONDS), lambda: waiting.result(SECONDS)):
+        with pytest.raises(KafkaError) as caught:
+            use()
+        raised.append(caught.value)
+    assert len({id(error) for error in raised}) == 4
+    assert len({str(error) for error in raised}) == 1
+    assert {traces(error) for error in raised[:2]} == {traces(raised[0])}
+    assert traces(raised[2]) == traces(raised[3])
+
+
+def traces(error: BaseException) -> int:
+    """The length of its traceback."""
+    return len(list(traceback.walk_tb(error.__traceback__)))
 
 
 # -- ends

@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -60,25 +61,41 @@ def test_a_send_that_waits_for_room_is_refused_by_close_and_nothing_is_lost(serv
     assert balanced(producer)
 
 
+def crash_loop(producer: Producer) -> None:
+    producer._core.client.loop._post(lambda _: 1 / 0)
+
+
+def crash_sender(producer: Producer) -> None:
+    producer._core.client.loop.call(lambda _: 1 / 0, producer._core.sender)
+
+
+@pytest.mark.parametrize(
+    ("crash", "said"), [(crash_loop, "the loop crashed: ZeroDivisionError"), (crash_sender, "ended this producer: ZeroDivisionError")]
+)
 @pytest.mark.parametrize("topic", ["t", "unknown"])
-def test_a_crash_fails_everything_and_everyone(server: ModelServer, make: Maker, topic: str) -> None:
+def test_a_crash_fails_everything_and_everyone(
+    server: ModelServer, make: Maker, topic: str, crash: Callable[[Producer], None], said: str
+) -> None:
     producer = knowing(make(**FEW))
     stop_all(server)
     sending = Sending(producer, topic, partition=0)
     closed: list[Any] = []
     closing = threading.Thread(target=lambda: closed.append(producer.close()), daemon=True)
-    producer._core.client.loop.call(lambda _: 1 / 0)
-    assert "the loop crashed: ZeroDivisionError" in str(sending.refused())
-    assert all("the loop crashed" in str(delivery.exception(0)) for delivery in sending.sent)
+    crash(producer)
+    assert said in str(sending.refused())
+    assert all(said in str(delivery.exception(0)) for delivery in sending.sent)
+    assert producer.status()["state"] == "crashed"
+    assert said in producer.status()["reason"]
     closing.start()
     closing.join(SECONDS)
     assert closed == [[]], HUNG
     assert balanced(producer)
-    with pytest.raises(KafkaError, match="the loop crashed"):
+    with pytest.raises(KafkaError, match=said):
         producer.flush()
 
 
-def test_a_crash_ends_a_close_that_waits(server: ModelServer, make: Maker) -> None:
+@pytest.mark.parametrize("crash", [crash_loop, crash_sender])
+def test_a_crash_ends_a_close_that_waits(server: ModelServer, make: Maker, crash: Callable[[Producer], None]) -> None:
     producer = knowing(make())
     stop_all(server)
     sent = [producer.send(topic, b"v") for topic in ("t", "unknown")]
@@ -86,7 +103,7 @@ def test_a_crash_ends_a_close_that_waits(server: ModelServer, make: Maker) -> No
     closing = threading.Thread(target=lambda: closed.append(producer.close()), daemon=True)
     closing.start()
     until(lambda: producer._core.signal.waiting)
-    producer._core.client.loop.call(lambda _: 1 / 0)
+    crash(producer)
     closing.join(SECONDS)
     assert sorted(record.topic for record in closed[0]) == ["t", "unknown"], HUNG
     assert all(delivery.done() for delivery in sent)

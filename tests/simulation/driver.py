@@ -16,9 +16,9 @@ from weather import Climate, Weather
 
 from pykafka4.client import Client
 from pykafka4.config import ClientConfig
-from pykafka4.core import INFINITY, Job
+from pykafka4.core import INFINITY, Job, Machine
 from pykafka4.core.engine import Engine, Turn
-from pykafka4.errors import KafkaTimeoutError
+from pykafka4.errors import KafkaError, KafkaTimeoutError
 from pykafka4.net.handoff import Promise
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.timeline import Moment, Timeline
@@ -79,6 +79,7 @@ class Driver:
         """`random` is the schedule's own; `seed` is for the client's dice."""
         self.timeline, self._random, self._after_turn = cluster.timeline, random, after_turn
         self.engine = Engine(config, Random(seed), lambda event: None)
+        self.engine.on_failure.append(_raise_cause)  # no schedule may end a machine, and invariants raise in its poll
         self.executor = Executor(self.timeline, lambda: random.random() * 0.002)
         self.weather = Weather(self.timeline, random, cluster, climate, note)
         self.weather.attach(self.engine.network, self.poke)
@@ -89,7 +90,7 @@ class Driver:
         self._inbox: deque[Callable[[float], object]] = deque()
         self._turn_at: Moment | None = None
 
-    def call(self, fn: Callable[[float], object]) -> None:
+    def call(self, fn: Callable[[float], object], machine: Machine | None = None) -> None:
         """Have `fn(now)` run at the beginning of the next turn."""
         self._inbox.append(fn)
         self.poke()
@@ -153,6 +154,11 @@ class Driver:
             raise Broken("no hot loop", f"{self.turns} turns in {seconds:.3f} s with {self.weather.inputs} inputs")
 
 
+def _raise_cause(machine: Machine, reason: KafkaError) -> None:
+    assert reason.__cause__ is not None
+    raise reason.__cause__
+
+
 class VirtualPromise(Promise[T], Generic[T]):
     """Whoever waits for it moves virtual time."""
 
@@ -185,13 +191,13 @@ class VirtualLoop:
         """Virtual seconds."""
         return self._driver.timeline.now
 
-    def ask(self, fn: Callable[[float], Any], timeout: float | None, what: str = "") -> Any:
+    def ask(self, fn: Callable[[float], Any], timeout: float | None, what: str = "", machine: Machine | None = None) -> Any:
         """`fn(now)`: there is no other thread to wait for."""
         result = fn(self.now())
         self._driver.poke()
         return result.result(timeout) if isinstance(result, Promise) else result
 
-    def promise(self) -> Promise[Any]:
+    def promise(self, machine: Machine | None = None) -> Promise[Any]:
         """A result that comes later, in virtual time."""
         return VirtualPromise(self._driver)
 

@@ -1,0 +1,172 @@
+"""A producer or consumer that fails by an internal error ends alone: its waiters are told, the other users of the client go on."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from net_talk import SECONDS, until
+
+from pykafka4 import Client, Consumer, KafkaError, Producer
+from pykafka4.core.queues import PartitionQueue
+from pykafka4.core.sender import Sender
+from pykafka4.core.timers import Timers
+from pykafka4.testing import ModelServer
+
+SENDER_CALLS = ("poll", "_collect", "_pick", "_request", "_answered", "_act", "_landed", "_fail", "want", "_watch")
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(brokers=3) as server:
+        server.create_topic("t", 3)
+        yield server
+
+
+@pytest.fixture
+def client(server: ModelServer) -> Iterator[Client]:
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        yield client
+
+
+class Bomb:
+    """Raises in the `at`-th call of a method of one machine."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.calls = at, 0
+
+    def wrap(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **options: Any) -> Any:
+            self.calls += 1
+            if self.calls == self.at:
+                raise ValueError("an injected failure")
+            return method(*args, **options)
+
+        return called
+
+
+class Outcomes:
+    """How often each record of a producer got its outcome."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.count: Counter[int] = Counter()
+        self.failed = 0
+
+    def send(self, producer: Producer, partition: int | None = None, topic: str = "t") -> None:
+        number = self.sent
+        producer.send(topic, b"%d" % number, partition=partition, on_delivery=lambda delivery: self.told(number, delivery))  # type: ignore[arg-type]
+        self.sent += 1
+
+    def told(self, number: int, delivery: Any) -> None:
+        self.count[number] += 1
+        self.failed += delivery.exception(0) is not None
+
+    @property
+    def complete(self) -> bool:
+        return len(self.count) == self.sent
+
+    def check(self) -> None:
+        assert set(self.count) == set(range(self.sent)), "a record without an outcome"
+        assert set(self.count.values()) <= {1}, "a record with two outcomes"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_producer_that_fails_at_any_point_gives_every_record_one_outcome_and_leaves_the_others_alone(
+    client: Client, seed: int
+) -> None:
+    dice = random.Random(seed)
+    doomed, healthy = Producer(client=client, linger_ms=0), Producer(client=client, linger_ms=0)
+    bomb = Bomb(dice.randrange(1, 30))
+    name = dice.choice(SENDER_CALLS)
+    sender = doomed._core.sender
+    setattr(sender, name, bomb.wrap(getattr(sender, name)))
+    theirs, ours = Outcomes(), Outcomes()
+    try:
+        for number in range(300):
+            theirs.send(doomed, dice.choice([None, 0, 1, 2]), "t" if dice.random() < 0.9 else f"new-{number % 3}")
+            ours.send(healthy)
+            if dice.random() < 0.05:
+                client.loop.wake()
+                threading.Event().wait(0.001)
+    except KafkaError as error:
+        assert "an injected failure" in str(error)
+    until(lambda: theirs.complete, "an outcome for each record")
+    while not ours.sent >= 300:
+        ours.send(healthy)
+    healthy.flush(SECONDS)
+    theirs.check()
+    ours.check()
+    assert ours.failed == 0
+    assert client.status()["state"] == "connected"
+    if client.engine.failure(sender) is not None:
+        assert doomed.status()["state"] == "crashed"
+        with pytest.raises(KafkaError, match="an injected failure"):
+            doomed.send("t", b"v")
+    assert sum(record.written.value != "" for record in doomed.close(SECONDS)) <= theirs.sent
+    assert healthy.close(SECONDS) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_loop_that_crashes_at_any_point_gives_every_record_one_outcome(server: ModelServer, seed: int) -> None:
+    dice = random.Random(seed)
+    producer = Producer(bootstrap_servers=server.bootstrap_servers, linger_ms=0)
+    bomb = Bomb(dice.randrange(1, 60))
+    network = producer._core.client.engine.network
+    name = dice.choice(["poll", "receive", "submit", "_answer"])
+    wrapped = bomb.wrap(getattr(network, name))
+    setattr(network, name, wrapped)
+    loop: Any = producer._core.client.loop
+    loop._events = {kind: wrapped if handler.__name__ == name else handler for kind, handler in loop._events.items()}
+    outcomes = Outcomes()
+    try:
+        for _ in range(3000):
+            outcomes.send(producer, dice.choice([None, 0, 1, 2]))
+    except KafkaError as error:
+        assert "an injected failure" in str(error)
+    producer.close(SECONDS)
+    until(lambda: outcomes.complete, "an outcome for each record")
+    outcomes.check()
+
+
+@pytest.mark.parametrize("where", ["group", "fetcher", "offsets", "coordinator"])
+def test_a_consumer_that_fails_raises_in_every_call_and_leaves_the_others_alone(client: Client, where: str) -> None:
+    broken = Consumer(client=client, group_id="broken", auto_offset_reset="earliest")
+    broken.subscribe(["t"])
+    healthy = Consumer(client=client, group_id="healthy", auto_offset_reset="earliest")
+    healthy.subscribe(["t"])
+    with Producer(client=client) as producer:
+        producer.send("t", b"v")
+    until(lambda: broken.poll(0.1), "the record")
+    waiting: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            broken.poll(SECONDS)
+        except KafkaError as error:
+            waiting.append(error)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    bomb = Bomb(1)
+    part = getattr(broken._session.member, where)
+    if hasattr(type(part), "__slots__"):
+        type_of = type("Broken", (type(part),), {"poll": bomb.wrap(type(part).poll)})
+        part.__class__ = type_of
+    else:
+        part.poll = bomb.wrap(part.poll)
+    client.loop.wake()
+    thread.join(SECONDS)
+    assert "ended this consumer: ValueError: an injected failure" in str(waiting[0])
+    for use in (broken.poll, lambda: broken.commit(timeout=SECONDS), lambda: broken.position(("t", 0)), lambda: broken.committed([("t", 0)])):
+        with pytest.raises(KafkaError, match="an injected failure"):
+            use()
+    assert broken.status()["state"] == "crashed"
+    broken.close(SECONDS)
+    until(lambda: healthy.poll(0.1), "the record for the other consumer")
+    healthy.commit()
+    healthy.close(SECONDS)
