@@ -23,6 +23,7 @@ from pykafka4.core.question import PATIENCE
 from pykafka4.core.topic import Leader, Topic
 from pykafka4.error_table import BY_NAME, ErrorCode, error_code
 from pykafka4.errors import KafkaError, broker_error
+from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_cluster import MetadataRequest, MetadataResponse
 from pykafka4.wire.schema import NO_UUID
@@ -189,7 +190,9 @@ class Cluster:
         """Learn `topic` and keep it up to date until `user` forgets it; wanting it twice is wanting it once.
 
         With `create` brokers may create it (allow_auto_create_topics), until it was there: one that is deleted then stays deleted.
+        Raises TypeError or ConfigError for what Kafka does not allow as a name: one such name would spoil every later request.
         """
+        check_topic(topic)
         known = self._topic(topic)
         gone = not known.leaders or known.missing_since is not None
         users = self._wanted.setdefault(topic, {})
@@ -222,9 +225,12 @@ class Cluster:
             self._ask_for(name, known.not_before)
 
     def refreshed(self, now: float, topics: Collection[str] | None, then: Then) -> Waiter:
-        """Ask at once for `topics` (none: for the brokers), and call `then` when the answer is in (None) or cannot come (the error)."""
+        """Ask at once for `topics` (none: for the brokers), and call `then` when the answer is in (None) or cannot come (the error).
+
+        Raises as `want` does, before anything is asked.
+        """
+        names = set(self._all() if topics is None else map(check_topic, topics)) or {BROKERS}
         self._doubt(now)
-        names = set(self._all() if topics is None else topics) or {BROKERS}
         waiter = Waiter(set(names), self._number, then, frozenset(names - {BROKERS}))
         self._waiters.append(waiter)
         for name in sorted(names):

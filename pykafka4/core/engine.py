@@ -64,7 +64,7 @@ class Engine:
         self._slots: tuple[Slot, ...] = ()  # those that are polled
         self._all: dict[Machine, Slot] = {}  # failed ones too, until they are removed
         self._submitted: list[Request] = []
-        self._deliver: list[Callable[[], None]] = []  # callbacks of machines that failed, for the next turn
+        self._deliver: list[Callable[[], None]] = []  # not handed out yet; here, so that a crash in the middle of a turn loses none
 
     def add(self, machine: Machine, what: str = "machine") -> None:
         """Poll `machine` from the next turn on. `what` names it in errors."""
@@ -108,7 +108,6 @@ class Engine:
         """Poll every machine, send what they ask for, poll the network."""
         before = (self.cluster.version, self.recovery.changes)
         requests, self._submitted = self._submitted, []
-        deliver, self._deliver = self._deliver, []
         jobs: list[Job] = []
         wake_at = INFINITY
         for slot in self._slots:
@@ -118,7 +117,7 @@ class Engine:
                     request.on_reply = partial(self._answer, slot, request.on_reply)
                 requests += effects.requests
             if effects.deliver:
-                deliver += effects.deliver
+                self._deliver += effects.deliver
             if effects.jobs:
                 jobs += [Job(job.run, partial(self._job_done, slot, job.then)) for job in effects.jobs]
             wake_at = min(wake_at, effects.wake_at)
@@ -129,8 +128,9 @@ class Engine:
         for request in requests:
             self.network.submit(now, request)
         net = self.network.poll(now)
-        if self._deliver or (self.cluster.version, self.recovery.changes) != before:
+        if (self.cluster.version, self.recovery.changes) != before:
             wake_at = now  # news for machines that were polled before it came
+        deliver, self._deliver = self._deliver, []
         return Turn(net.connect, net.close, net.write, tuple(deliver), tuple(jobs), min(wake_at, net.wake_at))
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, overload
 
@@ -42,6 +43,7 @@ class Loop:
         self._wakeup = self._transport.wakeup
         self._promises: dict[Promise[Any], Machine | None] = {}  # to fail when the loop, or this machine, ends
         engine.on_failure.append(self._machine_failed)
+        self._deliver: deque[Callable[[], None]] = deque()  # what the engine wants called; kept here until the executor has it
         self._stopping = self._ended = False
         self._thread = system.Thread(target=self._run, name="pykafka4-loop", daemon=True)
         self._events: dict[EventKind, Callable[[float, int, Any], object]] = {
@@ -164,6 +166,7 @@ class Loop:
         if self._inbox:
             self._inbox.run(now)
         turn = self.engine.turn(now)
+        self._deliver += turn.deliver
         self._perform(now, turn)
         wakeup.asleep = True  # from here on a wake-up writes a byte; one that came before left `news`
         timeout = 0.0 if wakeup.news or self._stopping else turn.wake_at - self.now()
@@ -185,10 +188,13 @@ class Loop:
         for link, buffers in turn.write:
             if self._transport.write(link, buffers) and self.engine.network.written(now, link):
                 self._wakeup.news = True  # a request without a reply is answered: its machine may go on
-        for fn in turn.deliver:
-            self._callbacks.submit(fn)
+        self._submit_callbacks()
         for job in turn.jobs:
             self._start_job(job)
+
+    def _submit_callbacks(self) -> None:
+        while self._deliver:
+            self._callbacks.submit(self._deliver.popleft())
 
     def _start_job(self, job: Job) -> None:
         self._helper.submit(job.run, lambda result: self.call(lambda now: job.then(now, result)))
@@ -227,9 +233,10 @@ class Loop:
         """Tell everyone, then let go of the sockets."""
         self._ended = True
         reason = self.crashed or self._end()
-        for fn in self.engine.crash(reason):
+        self._deliver += self.engine.crash(reason)
+        while self._deliver:
             with contextlib.suppress(Exception):  # the others are to run all the same
-                self._callbacks.submit(fn)
+                self._submit_callbacks()
         for promise in list(self._promises):
             promise.set_exception(reason)
         self._transport.shut()

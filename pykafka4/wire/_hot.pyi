@@ -7,6 +7,7 @@ from typing import Any, Final, final
 from typing_extensions import Buffer
 
 from pykafka4.error_table import Written
+from pykafka4.errors import KafkaError
 from pykafka4.records import Headers, HeadersLike, ProducerRecord, RecordMetadata
 
 OPEN: Final = 0
@@ -123,7 +124,7 @@ class Delivery:
 
 @final
 class Accumulator:
-    refusal: BaseException | None
+    refusal: KafkaError | None
     hungry: bool
     wake_at: float
     waiters: int

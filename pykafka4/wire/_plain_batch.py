@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from pykafka4.error_table import Written
-from pykafka4.errors import BufferFull, DeliveryFailed, ForkedClientError, KafkaTimeoutError
+from pykafka4.errors import BufferFull, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.records import Headers, HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire import batch as plain
 from pykafka4.wire._plain_decode import Raw, read_record
@@ -252,7 +252,7 @@ class Account:
         self._live: set[Batch] = set()  # not settled yet
         self._zombies: list[Batch] = []  # done, but somebody still reads their bytes
         self._reserved = 0
-        self.refusal: BaseException | None = None
+        self.refusal: KafkaError | None = None
         self.hungry = False
         self.waiters = 0
         self.accepted = self.acked = self.failed = self.parked_records = self.batches = 0

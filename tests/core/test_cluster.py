@@ -12,7 +12,7 @@ from core_talk import World, metadata, versions
 from pykafka4.core import Reply
 from pykafka4.core.cluster import EPOCHS_FROM, BrokerAdded, BrokerRemoved, Change, MetadataChanged
 from pykafka4.core.topic import CONTRADICTED, Leader
-from pykafka4.errors import KafkaError
+from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_cluster import MetadataResponse
 from pykafka4.wire.schema import NO_UUID
@@ -585,6 +585,20 @@ def test_listeners_and_events_hear_of_changes_and_only_of_changes() -> None:
     assert BrokerRemoved(2, "h2", 2) in world.events
     assert BrokerAdded(2, "moved", 2) in world.events
     assert world.events[-1] == MetadataChanged(world.engine.cluster.version)
+
+
+@pytest.mark.parametrize("name", [5, b"t", "", "no/such", "\udc80", "t" * 250, None])
+def test_a_name_that_kafka_does_not_allow_is_refused_and_spoils_no_other_request(name: object) -> None:
+    world = knowing()
+    cluster, outcomes = world.engine.cluster, list[KafkaError | None]()
+    with pytest.raises((TypeError, ConfigError)):
+        cluster.refreshed(world.now, ["t", name], outcomes.append)  # type: ignore[list-item]
+    with pytest.raises((TypeError, ConfigError)):
+        cluster.want(name, ME)  # type: ignore[arg-type]
+    cluster.refreshed(world.now, ["t"], outcomes.append)
+    world.run(2.0)
+    assert outcomes == [None]
+    assert not cluster._waiters
 
 
 def test_refreshed_answers_when_a_request_sent_after_it_is_answered() -> None:
