@@ -47,28 +47,8 @@ cdef const char* read_record(const char* p, const char* end, Raw* r) noexcept no
 
 cdef object read_headers(const char* p, const char* end, int64_t count, const char** wrong):
     """`count` headers as a tuple; on damage None, with `wrong` set."""
-    cdef int64_t size
-    cdef int64_t i
-    cdef list out = []
-    for i in range(count):
-        p = get_varint(p, end, &size)
-        if p == NULL or size < 0 or size > end - p:
-            wrong[0] = "the length of a header's name leads out of its record"
-            return None
-        name = PyUnicode_DecodeUTF8(p, size, "replace")  # as Java: one odd name must not hold up a partition
-        p = get_varint(p + size, end, &size)
-        if p == NULL or size < -1 or size > end - p:
-            wrong[0] = "the length of a header's value leads out of its record"
-            return None
-        if size < 0:
-            out.append((name, None))
-        else:
-            out.append((name, PyBytes_FromStringAndSize(p, size)))
-            p += size
-    if p != end:
-        wrong[0] = "a record is longer than its parts"
-        return None
-    return tuple(out)
+    wrong[0] = headers_check(p, end, count)
+    return None if wrong[0] != NULL else headers_build(p, end, count)
 
 
 cdef int[3] LEAST_BATCH = [26, 34, HEADER]    # bytes, by format
@@ -89,19 +69,20 @@ cdef extern from *:
     /* the new references in, one out of the list: no round trip through Cython's temporaries */
     static inline int record_push(PyObject *out, PyObject *topic, PyObject *partition, long long offset, PyObject *timestamp,
                                   PyObject *kind, const char *key, long long key_size, const char *value, long long value_size,
-                                  PyObject *headers, PyObject *epoch) {
-        PyObject *o = PyLong_FromLongLong(offset), *k = Py_None, *v = Py_None, *r;
+                                  PyObject *no_headers, long long headers, const char *rest, const char *end, PyObject *epoch) {
+        PyObject *o = PyLong_FromLongLong(offset), *k = Py_None, *v = Py_None, *h = no_headers, *r;
         if (!o) return -1;
         if (key_size < 0) Py_INCREF(k);
         else k = PyBytes_FromStringAndSize(key, (Py_ssize_t)key_size);
         if (value_size < 0) Py_INCREF(v);
         else v = PyBytes_FromStringAndSize(value, (Py_ssize_t)value_size);
-        if (!k || !v) {
-            Py_DECREF(o), Py_XDECREF(k), Py_XDECREF(v);
+        if (!headers) Py_INCREF(h);
+        else h = headers_keep(headers, rest, (size_t)(end - rest));
+        if (!k || !v || !h) {
+            Py_DECREF(o), Py_XDECREF(k), Py_XDECREF(v), Py_XDECREF(h);
             return -1;
         }
-        Py_INCREF(headers);
-        r = record_make(topic, partition, o, timestamp, kind, k, v, headers, epoch);
+        r = record_make(topic, partition, o, timestamp, kind, k, v, h, epoch);
         if (!r) return -1;
         int failed = PyList_Append(out, r);
         Py_DECREF(r);
@@ -109,7 +90,7 @@ cdef extern from *:
     }
     """
     int record_push(PyObject*, PyObject*, PyObject*, long long, PyObject*, PyObject*, const char*, long long, const char*, long long,
-                    PyObject*, PyObject*) except -1
+                    PyObject*, long long, const char*, const char*, PyObject*) except -1
 
 
 @cython.no_gc_clear                # clearing would take the owner out of `view` while its export is still counted; releasing it does both
@@ -350,7 +331,7 @@ cdef class Chunk:
             self.position = get64(entry)
         data = PyBytes_FromStringAndSize(entry, size)
         try:
-            self.legacy = iter(plain.records_of(plain.read_header(data), self.max_decompressed))
+            self.legacy = plain.old_records(plain.read_header(data), self.max_decompressed)
         except RecordTooLarge as error:
             raise self.too_large(f"{self.extent(entry)}: {error}", entry) from None
         except DecodeError as error:
@@ -402,7 +383,7 @@ cdef class Chunk:
         cdef const char* wrong = NULL
         cdef int64_t stamp, offset
         cdef int n = 0
-        cdef object headers, kind = self.kind, epoch = self.epoch, topic = self.topic, partition = self.py_partition
+        cdef object kind = self.kind, epoch = self.epoch, topic = self.topic, partition = self.py_partition
         while n < room:
             if self.left == 0:
                 if self.at != self.stop:
@@ -416,10 +397,9 @@ cdef class Chunk:
             if r.offset <= self.previous or r.offset > self.last_delta:
                 wrong = "the offsets of a batch do not rise within its range"
                 break
-            headers = NO_HEADERS
             if r.headers:
-                headers = read_headers(r.rest, r.end, r.headers, &wrong)
-                if headers is None:
+                wrong = headers_check(r.rest, r.end, r.headers)
+                if wrong != NULL:
                     break
             offset = self.base + r.offset
             if offset >= self.position:
@@ -429,7 +409,7 @@ cdef class Chunk:
                     self.last_stamp = stamp
                 record_push(
                     <PyObject*>out, <PyObject*>topic, <PyObject*>partition, offset, <PyObject*>self.stamp, <PyObject*>kind,
-                    r.key, r.key_size, r.value, r.value_size, <PyObject*>headers, <PyObject*>epoch,
+                    r.key, r.key_size, r.value, r.value_size, <PyObject*>NO_HEADERS, r.headers, r.rest, r.end, <PyObject*>epoch,
                 )
                 n += 1
                 self.position = offset + 1

@@ -27,13 +27,13 @@ from collections import deque
 from pykafka4.error_table import Written
 from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, ForkedClientError, KafkaTimeoutError, RecordTooLarge, short_name
 from pykafka4.records import ProducerRecord, RecordMetadata
+from pykafka4.wire._plain_decode import Record as PlainRecord
 
 cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(object, Py_ssize_t)
     Py_ssize_t PyList_GET_SIZE(object)
     PyObject* PyDict_GetItemWithError(object, object) except? NULL
     const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
-    object PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*)
     bint PyCallable_Check(object)
     long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
 
@@ -59,10 +59,15 @@ cdef extern from "_record.h":
         pass
     PyTypeObject RecordType
     int record_type_ready() except -1
+    const char* headers_check(const char*, const char*, int64_t) nogil
+    object headers_build(const char*, const char*, int64_t)
+    int record_type_set(const char*, object) except -1
     object record_make(PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*)
 
 plat_init()
 record_type_ready()
+record_type_set(b"__match_args__", PlainRecord.__match_args__)
+record_type_set(b"__attrs_attrs__", PlainRecord.__attrs_attrs__)  # so that asdict, evolve and fields of attrs work as on the plain one
 Record = <object>&RecordType
 
 cdef double INFINITY = float("inf")

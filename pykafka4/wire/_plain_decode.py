@@ -20,11 +20,27 @@ from pykafka4.wire.fields import Buffer
 __all__ = ["Chunk", "Raw", "Record", "read_record"]
 
 LEAST_BATCH: Final = (26, 34, plain.HEADER_SIZE)  # bytes, by format
-LEAST_RECORD: Final = 7  # bytes: one each for length, attributes, timestamp, offset, key, value, headers
+
+
+class _LazyHeaders:
+    """Keeps headers encoded until they are asked for; see `_record.h`. Their lengths have been checked."""
+
+    __slots__ = ("_encoded",)
+    _encoded: tuple[int, bytes]  # how many, and their bytes
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "headers":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        headers = _read_headers(*self._encoded)
+        _set(self, "headers", headers)
+        return headers
+
+
+_set, _delete = object.__setattr__, object.__delattr__
 
 
 @attrs.frozen
-class Record:
+class Record(_LazyHeaders):
     """A record as read."""
 
     topic: str
@@ -57,8 +73,13 @@ class Raw:
     offset: int
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    header_count: int
+    encoded_headers: bytes
     end: int
+
+    @property
+    def headers(self) -> Headers:
+        return _read_headers(self.header_count, self.encoded_headers)
 
 
 def read_record(view: memoryview, at: int) -> Raw:
@@ -74,14 +95,30 @@ def read_record(view: memoryview, at: int) -> Raw:
     count, at = plain.read_varint(body, at)
     if not 0 <= count <= (size - at) // 2:
         raise DecodeError("more headers than its record has bytes for")
-    headers = []
-    for _ in range(count):
-        name, at = _read_bytes(body, at)
-        header, at = _read_bytes(body, at)
-        headers.append((_name(name), header))
-    if at != size:
+    if _skip_headers(body, at, count) != size:
         raise DecodeError("a record is longer than its parts")
-    return Raw(timestamp, offset, key, value, tuple(headers), end)
+    return Raw(timestamp, offset, key, value, count, bytes(body[at:]), end)
+
+
+def _skip_headers(body: memoryview, at: int, count: int) -> int:
+    """Behind `count` headers at `at`; DecodeError when a length leads out of their record."""
+    for _ in range(count):
+        for what, least in (("name", 0), ("value", -1)):
+            size, at = plain.read_varint(body, at)
+            if not least <= size <= len(body) - at:
+                raise DecodeError(f"the length of a header's {what} leads out of its record")
+            at += max(size, 0)
+    return at
+
+
+def _read_headers(count: int, data: bytes) -> Headers:
+    view, at = memoryview(data), 0
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, at = _read_bytes(view, at)
+        value, at = _read_bytes(view, at)
+        headers.append(((name or b"").decode(errors="replace"), value))  # as Java: one odd name must not hold up a partition
+    return tuple(headers)
 
 
 def _read_bytes(body: memoryview, at: int) -> tuple[bytes | None, int]:
@@ -89,12 +126,6 @@ def _read_bytes(body: memoryview, at: int) -> tuple[bytes | None, int]:
     if not -1 <= size <= len(body) - at:
         raise DecodeError("a length leads out of its record")
     return (None, at) if size < 0 else (bytes(body[at : at + size]), at + size)
-
-
-def _name(data: bytes | None) -> str:
-    if data is None:
-        raise DecodeError("a header without a name")
-    return data.decode(errors="replace")  # as Java: one odd name must not hold up a partition
 
 
 class Chunk:
@@ -227,7 +258,7 @@ class Chunk:
             raise DecodeError(f"compression codec {batch.codec} is unknown")
         body = batch.data[plain.HEADER_SIZE :]
         view = memoryview(self._decompress(batch.codec, bytes(body), self._max)) if batch.codec else body
-        if not 0 <= batch.count <= len(view) // LEAST_RECORD:
+        if not 0 <= batch.count <= len(view) // plain.LEAST_RECORD:
             raise DecodeError(f"it claims {batch.count} records in {len(view)} bytes")
         return self._walk(batch, view)
 
@@ -243,14 +274,19 @@ class Chunk:
             timestamp = (timestamp + 2**63) % 2**64 - 2**63  # what does not fit wraps, as in Java
             offset = batch.base_offset + raw.offset
             kind = TIMESTAMP_TYPES[batch.timestamp_type]
-            yield Record(self.topic, self.partition, offset, timestamp, kind, raw.key, raw.value, raw.headers, batch.leader_epoch)
+            record = Record(self.topic, self.partition, offset, timestamp, kind, raw.key, raw.value, (), batch.leader_epoch)
+            if raw.header_count:
+                _set(record, "_encoded", (raw.header_count, raw.encoded_headers))
+                _delete(record, "headers")
+            yield record
         if at != len(view):
             raise DecodeError("a batch is longer than its records")
 
     def _old_records_of(self, batch: plain.RecordBatch) -> Iterator[Record]:
-        for r in plain.records_of(batch, self._max):
-            kind = TIMESTAMP_TYPES[r.timestamp_type]
-            yield Record(self.topic, self.partition, r.offset, r.timestamp_ms, kind, r.key, r.value, (), -1)
+        return map(self._old_record, plain.old_records(batch, self._max))
+
+    def _old_record(self, r: plain.WireRecord) -> Record:
+        return Record(self.topic, self.partition, r.offset, r.timestamp_ms, TIMESTAMP_TYPES[r.timestamp_type], r.key, r.value, (), -1)
 
     def decode(self, out: list[Record], limit: int) -> int:
         """Append up to `limit` records to `out`; returns how many.

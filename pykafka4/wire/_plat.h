@@ -161,18 +161,28 @@ static inline const char *get_varint_of(const char *p, const char *end, int bits
     }
     return NULL;
 }
-static inline const char *get_varint(const char *p, const char *end, int64_t *value) { /* lengths, counts, offset deltas */
+/* One of one or two bytes, as nearly all are; NULL for any other. */
+static inline const char *get_short_varint(const char *p, const char *end, int64_t *value) {
+    uint32_t z;
     if (p < end && !(*p & 0x80)) {
-        *value = (int64_t)((unsigned char)*p >> 1) ^ -(int64_t)(*p & 1);
-        return p + 1;
+        z = (unsigned char)*p++;
+    } else if (end - p >= 2 && !(p[1] & 0x80)) {
+        z = ((unsigned char)p[0] & 127u) | (uint32_t)(unsigned char)p[1] << 7;
+        p += 2;
+    } else {
+        return NULL;
     }
+    *value = (int64_t)(z >> 1) ^ -(int64_t)(z & 1);
+    return p;
+}
+static inline const char *get_varint(const char *p, const char *end, int64_t *value) { /* lengths, counts, offset deltas */
+    const char *after = get_short_varint(p, end, value);
+    if (after) return after;
     return get_varint_of(p, end, 32, value);
 }
 static inline const char *get_varlong(const char *p, const char *end, int64_t *value) { /* timestamp deltas */
-    if (p < end && !(*p & 0x80)) {
-        *value = (int64_t)((unsigned char)*p >> 1) ^ -(int64_t)(*p & 1);
-        return p + 1;
-    }
+    const char *after = get_short_varint(p, end, value);
+    if (after) return after;
     return get_varint_of(p, end, 64, value);
 }
 

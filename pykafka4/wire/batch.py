@@ -29,6 +29,7 @@ __all__ = [
     "HEADER_SIZE",
     "LAST_OFFSET_DELTA",
     "LEADER_EPOCH",
+    "LEAST_RECORD",
     "LENGTH",
     "LOG_APPEND_TIME",
     "LOG_OVERHEAD",
@@ -47,6 +48,7 @@ __all__ = [
     "control_record",
     "control_type",
     "crc32c",
+    "old_records",
     "read_header",
     "read_varint",
     "records_of",
@@ -79,9 +81,12 @@ MAX_DECOMPRESSED = 64 * 1024 * 1024
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _MESSAGE = struct.Struct(">qiIbb")
+_INNER = struct.Struct(">qi")  # offset and size of a message
 _CODEC_BITS, _LOG_APPEND_BIT, _TRANSACTIONAL_BIT, _CONTROL_BIT = 0x07, 0x08, 0x10, 0x20
-_LEAST_RECORD = 7  # length, attributes, two deltas, two lengths, header count
+LEAST_RECORD = 7  # bytes: one each for length, attributes, timestamp, offset, key, value, headers
 _LEAST_MESSAGE = {0: 26, 1: 34}  # with offset and length
+_OLD_HEADERS = (18, 26)  # bytes before the key, by magic
+_MAX_OFFSET = 2**63 - 2  # the one after it must be an int64 as well
 _CODEC_NUMBERS = frozenset(CODECS.values())
 
 
@@ -258,16 +263,22 @@ def records_of(batch: RecordBatch, max_size: int = MAX_DECOMPRESSED) -> list[Wir
 
     Raises DecodeError for damage of any kind, RecordTooLarge when they are over `max_size` bytes once decompressed.
     """
+    if batch.magic != 2:
+        return list(old_records(batch, max_size))
+    _check_readable(batch)
+    return _records_v2(batch, max_size)
+
+
+def _check_readable(batch: RecordBatch) -> None:
     batch.check()
     if batch.codec not in _CODEC_NUMBERS:
         raise DecodeError(f"the batch at offset {batch.base_offset} is compressed with codec {batch.codec}, which is unknown")
-    return _records_v2(batch, max_size) if batch.magic == 2 else _records_v01(batch, max_size)
 
 
 def _records_v2(batch: RecordBatch, max_size: int) -> list[WireRecord]:
     body = batch.data[HEADER_SIZE:]
     view = memoryview(decompress(batch.codec, body, max_size)) if batch.codec else body
-    if not 0 <= batch.count <= len(view) // _LEAST_RECORD:
+    if not 0 <= batch.count <= len(view) // LEAST_RECORD:
         raise DecodeError(f"the batch at offset {batch.base_offset} claims {batch.count} records in {len(view)} bytes")
     records, pos = [], 0
     for _ in range(batch.count):
@@ -343,14 +354,20 @@ def _header_key(key: bytes | None) -> str:
 # -- reading old messages ----------------------------------------------------------------
 
 
-def _records_v01(batch: RecordBatch, max_size: int) -> list[WireRecord]:
+def old_records(batch: RecordBatch, max_size: int = MAX_DECOMPRESSED) -> Iterator[WireRecord]:
+    """The records of a message of magic 0 or 1, made one at a time: as objects they take ten times the bytes that `max_size` bounds.
+
+    Everything is checked before the first; raises what `records_of` raises.
+    """
+    _check_readable(batch)
     key, value = _key_and_value(batch)
     if not batch.codec:
-        return [WireRecord(batch.base_offset, batch.base_timestamp_ms, batch.timestamp_type, key, value)]
+        return iter((WireRecord(batch.base_offset, batch.base_timestamp_ms, batch.timestamp_type, key, value),))
     if value is None:
         raise DecodeError(f"the compressed message at offset {batch.base_offset} holds nothing")
-    inner = list(_unwrap(batch, memoryview(value), max_size))
-    return [_place(batch, record, inner[-1].offset) for record in inner]
+    packed: Any = repair_lz4(memoryview(value)) if batch.magic == 0 and batch.codec == CODECS["lz4"] else value
+    held = memoryview(decompress(batch.codec, packed, max_size))
+    return _inner_records(batch, held, _shift(batch, held))
 
 
 def _key_and_value(batch: RecordBatch) -> tuple[bytes | None, bytes | None]:
@@ -374,34 +391,69 @@ def _bytes_v01(view: memoryview, pos: int) -> tuple[bytes | None, int]:
     return bytes(view[pos : pos + size]), pos + size
 
 
-def _unwrap(batch: RecordBatch, value: memoryview, max_size: int) -> Iterator[WireRecord]:
-    """The messages a compressed one holds: whole, of its own magic, and not compressed again."""
-    packed: Any = repair_lz4(value) if batch.magic == 0 and batch.codec == CODECS["lz4"] else value
-    held, pos = memoryview(decompress(batch.codec, packed, max_size)), 0
-    if not held:
-        raise DecodeError(f"the compressed message at offset {batch.base_offset} holds nothing")
+def _skip_v01(view: memoryview, pos: int, end: int) -> int:
+    """Behind the key or value at `pos`."""
+    if end - pos < 4:
+        raise DecodeError("a message ends inside a length")
+    size = int.from_bytes(view[pos : pos + 4], "big", signed=True)
+    pos += 4
+    if not -1 <= size <= end - pos:
+        raise DecodeError(f"a field of {size} bytes where {end - pos} are left in its message")
+    return pos + max(size, 0)
+
+
+def _shift(batch: RecordBatch, held: memoryview) -> int:
+    """What to add to the offsets of the messages in `held`, which are checked on the way: whole, of the magic of `batch`, not compressed.
+
+    Inner offsets are absolute in magic 0; in magic 1 they count from 0 and the wrapper has the last one's true offset.
+    """
+    pos, highest, last = 0, -1, -1
     while pos < len(held):
-        inner = read_header(held, pos)
-        if inner.magic != batch.magic or inner.codec:
-            raise DecodeError(
-                f"the message at offset {batch.base_offset}, magic {batch.magic}, holds one of magic {inner.magic}, codec {inner.codec}"
-            )
-        inner.check()
-        yield from _records_v01(inner, max_size)
-        pos += len(inner.data)
+        last, pos = _check_message(batch, held, pos)
+        highest = max(highest, last)
+    if pos == 0:
+        raise DecodeError(f"the compressed message at offset {batch.base_offset} holds nothing")
+    shift = batch.base_offset - last if batch.magic == 1 else 0
+    if highest + shift > _MAX_OFFSET:
+        raise DecodeError(f"the message at offset {batch.base_offset} holds one at offset {highest + shift}")
+    return shift
 
 
-def _place(batch: RecordBatch, record: WireRecord, last: int) -> WireRecord:
-    """Inner offsets are absolute in magic 0; in magic 1 they count from 0 and the wrapper has the last one's true offset."""
-    if batch.magic == 0:
-        return record
-    appended = batch.timestamp_type == LOG_APPEND_TIME
-    return attrs.evolve(
-        record,
-        offset=batch.base_offset - last + record.offset,
-        timestamp_ms=batch.base_timestamp_ms if appended else record.timestamp_ms,
-        timestamp_type=batch.timestamp_type,
-    )
+def _check_message(batch: RecordBatch, held: memoryview, pos: int) -> tuple[int, int]:
+    """The offset of the message at `pos`, and where it ends."""
+    left = len(held) - pos
+    if left <= MAGIC:
+        raise DecodeError(f"a record batch cut off after {left} bytes")
+    size = _size_at(held, pos)
+    if size > left:
+        raise DecodeError(f"a record batch of {size} bytes cut off after {left}")
+    offset, _, crc, magic, attributes = _MESSAGE.unpack_from(held, pos)
+    if magic != batch.magic or attributes & _CODEC_BITS:
+        codec = attributes & _CODEC_BITS
+        raise DecodeError(f"the message at offset {batch.base_offset}, magic {batch.magic}, holds one of magic {magic}, codec {codec}")
+    end = pos + size
+    found = zlib.crc32(held[pos + MAGIC : end])
+    if found != crc:
+        raise DecodeError(f"the batch at offset {offset} is damaged: its checksum is {found:#010x}, not {crc:#010x}")
+    behind = _skip_v01(held, _skip_v01(held, pos + _OLD_HEADERS[magic], end), end)
+    if behind != end:
+        raise DecodeError(f"the message at offset {offset} has {end - behind} bytes behind its value")
+    return offset, end
+
+
+def _inner_records(batch: RecordBatch, held: memoryview, shift: int) -> Iterator[WireRecord]:
+    """The messages in `held`, which were checked."""
+    pos, kind, magic = 0, batch.timestamp_type, batch.magic
+    while pos < len(held):
+        offset, size = _INNER.unpack_from(held, pos)
+        timestamp = -1
+        if magic == 1:
+            inner = int.from_bytes(held[pos + _MESSAGE.size : pos + _MESSAGE.size + 8], "big", signed=True)
+            timestamp = batch.base_timestamp_ms if kind == LOG_APPEND_TIME else inner
+        key, at = _bytes_v01(held, pos + _OLD_HEADERS[magic])
+        value, _ = _bytes_v01(held, at)
+        yield WireRecord(offset + shift, timestamp, kind, key, value)
+        pos += size + LOG_OVERHEAD
 
 
 # -- control records -----------------------------------------------------------------------

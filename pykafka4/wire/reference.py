@@ -40,7 +40,7 @@ from pykafka4.wire._plain_batch import (
     integer,
     wall_ms,
 )
-from pykafka4.wire._plain_decode import LEAST_RECORD, Chunk, Record
+from pykafka4.wire._plain_decode import Chunk, Record
 from pykafka4.wire.fields import Buffer
 
 __all__ = ["ACKED", "FAILED", "OPEN", "SEALED", "SPLIT", "Accumulator", "Batch", "Chunk", "Delivery", "Record", "crc32c", "murmur2"]
@@ -106,7 +106,7 @@ class Accumulator(Account):
         seed: int | None = None,
         seek: Callable[[str, int], object] | None = None,
     ) -> None:
-        if batch_size < HEADER + LEAST_RECORD:
+        if batch_size < HEADER + plain.LEAST_RECORD:
             raise ValueError(f"batch_size={batch_size} has no room for a record")
         if codec and compress is None:
             raise ValueError(f"codec={codec} needs a compress function")
