@@ -63,6 +63,22 @@ def test_lenient(kafka_server):
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_strict*", "*fail('Fetch', 'OFFSET_OUT_OF_RANGE'): happened 0 of 1 times*"])
 
 
+def test_a_test_that_failed_or_was_skipped_is_not_an_error_as_well(pytester: pytest.Pytester) -> None:
+    result = run(
+        pytester,
+        """
+def test_failed(kafka_server):
+    kafka_server.fail("Fetch", "OFFSET_OUT_OF_RANGE")
+    assert False
+
+def test_skipped(kafka_server):
+    kafka_server.fail("Fetch", "OFFSET_OUT_OF_RANGE")
+    pytest.skip("a client is not installed")
+""",
+    )
+    result.assert_outcomes(failed=1, skipped=1)
+
+
 def test_an_exception_in_a_handler_fails_the_test_with_its_traceback(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
