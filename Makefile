@@ -12,7 +12,7 @@ BENCH_ROUNDS ?= 3
 FUZZ ?= 50
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat check lint formatted types contracts documented format sim chaos fuzz bench bench-idle options clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat check lint formatted types contracts documented format sim chaos fuzz bench bench-against bench-idle options clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ fuzz: base ## hostile bytes into every decoder, from a new seed and FUZZ times a
 
 bench: kafka ## produce and consume against confluent-kafka, on the sink and on the real cluster (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.bench --rounds $(BENCH_ROUNDS)
+
+bench-against: base ## CPU per record of this checkout against another commit's, in turns (BASE=commit BENCH_ROUNDS=…)
+	$(PY) -m benchmarks.against $(or $(BASE),origin/main) --rounds $(BENCH_ROUNDS)
 
 bench-idle: kafka ## what an idle producer and consumer cost, with brokers and without
 	$(PY) -m benchmarks.idle

@@ -9,6 +9,7 @@ import importlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -19,10 +20,11 @@ MODULES = {"confluent": "benchmarks.confluent", "pykafka4": "benchmarks.ours"}
 TIMEOUT = 600.0
 
 
-def run(spec: Spec) -> dict[str, Any]:
-    """The figures of one run in a fresh process."""
-    command = [sys.executable, "-m", "benchmarks.contender", json.dumps(attrs.asdict(spec))]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False)
+def run(spec: Spec, checkout: Path | None = None) -> dict[str, Any]:
+    """The figures of one run in a fresh process; `checkout`: another one, with a virtual environment of its own, whose code runs."""
+    python = sys.executable if checkout is None else str(checkout / ".venv" / "bin" / "python")
+    command = [python, "-m", "benchmarks.contender", json.dumps(attrs.asdict(spec))]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False, cwd=checkout)
     if done.returncode != 0:
         raise SystemExit(f"{spec.client} {spec.case} failed; its words are above")
     result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

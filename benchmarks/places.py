@@ -55,7 +55,7 @@ class SinkPlace:
 
     def consume(self, entry: Entry) -> dict[str, Any]:
         ends = dict.fromkeys(range(PARTITIONS), self.served)
-        with Sink(self.served) as sink:
+        with Sink(self.served, headers=entry.headers) as sink:
             return contender.run(spec(entry, sink.bootstrap, "bench", sum(ends.values()), ends))
 
 

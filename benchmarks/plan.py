@@ -11,16 +11,17 @@ THIRD = 1 / 3
 
 @attrs.frozen
 class Entry:
-    """One contender in a case."""
+    """One contender in a case. `headers`: how many headers each record has that it reads."""
 
     client: str
     case: str
     options: dict[str, Any] = attrs.field(factory=dict)
+    headers: int = 0
 
     @property
     def label(self) -> str:
         told = "".join(f" {name.replace('_', '.')}={value}" for name, value in self.options.items())
-        return f"{self.client} {self.case}{told}"
+        return f"{self.client} {self.case}{told}" + (f", {self.headers} headers" if self.headers else "")
 
 
 @attrs.frozen
@@ -51,5 +52,6 @@ PRODUCE = (
 )
 CONSUME = (
     Case("consume, 1000 a call", (Entry("confluent", "consume"),), (Entry("pykafka4", "consume"),), bar=THIRD),
+    Case("consume, 2 headers a record", (Entry("confluent", "consume", headers=2),), (Entry("pykafka4", "consume", headers=2),)),
     Case("consume, iteration", (Entry("confluent", "consume"),), (Entry("pykafka4", "iterate"),)),
 )

@@ -38,6 +38,10 @@ enum {
     HOLD = 10,           /* milliseconds a fetch at the log end waits at most; a client's own limit would measure the tail of a run */
     IOVECS = 4 * PARTITIONS + 8,
     HEADER = 61,         /* of a record batch */
+    HEADER_KEY = 8,      /* bytes of a record header's key and value */
+    HEADER_VALUE = 16,
+    HEADERS = 16,        /* most headers of a record */
+    HEADERS_MAX = 8 + HEADERS * (HEADER_KEY + HEADER_VALUE + 4),
 };
 
 typedef struct Conn {
@@ -53,7 +57,7 @@ typedef struct Conn {
     struct Conn *link;
 } Conn;
 
-static int brokers, partitions, batch_records = 150, value_size = 100, verify, poller;
+static int brokers, partitions, batch_records = 150, value_size = 100, headers, verify, poller;
 static int ports[BROKERS], listeners[BROKERS];
 static int64_t log_end, produced[PARTITIONS];
 static char *batch;
@@ -109,22 +113,35 @@ static int64_t milliseconds(int clock) {
 
 /* ---- the one batch that is served -------------------------------------------------------------------------------------- */
 
+static char *put_headers(char *p) {
+    p = put_varint(p, headers);
+    for (int k = 0; k < headers; k++) {
+        p = put_varint(p, HEADER_KEY);
+        memcpy(p, "trace-id", HEADER_KEY);
+        p = put_varint(p + HEADER_KEY, HEADER_VALUE);
+        memset(p, 'a' + k % 26, HEADER_VALUE);
+        p += HEADER_VALUE;
+    }
+    return p;
+}
+
 static char *build_record(char *p, int i) {
-    char head[64], *q = head;
+    char head[64], tail[HEADERS_MAX], *q = head, *end = put_headers(tail);
     q = put8(q, 0);
     q = put_varint(q, i / 16);          /* timestamp delta: 16 records share a millisecond */
     q = put_varint(q, i);
     q = put_varint(q, -1);              /* no key */
     q = put_varint(q, value_size);
-    p = put_varint(p, (q - head) + value_size + 1);
+    p = put_varint(p, (q - head) + value_size + (end - tail));
     memcpy(p, head, q - head);
     p += q - head;
     for (int k = 0; k < value_size; k++) *p++ = rand();
-    return put_varint(p, 0);            /* no headers */
+    memcpy(p, tail, end - tail);
+    return p + (end - tail);
 }
 
 static void build_batch(void) {
-    batch = malloc(HEADER + (size_t)batch_records * (value_size + 40));
+    batch = malloc(HEADER + (size_t)batch_records * (value_size + 40 + HEADERS_MAX));
     char *end = batch + HEADER;
     for (int i = 0; i < batch_records; i++) end = build_record(end, i);
     batch_size = end - batch;
@@ -493,7 +510,7 @@ static void turn(void) {
 
 int main(int count, char **words) {
     if (count < 4) {
-        fprintf(stderr, "usage: sink BROKERS PARTITIONS LOG_END [RECORDS_PER_BATCH] [VALUE_SIZE] [verify]\n");
+        fprintf(stderr, "usage: sink BROKERS PARTITIONS LOG_END [RECORDS_PER_BATCH] [VALUE_SIZE] [HEADERS] [verify]\n");
         return 2;
     }
     brokers = atoi(words[1]);
@@ -501,7 +518,12 @@ int main(int count, char **words) {
     log_end = atoll(words[3]);
     if (count > 4) batch_records = atoi(words[4]);
     if (count > 5) value_size = atoi(words[5]);
-    verify = count > 6 && !strcmp(words[6], "verify");
+    if (count > 6) headers = atoi(words[6]);
+    verify = count > 7 && !strcmp(words[7], "verify");
+    if (headers < 0 || headers > HEADERS) {
+        fprintf(stderr, "sink: 0 to %d headers a record\n", HEADERS);
+        return 2;
+    }
     if (brokers < 1 || brokers > BROKERS || partitions < 1 || partitions > PARTITIONS || batch_records < 1 || log_end % batch_records) {
         fprintf(stderr, "sink: 1 to %d brokers, 1 to %d partitions, a log end that is whole batches\n", BROKERS, PARTITIONS);
         return 2;

@@ -32,11 +32,11 @@ def binary() -> Path:
 
 
 class Sink:
-    """A fake cluster. `served`: records per partition that a consumer finds; 0: none, and what is produced is counted."""
+    """A fake cluster. `served`: records per partition to consume, each with `headers` headers; 0: what is produced is counted."""
 
-    def __init__(self, served: int = 0, verify: str = "") -> None:
+    def __init__(self, served: int = 0, verify: str = "", headers: int = 0) -> None:
         self.served = served
-        argv = [str(binary()), str(BROKERS), str(PARTITIONS), str(served), str(BATCH), str(VALUE), verify]
+        argv = [str(binary()), str(BROKERS), str(PARTITIONS), str(served), str(BATCH), str(VALUE), str(headers), verify]
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.ports = [int(port) for port in self.process.stdout.readline().split()]
