@@ -35,6 +35,7 @@ class Produce(enum.Enum):
     SPLIT = "split"  # too large for the topic: halve it and resend
     SEQUENCE = "sequence"  # the broker's state of this producer and ours differ: continue in the partition's next epoch
     FENCED = "fenced"  # the broker knows a higher epoch of this producer id: continue under another id
+    REFUSED = "refused"  # hand back the records that the answer names, send the others again; all of them when it names none
     FAIL = "fail"  # hand the records back
 
 
@@ -62,12 +63,13 @@ class ErrorCode:
 
 Y, N = True, False
 NOTHING, METADATA, COORDINATOR = Refresh
-RESEND, SPLIT, SEQUENCE, DUPLICATE, FENCED, FAIL = (
+RESEND, SPLIT, SEQUENCE, DUPLICATE, FENCED, REFUSED, FAIL = (
     Produce.RESEND,
     Produce.SPLIT,
     Produce.SEQUENCE,
     Produce.DUPLICATE,
     Produce.FENCED,
+    Produce.REFUSED,
     Produce.FAIL,
 )
 NO, MAYBE = Written
@@ -107,7 +109,7 @@ _ROWS = (
     (29, "TOPIC_AUTHORIZATION_FAILED", N, NOTHING, FAIL, NO),  # KafkaApis, before the log is touched, as 31 and 53
     (30, "GROUP_AUTHORIZATION_FAILED", N, NOTHING, FAIL, MAYBE),
     (31, "CLUSTER_AUTHORIZATION_FAILED", N, NOTHING, FAIL, NO),
-    (32, "INVALID_TIMESTAMP", N, NOTHING, FAIL, NO),  # LogValidator, before the append, as 43, 76 and 87
+    (32, "INVALID_TIMESTAMP", N, NOTHING, REFUSED, NO),  # LogValidator, before the append, as 43, 76 and 87
     (33, "UNSUPPORTED_SASL_MECHANISM", N, NOTHING, FAIL, MAYBE),
     (34, "ILLEGAL_SASL_STATE", N, NOTHING, FAIL, MAYBE),
     (35, "UNSUPPORTED_VERSION", N, NOTHING, FAIL, NO),
@@ -162,7 +164,7 @@ _ROWS = (
     (84, "ELECTION_NOT_NEEDED", Y, METADATA, RESEND, MAYBE),
     (85, "NO_REASSIGNMENT_IN_PROGRESS", N, NOTHING, FAIL, MAYBE),
     (86, "GROUP_SUBSCRIBED_TO_TOPIC", N, NOTHING, FAIL, MAYBE),
-    (87, "INVALID_RECORD", N, NOTHING, FAIL, NO),
+    (87, "INVALID_RECORD", N, NOTHING, REFUSED, NO),
     (88, "UNSTABLE_OFFSET_COMMIT", Y, NOTHING, FAIL, MAYBE),
     (89, "THROTTLING_QUOTA_EXCEEDED", Y, NOTHING, RESEND, MAYBE),
     (90, "PRODUCER_FENCED", N, NOTHING, FENCED, NO),

@@ -531,7 +531,7 @@ class Sender:
             return
         error = broker_error(row.code, str(queue.tp), answer.error_message or WAYS_OUT.get(row.name))
         batch.last_error = error
-        ACTIONS[row.produce](self, queue, batch, now, row, error)
+        ACTIONS[row.produce](self, queue, batch, now, answer, error)
 
     def _landed(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
         if batch.done:  # its delivery timeout was first
@@ -561,13 +561,13 @@ class Sender:
 
     # what a produce response does with its batch, by the table
 
-    def _resend(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
+    def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
             self.recovery.report(now, queue.tp, error, queue.node)
         else:
             self._hold(queue, now)
 
-    def _split(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
+    def _split(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
         """Halve it. An idempotent batch that may be in the log goes out as it was or not at all: its halves would lie there again."""
         if batch.count == 1 or (batch.written and self.config.enable_idempotence):
             self._fail(queue, batch, "MESSAGE_TOO_LARGE", error)
@@ -578,7 +578,7 @@ class Sender:
             part.written = batch.written  # but their records may be in the log
         queue.replace(batch, parts)
 
-    def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
+    def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
         """The broker expects another sequence.
 
         Behind an unacknowledged batch that only follows from its failure. At the head the broker's state of this producer and ours differ:
@@ -589,7 +589,7 @@ class Sender:
         queue.stale = True
         self._give_up_or_hold(queue, batch, now, error)
 
-    def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
+    def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
         """The broker knows a higher epoch of this producer id in this partition, and will never take ours.
 
         Nobody can take over an id that has no transactional id, so this says nothing about other partitions: the queue gets another id.
@@ -604,7 +604,27 @@ class Sender:
             self._fail(queue, batch, short_name(error), error)
         self._hold(queue, now)
 
-    def _refused(self, queue: PartitionQueue, batch: Batch, now: float, row: object, error: KafkaError) -> None:
+    def _refused(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
+        """The records that the answer names fail (KIP-467), the others are sent again; a broker writes all records of a batch or none.
+
+        The batch fails whole when the answer names no record, and when the others may be in the log: sent again they would be there twice.
+        """
+        reasons = {e.batch_index: e.batch_index_error_message for e in answer.record_errors if 0 <= e.batch_index < batch.count}
+        if not reasons or (batch.written and self.config.enable_idempotence):
+            self._fail(queue, batch, short_name(error), error)
+            return
+        rest, refused = batch.set_apart(reasons)
+        queue.withdraw(batch)
+        queue.replace(batch, [] if rest is None else [rest])
+        written = Written.MAYBE if batch.written else Written.NO
+        for index, part in zip(sorted(reasons), refused, strict=True):
+            why = broker_error(answer.error_code, str(queue.tp), reasons[index] or answer.error_message)
+            self._lose(part, short_name(why), written, why)
+        if rest is not None:
+            rest.attempts, rest.written = 0, batch.written  # never sent as it is, but its records may be in the log
+            self._compress(rest, queue)
+
+    def _failed(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
         self._fail(queue, batch, short_name(error), error)
 
     def _fail(self, queue: PartitionQueue, batch: Batch, code: str, error: KafkaError) -> None:
@@ -614,6 +634,9 @@ class Sender:
             self.ledger.returned(batch.count)
         queue.withdraw(batch)
         queue.remove(batch)
+        self._lose(batch, code, written, error)
+
+    def _lose(self, batch: Batch, code: str, written: Written, error: KafkaError) -> None:
         self.ledger.lost(batch.topic, batch.partition, code, written, batch.count, error)
         self._settled(batch.fail(code, written, error))
 
@@ -639,5 +662,6 @@ ACTIONS = {
     Produce.SPLIT: Sender._split,
     Produce.SEQUENCE: Sender._sequence,
     Produce.FENCED: Sender._fenced,
-    Produce.FAIL: Sender._refused,
+    Produce.REFUSED: Sender._refused,
+    Produce.FAIL: Sender._failed,
 }

@@ -90,7 +90,7 @@ cdef class Batch:
     cdef int32_t metas
     cdef int64_t base_offset, append_time
     cdef object code, outcome_written, cause, kept
-    cdef list parts                # after a split: (index of the first record, batch)
+    cdef list parts                # after a split: runs of records, (first index here, first index there, batch)
     cdef public int64_t producer_id
     cdef public int producer_epoch, base_sequence, attempts
     cdef public bint written, in_flight
@@ -128,14 +128,14 @@ cdef class Batch:
         """Whether every record has its outcome."""
         if self.state != S_SPLIT:
             return self.state >= S_ACKED
-        return all([(<Batch>part[1]).done for part in self.parts])
+        return all([(<Batch>run[2]).done for run in self.parts])
 
     @property
     def settled(self) -> bool:
         """Whether it is done and its callbacks have returned."""
         if self.state != S_SPLIT:
             return self._settled
-        return all([(<Batch>part[1]).settled for part in self.parts])
+        return all([(<Batch>run[2]).settled for run in self.parts])
 
     # ------------------------------------------------------------ memory
 
@@ -381,7 +381,7 @@ cdef class Batch:
     def lost(self) -> list:
         """Those of its records that failed, through splits."""
         if self.state == S_SPLIT:
-            return [record for part in self.parts for record in (<Batch>part[1]).lost()]
+            return [record for run in self.parts if run[1] == 0 for record in (<Batch>run[2]).lost()]
         return self.records() if self.state == S_FAILED else []
 
     cdef object record(self, int index):
@@ -392,71 +392,117 @@ cdef class Batch:
 
     def split(self) -> list:
         """Two batches of half the records each, sealed, with the sequence numbers the records had; ValueError for a single record."""
+        cdef int32_t half = (self.count + 1) // 2
+        cdef Batch first, second
         if self.count < 2:
             raise ValueError(f"{self!r} has one record and cannot be split")
-        if self.state != S_SEALED:
-            raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
-        cdef bytes data = self.plain()
-        cdef const char* p = PyBytes_AS_STRING(data)
-        cdef const char* end = p + PyBytes_GET_SIZE(data)
-        cdef int32_t half = (self.count + 1) // 2
-        cdef const char* middle = self.pass_records(p, end, half)
-        cdef Batch first = self.part(0, half, p, middle)
-        cdef Batch second = self.part(half, self.count - half, middle, end)
-        cdef list parts = [(0, first), (half, second)]
-        cdef list first_extras = []
-        cdef list second_extras = []
-        self.share(first, 0)
-        self.share(second, half)
-        # From here to `let_go` nothing is allocated: the collector would run destructors, which may look up handles of this batch.
-        self.parts = parts
-        self.move(S_SPLIT)
-        for pair in self.extras or ():
-            if (<Delivery>(<tuple>pair)[0]).home() is first:
-                first_extras.append(pair)
-            else:
-                second_extras.append(pair)
-        first.extras = first_extras or None
-        second.extras = second_extras or None
-        self.extras = None
-        self.callbacks = None
-        self.let_go()
-        self.settle()
+        first, second = self.divide([[(0, half)], [(half, self.count - half)]])
+        if self.base_sequence >= 0:
+            first.base_sequence = self.base_sequence
+            second.base_sequence = (self.base_sequence + half) & 0x7fffffff
         first.compress()
         second.compress()
         return [first, second]
 
-    cdef const char* pass_records(self, const char* p, const char* end, int32_t count) except NULL:
-        """Behind `count` records at `p`."""
+    def set_apart(self, indexes) -> tuple:
+        """(A batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record.)
+
+        All are sealed, have no sequence numbers, and are not compressed yet. ValueError for an index that is not of a record here, or is
+        there twice.
+        """
+        cdef list apart = sorted(indexes)
+        cdef list rest = []
+        cdef list groups
+        cdef list parts
+        cdef int32_t at = 0
+        if not apart or apart[0] < 0 or apart[len(apart) - 1] >= self.count or len(set(apart)) < len(apart):
+            raise ValueError(f"{self!r}: {apart!r} are no distinct indexes of its records")
+        for index in apart:
+            if index > at:
+                rest.append((at, index - at))
+            at = index + 1
+        if at < self.count:
+            rest.append((at, self.count - at))
+        groups = [[(index, 1)] for index in apart]
+        if not rest:
+            return None, self.divide(groups)
+        parts = self.divide([rest, *groups])
+        return parts[0], parts[1:]
+
+    cdef list divide(self, list groups):
+        """For each of `groups`, runs of records (index, how many) that together are all records of this batch, a batch of these."""
+        if self.state != S_SEALED:
+            raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
+        cdef bytes data = self.plain()
+        cdef const char** at = <const char**>malloc((self.count + 1) * sizeof(char*))
+        cdef list batches = []
+        cdef list parts = []
+        cdef Batch part
+        cdef int32_t there
+        if at == NULL:
+            raise MemoryError
+        try:
+            self.find_records(data, at)
+            for runs in groups:
+                part = self.part(runs, at)
+                batches.append(part)
+                there = 0
+                for start, count in runs:
+                    parts.append((start, there, part))
+                    there += count
+        finally:
+            free(at)
+        parts.sort(key=itemgetter(0))
+        # From here to `let_go` nothing is allocated: the collector would run destructors, which may look up handles of this batch.
+        self.parts = parts
+        self.move(S_SPLIT)
+        for pair in self.extras or ():
+            (<Delivery>(<tuple>pair)[0]).home().extras.append(pair)
+        self.extras = None
+        self.callbacks = None
+        self.let_go()
+        self.settle()
+        return batches
+
+    cdef int find_records(self, bytes data, const char** at) except -1:
+        """Note where each record begins, and where the last one ends."""
         cdef Raw r
         cdef int32_t i
-        for i in range(count):
-            if read_record(p, end, &r) != NULL:
+        cdef const char* end = PyBytes_AS_STRING(data) + PyBytes_GET_SIZE(data)
+        at[0] = PyBytes_AS_STRING(data)
+        for i in range(self.count):
+            if read_record(at[i], end, &r) != NULL:
                 raise DecodeError(f"{self!r} is damaged")
-            p = r.end
-        return p
+            at[i + 1] = r.end
+        return 0
 
-    cdef Batch part(self, int32_t start, int32_t count, const char* p, const char* end):
-        """A batch of the `count` records from `p` to `end`."""
+    cdef Batch part(self, list runs, const char** at):
+        """A batch of the records in `runs`, with their callbacks."""
         cdef Batch b = Batch.__new__(Batch)
         cdef Raw r
         cdef Item item
         cdef Block* block
-        cdef int32_t i
+        cdef int32_t start, count, i
+        cdef int32_t total = 0
+        cdef int64_t size = HEADER + 16
         cdef Accumulator acc = self.acc
+        for start, count in runs:
+            total += count
+            size += at[start + count] - at[start]
         if self.callbacks is not None:
-            b.meta = <Meta*>malloc(count * sizeof(Meta))
-            b.metas = count
+            b.meta = <Meta*>malloc(total * sizeof(Meta))
+            b.metas = total
             if b.meta == NULL:
                 raise MemoryError
-        acc.introduce(b, self.home, self.partition, self.created, acc.obtain(HEADER + <int32_t>(end - p) + 16))
-        for i in range(count):
-            if read_record(p, end, &r) != NULL:
-                raise DecodeError(f"{self!r} is damaged")
-            p = r.end
-            item.key, item.key_size, item.value, item.value_size = r.key, r.key_size, r.value, r.value_size
-            item.timestamp = self.base_timestamp + r.timestamp
-            acc.put_raw(b, &item, r.headers, r.rest, r.end)
+            self.share(b, runs)
+        b.extras = []              # whether this batch has some or not: a destructor may still add one
+        acc.introduce(b, self.home, self.partition, self.created, acc.obtain(<int32_t>size))
+        for start, count in runs:
+            for i in range(start, start + count):
+                read_record(at[i], at[i + 1], &r)
+                item.key, item.key_size, item.value, item.value_size = r.key, r.key_size, r.value, r.value_size
+                item.timestamp = self.base_timestamp + r.timestamp
+                acc.put_raw(b, &item, r.headers, r.rest, r.end)
         if b.used < b.cap:
             block = acc.obtain(b.used)
             memcpy(bytes_of(block), b.buf, b.used)
@@ -465,14 +511,21 @@ cdef class Batch:
         b.raw = b.used
         b._ready = acc.codec == 0
         b.attempts, b.first_sent, b.last_error = self.attempts, self.first_sent, self.last_error
-        if self.base_sequence >= 0:
-            b.base_sequence = (self.base_sequence + start) & 0x7fffffff
         b.not_before = self.not_before
         return b
 
-    cdef void share(self, Batch part, int32_t start):
-        """Hand the callbacks of its records on to `part`."""
-        cdef list callbacks = self.callbacks[start:start + part.count] if self.callbacks is not None else []
-        if any([callback is not None for callback in callbacks]):
-            part.callbacks = callbacks
-            memcpy(part.meta, self.meta + start, len(callbacks) * sizeof(Meta))
+    cdef int share(self, Batch part, list runs) except -1:
+        """Hand the callbacks of the records in `runs` on to `part`."""
+        cdef list callbacks = []
+        cdef list some
+        cdef int32_t start, count
+        cdef int32_t there = 0
+        for start, count in runs:
+            some = self.callbacks[start:start + count]
+            if any([callback is not None for callback in some]):
+                callbacks.extend([None] * (there - len(callbacks)))
+                memcpy(part.meta + there, self.meta + start, len(some) * sizeof(Meta))
+                callbacks.extend(some)
+            there += count
+        part.callbacks = callbacks or None
+        return 0

@@ -81,14 +81,14 @@ cdef class Delivery:
         cdef list parts = self.batch.parts
         cdef Py_ssize_t i = PyList_GET_SIZE(parts)
         cdef int32_t start
-        cdef tuple part
+        cdef tuple run
         while i > 0:
             i -= 1
-            part = <tuple>PyList_GET_ITEM(parts, i)
-            start = part[0]
+            run = <tuple>PyList_GET_ITEM(parts, i)
+            start = run[0]
             if self.index >= start:
-                self.index -= start
-                self.batch = <Batch>part[1]
+                self.index += <int32_t>run[1] - start
+                self.batch = <Batch>run[2]
                 return
 
     @property

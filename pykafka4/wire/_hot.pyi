@@ -1,6 +1,6 @@
 """Types of the core, compiled or plain. `reference.py` says what each does."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, final
 
@@ -105,6 +105,7 @@ class Batch:
     def records(self) -> list[ProducerRecord]: ...
     def lost(self) -> list[ProducerRecord]: ...
     def split(self) -> list[Batch]: ...
+    def set_apart(self, indexes: Iterable[int]) -> tuple[Batch | None, list[Batch]]: ...
 
 @final
 class Delivery:

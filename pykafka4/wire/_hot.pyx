@@ -23,6 +23,7 @@ from libc.string cimport memcpy
 import logging
 import os
 from collections import deque
+from operator import itemgetter
 
 from pykafka4.error_table import Written
 from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, ForkedClientError, KafkaTimeoutError, RecordTooLarge, short_name

@@ -10,8 +10,9 @@ import logging
 import struct
 from _thread import get_ident  # who runs this, not threads: the core starts none and waits for none
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
+from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -319,7 +320,7 @@ class Batch(bytearray):
         self._code, self._outcome_written = "", Written.NO
         self._cause: BaseException | None = None
         self._kept: bytes | list[ProducerRecord] | None = None
-        self._parts: list[tuple[int, Batch]] = []
+        self._parts: list[tuple[int, int, Batch]] = []  # runs of records: (first index here, first index there, batch)
         self.producer_id = self.producer_epoch = self.base_sequence = -1
         self.attempts = 0
         self.written = self.in_flight = False
@@ -348,12 +349,12 @@ class Batch(bytearray):
     @property
     def done(self) -> bool:
         """Whether every record has its outcome."""
-        return all(part.done for _, part in self._parts) if self.state == SPLIT else self.state >= ACKED
+        return all(part.done for _, _, part in self._parts) if self.state == SPLIT else self.state >= ACKED
 
     @property
     def settled(self) -> bool:
         """Whether it is done and its callbacks have returned."""
-        return all(part.settled for _, part in self._parts) if self.state == SPLIT else self._settled
+        return all(part.settled for _, _, part in self._parts) if self.state == SPLIT else self._settled
 
     # ---- memory
 
@@ -504,18 +505,52 @@ class Batch(bytearray):
     def lost(self) -> list[ProducerRecord]:
         """Those of its records that failed, through splits."""
         if self.state == SPLIT:
-            return [record for _, part in self._parts for record in part.lost()]
+            return [record for _, there, part in self._parts if there == 0 for record in part.lost()]
         return self.records() if self.state == FAILED else []
 
     def split(self) -> list[Batch]:  # type: ignore[override]
         """Two batches of half the records each, sealed, with the sequence numbers the records had; ValueError for a single record."""
+        half = (self.count + 1) // 2
         if self.count < 2:
             raise ValueError(f"{self!r} has one record and cannot be split")
+        parts = first, second = self._divide([[(0, half)], [(half, self.count - half)]])
+        if self.base_sequence >= 0:
+            first.base_sequence, second.base_sequence = self.base_sequence, (self.base_sequence + half) & 0x7FFFFFFF
+        for part in parts:
+            part.compress()
+        return parts
+
+    def set_apart(self, indexes: Iterable[int]) -> tuple[Batch | None, list[Batch]]:
+        """(A batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record.)
+
+        All are sealed, have no sequence numbers, and are not compressed yet. ValueError for an index that is not of a record here, or is
+        there twice.
+        """
+        apart = sorted(indexes)
+        if not apart or apart[0] < 0 or apart[-1] >= self.count or len(set(apart)) < len(apart):
+            raise ValueError(f"{self!r}: {apart!r} are no distinct indexes of its records")
+        starts, ends = [0, *(index + 1 for index in apart)], [*apart, self.count]
+        rest = [(start, end - start) for start, end in zip(starts, ends, strict=True) if end > start]
+        groups = [[(index, 1)] for index in apart]
+        if not rest:
+            return None, self._divide(groups)
+        first, *others = self._divide([rest, *groups])
+        return first, others
+
+    def _divide(self, groups: list[list[tuple[int, int]]]) -> list[Batch]:
+        """For each of `groups`, runs of records (index, how many) that together are all records of this batch, a batch of these."""
         if self.state != SEALED:
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
-        raws, half = list(self._raws()), (self.count + 1) // 2
+        raws = list(self._raws())
+        batches: list[Batch] = []
         with self._acc._lock:
-            self._parts = [(0, self._part(0, raws[:half])), (half, self._part(half, raws[half:]))]
+            for runs in groups:
+                there, part = 0, self._part([raw for start, count in runs for raw in raws[start : start + count]])
+                batches.append(part)
+                for start, count in runs:
+                    self._parts.append((start, there, part))
+                    there += count
+            self._parts.sort(key=itemgetter(0))
             self._move(SPLIT)
             for delivery, function in self._callbacks:
                 delivery._home()._callbacks.append((delivery, function))
@@ -524,12 +559,9 @@ class Batch(bytearray):
             self._callbacks, self._extras = [], []
             self._conclude()
         self._acc._nudge()
-        parts = [part for _, part in self._parts]
-        for part in parts:
-            part.compress()
-        return parts
+        return batches
 
-    def _part(self, start: int, raws: list[Raw]) -> Batch:
+    def _part(self, raws: list[Raw]) -> Batch:
         acc = self._acc
         part = Batch(acc, self._home, self.partition, self.created)
         acc._introduce(part, 0)
@@ -540,8 +572,6 @@ class Batch(bytearray):
         part.state, part.ready = SEALED, acc._codec == 0
         part.attempts, part.first_sent, part.last_error = self.attempts, self.first_sent, self.last_error
         part.not_before = self.not_before
-        if self.base_sequence >= 0:
-            part.base_sequence = (self.base_sequence + start) & 0x7FFFFFFF
         return part
 
     # ---- records
@@ -580,8 +610,8 @@ class Delivery:
     def _home(self) -> Batch:
         """The batch it belongs to, through splits."""
         while self._batch.state == SPLIT:
-            start, self._batch = next(part for part in reversed(self._batch._parts) if self._index >= part[0])
-            self._index -= start
+            start, there, self._batch = next(run for run in reversed(self._batch._parts) if self._index >= run[0])
+            self._index += there - start
         return self._batch
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,8 @@ from pykafka4.core.topic import Leader
 from pykafka4.error_table import BY_NAME, ErrorCode, Written
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.records import TopicPartition
+from pykafka4.wire.batch import read_header, records_of
+from pykafka4.wire.compression import CODECS, compress
 from pykafka4.wire.hot import Accumulator
 from pykafka4.wire.messages_data import ProduceResponse
 from pykafka4.wire.messages_txn import InitProducerIdRequest, InitProducerIdResponse
@@ -113,6 +116,8 @@ class Bench:
             buffer_memory=self.config.buffer_memory,
             max_partition_bytes=self.config.partition_bytes,
             max_request_size=self.config.max_request_size,
+            codec=CODECS[self.config.compression_type],
+            compress=compress,
             clock=lambda: self.now,
             wake=lambda: None,
             new_topic=lambda topic: self.sender.want(topic),
@@ -167,6 +172,12 @@ class Bench:
         for _ in range(5):
             self.poll(self.config.linger_ms / 1000)
 
+    def together(self, values: Iterable[bytes], partition: int = 0) -> list[Any]:
+        """Send several records as one batch."""
+        handles = [self.acc.send("t", value, partition=partition) for value in values]
+        self.settle()
+        return handles
+
     def batch(self, value: bytes = b"v", partition: int = 0) -> Any:
         """Send one record as a batch of its own."""
         delivery = self.acc.send("t", value, partition=partition)
@@ -180,14 +191,21 @@ class Bench:
             self.answer(self.requests.pop())
         return self
 
-    def answer(self, request: Request, error: str = "NONE", offset: int = 0) -> None:
-        row = BY_NAME[error]
+    def answer(
+        self, request: Request, error: str = "NONE", offset: int = 0, *, refused: dict[int, str | None] | None = None, stamp: int = -1
+    ) -> None:
+        """Answer every partition of `request` so. `refused`: index of a record and what the broker says about it."""
+        code, error_type = BY_NAME[error].code, ProduceResponse.Topic.Partition.RecordError
+        named = [error_type(batch_index=i, batch_index_error_message=text) for i, text in (refused or {}).items()]
         topics = [
             ProduceResponse.Topic(
                 name="t",
                 topic_id=ID,
                 partition_responses=[
-                    ProduceResponse.Topic.Partition(index=p.index, error_code=row.code, base_offset=offset) for p in topic.partition_data
+                    ProduceResponse.Topic.Partition(
+                        index=p.index, error_code=code, base_offset=offset, log_append_time_ms=stamp, record_errors=named
+                    )
+                    for p in topic.partition_data
                 ],
             )
             for topic in request.message.topic_data
@@ -200,6 +218,11 @@ class Bench:
         request.on_reply(self.now, Failed(LOST, written))
         self.check()
         self.poll()
+
+
+def records(request: Request) -> list[bytes | None]:
+    """The values in the only batch of a request."""
+    return [record.value for record in records_of(read_header(values(request)))]
 
 
 def header(request: Request) -> tuple[int, int, int]:

@@ -21,7 +21,7 @@ from pykafka4.error_table import Written
 from pykafka4.wire.batch import WireRecord, build_batch, build_message_set
 from pykafka4.wire.compression import decompress
 
-METHODS = ("seal", "fail", "complete", "add_done_callback", "send", "decode", "designate", "split", "compress", "finish")
+METHODS = ("seal", "fail", "complete", "add_done_callback", "send", "decode", "designate", "split", "set_apart", "compress", "finish")
 NAMES = ("Accumulator", "Batch", "Delivery", "Chunk", "Record", "Hooks", "Lease", "Settlement", "Parked", "Topic")
 
 

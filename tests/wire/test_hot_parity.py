@@ -145,6 +145,18 @@ class Program:
         self.queue += parts
         return [(self.shape(p), p.base_sequence, p.records()) for p in parts], batch.done, batch.settled
 
+    def set_apart(self, rng: random.Random) -> Any:
+        batch = self.pick(rng)
+        if batch is None:
+            return None
+        rest, apart = batch.set_apart(rng.sample(range(batch.count), rng.randint(1, min(4, batch.count))))
+        parts = [*([rest] if rest else []), *apart]
+        for part in parts:
+            part.compress()
+        self.queue.remove(batch)
+        self.queue += parts
+        return [(self.shape(p), p.base_sequence, p.records()) for p in parts], batch.done, batch.settled
+
     def records(self, rng: random.Random) -> Any:
         batch = self.pick(rng)
         return batch and batch.records()
@@ -217,7 +229,8 @@ class Program:
 
 WEIGHTS = {
     "send": 40, "burst": 4, "take": 8, "seal": 8, "compress": 4, "finish": 3, "export": 3, "release": 3, "complete": 6, "fail": 2,
-    "split": 2, "records": 1, "call": 4, "follow": 4, "result": 6, "learn": 1, "designate": 2, "fail_parked": 1, "pass_time": 6,
+    "split": 2, "set_apart": 2, "records": 1, "call": 4, "follow": 4, "result": 6, "learn": 1, "designate": 2, "fail_parked": 1, 
+    "pass_time": 6,
     "expedite": 1, "line_up": 2, "close": 1,
 }  # fmt: skip
 
