@@ -229,9 +229,8 @@ class Program:
 
 WEIGHTS = {
     "send": 40, "burst": 4, "take": 8, "seal": 8, "compress": 4, "finish": 3, "export": 3, "release": 3, "complete": 6, "fail": 2,
-    "split": 2, "set_apart": 2, "records": 1, "call": 4, "follow": 4, "result": 6, "learn": 1, "designate": 2, "fail_parked": 1, 
-    "pass_time": 6,
-    "expedite": 1, "line_up": 2, "close": 1,
+    "split": 2, "set_apart": 2, "records": 1, "call": 4, "follow": 4, "result": 6, "learn": 1, "designate": 2, "fail_parked": 1,
+    "pass_time": 6, "expedite": 1, "line_up": 2, "close": 1,
 }  # fmt: skip
 
 
