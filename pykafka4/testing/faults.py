@@ -138,13 +138,20 @@ class Controls:
         found = self.pushed_for(key, topic, partition, when)
         return found.error if found else None
 
+    def error_of_part(self, key: int, topic: str, partition: int, when: When) -> str | None:
+        """Take the error that was ordered for this very partition, where an order without a topic is for the whole request."""
+        found = next((e for e in self.pushed if e.topic is not None and e.fits(key, topic, partition, when)), None)
+        return None if found is None else self._taken(found).error
+
     def pushed_for(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
         """The same, as it was ordered."""
         found = next((e for e in self.pushed if e.fits(key, topic, partition, when)), None)
-        if found is not None:
-            found.times -= 1
-            if not found.times:
-                self.pushed.remove(found)
+        return None if found is None else self._taken(found)
+
+    def _taken(self, found: PushedError) -> PushedError:
+        found.times -= 1
+        if not found.times:
+            self.pushed.remove(found)
         return found
 
     def order_after_append(self, tp: TopicPartition) -> AfterAppend | None:

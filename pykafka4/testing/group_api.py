@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.testing.faults import When
 from pykafka4.testing.groups import Group, Joined, JoinRequest, Synced
 from pykafka4.testing.session import LATER, Call, Handler, code
 from pykafka4.wire.messages_group import (
@@ -45,6 +46,11 @@ def refusal(call: Call, group_id: str) -> str | None:
     return "COORDINATOR_LOAD_IN_PROGRESS" if call.cluster.loading(group_id) else None
 
 
+def afterwards(call: Call, error: str) -> str:
+    """`error`, or the one that was ordered for a request which is carried out all the same."""
+    return (call.cluster.controls.error_for(call.key, when=When.AFTER) if error == "NONE" else None) or error
+
+
 # ---- membership
 
 
@@ -65,8 +71,13 @@ def join(call: Call) -> Any:
         message.rebalance_timeout_ms / 1000 if message.rebalance_timeout_ms > 0 else session,
         call.version >= 4,
     )
-    call.cluster.group(message.group_id).join(request, lambda joined: call.answer(_join_answer(call, joined)))
+    call.cluster.group(message.group_id).join(request, lambda joined: call.answer(_join_answer(call, _joined(call, joined))))
     return LATER
+
+
+def _joined(call: Call, joined: Joined) -> Joined:
+    error = afterwards(call, joined.error)
+    return joined if error == joined.error else Joined(error, member_id=joined.member_id)
 
 
 def _join_answer(call: Call, joined: Joined) -> JoinGroupResponse:
@@ -96,9 +107,14 @@ def sync(call: Call) -> Any:
         message.member_id,
         message.group_instance_id,
         {a.member_id: bytes(a.assignment) for a in message.assignments},
-        lambda synced: call.answer(_sync_answer(synced)),
+        lambda synced: call.answer(_sync_answer(_synced(call, synced))),
     )
     return LATER
+
+
+def _synced(call: Call, synced: Synced) -> Synced:
+    error = afterwards(call, synced.error)
+    return synced if error == synced.error else Synced(error)
 
 
 def _sync_answer(synced: Synced) -> SyncGroupResponse:
@@ -113,7 +129,7 @@ def heartbeat(call: Call) -> HeartbeatResponse:
     error = refusal(call, message.group_id) or call.cluster.group(message.group_id).heartbeat(
         message.generation_id, message.member_id, message.group_instance_id
     )
-    return HeartbeatResponse(error_code=code(error))
+    return HeartbeatResponse(error_code=code(afterwards(call, error)))
 
 
 def leave(call: Call) -> LeaveGroupResponse:
@@ -124,18 +140,16 @@ def leave(call: Call) -> LeaveGroupResponse:
         return LeaveGroupResponse(error_code=code(refused), members=[])
     group = call.cluster.group(message.group_id)
     if call.version < 3:
-        return LeaveGroupResponse(error_code=code(group.leave(message.member_id, None)), members=[])
-    return LeaveGroupResponse(
-        error_code=0,
-        members=[
-            LeaveGroupResponse.Member(
-                member_id=m.member_id,
-                group_instance_id=m.group_instance_id,
-                error_code=code(group.leave(m.member_id, m.group_instance_id)),
-            )
-            for m in message.members
-        ],
-    )
+        return LeaveGroupResponse(error_code=code(afterwards(call, group.leave(message.member_id, None))), members=[])
+    members = [
+        LeaveGroupResponse.Member(
+            member_id=m.member_id,
+            group_instance_id=m.group_instance_id,
+            error_code=code(group.leave(m.member_id, m.group_instance_id)),
+        )
+        for m in message.members
+    ]
+    return LeaveGroupResponse(error_code=code(afterwards(call, "NONE")), members=members)
 
 
 # ---- positions
@@ -149,12 +163,13 @@ def commit(call: Call) -> OffsetCommitResponse:
     refused = refused or group.may_commit(message.generation_id_or_member_epoch, message.member_id, message.group_instance_id)
     if refused is None and message.member_id:
         group.heard(group.members[message.member_id])
+    after = "NONE" if refused else afterwards(call, "NONE")
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponse.Topic(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partitions=[_commit_one(call, group, topic, part, refused) for part in topic.partitions],
+                partitions=[_commit_one(call, group, topic, part, refused, after) for part in topic.partitions],
             )
             for topic in message.topics
         ]
@@ -162,18 +177,23 @@ def commit(call: Call) -> OffsetCommitResponse:
 
 
 def _commit_one(
-    call: Call, group: Group, topic: OffsetCommitRequest.Topic, part: OffsetCommitRequest.Topic.Partition, refused: str | None
+    call: Call, group: Group, topic: OffsetCommitRequest.Topic, part: OffsetCommitRequest.Topic.Partition, refused: str | None, after: str
 ) -> OffsetCommitResponse.Topic.Partition:
+    """`refused`: why the whole request is; `after`: the error that is told although it is carried out."""
     found = call.cluster.topic_by_id(topic.topic_id) if call.version >= 10 else call.cluster.topics.get(topic.name)
     if refused is None and (found is None or part.partition_index >= len(found.partitions)):
         refused = "UNKNOWN_TOPIC_ID" if call.version >= 10 else "UNKNOWN_TOPIC_OR_PARTITION"
+    ordered = call.cluster.controls.error_of_part
+    if refused is None and found is not None:
+        refused = ordered(call.key, found.name, part.partition_index, When.BEFORE)
     if refused is None and found is not None:
         position = OffsetAndMetadata(part.committed_offset, part.committed_leader_epoch, part.committed_metadata or "")
         tp = TopicPartition(found.name, part.partition_index)
         group.commit(tp, position)
         for watch in call.cluster.on_commit:
             watch(group.id, tp, position.offset, not call.session.forsaken)
-    return OffsetCommitResponse.Topic.Partition(partition_index=part.partition_index, error_code=code(refused or "NONE"))
+        after = ordered(call.key, found.name, part.partition_index, When.AFTER) or after
+    return OffsetCommitResponse.Topic.Partition(partition_index=part.partition_index, error_code=code(refused or after))
 
 
 def fetch_offsets(call: Call) -> OffsetFetchResponse:

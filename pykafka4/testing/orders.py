@@ -16,12 +16,19 @@ __all__ = ["Order", "delay", "disconnect", "fail"]
 
 # The part of an answer that carries an error code, for each API that the model gives ordered errors for.
 PLACES: Final[dict[str, str]] = {
-    **dict.fromkeys(("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch"), "partition"),
+    **dict.fromkeys(("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "OffsetCommit"), "partition"),
     **dict.fromkeys(("Metadata", "CreateTopics", "DeleteTopics"), "topic"),
     **dict.fromkeys(("ApiVersions", "FindCoordinator", "InitProducerId", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"), "request"),
-    **dict.fromkeys(("OffsetCommit", "OffsetFetch", "DescribeGroups", "DeleteGroups"), "request"),
+    **dict.fromkeys(("OffsetFetch", "DescribeGroups", "DeleteGroups"), "request"),
 }
-AFTER: Final = ("Produce",)  # APIs whose ordered error can come after the work was done
+AFTER: Final = (
+    "Produce",
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "OffsetCommit",
+)  # APIs whose ordered error can come after the work was done
 
 
 class Counted(Protocol):

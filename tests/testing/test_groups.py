@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from model_talk import Talk
 
+from pykafka4.error_table import CODES
 from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.testing import ModelCluster, When
 from pykafka4.testing.groups import Group, GroupState, Joined, JoinRequest, Synced
 from pykafka4.testing.timeline import Timeline
+from pykafka4.wire.messages_group import JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest
 
 SESSION, REBALANCE = 10.0, 60.0
 TP = TopicPartition("t", 0)
@@ -158,3 +162,54 @@ def test_a_new_coordinator_may_tell_an_old_position_to_who_does_not_ask_for_a_st
     assert [world.group.stored(TP, stable=stable) for stable in (False, True)] == [OffsetAndMetadata(5), OffsetAndMetadata(30)]
     world.timeline.advance(1.0)
     assert world.group.stored(TP, stable=False) == OffsetAndMetadata(30)
+
+
+# ---- errors that are told although the request was carried out
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_commit_can_be_stored_and_refused(named: bool) -> None:
+    cluster = ModelCluster()
+    cluster.create_topic("t", 2)
+    place = {"topic": "t", "partition": 0} if named else {}
+    cluster.push_error("OffsetCommit", "COORDINATOR_NOT_AVAILABLE", when=When.AFTER, **place)
+    rows = [OffsetCommitRequest.Topic.Partition(partition_index=index, committed_offset=7) for index in (0, 1)]
+    entry = OffsetCommitRequest.Topic(name="t", topic_id=cluster.topics["t"].id, partitions=rows)
+    node = cluster.coordinator("g")
+    assert node is not None
+    answer = Talk(cluster, node).call(OffsetCommitRequest(group_id="g", topics=[entry]))
+    told = [CODES[row.error_code].name for row in answer.topics[0].partitions]
+    assert told == ["COORDINATOR_NOT_AVAILABLE", "NONE" if named else "COORDINATOR_NOT_AVAILABLE"]
+    assert [position.offset for position in cluster.groups["g"].offsets.values()] == [7, 7]
+
+
+def test_a_single_partition_of_a_commit_can_be_refused() -> None:
+    cluster = ModelCluster()
+    cluster.create_topic("t", 2)
+    cluster.push_error("OffsetCommit", "OFFSET_METADATA_TOO_LARGE", topic="t", partition=1)
+    rows = [OffsetCommitRequest.Topic.Partition(partition_index=index, committed_offset=7) for index in (0, 1)]
+    entry = OffsetCommitRequest.Topic(name="t", topic_id=cluster.topics["t"].id, partitions=rows)
+    node = cluster.coordinator("g")
+    assert node is not None
+    answer = Talk(cluster, node).call(OffsetCommitRequest(group_id="g", topics=[entry]))
+    assert [CODES[row.error_code].name for row in answer.topics[0].partitions] == ["NONE", "OFFSET_METADATA_TOO_LARGE"]
+    assert list(cluster.groups["g"].offsets) == [TP]
+
+
+def test_a_member_can_be_refused_although_it_joined_and_left() -> None:
+    cluster = ModelCluster()
+    cluster.push_error("JoinGroup", "COORDINATOR_NOT_AVAILABLE", when=When.AFTER)
+    cluster.push_error("LeaveGroup", "NOT_COORDINATOR", when=When.AFTER)
+    node = cluster.coordinator("g")
+    assert node is not None
+    talk = Talk(cluster, node)
+    protocols = [JoinGroupRequest.Protocol(name="range", metadata=b"m")]
+    join = JoinGroupRequest(
+        group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=10_000, member_id="", protocol_type="consumer", protocols=protocols
+    )
+    answer = talk.call(join, 3)
+    assert CODES[answer.error_code].name == "COORDINATOR_NOT_AVAILABLE"
+    (member,) = cluster.groups["g"].members
+    left = talk.call(LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(member_id=member)]))
+    assert CODES[left.error_code].name == "NOT_COORDINATOR"
+    assert not cluster.groups["g"].members
