@@ -25,7 +25,21 @@ Lost = Callable[[str, str, Exception, int, Callable[[], None] | None], None]
 class Parking:
     """The topics a producer writes to, and their records that have no partition yet."""
 
-    __slots__ = ("_acc", "_busy", "_cluster", "_config", "_expires", "_lost", "_network", "_picture", "_told", "_used", "_waiting")
+    __slots__ = (
+        "_acc",
+        "_busy",
+        "_cluster",
+        "_config",
+        "_expires",
+        "_hurried",
+        "_lost",
+        "_moved_hurried",
+        "_network",
+        "_picture",
+        "_told",
+        "_used",
+        "_waiting",
+    )
 
     def __init__(
         self,
@@ -46,6 +60,8 @@ class Parking:
         self._expires = 0.0  # no topic is idle before
         self._waiting: dict[str, None] = {}  # in the order they came: a set's order differs from process to process
         self._picture = -1
+        self._hurried: set[str] = set()  # topics with records that a flush covers
+        self._moved_hurried = False  # some of these have been moved into batches
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -60,6 +76,15 @@ class Parking:
         self._waiting[topic] = None
         self._cluster.want(topic, self, create=True)
         self._picture = -1
+
+    def hurry(self) -> None:
+        """A flush covers what is parked now: its batches must not linger once it has been moved."""
+        self._hurried |= self._waiting.keys()
+
+    def take_hurried(self) -> bool:
+        """Whether records that a flush covers were moved into batches since the last call."""
+        moved, self._moved_hurried = self._moved_hurried, False
+        return moved
 
     def used(self, topic: str, now: float) -> None:
         """A batch for `topic` came: it is wanted again if it was let go, and created again if it was deleted."""
@@ -116,15 +141,18 @@ class Parking:
         self._cluster.forget(topic, self)
         for known in (self._told, self._used, self._waiting):
             known.pop(topic, None)
+        self._hurried.discard(topic)
 
     def _look(self, topic: str, now: float) -> float:
         if topic not in self._told:
             return self._wait(topic, now)
         left, misplaced = self._acc.designate(topic, SLICE)
+        self._moved_hurried = self._moved_hurried or topic in self._hurried
         for code, error, callbacks in misplaced:
             self._lost(topic, code, error, 1, callbacks)
         if not left:
             self._waiting.pop(topic, None)
+            self._hurried.discard(topic)
         return now
 
     def _wait(self, topic: str, now: float) -> float:

@@ -93,7 +93,8 @@ class Sender:
         self._deliver: list[Callbacks] = []
         self._finished = False  # a batch was, since the last poll
         self._ended = False  # nothing can be delivered any more
-        self._hurry = False  # a flush came, and records it covers may still be parked
+        self._flush = False  # open batches are due now
+        self._queues_of: dict[str, list[PartitionQueue]] = {}  # by topic
         self._jobs: list[Job] = []
 
     # ---------------------------------------------------------------- the machine
@@ -102,9 +103,9 @@ class Sender:
         """Take what was sealed, do what is due, and send what can be sent."""
         self._timers.run(now)
         parked_until = self._parking.poll(now)
-        if self._hurry:
-            self.acc.expedite()
-            self._hurry = bool(self._parking)
+        if self._flush or self._parking.take_hurried():
+            self._flush = False
+            self.acc.expedite()  # wakes the loop, so only when there is something new to flush
         linger_ends = self._collect(now)
         self._look_at_leaders()
         requests = self._produce(now)
@@ -147,7 +148,8 @@ class Sender:
 
     def expedite(self) -> None:
         """Flush: no lingering for what was sent so far, nor for what is still parked."""
-        self._hurry = True
+        self._flush = True
+        self._parking.hurry()
 
     def abandon(self, reason: KafkaError) -> None:
         """Fail everything that is still here: what may be in the log as MAYBE."""
@@ -198,8 +200,8 @@ class Sender:
         self._lines.place(queue)
 
     def _busy(self, topic: str) -> bool:
-        """Whether batches for `topic` are here."""
-        return any(queue.waiting or queue.in_flight for queue in self.queues.values() if queue.tp.topic == topic)
+        """Whether batches for `topic` are here, or requests with some are under way."""
+        return any(queue.waiting or queue.in_flight or queue.strays for queue in self._queues_of.get(topic, ()))
 
     def _queue(self, topic: str, partition: int) -> PartitionQueue:
         tp = TopicPartition(topic, partition)
@@ -208,6 +210,7 @@ class Sender:
             depth = MOST_IN_FLIGHT if self.config.enable_idempotence else 1
             queue = self.queues[tp] = PartitionQueue(tp, self._new_backoff(self._random), depth)
             queue.topic_id = self.cluster.topic_id(topic)
+            self._queues_of.setdefault(topic, []).append(queue)
         return queue
 
     def _new_backoff(self, random: _random.Random) -> Backoff:

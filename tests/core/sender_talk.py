@@ -55,12 +55,13 @@ class FakeCluster:
     def __init__(self) -> None:
         self.version = 0
         self.known = True
+        self.hidden: set[str] = set()  # topics not known
         self.error: ErrorCode | None = None
         self.id = ID
         self.wanted: list[str] = []
 
     def partitions(self, topic: str) -> int:
-        return 2 if self.known else 0
+        return 2 if self.known and topic not in self.hidden else 0
 
     def available(self, topic: str) -> list[int]:
         return [0, 1]
@@ -119,7 +120,7 @@ class Bench:
             codec=CODECS[self.config.compression_type],
             compress=compress,
             clock=lambda: self.now,
-            wake=lambda: None,
+            wake=self.note_wake,
             new_topic=lambda topic: self.sender.want(topic),
             make_room=lambda topic, partition, size: None,
             wait=lambda predicate, timeout: predicate(),
@@ -129,6 +130,7 @@ class Bench:
         self.refusals: list[KafkaError] = []
         self.seen_settled = True
         self.looks = 0  # times that waiters looked
+        self.wakes = 0  # times that the loop was told to take another turn at once
         self.sender = Sender(
             self.config,
             self.acc,
@@ -141,6 +143,9 @@ class Bench:
         )
         self.requests: list[Request] = []
         self.next_id = 42
+
+    def note_wake(self) -> None:
+        self.wakes += 1
 
     def progress(self) -> None:
         """Waiters look again: note what they would see."""

@@ -58,6 +58,55 @@ def test_a_flush_covers_records_that_are_still_parked() -> None:
     assert len(bench.requests) == 1
 
 
+def test_a_flush_of_parked_records_does_not_keep_the_loop_awake() -> None:
+    bench = Bench(linger_ms=60_000)
+    bench.cluster.hidden.add("unknown")
+    bench.acc.send("unknown", b"v")
+    bench.poll()
+    bench.sender.expedite()
+    bench.poll()
+    bench.wakes = 0
+    for _ in range(20):
+        effects = bench.poll()
+        assert effects.wake_at > bench.now
+    assert bench.wakes == 0, "each wake is another turn at once"
+
+
+def test_topics_linger_again_after_a_flush_while_others_are_still_parked() -> None:
+    bench = Bench(linger_ms=1000).proven()
+    bench.cluster.hidden.add("unknown")
+    bench.acc.send("unknown", b"v")
+    bench.poll()
+    bench.sender.expedite()
+    bench.poll()
+    bench.acc.send("t", b"lingers", partition=0)
+    for _ in range(5):
+        bench.poll()
+    assert not bench.requests
+    bench.poll(1)
+    bench.poll()
+    assert len(bench.requests) == 1
+
+
+def test_records_parked_after_a_flush_of_their_topic_ended_linger() -> None:
+    bench = Bench(linger_ms=60_000)
+    bench.cluster.hidden.add("t")
+    bench.acc.send("t", b"flushed", partition=0)
+    bench.poll()
+    bench.sender.expedite()
+    bench.poll()
+    bench.cluster.hidden.clear()
+    bench.cluster.version += 1
+    for _ in range(3):
+        bench.poll()
+    assert len(bench.requests) == 1
+    bench.answer(bench.requests.pop())
+    bench.acc.send("t", b"lingers", partition=0)
+    for _ in range(3):
+        bench.poll()
+    assert not bench.requests
+
+
 def test_a_parked_record_for_a_partition_that_is_not_there_is_counted_and_waiters_look_again() -> None:
     bench = Bench()
     bench.cluster.known = False
