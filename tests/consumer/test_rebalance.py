@@ -154,3 +154,26 @@ def test_unsubscribe_leaves_the_group_and_subscribe_joins_again(server: ModelSer
     server.wait_for(lambda cluster: not cluster.group("g").members)
     consumer.subscribe(["t"])
     poll_until(consumer, consumer.assignment)
+
+
+def test_what_was_finished_is_committed_before_the_listener_hears_of_the_revocation(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    seen: list[dict[TopicPartition, int]] = []
+
+    class Looks(Listener):
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            seen.append(server.committed("g"))
+
+    never = {"auto_commit_interval_ms": 600_000}
+    first = make.member(Looks(), **never)
+    read(first, 10)
+    first.poll(0)
+    assert server.committed("g").get(TopicPartition("t", 0), 0) == 0, "nothing but the revocation commits here"
+    second = make.member(**never)
+
+    def revoked() -> bool:
+        second.poll(0)
+        return bool(seen)
+
+    poll_until(first, revoked)
+    assert seen == [{TopicPartition("t", 0): 10}]

@@ -518,3 +518,41 @@ def test_whatever_is_called_each_record_comes_once_in_order_and_only_finished_on
     while records := desk.poll(7):
         note(records)
     assert given_out == written
+
+
+# ---------------------------------------------------------------- the room for fetching ahead
+
+
+def test_what_is_buffered_when_a_claim_ends_makes_room() -> None:
+    desk = Desk(2)
+    gone, kept = desk.put(0, 5), desk.put(0, 7, partition=1)
+    desk.reader.drain()
+    desk.reader.release([desk.claims[0]])
+    assert desk.reader.consumed == gone.size
+    desk.poll()
+    assert desk.reader.consumed == gone.size + kept.size
+
+
+def test_what_arrives_after_its_claim_has_ended_makes_room() -> None:
+    desk = Desk()
+    chunk = desk.put(0, 5)
+    desk.reader.release(list(desk.claims))
+    desk.reader.drain()
+    assert desk.reader.consumed == chunk.size
+
+
+def test_what_is_put_aside_when_a_paused_claim_ends_makes_room() -> None:
+    desk = Desk()
+    desk.reader.pause(tp(0))
+    chunk = desk.put(0, 5)
+    desk.reader.drain()
+    desk.reader.release(list(desk.claims))
+    assert desk.reader.consumed == chunk.size
+
+
+def test_a_seek_makes_room_of_what_was_buffered() -> None:
+    desk = Desk()
+    chunk = desk.put(0, 5)
+    desk.reader.drain()
+    desk.reader.seek(tp(0), 100)
+    assert desk.reader.consumed == chunk.size
