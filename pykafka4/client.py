@@ -9,9 +9,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import os
+import sys
 import warnings
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Executor
 from random import Random
 from types import TracebackType
@@ -21,8 +23,8 @@ from pykafka4.config import ClientConfig
 from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, MetadataChanged, Waiter
 from pykafka4.core.engine import Engine
 from pykafka4.core.recovery import PartitionOffline, PartitionOnline
-from pykafka4.errors import ConfigError, KafkaError, broker_error
-from pykafka4.misuse import check_topic, refuse_pickling
+from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.misuse import check_timeout, check_topic, refuse_pickling
 from pykafka4.net import system
 from pykafka4.net.handoff import Callbacks, Feed, Promise
 from pykafka4.net.loop import NOBODY_WAITS, Loop
@@ -50,14 +52,17 @@ class _Events:
 
     def __init__(self, callbacks: Callbacks) -> None:
         self._callbacks = callbacks
-        self._feeds: tuple[Feed, ...] = ()
+        self._feeds: dict[Feed, None] = {}
 
-    def add(self, listener: Listener) -> None:
-        self._feeds = (*self._feeds, Feed(self._callbacks, listener))
+    def add(self, listener: Listener) -> Callable[[], None]:
+        """What it returns ends it. One step each, so that the loop may emit meanwhile; events already queued are still heard."""
+        feed = Feed(self._callbacks, listener)
+        self._feeds[feed] = None
+        return lambda: self._feeds.pop(feed, None)
 
     def emit(self, event: object) -> None:
         """Loop thread; never blocks on a listener."""
-        for feed in self._feeds:
+        for feed in list(self._feeds):
             if isinstance(event, (PartitionOffline, PartitionOnline)):
                 feed.alternate(event.tp, event)
             elif isinstance(event, (BrokerAdded, BrokerRemoved)):
@@ -82,6 +87,7 @@ class Client:
         self._private = False
         self._finalizer = weakref.finalize(self, _forgotten, self.loop)
         self._finalizer.atexit = False
+        self.loop.start()  # last: whatever ends this constructor before, Ctrl-C included, leaves no thread behind
 
     @classmethod
     def private(cls, config: ClientConfig, callback_executor: Executor | None = None) -> Client:
@@ -91,6 +97,7 @@ class Client:
         client._private = True
         client._finalizer = weakref.finalize(client, client.loop.stop)
         client._finalizer.atexit = False
+        client.loop.start()
         return client
 
     def _open(self, config: ClientConfig, executor: Executor | None) -> None:
@@ -103,32 +110,33 @@ class Client:
         self.loop = Loop(self.engine, self.callbacks)
         self._users: list[User] = []
         _CLIENTS.add(self)
-        self.loop.start()
+        _watch_exit_of_child()
 
     # -- for applications
 
-    def events(self, listener: Listener) -> None:
+    def events(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(event)` called on the callback executor: PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
         BrokerRemoved(node, host, port), MetadataChanged(version).
 
         A slow listener misses intermediate states, never the present one: what comes and goes while it is busy cancels itself out.
+        Returns a function that ends it: `stop = client.events(listener)`, later `stop()`. TypeError for what cannot be called.
         """
+        if not callable(listener):
+            raise TypeError(f"listener must be callable, not {listener!r}")
         self.check()
-        self._events.add(listener)
+        return self._events.add(listener)
 
     def refresh_metadata(self, topics: Collection[str] | None = None, timeout: float | None = None) -> None:
         """Ask a broker for the cluster's present state: of `topics` (an empty list: of the brokers), or of all that is in use (None).
 
         `timeout` in seconds, default `request_timeout_ms`. KafkaTimeoutError says which addresses were tried, and why in vain.
         """
-        if isinstance(topics, str):
-            raise ConfigError(f"topics={topics!r}: must be a list of names")
-
+        names, limit = None if topics is None else _names(topics), self._seconds(timeout)
         promise: Promise[None] = self.loop.promise()
         cluster, waiters = self.engine.cluster, list[Waiter]()
 
         def ask(now: float) -> Promise[None]:
-            waiters.append(cluster.refreshed(now, topics, lambda error: _finish(promise, error)))
+            waiters.append(cluster.refreshed(now, names, lambda error: _finish(promise, error)))
             return promise
 
         def stop(now: float) -> None:
@@ -136,7 +144,7 @@ class Client:
                 cluster.give_up(waiter)
 
         try:
-            self.loop.ask(ask, self._seconds(timeout), "refreshing metadata")
+            self.loop.ask(ask, limit, "refreshing metadata")
         finally:
             promise.set_exception(NOBODY_WAITS)
             self.loop.call(stop)
@@ -146,7 +154,10 @@ class Client:
 
         `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError, BrokerError (AuthorizationError, …).
         """
-        check_topic(topic)
+        return self.partitions_of(check_topic(topic), self._seconds(timeout))
+
+    def partitions_of(self, topic: str, timeout: float, create: bool = False) -> list[int]:
+        """As `partitions_for`; with `create` brokers may create the topic (allow_auto_create_topics)."""
         wait: Promise[list[int]] = self.loop.promise()
         cluster = self.engine.cluster
 
@@ -158,7 +169,7 @@ class Client:
                 wait.set_exception(broker_error(error.code, f"topic {topic}"))
 
         def ask(now: float) -> Promise[list[int]]:
-            cluster.want(topic, look)
+            cluster.want(topic, look, create)
             cluster.on_change.append(look)
             look()
             return wait
@@ -169,7 +180,9 @@ class Client:
             cluster.forget(topic, look)
 
         try:
-            return self.loop.ask(ask, self._seconds(timeout), f"looking up topic {topic}{self._missing(topic)}")
+            return self.loop.ask(ask, timeout, f"looking up topic {topic}")
+        except KafkaTimeoutError as error:
+            raise KafkaTimeoutError(f"{error}{self._missing(topic)}") from None
         finally:
             wait.set_exception(NOBODY_WAITS)
             self.loop.call(stop)
@@ -197,7 +210,8 @@ class Client:
 
         None: as long as those take. Closing twice, or from a callback, is allowed.
         """
-        deadline = None if timeout is None else system.monotonic() + timeout
+        limit = check_timeout(timeout)
+        deadline = None if limit is None else system.monotonic() + limit
 
         def close(user: User) -> None:
             user.close(_left(deadline))
@@ -243,11 +257,12 @@ class Client:
     # -- inside
 
     def _seconds(self, timeout: float | None) -> float:
-        return self.config.request_timeout_ms / 1000 if timeout is None else timeout
+        limit = check_timeout(timeout)
+        return self.config.request_timeout_ms / 1000 if limit is None else limit
 
     def _missing(self, topic: str) -> str:
         error = self.engine.cluster.topic_error(topic)
-        return "" if error is None else f" ({error.name})"
+        return "" if error is None else f"; the brokers say {error.name}"
 
     def _status(self, now: float) -> dict[str, Any]:
         engine = self.engine
@@ -283,6 +298,13 @@ class Client:
             self.loop.close(max(0.0, deadline - system.monotonic()))
 
 
+def _names(topics: object) -> list[str]:
+    """A list of legal topic names; ConfigError or TypeError naming what is wrong."""
+    if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
+        raise ConfigError(f"topics={topics!r}: must be a list of names")
+    return [check_topic(topic) for topic in topics]
+
+
 def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - system.monotonic())
 
@@ -309,3 +331,15 @@ def _drain_all() -> None:
     deadline = system.monotonic() + EXIT_SECONDS
     for client in list(_CLIENTS):
         client._drain(deadline)
+
+
+_watched: set[int] = set()  # processes
+
+
+def _watch_exit_of_child() -> None:
+    """A child of `multiprocessing` leaves through `os._exit`, which skips `atexit`; multiprocessing's own finalizers run before."""
+    util, process = sys.modules.get("multiprocessing.util"), sys.modules.get("multiprocessing.process")
+    if util is None or process is None or process.parent_process() is None or os.getpid() in _watched:
+        return
+    _watched.add(os.getpid())
+    util.Finalize(None, _drain_all, exitpriority=0)

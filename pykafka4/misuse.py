@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import difflib
+import math
+import operator
 import re
 from collections.abc import Iterable, Mapping
-from typing import NoReturn
+from numbers import Real
+from typing import Any, NoReturn
+from weakref import WeakSet
 
 from pykafka4.errors import ConfigError
 from pykafka4.records import TopicPartition
 
-__all__ = ["Needless", "check_topic", "hint", "refuse_pickling", "topic_partition"]
+__all__ = ["Needless", "ShortCuts", "check_timeout", "check_topic", "hint", "refuse_pickling", "topic_partition"]
 
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
 
 def check_topic(topic: object) -> str:
-    """`topic` if Kafka allows the name; ConfigError (or TypeError for what is no str) otherwise."""
+    """`topic` as a plain str if Kafka allows the name; ConfigError (or TypeError for what is no str) otherwise."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be a str, not {type(topic).__name__} ({topic!r})")
+    topic = str.__str__(topic)  # of a subclass, an enum for example: what it is, not what its own methods make of it
     if not LEGAL_TOPIC.fullmatch(topic) or topic in (".", ".."):
         raise ConfigError(f"topic {topic!r}: names are 1 to 249 of the characters a-z A-Z 0-9 . _ - (and not '.' or '..')")
     return topic
@@ -28,13 +33,67 @@ def topic_partition(value: object) -> TopicPartition:
     """A TopicPartition from itself or from a (topic, partition) pair; an error naming what is wrong otherwise."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise TypeError(f"expected a TopicPartition or a (topic, partition) pair, not {value!r}")
-    topic, partition = value
-    check_topic(topic)
-    if not isinstance(partition, int) or isinstance(partition, bool):
+    topic, partition = tuple.__iter__(value)
+    topic = check_topic(topic)
+    if isinstance(partition, bool) or not hasattr(type(partition), "__index__"):
         raise TypeError(f"partition of {topic!r} must be an int, not {partition!r}")
-    if partition < 0:
-        raise ConfigError(f"partition {partition} of topic {topic!r} is negative")
-    return TopicPartition(topic, partition)
+    number = int(operator.index(partition))
+    if not 0 <= number < 2**31:
+        raise ConfigError(f"partition {number} of topic {topic!r} is {'negative' if number < 0 else 'over 2,147,483,647'}")
+    return TopicPartition(topic, number)
+
+
+def check_timeout(timeout: object) -> float | None:
+    """`timeout`, seconds from 0 up, as a float; None for None. ConfigError naming the value otherwise."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or math.isnan(timeout) or timeout < 0:
+        raise ConfigError(f"timeout={timeout!r}: must be seconds from 0 up, or None to wait as long as it takes")
+    return min(float(timeout), 1e9)
+
+
+class ShortCuts(type):
+    """The class of classes whose instances keep a faster function under the name of one of their methods.
+
+    `_shortcut` of such a class is that name, `_fast(instance)` gives the function. It is used only while the method is the one that was
+    written in the class: a subclass that overrides it, or a tool that replaces it in the class (tracing does), is respected, also by
+    instances made before.
+    """
+
+    _shortcut: str
+    _instances: WeakSet[Any]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], *, shortcut: str = "") -> None:
+        super().__init__(name, bases, body)
+        if shortcut:
+            type.__setattr__(cls, "_shortcut", shortcut)
+            type.__setattr__(cls, "_written", body[shortcut])
+            type.__setattr__(cls, "_instances", WeakSet())
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], *, shortcut: str = "") -> ShortCuts:
+        """`shortcut` is the method's name, in the class that has the fast function."""
+        return super().__new__(mcs, name, bases, body)
+
+    def __setattr__(cls, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        cls._look_again(name)
+
+    def __delattr__(cls, name: str) -> None:
+        super().__delattr__(name)
+        cls._look_again(name)
+
+    def _look_again(cls, name: str) -> None:
+        if name == cls._shortcut:
+            for instance in list(cls._instances):
+                cls.choose(instance)
+
+    def choose(cls, instance: Any) -> None:
+        """Give `instance` the fast function, or take it away."""
+        cls._instances.add(instance)
+        if getattr(type(instance), cls._shortcut) is cls._written:  # type: ignore[attr-defined]
+            instance.__dict__[cls._shortcut] = instance._fast()
+        else:
+            instance.__dict__.pop(cls._shortcut, None)
 
 
 class Needless(str):

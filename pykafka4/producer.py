@@ -8,19 +8,21 @@ import logging
 import os
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from pykafka4.client import Client
 from pykafka4.config import ClientConfig, ProducerConfig
+from pykafka4.core import NOTHING, Effects
 from pykafka4.core.ledger import ProducerStats
 from pykafka4.core.sender import Sender
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
-from pykafka4.misuse import Needless, check_topic, hint, refuse_pickling
+from pykafka4.misuse import Needless, ShortCuts, check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.net import system
 from pykafka4.net.handoff import Callbacks, Gate, Signal
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
@@ -32,6 +34,7 @@ __all__ = ["Producer"]
 log = logging.getLogger("pykafka4.producer")
 
 EXIT_SECONDS = 5.0
+FORGOTTEN_SECONDS = 1.0  # how long a producer without a handle stays open with nothing to deliver
 FORKED = "this producer was made in the parent process; make a Producer in this one"
 SHORT = 10.0  # the loop answers at once; this bounds the wait if it cannot
 PEERS_NAMES = {
@@ -42,12 +45,14 @@ PEERS_NAMES = {
 }
 
 
-class Producer:
+class Producer(metaclass=ShortCuts, shortcut="send"):
     """Sends records to Kafka: at least once, in order per partition, without duplicates from its own retries.
 
     `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
     Options are those of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
-    Leaving a `with` block delivers everything or raises `DeliveryFailed`.
+    Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless each failure was looked at inside the block already
+    (`result()` or `exception()` of its Delivery). An exception raised inside the block gets out after at most 5 s of delivering; a note on
+    it counts the records that were left.
     """
 
     def __init__(self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Any) -> None:
@@ -57,9 +62,13 @@ class Producer:
         """
         self._core = core = _Core(client, callback_executor, options)
         self._failures_at_start = 0
-        self.__dict__["send"] = core.acc.send  # one call less per record; `send` below is its contract
+        Producer.choose(self)
         self._finalizer = weakref.finalize(self, _Core.forgotten, core)
         self._finalizer.atexit = False  # the client drains at exit
+
+    def _fast(self) -> Callable[..., Delivery]:
+        """`send` with one call less per record; the method below is its contract."""
+        return self._core.acc.send
 
     def send(
         self,
@@ -88,9 +97,10 @@ class Producer:
     def flush(self, timeout: float | None = None) -> None:
         """Send everything at once and wait until all sent before this call has its outcome and its callbacks have run.
 
-        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. KafkaTimeoutError says how much is left.
+        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. KafkaTimeoutError says how much is left. On a thread of the
+        ThreadPoolExecutor that is the `callback_executor` callbacks are not waited for: they may need this very thread.
         """
-        self._core.flush(timeout)
+        self._core.flush(check_timeout(timeout))
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Deliver what is queued, then give everything up; returns the records that could not be delivered.
@@ -99,13 +109,16 @@ class Producer:
         log (`written`). Closing twice is allowed, and after a Ctrl-C the next call finishes what the first one began. So is closing from
         a callback: nothing is waited for there, and while another thread closes nothing is done. In a forked child nothing happens.
         """
-        return self._core.close(timeout)
+        return self._core.close(check_timeout(timeout))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """The partitions of `topic`; asks the cluster if they are not known. `timeout` in seconds, default `max_block_ms`."""
-        check_topic(topic)
+        """The partitions of `topic`; asks the cluster if they are not known, and has a topic that is not there created as `send` would.
+
+        `timeout` in seconds, default `max_block_ms`. KafkaTimeoutError says why they are not known.
+        """
+        topic, limit = check_topic(topic), check_timeout(timeout)
         self._core.check_open()
-        return self._core.client.partitions_for(topic, self._core.config.max_block_ms / 1000 if timeout is None else timeout)
+        return self._core.client.partitions_of(topic, self._core.config.max_block_ms / 1000 if limit is None else limit, create=True)
 
     def stats(self) -> ProducerStats:
         """What became of every record so far: numbers that always balance. Works after `close`, too."""
@@ -130,9 +143,9 @@ class Producer:
         Of more than 100 failed batches it may be another early one. What other threads send through the same producer meanwhile counts,
         too. When the block itself raises, that is what is raised.
         """
-        mark = self._core.sender.ledger.failures_seen
+        limit, mark = check_timeout(timeout), self._core.sender.ledger.failures_seen
         yield self
-        self._core.flush(timeout)
+        self._core.flush(limit)
         self._core.raise_failures(mark)
 
     def __enter__(self) -> Producer:
@@ -141,8 +154,8 @@ class Producer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        undelivered = self.close()
-        if kind is None:
+        undelivered = self.close(None if kind is None else self._core.exit_seconds)
+        if kind is None and (self._failures_at_start or self._core.unseen):
             self._core.raise_failures(self._failures_at_start)
         elif undelivered and error is not None:
             error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
@@ -150,8 +163,10 @@ class Producer:
     def __repr__(self) -> str:
         return f"<Producer of {self._core.client!r}>"
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(hint("Producer", name, PEERS_NAMES, dir(type(self))))
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(hint("Producer", name, PEERS_NAMES, dir(type(self))))
 
     def __reduce__(self) -> Any:
         return refuse_pickling("Producer")
@@ -160,12 +175,22 @@ class Producer:
 class _Outcomes(Signal):
     """What handles need: no more of a producer than that, for they may outlive it. In a forked child no outcome comes any more."""
 
-    __slots__ = ("_callbacks", "forked")
+    __slots__ = ("_callbacks", "_seen", "forked")
 
     def __init__(self, callbacks: Callbacks) -> None:
         super().__init__()
         self._callbacks = callbacks
+        self._seen: deque[None] = deque()  # one per failed record whose failure the application has looked at
         self.forked = False
+
+    @property
+    def failures_seen(self) -> int:
+        """How many failed records the application knows of."""
+        return len(self._seen)
+
+    def failure_seen(self) -> None:
+        """The application looks at the failure of a record, for the first time."""
+        self._seen.append(None)
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
         """As `Signal.wait`; ForkedClientError where there is something to wait for and nobody who brings it."""
@@ -205,6 +230,7 @@ class _Core:
         self.closers: set[int] = set()  # threads in `close`
         self.pending: list[Batch | Delivery] | None = None  # what had no outcome when the first `close` began
         self.undelivered: list[ProducerRecord] | None = None  # what came of that, once it is closed
+        self.unseen = 0  # failed records that nobody had looked at by then
         config = self.config
         self.acc = Accumulator(
             batch_size=config.batch_size,
@@ -222,6 +248,7 @@ class _Core:
             wait=self.signal.wait,
             submit=self.signal.submit,
             awaiting=self.signal.awaiting,
+            failure_seen=self.signal.failure_seen,
             lock=self.gate.lock,
         )
         self.sender = self.client.loop.ask(self._start, SHORT, "starting the producer")
@@ -327,14 +354,26 @@ class _Core:
         self.client.loop.call(lambda _: self.sender.expedite(), self.sender)
 
     def _wait_settled(self, pending: Sequence[Batch | Delivery], timeout: float) -> bool:
-        waiting = list(pending)
+        waiting, on_executor = list(pending), self.client.callbacks.on_executor
+
+        def over(item: Batch | Delivery) -> bool:
+            return _settled(item) or (_done(item) and on_executor())  # asked late: an executor may list a thread after it began to work
 
         def done() -> bool:
-            while waiting and _settled(waiting[-1]):
+            while waiting and over(waiting[-1]):
                 waiting.pop()
             return not waiting
 
         return self.signal.wait(done, timeout)
+
+    @property
+    def exit_seconds(self) -> float:
+        """How long an exception that leaves a `with` block may be held up by deliveries."""
+        return min(EXIT_SECONDS, self.config.delivery_timeout_ms / 1000)
+
+    def unseen_failures(self) -> int:
+        """How many failed records the application has not looked at."""
+        return self.sender.ledger.failures_seen - self.signal.failures_seen
 
     def raise_failures(self, mark: int) -> None:
         """Raise the first failure after `mark`, if there was one; a note says how many there were."""
@@ -367,6 +406,7 @@ class _Core:
         if not self._wait_settled(self.pending, patience):
             self._give_up(self.pending)
         self._stop()
+        self.unseen = self.unseen_failures()  # now: the next line looks at failures, too
         self.undelivered = [record for item in self.pending for record in _lost(item)]
         return self.undelivered
 
@@ -389,10 +429,49 @@ class _Core:
 
     @staticmethod
     def forgotten(core: _Core) -> None:
-        """The handle was collected while open: warn, and close without waiting."""
+        """The handle was collected while open: warn, and deliver in the background what it took."""
         if core.undelivered is None and not core.client.loop.forked:
+            core.client.loop.call(lambda _: core.client.engine.add(_Forgotten(core)))
             warnings.warn("a Producer was not closed; use `with`, or close()", ResourceWarning, stacklevel=2)
-            core.client.callbacks.submit(lambda: core.close(0))
+
+
+class _Forgotten:
+    """Closes a producer whose handle was collected, once every record it took has its outcome, and logs how many were lost.
+
+    A machine of the loop. It leaves the producer open for FORGOTTEN_SECONDS after the last record: in `Producer(…).send(…)` the handle is
+    gone before `send` begins.
+    """
+
+    def __init__(self, core: _Core) -> None:
+        self._core = core
+        self._accepted, self._since = -1, 0.0
+        self._failed_before = core.acc.failed
+
+    def poll(self, now: float) -> Effects:
+        core, acc = self._core, self._core.acc
+        if core.undelivered is not None:  # closed by somebody else: the exit of the interpreter, or the client
+            core.client.engine.remove(self)
+            return NOTHING
+        if acc.accepted != self._accepted or acc.accepted != acc.acked + acc.failed:
+            self._accepted, self._since = acc.accepted, now
+            if acc.accepted != acc.acked + acc.failed:
+                return NOTHING  # an outcome comes with a turn
+        if now - self._since < FORGOTTEN_SECONDS or core.closers:
+            return Effects(wake_at=max(now, self._since) + FORGOTTEN_SECONDS)
+        self._report(acc.failed - self._failed_before)
+        core.client.engine.remove(self)
+        core.close(0)
+        return NOTHING
+
+    def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
+        acc = self._core.acc
+        self._report(acc.accepted - acc.acked - self._failed_before)
+        return ()
+
+    def _report(self, lost: int) -> None:
+        if lost:
+            _, first = self._core.sender.ledger.failures_since(0)
+            log.warning("%d records of a producer that was not closed were lost; the first failure: %s", lost, first)
 
 
 _cores: weakref.WeakSet[_Core] = weakref.WeakSet()
@@ -404,7 +483,8 @@ def _after_fork() -> None:
         core.signal.forked = True
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _settled(item: Batch | Delivery) -> bool:

@@ -7,18 +7,18 @@ Decoding, positions and listeners belong to the thread that polls (`consumer.ses
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from itertools import chain
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pykafka4.client import Client
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions
 from pykafka4.consumer.session import API_SECONDS, Session
 from pykafka4.core.subscription import Start
 from pykafka4.errors import ConfigError
-from pykafka4.misuse import hint, refuse_pickling, topic_partition
+from pykafka4.misuse import ShortCuts, hint, refuse_pickling, topic_partition
 from pykafka4.records import TopicPartition
 from pykafka4.wire.hot import Record
 
@@ -46,7 +46,7 @@ PEERS_NAMES: Final = {
 }
 
 
-class Consumer:
+class Consumer(metaclass=ShortCuts, shortcut="poll"):
     """Reads records from Kafka: by `subscribe` as a member of a group, by `assign` from given partitions, or both side by side.
 
     `Consumer(bootstrap_servers="host:9092", **options)` owns a client; `Consumer(client=client, **options)` shares one. Options are those
@@ -60,7 +60,7 @@ class Consumer:
         `callback_executor` runs the callbacks of `commit_async`; by default they run on a thread of the client.
         """
         self._session = session = Session(client, callback_executor, options)
-        self.__dict__["poll"] = session.poll  # one call less; `poll` below is its contract
+        Consumer.choose(self)
         self._finalizer = weakref.finalize(self, Session.forgotten, session)
         self._finalizer.atexit = False  # the client drains at exit
 
@@ -95,6 +95,10 @@ class Consumer:
         return set(self._session.topics)
 
     # -- records
+
+    def _fast(self) -> Callable[..., list[Record]]:
+        """`poll` with one call less; the method below is its contract."""
+        return self._session.poll
 
     def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
         """Up to `max_records` records (default max_poll_records), always a list; empty when none came within `timeout` seconds.
@@ -208,8 +212,10 @@ class Consumer:
     def __repr__(self) -> str:
         return f"<Consumer of group {self._session.config.group_id!r} at {self._session.client!r}>"
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(hint("Consumer", name, PEERS_NAMES, dir(type(self))))
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(hint("Consumer", name, PEERS_NAMES, dir(type(self))))
 
     def __reduce__(self) -> Any:
         return refuse_pickling("Consumer")

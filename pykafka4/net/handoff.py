@@ -396,6 +396,10 @@ class Callbacks:
         if not callback.begun:
             self._workers.submit(callback)
 
+    def on_executor(self) -> bool:
+        """Whether the calling thread belongs to the application's ThreadPoolExecutor: callbacks may need this very thread to run."""
+        return system.current_thread() in getattr(self._executor, "_threads", ())
+
     def in_callback(self) -> bool:
         """Whether the calling thread is running a callback: then it must not wait for what only another callback can bring."""
         return system.current_thread() in _inside

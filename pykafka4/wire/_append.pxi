@@ -79,6 +79,7 @@ cdef class Accumulator:
         submit,
         lock=None,
         awaiting=None,
+        failure_seen=None,
         wall=None,
         seed=None,
         seek=None,
@@ -110,6 +111,7 @@ cdef class Accumulator:
         self.hooks.wait = wait
         self.hooks.submit = submit
         self.hooks.awaiting = awaiting
+        self.hooks.failure_seen = failure_seen
         self.wake_at = INFINITY
         self.dice = int.from_bytes(os.urandom(4), "big") if seed is None else seed & 0x7fffffff
 

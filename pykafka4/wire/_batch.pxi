@@ -37,7 +37,7 @@ cdef int[5] FOLLOWS = [1 << S_SEALED | 1 << S_FAILED, 1 << S_ACKED | 1 << S_FAIL
 cdef class Hooks:
     """What handles need of their producer, without keeping its memory alive."""
 
-    cdef object wait, submit, awaiting
+    cdef object wait, submit, awaiting, failure_seen
 
 
 @cython.final
@@ -90,6 +90,7 @@ cdef class Batch:
     cdef int32_t metas
     cdef int64_t base_offset, append_time
     cdef object code, outcome_written, cause, kept
+    cdef set looked_at             # failed records whose failure the application asked for
     cdef list parts                # after a split: runs of records, (first index here, first index there, batch)
     cdef public int64_t producer_id
     cdef public int producer_epoch, base_sequence, attempts

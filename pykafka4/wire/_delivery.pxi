@@ -128,6 +128,12 @@ cdef class Delivery:
 
     cdef object failure(self):
         cdef Batch b = self.batch
+        if b.looked_at is None:
+            b.looked_at = set()
+        if self.index not in b.looked_at:
+            b.looked_at.add(self.index)
+            if b.hooks.failure_seen is not None:
+                b.hooks.failure_seen()
         return DeliveryFailed(b.topic, self.partition, b.code, b.outcome_written, b.record(self.index), b.cause)
 
     def result(self, timeout=None):

@@ -159,6 +159,7 @@ class Accumulator:
         submit: Callable[[Callable[[], None]], object],
         lock: AbstractContextManager[Any, bool | None] | None = None,
         awaiting: Callable[[Delivery], Generator[Any, Any, RecordMetadata]] | None = None,
+        failure_seen: Callable[[], object] | None = None,
         wall: Callable[[], int] | None = None,
         seed: int | None = None,
         seek: Callable[[str, int], object] | None = None,

@@ -165,6 +165,7 @@ class Hooks:
     wait: Callable[[Callable[[], bool], float | None], bool]
     submit: Callable[[Callbacks], object]
     awaiting: Callable[[Delivery], Generator[Any, Any, RecordMetadata]] | None
+    failure_seen: Callable[[], object] | None
 
 
 @attrs.define(eq=False)
@@ -320,6 +321,7 @@ class Batch(bytearray):
         self._code, self._outcome_written = "", Written.NO
         self._cause: BaseException | None = None
         self._kept: bytes | list[ProducerRecord] | None = None
+        self._looked_at: set[int] = set()  # failed records whose failure the application asked for
         self._parts: list[tuple[int, int, Batch]] = []  # runs of records: (first index here, first index there, batch)
         self.producer_id = self.producer_epoch = self.base_sequence = -1
         self.attempts = 0
@@ -641,6 +643,10 @@ class Delivery:
         return self._home()
 
     def _failure(self, b: Batch) -> DeliveryFailed:
+        if self._index not in b._looked_at:
+            b._looked_at.add(self._index)
+            if b._acc._hooks.failure_seen is not None:
+                b._acc._hooks.failure_seen()
         b._kept = b.records()  # read once, so that asking for each of them is not quadratic
         return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._kept[self._index], b._cause)
 

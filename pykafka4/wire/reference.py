@@ -102,6 +102,7 @@ class Accumulator(Account):
         submit: Callable[[Callbacks], object],
         lock: AbstractContextManager[Any, bool | None] | None = None,
         awaiting: Callable[[Delivery], Generator[Any, Any, RecordMetadata]] | None = None,
+        failure_seen: Callable[[], object] | None = None,
         wall: Callable[[], int] | None = None,
         seed: int | None = None,
         seek: Callable[[str, int], object] | None = None,
@@ -110,7 +111,9 @@ class Accumulator(Account):
             raise ValueError(f"batch_size={batch_size} has no room for a record")
         if codec and compress is None:
             raise ValueError(f"codec={codec} needs a compress function")
-        super().__init__(lock if lock is not None else contextlib.nullcontext(), Hooks(wait, submit, awaiting), codec, compress, wake)
+        super().__init__(
+            lock if lock is not None else contextlib.nullcontext(), Hooks(wait, submit, awaiting, failure_seen), codec, compress, wake
+        )
         self._batch_size = min(batch_size, max_request_size)
         self._linger, self._buffer_memory, self._max_partition_bytes = linger, buffer_memory, max_partition_bytes
         self._max_request_size, self._asked_request_size = min(max_request_size, buffer_memory), max_request_size

@@ -227,6 +227,72 @@ def test_a_forgotten_producer_warns_and_closes(server: ModelServer) -> None:
     assert not thread.is_alive()
 
 
+@pytest.mark.filterwarnings("ignore:a Producer was not closed")
+def test_a_forgotten_producer_delivers_what_it_took_and_closes(server: ModelServer) -> None:
+    def forget() -> Any:
+        producer = Producer(bootstrap_servers=server.bootstrap_servers, linger_ms=200)
+        for _ in range(100):
+            producer.send("t", b"v")
+        return producer._core.client.loop._thread
+
+    thread = forget()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert values(server) == [b"v"] * 100
+
+
+@pytest.mark.filterwarnings("ignore:a Producer was not closed")
+def test_a_producer_may_be_forgotten_in_the_statement_that_makes_it(server: ModelServer) -> None:
+    assert Producer(bootstrap_servers=server.bootstrap_servers).send("t", b"v").result(SECONDS).topic == "t"
+    assert values(server) == [b"v"]
+
+
+@pytest.mark.filterwarnings("ignore:a Producer was not closed")
+def test_what_a_forgotten_producer_loses_is_logged(server: ModelServer, caplog: pytest.LogCaptureFixture) -> None:
+    stop_all(server)
+
+    def forget() -> Any:
+        producer = Producer(bootstrap_servers=server.bootstrap_servers, delivery_timeout_ms=300, linger_ms=0)
+        for _ in range(3):
+            producer.send("t", b"v")
+        return producer._core.client.loop._thread
+
+    forget().join(SECONDS)
+    until(lambda: "3 records of a producer that was not closed were lost" in caplog.text)
+
+
+@pytest.mark.filterwarnings("ignore:a Producer was not closed")
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_leaving_a_process_of_multiprocessing_delivers(server: ModelServer, forgotten: bool) -> None:
+    code = [
+        "import multiprocessing",
+        "kept = []",
+        "def work():",
+        "    p = Producer(bootstrap_servers=servers, linger_ms=1000)",
+        "    for n in range(10): p.send('t', b'v')",
+        "" if forgotten else "    kept.append(p)",
+        "child = multiprocessing.get_context('fork').Process(target=work)",
+        "child.start(); child.join(); print('exit', child.exitcode)",
+    ]
+    assert "exit 0" in script(server, *code)
+    assert values(server) == [b"v"] * 10
+
+
+def test_leaving_a_process_of_multiprocessing_in_vain_says_how_much_was_lost(server: ModelServer) -> None:
+    stop_all(server)
+    code = [
+        "import multiprocessing",
+        "pykafka4.client.EXIT_SECONDS = 0.1",
+        "kept = []",
+        "def work():",
+        "    kept.append(Producer(bootstrap_servers=servers))",
+        "    for n in range(10): kept[0].send('t', b'v')",
+        "child = multiprocessing.get_context('fork').Process(target=work)",
+        "child.start(); child.join()",
+    ]
+    assert "10 records were not delivered when the interpreter exited" in script(server, *code)
+
+
 def test_a_closed_producer_is_forgotten_in_silence(server: ModelServer) -> None:
     producer = Producer(bootstrap_servers=server.bootstrap_servers)
     producer.close()

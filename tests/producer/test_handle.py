@@ -1,0 +1,191 @@
+"""The producer's handle: subclasses and patches are respected, a `with` block raises what nobody knows yet, awaiting works."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from unittest import mock
+
+import pytest
+from net_talk import SECONDS
+from producing import FEW, Maker, stop_all, values
+
+from pykafka4 import BufferFull, Client, Consumer, DeliveryFailed, KafkaTimeoutError, Producer
+from pykafka4.testing import ModelServer
+
+GONE = {"delivery_timeout_ms": 300, "linger_ms": 0}
+
+
+# -- overrides
+
+
+def test_the_shortcut_of_send_is_the_compiled_one(make: Maker) -> None:
+    producer = make()
+    assert producer.__dict__["send"] == producer._core.acc.send
+
+
+def test_a_subclass_may_override_send(server: ModelServer) -> None:
+    class Shouting(Producer):
+        def send(self, topic: str, value: Any = None, **how: Any) -> Any:
+            return super().send(topic, value.upper(), **how)
+
+    with Shouting(bootstrap_servers=server.bootstrap_servers) as producer:
+        producer.send("t", b"quiet").result(SECONDS)
+    assert values(server) == [b"QUIET"]
+
+
+def test_a_subclass_that_leaves_send_alone_keeps_the_shortcut(server: ModelServer) -> None:
+    class Mine(Producer):
+        pass
+
+    with Mine(bootstrap_servers=server.bootstrap_servers) as producer:
+        assert "send" in producer.__dict__
+
+
+@pytest.mark.parametrize("kind", [Producer, Consumer])
+def test_a_patch_of_the_class_reaches_instances_made_before_and_ends_with_it(server: ModelServer, kind: type[Any]) -> None:
+    name = "send" if kind is Producer else "poll"
+    original = getattr(kind, name)
+    seen: list[Any] = []
+
+    def traced(self: Any, *args: Any, **how: Any) -> Any:
+        seen.append(args)
+        return original(self, *args, **how)
+
+    with kind(bootstrap_servers=server.bootstrap_servers) as one:
+        with mock.patch.object(kind, name, traced), kind(bootstrap_servers=server.bootstrap_servers) as other:
+            for it in (one, other):
+                if kind is Producer:
+                    it.send("t", b"v").result(SECONDS)
+                else:
+                    it.assign([("t", 0)])
+                    it.poll(0)
+            assert len(seen) == 2
+        assert name in one.__dict__
+        assert getattr(kind, name) is original
+
+
+def test_a_patch_of_a_subclass_ends_with_it(server: ModelServer) -> None:
+    class Mine(Producer):
+        pass
+
+    with Mine(bootstrap_servers=server.bootstrap_servers) as producer:
+        with mock.patch.object(Mine, "send", return_value="patched"):
+            assert producer.send("t", b"v") == "patched"
+        assert "send" in producer.__dict__
+
+
+# -- leaving a block
+
+
+def test_failures_that_the_block_has_looked_at_are_not_raised_again(server: ModelServer) -> None:
+    stop_all(server)
+    with Producer(bootstrap_servers=server.bootstrap_servers, **GONE) as producer:
+        for delivery in [producer.send("t", b"v", partition=0) for _ in range(3)]:
+            with pytest.raises(DeliveryFailed):
+                delivery.result(SECONDS)
+            assert delivery.exception(0) is not None
+
+
+@pytest.mark.parametrize("looked_at", [0, 1])
+def test_a_failure_that_nobody_has_looked_at_is_raised_at_the_end_of_the_block(server: ModelServer, looked_at: int) -> None:
+    stop_all(server)
+    with pytest.raises(DeliveryFailed), Producer(bootstrap_servers=server.bootstrap_servers, **GONE) as producer:
+        sent = [producer.send("t", b"v") for _ in range(3)]
+        for delivery in sent[:looked_at]:
+            assert delivery.exception(SECONDS) is not None
+            assert delivery.exception(0) is not None, "twice the same one counts once"
+
+
+def test_an_exception_in_the_block_gets_out_soon_although_no_broker_is_there(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykafka4.producer.EXIT_SECONDS", 0.2)
+    stop_all(server)
+    with pytest.raises(ZeroDivisionError) as caught, Producer(bootstrap_servers=server.bootstrap_servers) as producer:
+        producer.send("t", b"v")
+        began = time.monotonic()
+        raise ZeroDivisionError
+    assert time.monotonic() - began < producer._core.config.delivery_timeout_ms / 1000 / 2
+    assert "1 records were not delivered" in caught.value.__notes__[0]
+
+
+def test_a_block_left_by_an_exception_still_delivers_what_can_be(server: ModelServer) -> None:
+    with pytest.raises(ZeroDivisionError), Producer(bootstrap_servers=server.bootstrap_servers, linger_ms=60_000) as producer:
+        producer.send("t", b"v")
+        raise ZeroDivisionError
+    assert values(server) == [b"v"]
+
+
+# -- waits
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize("wait", [lambda p: p.flush(SECONDS), lambda p: p.close(SECONDS)])
+def test_flush_and_close_on_the_callbacks_executor_do_not_wait_for_themselves(make: Maker, executor: ThreadPoolExecutor, wait: Any) -> None:
+    producer, called = make(callback_executor=executor), threading.Event()
+
+    def work() -> float:
+        producer.send("t", b"v", on_delivery=lambda _: called.set())
+        began = time.monotonic()
+        wait(producer)
+        return time.monotonic() - began
+
+    assert executor.submit(work).result(SECONDS * 2) < SECONDS / 2
+    assert called.wait(SECONDS)
+
+
+def test_max_block_ms_is_one_deadline_over_all_rounds_of_waiting(server: ModelServer, make: Maker) -> None:
+    producer = make(**FEW, max_block_ms=400)
+    stop_all(server)
+    with pytest.raises(BufferFull, match="max_block_ms=400"):
+        while True:
+            began = time.monotonic()
+            producer.send("t", b"y" * 5000)
+    assert 0.3 < time.monotonic() - began < 0.4 + SECONDS / 2
+
+
+def test_a_delivery_is_awaited_by_everything_that_takes_awaitables(make: Maker) -> None:
+    producer = make()
+
+    async def main() -> list[Any]:
+        several = await asyncio.gather(producer.send("t", b"a"), producer.send("t", b"b"))
+        one = await asyncio.wait_for(producer.send("t", b"c"), SECONDS)
+        task = asyncio.ensure_future(producer.send("t", b"d"))
+        return [*several, one, await task]
+
+    assert [meta.topic for meta in asyncio.run(main())] == ["t"] * 4
+
+
+# -- listeners, partitions_for
+
+
+def test_a_listener_can_be_taken_back(server: ModelServer) -> None:
+    heard: list[object] = []
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        stop, other = client.events(heard.append), threading.Event()
+        stop()
+        stop()
+        client.events(lambda _: other.set())
+        client.refresh_metadata(["t"], SECONDS)
+        assert other.wait(SECONDS)
+        assert heard == []
+        with pytest.raises(TypeError, match="must be callable"):
+            client.events(5)  # type: ignore[arg-type]
+
+
+def test_partitions_for_has_a_topic_created_as_send_does(server: ModelServer, make: Maker) -> None:
+    server.do(lambda cluster: setattr(cluster, "auto_create", True) if hasattr(cluster, "auto_create") else None)
+    assert make().partitions_for("fresh", SECONDS)
+
+
+def test_partitions_for_says_why_at_its_first_timeout(make: Maker) -> None:
+    with pytest.raises(KafkaTimeoutError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        make(allow_auto_create_topics=False).partitions_for("nowhere", 0.5)
