@@ -50,6 +50,7 @@ class Endpoint:
     backoff: Backoff
     setup: Backoff
     tie: float  # random: bootstrap servers are not all asked in the order given
+    max_idle: float  # seconds until a connection that is not used is closed
     connection: Connection | None = None
     waiting: list[Request] = attrs.Factory(list)  # until there is a connection
     wanted: bool = False
@@ -71,7 +72,7 @@ class Endpoint:
         """Whether requests can leave at once."""
         return self.connection is not None and self.connection.state is READY and not self.leaving
 
-    def due(self, max_idle: float) -> float:
+    def due(self) -> float:
         """When this one has to be looked at again."""
         connection = self.connection
         if connection is None:
@@ -79,4 +80,4 @@ class Endpoint:
             return min(starts, min((request.deadline for request in self.waiting), default=INFINITY))
         if connection.in_flight or connection.state is not READY:
             return connection.wake_at
-        return min(connection.wake_at, connection.idle_since + max_idle)
+        return min(connection.wake_at, connection.idle_since + self.max_idle)

@@ -3,13 +3,17 @@
 A broker answers the requests of one connection in order, and holds some of them back: a Fetch until there is data, a JoinGroup until the
 whole group has come. What must not wait behind those goes over another lane, a connection of its own to the same broker: `new_lane()`
 gives a number, `via(lane, node)` the node to use wherever a node is asked for.
+
+A request for ANY goes to a broker that is connected. Where each of them has left a request unanswered for long (`acks=all` beside a frozen
+replica), it goes over a spare connection, on a lane of its own that no machine uses. The addresses of the configuration are connected to
+only while no broker of the cluster is.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 
 import attrs
@@ -17,6 +21,7 @@ import attrs
 from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Reply, Request
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.chooser import BrokerChooser, least_failed
 from pykafka4.core.connection import Answer, Connection, ConnectionState
 from pykafka4.core.endpoint import LANE, Endpoint, LinkStatus, broker_of, via
 from pykafka4.error_table import Written
@@ -28,8 +33,7 @@ __all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
 log = logging.getLogger("pykafka4.network")
 STAGGER = 0.5  # an address that has not answered by then is no longer the only one tried
 GAP = 0.1  # between attempts for ANY while everything fails
-DOUBT = 10.0  # seconds for which others are asked first
-STALLED = 2.0  # a connection whose oldest request waits so long is no good for ANY
+SPARE_IDLE = 30.0  # seconds until a spare connection that is not used is closed; more than the pauses between checks of a coordinator
 LEFT = "left the cluster"
 READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
 
@@ -59,6 +63,8 @@ class Network:
         self._muted: dict[int, float] = {}  # READY, but throttled until then: what is submitted now would not be written now
         self._last_link = self._last_lane = 0
         self._lanes: set[int] = set()
+        self._spare = self.new_lane()  # connections for ANY beside those that hold requests back
+        self._any = BrokerChooser(self._endpoints, self._ready, self._spare, self._endpoint)
         self._unreachable: set[int] = set()  # brokers, as far as the log knows
         self._anyone: deque[Request] = deque()  # ANY requests that wait for a first connection
         self._anyone_wanted = False
@@ -102,8 +108,8 @@ class Network:
             return
         endpoint.doubted_at = now
         known = [n for n in self._ready if n < LANE]
-        if known and all(self._doubt(now, n) > -INFINITY for n in known) and not any(map(self._under_way, self._endpoints.values())):
-            other = self._candidate(now)
+        if known and all(self._any.doubt(now, n) > -INFINITY for n in known) and not self._any.attempt_under_way():
+            other = least_failed(self._any.unconnected(now))
             if other is not None:
                 self.want(other.node)
 
@@ -197,7 +203,7 @@ class Network:
 
     def reachable(self, now: float) -> bool:
         """Whether a request to ANY would leave at once."""
-        return self._best(now) is not None
+        return self._any.best(now) is not None
 
     # -- for the transport
 
@@ -229,8 +235,8 @@ class Network:
             self._wake_at = min(self._wake_at, connection.muted_until)
         if connection.has_output or endpoint.leaving:
             self._dirty[endpoint.node] = endpoint
-        elif now + self._max_idle < self._wake_at:  # it may have nothing more to do, and nobody else will look
-            self._wake_at = now + self._max_idle
+        elif now + endpoint.max_idle < self._wake_at:  # it may have nothing more to do, and nobody else will look
+            self._wake_at = now + endpoint.max_idle
         self._answer(now, connection.answers)
 
     def lost(self, now: float, link: int, reason: KafkaError) -> None:
@@ -263,7 +269,7 @@ class Network:
             writes += [write for endpoint in again if (write := self._step(now, endpoint)) is not None]
             touched += again
             any_due = INFINITY
-        due = (endpoint.due(self._max_idle) for endpoint in touched)
+        due = (endpoint.due() for endpoint in touched)
         self._wake_at = min(self._wake_at, max(any_due, now), *due, *self._muted.values(), INFINITY)
         connect, self._connect = tuple(self._connect), []
         close, self._close = tuple(self._close), []
@@ -296,6 +302,7 @@ class Network:
                 Backoff.reconnect(self._config, self._random),
                 Backoff.setup(self._config, self._random),
                 self._random.random(),
+                min(SPARE_IDLE, self._max_idle) if node >= LANE and node // LANE == self._spare else self._max_idle,
             )
         return endpoint
 
@@ -415,8 +422,8 @@ class Network:
             return None
         if endpoint.leaving:
             return LEFT
-        if now >= connection.idle_since + self._max_idle:
-            return "unused for connections_max_idle_ms"
+        if now >= connection.idle_since + endpoint.max_idle:
+            return f"unused for {endpoint.max_idle:g} s"
         if endpoint.node < 0 and any(0 <= node < LANE for node in self._ready):
             return "the cluster's own addresses are used instead"
         return None
@@ -486,61 +493,19 @@ class Network:
     # -- any broker
 
     def _submit_to_any(self, now: float, request: Request) -> None:
-        best = self._best(now)
+        best = self._any.best(now)
         if best is not None:
             self._hand_over(now, best, request)
             return
         self._anyone.append(request)
         self._wake_at = -INFINITY
 
-    def _best(self, now: float) -> Endpoint | None:
-        """The connected broker with least to do; one that does not answer only when there is no other to try. Lanes belong to somebody."""
-        node = min((n for n in self._ready if n < LANE), key=lambda n: self._load(now, n), default=None)
-        if node is None:
-            return None
-        if self._stalled(now, self._ready[node]) and self._untried(now):
-            return None
-        return self._endpoints[node]
-
-    def _load(self, now: float, node: int) -> tuple[bool, bool, bool, float, int, float]:
-        connection = self._ready[node]
-        return (
-            self._stalled(now, connection),
-            connection.muted_until > now,
-            node < 0,  # bootstrap connections go away
-            self._doubt(now, node),
-            connection.in_flight,
-            self._endpoints[node].tie,
-        )
-
-    def _doubt(self, now: float, node: int) -> float:
-        """When it was doubted last, if that is not long ago: of several in doubt the one least lately."""
-        doubted_at = self._endpoints[node].doubted_at
-        return doubted_at if doubted_at > now - DOUBT else -INFINITY
-
-    def _stalled(self, now: float, connection: Connection) -> bool:
-        return connection.silent_since < now - STALLED
-
-    def _untried(self, now: float) -> bool:
-        return any(self._under_way(e) for e in self._endpoints.values()) or self._candidate(now) is not None
-
-    def _under_way(self, endpoint: Endpoint) -> bool:
-        return endpoint.connection is not None and endpoint.connection.state is not READY
-
-    def _candidates(self) -> Iterable[Endpoint]:
-        return (e for e in self._endpoints.values() if e.connection is None and not e.leaving and e.node < LANE)
-
-    def _candidate(self, now: float) -> Endpoint | None:
-        """Whom to connect to when anyone will do: who failed least, brokers before the servers of the configuration."""
-        ripe = [e for e in self._candidates() if e.not_before <= now]
-        return min(ripe, key=lambda e: (e.failures, e.node < 0, e.tie), default=None)
-
     def _serve_any(self, now: float) -> float:
         """Hand ANY requests to whoever is connected, else try to connect; returns when to look again, -INFINITY: output is waiting."""
         self._fail_late_any(now)
         if not self._anyone and not self._anyone_wanted:
             return INFINITY
-        best = self._best(now)
+        best = self._any.best(now)
         if best is not None:
             self._anyone_wanted = False
             while self._anyone:
@@ -550,13 +515,12 @@ class Network:
 
     def _try_someone(self, now: float) -> float:
         """Begin an attempt if it is time for one; returns when it is time for the next."""
-        candidate = self._candidate(now)
-        under_way = any(map(self._under_way, self._endpoints.values()))
-        pause = STAGGER if under_way else 0.0 if candidate is None or candidate.failures == 0 else GAP
+        candidate = self._any.candidate(now)
+        pause = STAGGER if self._any.attempt_under_way() else 0.0 if candidate is None or candidate.failures == 0 else GAP
         if now < self._attempted_at + pause:
             return self._attempted_at + pause
         if candidate is None:
-            return min((e.not_before for e in self._candidates()), default=INFINITY)
+            return min((e.not_before for e in self._any.candidates(now)), default=INFINITY)
         self._attempted_at = now
         self._open(now, candidate)
         return now + STAGGER

@@ -8,7 +8,7 @@ from core_talk import config
 from network_talk import HOSTS, Peer
 
 from pykafka4.core import ANY, CONTROLLER
-from pykafka4.core.network import Network
+from pykafka4.core.network import Network, via
 from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost
 
@@ -173,3 +173,101 @@ def test_the_controller_is_asked_where_it_is_known_and_anyone_where_not() -> Non
     peer.submit(CONTROLLER)
     peer.poll(0.0)
     assert peer.connects[-1].host == "h3"
+
+
+# -- connections that nobody needs
+
+
+def test_doubting_every_broker_opens_no_connection_while_all_are_connected() -> None:
+    peer = Peer().placed()
+    for node in HOSTS:
+        peer.open(node)
+    attempts = len(peer.connects)
+    for step in range(200):
+        now = 1.0 + step * 0.05
+        for node in HOSTS:
+            peer.network.doubt(now, node)
+        peer.poll(now)
+        asked_by_any(peer, now)
+    assert len(peer.connects) == attempts
+
+
+def test_a_request_for_any_gets_out_although_every_broker_holds_back_an_older_one() -> None:
+    peer = Peer().placed()
+    links = [peer.open(node) for node in HOSTS]
+    for node in HOSTS:
+        peer.submit(node)
+    peer.poll(0.0)
+    assert len(peer.unanswered) == len(HOSTS)
+    answers = peer.submit(ANY, now=3.0)
+    peer.poll(3.0)
+    spare = peer.accept(3.0)
+    assert spare not in links
+    assert peer.connects[-1].host in {"h1", "h2", "h3"}, "brokers, not the addresses of the configuration"
+    peer.answer(3.1, spare)
+    assert answers.reply
+
+
+def test_the_spare_connection_is_kept_while_it_is_used_and_goes_when_it_is_not() -> None:
+    peer = Peer().placed()
+    for node in HOSTS:
+        peer.open(node)
+    stuck = [peer.submit(node) for node in HOSTS]
+    peer.poll(0.0)
+    attempts = len(peer.connects)
+    now = 3.0
+    peer.submit(ANY, now=now)
+    peer.poll(now)
+    spare = peer.accept(now)
+    peer.answer(now, spare)
+    for _ in range(100):
+        now += 1.0
+        assert asked_by_spare(peer, now, spare)
+        assert spare not in peer.closed
+    assert len(peer.connects) == attempts + 1
+    while spare not in peer.closed:
+        assert peer.poll(now).wake_at < now + 60.0
+        now = max(now, peer.effects.wake_at)
+    assert not any(answers.outcomes for answers in stuck), "the connections of the brokers are left alone"
+
+
+def asked_by_spare(peer: Peer, now: float, spare: int) -> bool:
+    answers = peer.submit(ANY, now=now)
+    peer.poll(now)
+    peer.answer(now, spare)
+    return bool(answers.outcomes)
+
+
+def test_a_frozen_broker_that_takes_the_spare_connection_is_not_waited_for() -> None:
+    peer = Peer().placed()
+    for node in HOSTS:
+        peer.open(node)
+    for node in HOSTS:
+        peer.submit(node)
+    peer.poll(0.0)
+    attempts = len(peer.connects)
+    answers, now = peer.submit(ANY, now=3.0), 3.0
+    peer.poll(now)
+    while len(peer.connects) < attempts + 2:  # nobody answers on the first one
+        assert now < 5.0
+        now = max(now + 0.01, peer.effects.wake_at)
+        peer.poll(now)
+    assert peer.connects[-1].host != peer.connects[-2].host
+    peer.answer(now, peer.accept(now))
+    assert answers.reply
+
+
+def test_the_connections_of_a_lane_do_not_count_as_ways_to_any_broker() -> None:
+    peer = Peer(bootstrap_servers="b1:1")
+    peer.network.place(0.0, {1: HOSTS[1]})
+    peer.open(1)
+    lane = peer.network.new_lane()
+    peer.network.want(via(lane, 1))
+    peer.poll(0.0)
+    peer.submit(1)
+    peer.poll(0.0)
+    answers = peer.submit(ANY, now=3.0)
+    peer.poll(3.0)
+    assert len(peer.connects) == 3, "the lane's connection is being opened, and it serves nobody else"
+    peer.answer(3.0, peer.accept(3.0))
+    assert answers.reply
