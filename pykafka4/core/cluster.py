@@ -204,6 +204,10 @@ class Cluster:
         """Whether anybody needs `topic`."""
         return topic in self._wanted
 
+    def seeks(self, topic: str) -> bool:
+        """Whether `topic` lacks something, so that it is asked for again and again until it does not."""
+        return topic in self._wanted and self._topics[topic].troubled
+
     def forget(self, topic: str, user: object) -> None:
         """`user` needs `topic` no more. With its last user goes all that is known of it."""
         users = self._wanted.get(topic, {})

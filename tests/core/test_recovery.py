@@ -189,3 +189,86 @@ def test_ten_thousand_offline_partitions_come_back_without_a_request_each(world:
     world.run(0.2)
     assert not world.engine.recovery.offline
     assert len(world.asked) <= 3
+
+
+class Looks:
+    """Counts the leaders that were looked up."""
+
+    def __init__(self, world: World) -> None:
+        self.count = 0
+        self._leader = world.engine.cluster.leader
+        world.engine.cluster.leader = self.leader  # type: ignore[method-assign]
+
+    def leader(self, tp: TopicPartition) -> Leader | None:
+        self.count += 1
+        return self._leader(tp)
+
+
+def leaderless(world: World, topics: int, partitions: int) -> list[TopicPartition]:
+    """So many topics, wanted, whose partitions have no leader and are reported."""
+    names = [f"gone-{n}" for n in range(topics)]
+    told = {name: (UUID(int=100 + n), [(1, 0)] * partitions) for n, name in enumerate(names)}
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)]), **told})
+    for name in names:
+        world.engine.cluster.want(name, ME)
+    world.run(3.0)
+    told = {name: (topic_id, [(-1, 1)] * partitions) for name, (topic_id, _) in told.items()}
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)]), **told})
+    gone = [TopicPartition(name, p) for name in names for p in range(partitions)]
+    for tp in gone:
+        report(world, tp)
+    world.run(5.0)
+    return gone
+
+
+@pytest.mark.parametrize(("topics", "partitions"), [(1, 3000), (300, 10)])
+def test_thousands_of_partitions_without_leader_cost_no_connection_and_no_scan(world: World, topics: int, partitions: int) -> None:
+    gone = leaderless(world, topics, partitions)
+    looks, attempts, turns = Looks(world), len(world.attempts), world.turns
+    world.run(60.0)
+    assert len(world.attempts) == attempts
+    assert looks.count == 0
+    assert world.turns - turns < 60 * 40
+    for _ in range(100):  # what happens elsewhere is no reason to look at them
+        report(world)
+        world.run(1.5)
+    assert len(world.attempts) == attempts
+    assert looks.count < 2000
+    assert set(world.engine.recovery.offline) >= set(gone)
+
+
+def test_partitions_that_get_a_leader_come_back_while_the_others_wait(world: World) -> None:
+    gone = leaderless(world, 2, 100)
+    back = [(2, 2) if p % 2 else (-1, 2) for p in range(100)]
+    world.picture = metadata({"gone-0": (UUID(int=100), back), "gone-1": (UUID(int=101), [(-1, 1)] * 100)})
+    world.run(1.5)
+    offline = world.engine.recovery.offline
+    assert set(offline) == {tp for tp in gone if tp.topic == "gone-1" or tp.partition % 2 == 0}
+
+
+def test_partitions_wait_for_the_connection_to_their_leader_and_come_back_with_it(world: World) -> None:
+    world.lose(("h1", 1))
+    report(world)
+    report(world, T1)
+    world.run(3.0)
+    looks = Looks(world)
+    world.run(10.0)
+    assert looks.count == 0, "nothing happened to it"
+    assert set(world.engine.recovery.offline) == {T0}
+    assert [when for when, _ in world.asked if when > world.now - 5.0], "there may be news of another leader"
+    world.down.clear()
+    world.run(1.3)
+    assert not world.engine.recovery.offline
+    assert not world.engine.recovery._awaited
+    assert not world.engine.recovery._outages
+
+
+def test_a_partition_that_the_metadata_does_not_know_is_asked_about(world: World) -> None:
+    report(world, TopicPartition("t", 7))
+    world.run(2.0)
+    world.asked.clear()
+    world.run(10.0)
+    assert 5 <= len(world.asked) <= 20
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7), *[(3, 0)] * 6])})
+    world.run(1.3)
+    assert world.engine.recovery.leader(TopicPartition("t", 7)) == Leader(3, 0)
