@@ -49,7 +49,7 @@ cdef class Accumulator:
     cdef int64_t buffer_memory, max_partition_bytes, max_request_size, asked_request_size
     cdef double linger
     cdef int codec
-    cdef bint flushing
+    cdef bint flushing, wake_owed    # wake_owed: bytes came free while somebody waits for them
     cdef void* oldest              # open batches whose linger runs, by age; borrowed from Topic.open
     cdef void* newest
     cdef Hooks hooks
@@ -150,23 +150,35 @@ cdef class Accumulator:
     cdef void unreserve(self, Topic t, int partition, int64_t size) noexcept:
         self.reserved -= size
         t.held[partition] -= size
-        self.nudge()
+        if self.waiters > 0:
+            self.wake_owed = True
 
     cdef void nudge(self) noexcept:
-        """Bytes came free: the loop tells those who wait for them. May run while an exception is on its way."""
+        """Bytes may have come free: the loop tells those who wait for them. For callers that cannot pass an exception on.
+
+        May run while an exception is on its way.
+        """
         cdef PyObject* kind
         cdef PyObject* error
         cdef PyObject* trace
-        if self.waiters > 0:
+        if self.wake_owed:
+            self.wake_owed = False
             PyErr_Fetch(&kind, &error, &trace)
             try:
                 self.waker()
-            except Exception:
+            except KeyboardInterrupt:
+                PyErr_SetInterrupt()   # it came in the middle of ours: let it come again where it can be raised
+            except BaseException:
                 _log.exception("waking the loop failed")
             PyErr_Restore(kind, error, trace)
 
     cdef int wake(self) except -1:
-        self.waker()
+        self.wake_owed = False
+        try:
+            self.waker()
+        except BaseException:      # of a signal handler, perhaps before the loop was woken
+            self.waker()
+            raise
         return 0
 
     cdef inline bint fits(self, Topic t, int partition, int64_t size):
@@ -472,13 +484,13 @@ cdef class Accumulator:
         d.index = b.count - 1
         if not r.forced:
             self.accepted += 1
-        if r.news:
+        if r.news or self.wake_owed:
             self.wake()
         return 0
 
     cdef int refuse(self) except -1:
         """Take no more records."""
-        raise self.refusal.with_traceback(None)
+        raise self.refusal.again()
 
     cdef Topic find(self, object topic):
         """The Topic of that name, which the next send will find without a look-up."""

@@ -207,7 +207,10 @@ cdef class Batch:
         self.block.refs += 1
 
     def __releasebuffer__(self, Py_buffer* view):
+        cdef Accumulator acc = self.acc
         self.drop(<Block*>view.internal)
+        if acc is not None:
+            acc.nudge()
 
     # ------------------------------------------------------------ to the broker
 
@@ -217,33 +220,42 @@ cdef class Batch:
         Called by the thread that filled the batch, or by the loop or a helper for one that lingered. Calling again does nothing.
         """
         cdef Accumulator acc = self.acc
-        cdef Block* fresh
+        cdef Block* fresh_block
         if self.state == S_OPEN:
             raise RuntimeError(f"{self!r} must be sealed before it is compressed")
         if self._ready or self.compressing or self.block == NULL:
             return
         self.compressing = True
         cdef Lease lease = Lease.__new__(Lease)
+        interruption = None
         lease.batch = self
         lease.block = self.block
         lease.size = self.raw - HEADER
         self.block.refs += 1
+        view = memoryview(lease)
         try:
-            data = acc.compressor(acc.codec, memoryview(lease))
-        except Exception:
-            _log.exception("%s-%s: compressing a batch failed; it is sent as it is", self.topic, self.partition)
+            data = acc.compressor(acc.codec, view)
+        except BaseException as error:  # sent as it is: whatever happened, the partition goes on
             data = None
-        lease = None
+            with suppress(BufferError):  # somebody has taken a view of the view
+                view.release()     # else the traceback would keep the memory
+            if is_interruption(error):
+                interruption = error
+            else:
+                _log.exception("%s-%s: compressing a batch failed; it is sent as it is", self.topic, self.partition)
+        lease = view = None
         if self.state == S_SEALED and data is not None and len(data) < self.raw - HEADER:
-            fresh = acc.obtain(HEADER + <int32_t>len(data))
-            memcpy(bytes_of(fresh) + HEADER, PyBytes_AS_STRING(data), len(data))
-            self.used = fresh.cap
+            fresh_block = acc.obtain(HEADER + <int32_t>len(data))
+            memcpy(bytes_of(fresh_block) + HEADER, PyBytes_AS_STRING(data), len(data))
+            self.used = fresh_block.cap
             self.codec = acc.codec
-            self.swap(fresh)
+            self.swap(fresh_block)
         self.compressing = False
         self._ready = True
-        if acc.hungry:
+        if acc.hungry or acc.wake_owed:
             acc.wake()
+        if interruption is not None:
+            raise interruption
 
     def finish(self, int64_t producer_id, int producer_epoch, int base_sequence) -> None:
         """Write header and checksum. Call it again only to change the values; sending the same bytes again needs no call."""
@@ -259,6 +271,7 @@ cdef class Batch:
             block = self.acc.obtain(self.cap)
             memcpy(bytes_of(block), self.buf, self.used)
             self.swap(block)
+            self.acc.nudge()
         self.stamp()
 
     cdef void stamp(self) noexcept:
@@ -296,15 +309,20 @@ cdef class Batch:
         self.state = state
         return 0
 
-    cdef object conclude(self):
-        """Release what the outcome makes superfluous; returns what runs the callbacks, if there are any."""
-        cdef Settlement settlement = None
+    cdef object conclude(self, Settlement settlement):
+        """Release what the outcome makes superfluous; returns what runs the callbacks, if there are any.
+
+        `settlement` is made before the outcome is set: what allocates can fail, and then nothing must have changed.
+        """
+        cdef Accumulator acc = self.acc
         if self.callbacks or self.extras:
-            settlement = Settlement.__new__(Settlement)
             settlement.take(self)
-        self.let_go()
-        if settlement is None:
+            self.let_go()
+        else:
+            settlement = None
+            self.let_go()
             self.settle()
+        acc.nudge()
         return settlement
 
     def complete(self, int64_t base_offset, int64_t log_append_time_ms):
@@ -312,14 +330,17 @@ cdef class Batch:
 
         Returns None, or a callable that runs the callbacks.
         """
+        cdef Settlement settlement = Settlement.__new__(Settlement)
         self.move(S_ACKED)
         self.base_offset = base_offset
         self.append_time = log_append_time_ms
         self.acc.acked += self.count
-        return self.conclude()
+        return self.conclude(settlement)
 
     def fail(self, str code, written, cause=None):
         """It will not be delivered; the records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
+        cdef Settlement settlement = Settlement.__new__(Settlement)
+        cause = fresh(cause)       # without a traceback: it would lead to frames with handles, which the collector cannot see
         kept = self.snapshot() if FOLLOWS[self.state] & 1 << S_FAILED else None
         self.move(S_FAILED)
         self.kept = kept
@@ -327,7 +348,7 @@ cdef class Batch:
         self.outcome_written = written
         self.cause = cause
         self.acc.failed += self.count
-        return self.conclude()
+        return self.conclude(settlement)
 
     cdef object snapshot(self):
         """The bytes of the records, compressed or not."""
@@ -436,6 +457,7 @@ cdef class Batch:
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
         cdef bytes data = self.plain()
         cdef const char** at = <const char**>malloc((self.count + 1) * sizeof(char*))
+        cdef Accumulator acc = self.acc
         cdef list batches = []
         cdef list parts = []
         cdef Batch part
@@ -463,6 +485,7 @@ cdef class Batch:
         self.callbacks = None
         self.let_go()
         self.settle()
+        acc.nudge()
         return batches
 
     cdef int find_records(self, bytes data, const char** at) except -1:

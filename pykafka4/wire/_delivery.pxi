@@ -134,7 +134,7 @@ cdef class Delivery:
             b.looked_at.add(self.index)
             if b.hooks.failure_seen is not None:
                 b.hooks.failure_seen()
-        return DeliveryFailed(b.topic, self.partition, b.code, b.outcome_written, b.record(self.index), b.cause)
+        return DeliveryFailed(b.topic, self.partition, b.code, b.outcome_written, b.record(self.index), fresh(b.cause))
 
     def result(self, timeout=None):
         """Where the record lies (`RecordMetadata`), once it is acknowledged.

@@ -23,12 +23,15 @@ from libc.string cimport memcpy
 import logging
 import os
 from collections import deque
+from contextlib import suppress
 from operator import itemgetter
 
 from pykafka4.error_table import Written
 from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, ForkedClientError, KafkaTimeoutError, RecordTooLarge, short_name
 from pykafka4.records import ProducerRecord, RecordMetadata
+from pykafka4.wire._plain_batch import fresh
 from pykafka4.wire._plain_decode import Record as PlainRecord
+from pykafka4.wire.compression import is_interruption
 
 cdef extern from "Python.h":
     PyObject* PyList_GET_ITEM(object, Py_ssize_t)
@@ -36,6 +39,7 @@ cdef extern from "Python.h":
     PyObject* PyDict_GetItemWithError(object, object) except? NULL
     const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
     bint PyCallable_Check(object)
+    void PyErr_SetInterrupt()
     long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
 
 cdef extern from "_plat.h" nogil:

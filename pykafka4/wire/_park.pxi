@@ -152,6 +152,7 @@ cdef tuple designate(Accumulator acc, str topic, int limit):
     cdef Topic t = acc.topics.get(topic)
     cdef Parked p
     cdef Batch lost
+    cdef Settlement settlement
     cdef list misplaced = []
     if t is None:
         return 0, misplaced
@@ -161,10 +162,12 @@ cdef tuple designate(Accumulator acc, str topic, int limit):
         if p.partition >= t.count:
             error = ValueError(f"{topic}: partition={p.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
             lost = grave(acc, t, "UNKNOWN_TOPIC_OR_PARTITION", error)
+            settlement = Settlement.__new__(Settlement)
             bury(acc, t, lost)
-            misplaced.append((lost.code, error, lost.conclude()))
+            misplaced.append((lost.code, error, lost.conclude(settlement)))
         else:
             place(acc, t, p)
+    acc.wake_owed = acc.waiters > 0
     acc.nudge()
     return len(t.parked), misplaced
 
@@ -200,13 +203,14 @@ cdef tuple fail_parked(Accumulator acc, str topic, object error, double before):
     """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
     cdef Topic t = acc.topics.get(topic)
     cdef Batch lost
+    cdef Settlement settlement = Settlement.__new__(Settlement)
     if t is None or not t.parked or (<Parked>t.parked[0]).created > before:
         return 0, None
     lost = grave(acc, t, short_name(error), error)
     while t.parked and (<Parked>t.parked[0]).created <= before:
         bury(acc, t, lost)
-    callbacks = lost.conclude()
-    acc.nudge()
+    acc.wake_owed = acc.waiters > 0
+    callbacks = lost.conclude(settlement)
     return lost.count, callbacks
 
 
@@ -222,7 +226,7 @@ cdef Batch grave(Accumulator acc, Topic t, str code, object error):
     b.kept = []
     b.extras = []
     b.code = code
-    b.cause = error
+    b.cause = fresh(error)
     b.outcome_written = Written.NO
     acc.batches += 1
     acc.live.add(b)
@@ -232,15 +236,16 @@ cdef Batch grave(Accumulator acc, Topic t, str code, object error):
 cdef int bury(Accumulator acc, Topic t, Batch b) except -1:
     """Give the oldest parked record of `t` its outcome: it fails as part of `b`."""
     cdef Parked p = <Parked>t.parked[0]
+    cdef object pair = (p.delivery, p.callback)
     (<list>b.kept).append(parked_record(t.name, p))
-    # Up to the last line no other thread may find the handle between the two places.
+    # Up to the last line no other thread may find the handle between the two places: nothing that the collector tracks is allocated.
     unpark(acc, t)
     p.delivery.batch = b
     p.delivery.index = b.count
     b.count += 1
     acc.failed += 1
     if p.callback is not None:
-        b.extras.append((p.delivery, p.callback))
+        b.extras.append(pair)
     if p.extras is not None:
         b.extras.extend(p.extras)
     return 0

@@ -5,6 +5,7 @@ The counterpart of `_batch.pxi`.
 
 from __future__ import annotations
 
+import copy
 import datetime
 import logging
 import struct
@@ -22,7 +23,7 @@ from pykafka4.errors import BufferFull, DeliveryFailed, ForkedClientError, Kafka
 from pykafka4.records import Headers, HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire import batch as plain
 from pykafka4.wire._plain_decode import Raw, read_record
-from pykafka4.wire.compression import decompress
+from pykafka4.wire.compression import decompress, is_interruption
 from pykafka4.wire.fields import Buffer
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "Topic",
     "bytes_of",
     "exact_name",
+    "fresh",
     "header_pairs",
     "integer",
     "wall_ms",
@@ -58,6 +60,19 @@ _HEAD = struct.Struct(">hiqqqhii")  # from the attributes to the count: what the
 _log = logging.getLogger("pykafka4")
 
 Callbacks: TypeAlias = Callable[[], None]
+
+
+def fresh(error: BaseException | None) -> BaseException | None:
+    """A copy of `error` without its traceback, to keep, or to raise again and again; `error` itself where it cannot be copied.
+
+    A traceback leads to frames, these to handles and batches, and these to the error: a cycle that would keep the records' memory.
+    """
+    if error is None:
+        return None
+    try:
+        return error.again() if isinstance(error, KafkaError) else copy.copy(error)
+    except Exception:  # an exception of the application's whose constructor wants other arguments
+        return error
 
 
 def exact_name(topic: object) -> str:
@@ -248,7 +263,7 @@ class Account:
         compress: Callable[[int, Buffer], bytes] | None,
         wake: Callable[[], object],
     ) -> None:
-        self._lock, self._hooks, self._wake = Section(lock), hooks, wake
+        self._lock, self._hooks, self._waker = Section(lock), hooks, wake
         self._codec, self._compress = codec, compress
         self._opened: dict[Batch, None] = {}  # open batches whose linger runs, by age
         self._live: set[Batch] = set()  # not settled yet
@@ -289,10 +304,20 @@ class Account:
         if batch.partition == topic.sticky:
             topic.stuck += batch._used
 
+    def _wake(self) -> None:
+        try:
+            self._waker()
+        except BaseException:  # of a signal handler, perhaps before the loop was woken
+            self._waker()
+            raise
+
     def _nudge(self) -> None:
         """Bytes came free: the loop tells those who wait for them."""
         if self.waiters > 0:
-            self._wake()
+            try:
+                self._wake()
+            except Exception:
+                _log.exception("waking the loop failed")
 
 
 class Batch(bytearray):
@@ -400,12 +425,15 @@ class Batch(bytearray):
             if self.ready or self._compressing or self.state != SEALED:
                 return
             self._compressing = True
-        data = None
+        data = interruption = None
         try:
             assert acc._compress is not None
             data = acc._compress(acc._codec, bytes(self[HEADER:]))
-        except Exception:
-            _log.exception("%s-%s: compressing a batch failed; it is sent as it is", self.topic, self.partition)
+        except BaseException as error:  # sent as it is: whatever happened, the partition goes on
+            if is_interruption(error):
+                interruption = error
+            else:
+                _log.exception("%s-%s: compressing a batch failed; it is sent as it is", self.topic, self.partition)
         with acc._lock:
             if self.state == SEALED and data is not None and len(data) < self._raw - HEADER:
                 self[HEADER:] = data
@@ -416,6 +444,8 @@ class Batch(bytearray):
         acc._nudge()
         if acc.hungry:
             acc._wake()
+        if interruption is not None:
+            raise interruption
 
     def finish(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Write header and checksum. Call it again only to change the values, and when no request with it is under way."""
@@ -476,7 +506,7 @@ class Batch(bytearray):
         with self._acc._lock:
             kept = bytes(self[HEADER:]) if self.state in (OPEN, SEALED) else None
             self._move(FAILED)
-            self._kept, self._code, self._outcome_written, self._cause = kept, code, written, cause
+            self._kept, self._code, self._outcome_written, self._cause = kept, code, written, fresh(cause)
             self._acc.failed += self.count
             callbacks = self._conclude()
         self._acc._nudge()
@@ -648,7 +678,7 @@ class Delivery:
             if b._acc._hooks.failure_seen is not None:
                 b._acc._hooks.failure_seen()
         b._kept = b.records()  # read once, so that asking for each of them is not quadratic
-        return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._kept[self._index], b._cause)
+        return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._kept[self._index], fresh(b._cause))
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Where the record lies (`RecordMetadata`), once it is acknowledged.
@@ -672,7 +702,7 @@ class Delivery:
             raise TypeError(f"{self.topic}: a callback must be callable, not {type(fn).__name__}")
         acc = self._batch._acc
         if isinstance(acc.refusal, ForkedClientError):  # nobody here brings the outcome, and the lock may be held by who is not here
-            raise acc.refusal.with_traceback(None)
+            raise acc.refusal.again()
         with acc._lock:
             b = self._home()
             pending = b.state < ACKED

@@ -15,7 +15,7 @@ import zstandard
 from pykafka4.errors import ConfigError, DecodeError, RecordTooLarge
 from pykafka4.wire.fields import Readable
 
-__all__ = ["CODECS", "CODEC_NAMES", "LEVELS", "compress", "decompress", "repair_lz4"]
+__all__ = ["CODECS", "CODEC_NAMES", "LEVELS", "compress", "decompress", "is_interruption", "repair_lz4"]
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 CODEC_NAMES = {number: name for name, number in CODECS.items()}
@@ -34,6 +34,8 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_BLOCK = 32 * 1024  # as snappy-java writes; bigger blocks would compress better, and older readers would still take them
 _SNAPPY_RATIO = 22  # a three-byte copy makes at most 64 bytes
 
+_OF_CODECS = frozenset({"pykafka4", "snappy", "cramjam", "lz4", "zstandard"})  # packages whose frames run while something is compressed
+
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
 
@@ -49,6 +51,17 @@ def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
     if level is not None:
         _check_level(CODEC_NAMES[codec], level)
     return writer(data, level)
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether `error`, caught where something was compressed, comes from a signal handler that ran meanwhile, not from the codec."""
+    if not isinstance(error, Exception):
+        return True
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    return module.partition(".")[0] not in _OF_CODECS
 
 
 def _check_level(name: str, level: int) -> None:

@@ -36,6 +36,7 @@ from pykafka4.wire._plain_batch import (
     Topic,
     bytes_of,
     exact_name,
+    fresh,
     header_pairs,
     integer,
     wall_ms,
@@ -163,7 +164,7 @@ class Accumulator(Account):
     def _check_open(self) -> None:
         """Take no more records once refused: what was let in before is settled by whoever refuses, what came later nobody would see."""
         if self.refusal is not None:
-            raise self.refusal.with_traceback(None)
+            raise self.refusal.again()
 
     def _meet(self, name: str) -> Topic:
         """The first send to a topic."""
@@ -449,7 +450,7 @@ class Accumulator(Account):
     def _grave(self, t: Topic, code: str, error: BaseException) -> Batch:
         """A failed batch without bytes, for parked records that get no partition any more."""
         batch = Batch(self, t, UNDECIDED, 0.0)
-        batch.state, batch._kept, batch._code, batch._cause = FAILED, [], code, error
+        batch.state, batch._kept, batch._code, batch._cause = FAILED, [], code, fresh(error)
         batch._used = 0
         self._introduce(batch, 0)
         return batch

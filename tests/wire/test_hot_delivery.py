@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from types import ModuleType
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from hot_world import World, each_core
 
 from pykafka4.error_table import Written
-from pykafka4.errors import DeliveryFailed, KafkaTimeoutError
+from pykafka4.errors import ClosedError, DeliveryFailed, KafkaTimeoutError
 from pykafka4.records import ProducerRecord
 
 pytestmark = each_core
@@ -53,7 +55,7 @@ def test_a_failed_record_comes_back_whole(core: ModuleType) -> None:
         delivery.result()
     error = caught.value
     assert error.record == ProducerRecord("t", b"b", b"k", (("h", b"1"),), 0, 9, Written.MAYBE)
-    assert (error.topic, error.partition, error.cause) == ("t", 0, cause)
+    assert (error.topic, error.partition, repr(error.cause)) == ("t", 0, repr(cause))
     assert [r.value for r in batch.records()] == [b"a", b"b"]
     assert world.acc.reserved == 0
 
@@ -226,3 +228,75 @@ def test_a_delivery_can_be_awaited(core: ModuleType) -> None:
         return await delivery
 
     assert asyncio.run(main()).offset == 5
+
+
+# ---------------------------------------------------------------- errors and the collector
+
+
+def test_a_handle_of_a_failed_record_is_in_no_cycle_with_its_error(core: ModuleType) -> None:
+    class Canary:
+        pass
+
+    def fails() -> weakref.ref[Canary]:
+        canary, world = Canary(), World(core)
+        delivery, parked = world.send(), world.send("unknown")
+        error = ClosedError("over")
+        world.acc.refusal = error
+        (batch,) = world.seal_all()
+        batch.fail("CLOSED", Written.NO, error)
+        world.acc.fail_parked("unknown", error)
+        for handle in (delivery, parked):
+            for raising in (lambda handle=handle: handle.result(), world.send, lambda: raised(error)):
+                try:
+                    raising()
+                except (ClosedError, DeliveryFailed):
+                    pass
+            try:
+                raise handle.exception().cause
+            except ClosedError:
+                pass
+        return weakref.ref(canary)
+
+    left = fails()
+    gc.collect()
+    assert left() is None
+
+
+def raised(error: BaseException) -> None:
+    raise error
+
+
+def test_what_a_refused_send_raises_is_a_new_error_each_time(core: ModuleType) -> None:
+    world = World(core)
+    world.acc.refusal = ClosedError("over")
+    seen = []
+    for _ in range(3):
+        with pytest.raises(ClosedError, match="over") as caught:
+            world.send()
+        seen.append(caught.value)
+    assert len({id(error) for error in (*seen, world.acc.refusal)}) == 4
+    assert world.acc.refusal.__traceback__ is None
+
+
+def test_what_a_failed_handle_raises_is_a_new_error_with_a_new_cause_each_time(core: ModuleType) -> None:
+    world = World(core)
+    delivery = world.send()
+    (batch,) = world.seal_all()
+    batch.fail("CODE", Written.NO, KeyError("k"))
+    one, other = delivery.exception(), delivery.exception()
+    assert one is not other
+    assert one.cause is not other.cause
+    assert repr(one.cause) == repr(other.cause) == "KeyError('k')"
+
+
+def test_a_cause_that_cannot_be_copied_is_kept_as_it_is(core: ModuleType) -> None:
+    class Odd(Exception):
+        def __init__(self, one: int, two: int) -> None:
+            super().__init__("odd")
+
+    world = World(core)
+    delivery = world.send()
+    (batch,) = world.seal_all()
+    odd = Odd(1, 2)
+    batch.fail("CODE", Written.NO, odd)
+    assert delivery.exception().cause is odd

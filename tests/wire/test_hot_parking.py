@@ -89,7 +89,7 @@ def test_parked_records_fail_by_age(core: ModuleType) -> None:
     assert len(seen) == 2
     assert old.partition is None
     failure = old.exception()
-    assert (failure.code, failure.written, failure.cause) == ("UNKNOWN_TOPIC_OR_PARTITION", Written.NO, error)
+    assert (failure.code, failure.written, repr(failure.cause)) == ("UNKNOWN_TOPIC_OR_PARTITION", Written.NO, repr(error))
     assert failure.record == ProducerRecord("new", b"old", b"k", (("h", None),), 3, world.wall_ms, Written.NO)
     assert not young.done()
     assert world.acc.parked("new") == (1, 110.0)
@@ -116,7 +116,7 @@ def test_a_parked_record_for_a_partition_that_is_not_there_fails_alone_and_is_ha
     assert good.partition == 1
     for delivery, (code, error, _) in zip((bad, worse), misplaced, strict=True):
         failure = delivery.exception()
-        assert (failure.code, failure.cause, failure.written, failure.record.value) == (code, error, Written.NO, b"v")
+        assert (failure.code, repr(failure.cause), failure.written, failure.record.value) == (code, repr(error), Written.NO, b"v")
     assert worse.settled
     assert not bad.settled
     assert not seen
