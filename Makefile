@@ -53,7 +53,7 @@ test-vagrant: kafka ## the same integration tests on three Vagrant machines, and
 compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, reading on 0.10
 	$(PYTEST) -s --timeout 0 -m compat
 
-check: base ## ruff, format, mypy --strict, import contracts, docs/options.md; long files and functions are reported
+check: base ## ruff, format, mypy --strict, import contracts, what is rendered from the options; long files and functions are reported
 	@$(PY) -m tools.sizes
 	@$(MAKE) --no-print-directory --keep-going lint formatted types contracts documented
 
@@ -86,7 +86,7 @@ bench-against: base ## CPU per record of this checkout against another commit's,
 bench-idle: kafka ## what an idle producer and consumer cost, with brokers and without
 	$(PY) -m benchmarks.idle
 
-options: base ## render docs/options.md from the configuration
+options: base ## render docs/options.md and pykafka4/options.py from the configuration
 	$(PY) -m tools.options
 
 clean: ## remove what was built here; the cache of jars outside the tree stays

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from pykafka4.errors import ProducerFencedError as ProducerFencedError
     from pykafka4.errors import RecordTooLarge as RecordTooLarge
     from pykafka4.errors import UnsupportedVersion as UnsupportedVersion
+    from pykafka4.options import ClientOptions as ClientOptions
+    from pykafka4.options import ConsumerOptions as ConsumerOptions
+    from pykafka4.options import ProducerOptions as ProducerOptions
     from pykafka4.producer import Producer as Producer
     from pykafka4.records import OffsetAndMetadata as OffsetAndMetadata
     from pykafka4.records import ProducerRecord as ProducerRecord
@@ -70,6 +73,7 @@ _HOMES = {
         "RecordTooLarge",
         "UnsupportedVersion",
     ),
+    "pykafka4.options": ("ClientOptions", "ConsumerOptions", "ProducerOptions"),
     "pykafka4.records": ("OffsetAndMetadata", "ProducerRecord", "RecordMetadata", "TopicPartition"),
     "pykafka4.wire.hot": ("Delivery", "Record"),
 }

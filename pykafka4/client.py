@@ -17,17 +17,19 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Executor
 from random import Random
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from pykafka4.config import ClientConfig
 from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, MetadataChanged, Waiter
 from pykafka4.core.engine import Engine
 from pykafka4.core.recovery import PartitionOffline, PartitionOnline
 from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError, broker_error
-from pykafka4.misuse import check_timeout, check_topic, refuse_pickling
+from pykafka4.misuse import check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.net import system
 from pykafka4.net.handoff import Callbacks, Feed, Promise
 from pykafka4.net.loop import NOBODY_WAITS, Loop
+from pykafka4.options import ClientOptions
+from pykafka4.peers import CLIENT_METHODS
 
 __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline", "User"]
 
@@ -81,7 +83,7 @@ class Client:
 
     _finalizer: weakref.finalize[Any, Client]
 
-    def __init__(self, *, callback_executor: Executor | None = None, **options: Any) -> None:
+    def __init__(self, *, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]) -> None:
         """ConfigError names a wrong option. Brokers are looked for in the background; none need be there yet."""
         self._open(ClientConfig.parse(options), callback_executor)
         self._private = False
@@ -233,6 +235,11 @@ class Client:
     def __repr__(self) -> str:
         servers = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
         return f"<Client {self.config.client_id!r} of {servers}>"
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(hint("Client", name, CLIENT_METHODS, dir(type(self))))
 
     def __reduce__(self) -> Any:
         return refuse_pickling("Client")

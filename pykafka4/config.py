@@ -4,33 +4,55 @@ from __future__ import annotations
 
 import difflib
 import logging
+import operator
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
 from typing import Any, TypeVar
 
 import attrs
 
 from pykafka4.errors import ConfigError
+from pykafka4.peers import peers_option
 
-__all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "describe", "parse_servers"]
+__all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "describe", "parse_servers", "typed"]
 
 log = logging.getLogger("pykafka4.config")
 MAX_INT = 2**31 - 1
 KIB, MIB = 1024, 1024 * 1024
 
 
+LONGEST_STRING = 32_767  # bytes that a string of the protocol can have
+SHOWN = 200  # characters of a wrong value that a message repeats
+
+
 def _bad(name: str, value: object, allowed: str) -> ConfigError:
-    return ConfigError(f"{name}={value!r}: {allowed}")
+    shown = repr(value)
+    if len(shown) > SHOWN:
+        shown = f"{shown[:SHOWN]}… ({len(shown):,} characters)"
+    return ConfigError(f"{name}={shown}: {allowed}")
 
 
-def _is_number(value: Any, whole: type) -> bool:
-    return not isinstance(value, bool) and isinstance(value, (int, whole))
+def _whole(value: Any) -> Any:
+    """An int of Python for what is one (of numpy, an enum …); anything else as it is, for the validator to refuse."""
+    return value if isinstance(value, bool) or not hasattr(type(value), "__index__") else int(operator.index(value))
 
 
-def _check_number(low: float, high: float, unit: str, whole: type) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+def _real(value: Any) -> Any:
+    """The same for numbers that may have fractions."""
+    value = _whole(value)
+    return value if isinstance(value, (bool, int)) or not isinstance(value, Real) else float(value)
+
+
+def _plain(value: Any) -> Any:
+    """A str of Python for a str of any class."""
+    return str.__str__(value) if isinstance(value, str) else value
+
+
+def _check_number(low: float, high: float, unit: str, kinds: tuple[type, ...]) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is None and attribute.default is None:
             return
-        if not _is_number(value, whole) or not low <= value <= high:
+        if type(value) not in kinds or not low <= value <= high:  # a bool is not meant, NaN is in no range
             raise _bad(attribute.name, value, f"must be a number of {unit} from {low:,} to {high:,}")
 
     return check
@@ -40,7 +62,8 @@ def number(default: int | None, unit: str, doc: str, *, low: int = 0, high: int 
     """A whole number with unit and range."""
     return attrs.field(
         default=default,
-        validator=_check_number(low, high, unit, int),
+        converter=_whole,
+        validator=_check_number(low, high, unit, (int,)),
         metadata={"unit": unit, "range": f"{low:,} to {high:,}", "doc": doc},
     )
 
@@ -49,7 +72,8 @@ def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) 
     """A duration in milliseconds; fractions allowed."""
     return attrs.field(
         default=default,
-        validator=_check_number(low, high, "milliseconds", float),
+        converter=_real,
+        validator=_check_number(low, high, "milliseconds", (int, float)),
         metadata={"unit": "ms", "range": f"{low:,} to {high:,}", "doc": doc},
     )
 
@@ -59,10 +83,15 @@ def choice(default: str, allowed: Iterable[str], doc: str) -> Any:
     words = tuple(allowed)
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if value not in words:
-            raise _bad(attribute.name, value, f"must be one of {', '.join(words)}")
+        if not isinstance(value, str) or value not in words:
+            raise _bad(attribute.name, value, f"must be one of {', '.join(words)}{_tls_hint(attribute.name, value)}")
 
-    return attrs.field(default=default, validator=check, metadata={"unit": "", "range": ", ".join(words), "doc": doc})
+    return attrs.field(default=default, converter=_plain, validator=check, metadata={"unit": "", "range": ", ".join(words), "doc": doc})
+
+
+def _tls_hint(name: str, value: object) -> str:
+    secured = name == "security_protocol" and str(value).upper() in ("SSL", "SASL_SSL", "SASL_PLAINTEXT")
+    return "; this version speaks neither TLS nor SASL: connect to a PLAINTEXT listener" if secured else ""
 
 
 def flag(default: bool | None, doc: str) -> Any:
@@ -76,20 +105,27 @@ def flag(default: bool | None, doc: str) -> Any:
 
 
 def text(default: str | None, doc: str) -> Any:
-    """A non-empty string, or None where that is the default."""
+    """A non-empty string that the protocol can carry, or None where that is the default."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if (value is None and attribute.default is None) or (isinstance(value, str) and value):
+        if value is None and attribute.default is None:
             return
-        raise _bad(attribute.name, value, "must be a non-empty string" + (" or None" if attribute.default is None else ""))
+        if not isinstance(value, str) or not value:
+            raise _bad(attribute.name, value, "must be a non-empty string" + (" or None" if attribute.default is None else ""))
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError as error:
+            raise _bad(attribute.name, value, f"cannot be sent as UTF-8: {error.reason} at {error.start}") from None
+        if size > LONGEST_STRING:
+            raise _bad(attribute.name, value, f"has {size:,} bytes as UTF-8, a string of the protocol has at most {LONGEST_STRING:,}")
 
-    return attrs.field(default=default, validator=check, metadata={"unit": "", "range": "text", "doc": doc})
+    return attrs.field(default=default, converter=_plain, validator=check, metadata={"unit": "", "range": "text", "doc": doc})
 
 
 def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
     """`"a:9092,b"` or a list of such to ((host, port), …); the port defaults to 9092, IPv6 is written `[::1]:9092`."""
-    parts = value.split(",") if isinstance(value, str) else value
-    if not isinstance(parts, Iterable):
+    parts = str.split(value, ",") if isinstance(value, str) else value
+    if isinstance(parts, (bytes, bytearray)) or not isinstance(parts, Iterable):
         raise _bad("bootstrap_servers", value, 'must be text such as "host1:9092,host2:9092", or a list of such')
     servers = tuple(_parse_server(part) for part in parts if not (isinstance(part, str) and not part.strip()))
     if not servers:
@@ -98,18 +134,26 @@ def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
 
 
 def _parse_server(part: object) -> tuple[str, int]:
+    part = _plain(part)
     if isinstance(part, tuple) and len(part) == 2:
-        host, port = part
+        host, port = _plain(part[0]), _whole(part[1])
     elif isinstance(part, str):
         if "://" in part:
             raise _bad("bootstrap_servers", part, "is host:port without a scheme (the scheme is the option security_protocol)")
         host, _, port = part.strip().rpartition(":") if _has_port(part) else (part.strip(), "", "9092")
     else:
         raise _bad("bootstrap_servers", part, "must be text such as host:9092")
-    host = str(host).strip("[]")
-    if not host or not str(port).isdecimal() or not 0 < int(port) < 65536:
+    number = port if type(port) is int else int(port) if isinstance(port, str) and port.isdecimal() and len(port) < 6 else 0
+    if not isinstance(host, str) or not host.strip("[]") or not 0 < number < 65536:
         raise _bad("bootstrap_servers", part, "must be host:port with a port from 1 to 65535")
-    return host, int(port)
+    host = host.strip("[]")
+    try:
+        host.encode("idna")  # as the resolver will
+    except UnicodeError as error:
+        raise _bad("bootstrap_servers", part, f"{host!r} is no host name: {error}") from None
+    if not host.isprintable() or " " in host:
+        raise _bad("bootstrap_servers", part, f"{host!r} is no host name")
+    return host, number
 
 
 def _has_port(part: str) -> bool:
@@ -118,14 +162,18 @@ def _has_port(part: str) -> bool:
 
 def _acks(value: object) -> int:
     table = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
+    value = _plain(_whole(value))
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value not in table:
         raise _bad("acks", value, "must be 'all', 1 or 0")
     return table[value]
 
 
 def _names(value: object) -> tuple[str, ...]:
-    parts = value.split(",") if isinstance(value, str) else value
-    return tuple(str(part).strip() for part in parts) if isinstance(parts, Iterable) else ()
+    parts = str.split(value, ",") if isinstance(value, str) else value
+    if not isinstance(parts, Iterable):
+        return ()
+    names = tuple(str.strip(part) if isinstance(part, str) else None for part in parts)
+    return () if None in names else names  # type: ignore[return-value]
 
 
 @attrs.frozen(kw_only=True)
@@ -168,8 +216,10 @@ C = TypeVar("C", bound=ClientConfig)
 
 def _unknown(name: str, known: list[str], cls: type[ClientConfig]) -> str:
     plain = name.replace(".", "_").replace("-", "_").lower()
-    near = [plain] if plain in known else difflib.get_close_matches(plain, known, n=1, cutoff=0.5)
+    near = [plain] if plain in known else difflib.get_close_matches(plain, known, n=1, cutoff=0.75)
     hint = f"did you mean {near[0]!r}?" if near else "see docs/options.md for all of them"
+    if plain not in known:
+        hint = peers_option(plain, known) or hint
     return f"{name!r} is no option of {cls.__name__.removesuffix('Config').lower()}s; {hint}"
 
 
@@ -286,6 +336,13 @@ def _shown(name: str, default: object) -> str:
     if name == "acks":
         return "all"
     return ", ".join(default) if isinstance(default, tuple) else str(default)
+
+
+def typed(cls: type[ClientConfig]) -> list[tuple[str, str]]:
+    """(name, type) of every option that `cls` adds to its base, as a type checker is to see them in a call."""
+    base = {a.name for a in attrs.fields(cls.__base__)} if cls is not ClientConfig else set()  # type: ignore[arg-type]
+    special = {"bootstrap_servers": "Servers", "acks": "str | int", "partition_assignment_strategy": "str | Iterable[str]"}
+    return [(a.name, special.get(a.name, str(a.type))) for a in attrs.fields(cls) if a.name not in base]
 
 
 def describe(cls: type[ClientConfig]) -> list[tuple[str, str, str, str, str]]:

@@ -12,9 +12,10 @@ from typing import Any, NoReturn
 from weakref import WeakSet
 
 from pykafka4.errors import ConfigError
+from pykafka4.peers import Needless
 from pykafka4.records import TopicPartition
 
-__all__ = ["Needless", "ShortCuts", "check_timeout", "check_topic", "hint", "refuse_pickling", "topic_partition"]
+__all__ = ["ShortCuts", "check_timeout", "check_topic", "hint", "refuse_pickling", "topic_partition"]
 
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
@@ -96,16 +97,10 @@ class ShortCuts(type):
             instance.__dict__.pop(cls._shortcut, None)
 
 
-class Needless(str):
-    """Why there is no counterpart of a peer's method."""
-
-    __slots__ = ()
-
-
 def hint(owner: str, name: str, peers_names: Mapping[str, str], real_names: Iterable[str]) -> str:
     """`Producer has no 'produce'; use 'send'`: for people who come from another client, or mistype."""
     if isinstance(instead := peers_names.get(name), Needless):
-        return f"{owner} has no {name!r} and needs none: {instead}"
+        return f"{owner} has no {name!r}: {instead}"
     if name in peers_names:
         return f"{owner} has no {name!r}; use {peers_names[name]!r}"
     near = difflib.get_close_matches(name, [n for n in real_names if not n.startswith("_")], n=1)

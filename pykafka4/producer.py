@@ -9,10 +9,10 @@ import os
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 
@@ -22,9 +22,11 @@ from pykafka4.core import NOTHING, Effects
 from pykafka4.core.ledger import ProducerStats
 from pykafka4.core.sender import Sender
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
-from pykafka4.misuse import Needless, ShortCuts, check_timeout, check_topic, hint, refuse_pickling
+from pykafka4.misuse import ShortCuts, check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.net import system
 from pykafka4.net.handoff import Callbacks, Gate, Signal
+from pykafka4.options import ProducerOptions
+from pykafka4.peers import PRODUCER_METHODS
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire.compression import CODECS, compress
 from pykafka4.wire.hot import Accumulator, Batch, Delivery
@@ -37,12 +39,6 @@ EXIT_SECONDS = 5.0
 FORGOTTEN_SECONDS = 1.0  # how long a producer without a handle stays open with nothing to deliver
 FORKED = "this producer was made in the parent process; make a Producer in this one"
 SHORT = 10.0  # the loop answers at once; this bounds the wait if it cannot
-PEERS_NAMES = {
-    "produce": "send",
-    "poll": Needless("callbacks run by themselves"),
-    "init": Needless("a producer is ready once it is made"),
-    "send_and_wait": "send(…).result()",
-}
 
 
 class Producer(metaclass=ShortCuts, shortcut="send"):
@@ -55,7 +51,9 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
     it counts the records that were left.
     """
 
-    def __init__(self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Any) -> None:
+    def __init__(
+        self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ProducerOptions]
+    ) -> None:
         """ConfigError names a wrong option. `callback_executor` runs the callbacks; default: one thread, so that they keep their order.
 
         Brokers are looked for in the background; none need be there yet.
@@ -166,7 +164,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
     if not TYPE_CHECKING:  # a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(hint("Producer", name, PEERS_NAMES, dir(type(self))))
+            raise AttributeError(hint("Producer", name, PRODUCER_METHODS, dir(type(self))))
 
     def __reduce__(self) -> Any:
         return refuse_pickling("Producer")
@@ -222,7 +220,7 @@ class _Outcomes(Signal):
 class _Core:
     """Everything of a producer but its handle: the loop may keep this alive, not the handle, so a forgotten one is noticed."""
 
-    def __init__(self, client: Client | None, executor: Executor | None, options: dict[str, Any]) -> None:
+    def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
         self.config = _config(client, executor, options)
         self.client = client if client is not None else Client.private(self.config, executor)
         self.client.check()
@@ -503,7 +501,7 @@ def _lost(item: Batch | Delivery) -> list[ProducerRecord]:
     return [error.record] if isinstance(error, DeliveryFailed) and error.record is not None else []
 
 
-def _config(client: Client | None, executor: Executor | None, options: dict[str, Any]) -> ProducerConfig:
+def _config(client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> ProducerConfig:
     """The options; a shared client's own come from it."""
     if client is None:
         return ProducerConfig.parse(options)

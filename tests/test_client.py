@@ -214,7 +214,7 @@ def silence(connection: socket.socket) -> None:
     ("peer", "text"),
     [
         (http, "the peer speaks HTTP, not Kafka; is the port right?"),
-        (tls, "the peer answers with TLS; set security_protocol=SSL"),
+        (tls, "the peer answers with TLS, which this version does not speak"),
         (silence, "no answer to ApiVersions within the setup timeout; is it a Kafka broker?"),
     ],
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import logging
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -124,3 +127,113 @@ def test_every_option_has_unit_range_and_meaning(kind: type[ClientConfig]) -> No
 def test_configurations_pickle_and_compare() -> None:
     config = ProducerConfig.parse(B)
     assert pickle.loads(pickle.dumps(config)) == config
+
+
+class Text(str):
+    """A str whose own methods are of no use."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("not this one")
+
+    def encode(self, *how: Any) -> bytes:
+        raise RuntimeError("not this one")
+
+    def split(self, *how: Any) -> Any:
+        raise RuntimeError("not this one")
+
+
+class Whole(enum.IntEnum):
+    SEVEN = 7
+
+
+class Index:
+    """An integer, but not an int: as those of numpy."""
+
+    def __index__(self) -> int:
+        return 7
+
+
+TEXTS = ["client_id", "group_id", "group_instance_id"]
+
+
+@pytest.mark.parametrize("option", TEXTS)
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("x" * 32_768, "has 32,768 bytes as UTF-8, a string of the protocol has at most 32,767"),
+        ("\u00fc" * 16_384, "has 32,768 bytes"),
+        ("a\udc80", "cannot be sent as UTF-8: surrogates not allowed at 1"),
+        (b"bytes", "must be a non-empty string"),
+        (5, "must be a non-empty string"),
+        ("", "must be a non-empty string"),
+    ],
+)
+def test_a_text_that_the_protocol_cannot_carry_is_refused(option: str, value: Any, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ConsumerConfig.parse({**B, "group_id": "g", option: value})
+    assert str(caught.value).startswith(f"{option}=")
+    assert says in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("option", TEXTS)
+def test_the_longest_text_and_subclasses_of_str_are_taken_as_plain_text(option: str) -> None:
+    for value in ("x" * 32_767, Text("name")):
+        taken = getattr(ConsumerConfig.parse({**B, "group_id": "g", option: value}), option)
+        assert type(taken) is str
+        assert taken == str.__str__(value)
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        "\udc80:9092",
+        "a\x00b:9092",
+        "a b:9092",
+        "a..b:9092",
+        "x" * 64 + ":9092",
+        [("a", True)],
+        [("a", "9" * 5000)],
+        [(5, 9092)],
+        b"a:9092",
+        [b"a"],
+    ],
+)
+def test_what_no_resolver_takes_is_refused(servers: Any) -> None:
+    with pytest.raises(ConfigError, match="bootstrap_servers") as caught:
+        parse_servers(servers)
+    assert len(str(caught.value)) < 500
+
+
+def test_servers_may_be_subclasses_of_str() -> None:
+    assert parse_servers(Text("a:1,b")) == parse_servers([Text("a:1"), (Text("b"), Whole.SEVEN * 1000 + 2092)]) == (("a", 1), ("b", 9092))
+    assert all(type(host) is str for host, _ in parse_servers([(Text("b"), 1)]))
+
+
+@pytest.mark.parametrize("value", [True, False, "5", b"5", float("nan"), float("inf"), -1, 2**70, 1j, [5], Decimal(5), object()])
+@pytest.mark.parametrize("option", ["linger_ms", "request_timeout_ms", "batch_size", "max_request_size"])
+def test_what_is_no_number_in_range_is_refused(option: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"{option}="):
+        ProducerConfig.parse({**B, option: value})
+
+
+@pytest.mark.parametrize("value", [Whole.SEVEN, Index(), Fraction(15, 2), 7.0])
+def test_numbers_of_other_types_are_taken_as_plain_ones(value: Any) -> None:
+    taken = ProducerConfig.parse({**B, "linger_ms": value}).linger_ms
+    assert type(taken) in (int, float)
+    assert int(taken) == 7
+
+
+def test_whole_numbers_take_no_fractions_but_ints_of_other_types() -> None:
+    assert (
+        type(ProducerConfig.parse({**B, "max_in_flight_requests_per_connection": Whole(7) - 3}).max_in_flight_requests_per_connection)
+        is int
+    )
+    with pytest.raises(ConfigError, match=r"batch_size=2048\.0"):
+        ProducerConfig.parse({**B, "batch_size": 2048.0})
+
+
+@pytest.mark.parametrize("value", ["SSL", "SASL_SSL", "ssl"])
+def test_the_hint_about_tls_names_nothing_that_is_refused(value: str) -> None:
+    with pytest.raises(ConfigError, match="neither TLS nor SASL: connect to a PLAINTEXT listener"):
+        ProducerConfig.parse({**B, "security_protocol": value})

@@ -91,7 +91,7 @@ def test_a_closed_producer_says_so(server: ModelServer) -> None:
     ("name", "says"),
     [
         ("produce", "use 'send'"),
-        ("poll", "Producer has no 'poll' and needs none: callbacks run by themselves"),
+        ("poll", "Producer has no 'poll': callbacks run by themselves"),
         ("flsh", "did you mean 'flush'"),
         ("xyzzy", "has no 'xyzzy'"),
     ],

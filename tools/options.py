@@ -1,6 +1,6 @@
-"""Options. Rule: docs/options.md is rendered from `pykafka4.config` and never edited by hand.
+"""Renders docs/options.md and pykafka4/options.py from `pykafka4.config`; neither is ever edited by hand.
 
-`python -m tools.options` writes it; with `--check` it only says whether the file is what would be written.
+`python -m tools.options` writes them; with `--check` it only says whether the files are what would be written.
 """
 
 from __future__ import annotations
@@ -8,9 +8,29 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig, describe
+from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, typed
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "options.md"
+ROOT = Path(__file__).resolve().parent.parent
+PAGE, MODULE = ROOT / "docs" / "options.md", ROOT / "pykafka4" / "options.py"
+CLASSES = (
+    ("ClientOptions", "TypedDict", ClientConfig, "Options of every client, producer and consumer."),
+    ("ProducerOptions", "ClientOptions", ProducerConfig, "Options of producers."),
+    ("ConsumerOptions", "ClientOptions", ConsumerConfig, "Options of consumers."),
+)
+MODULE_HEAD = '''"""The options as types, for type checkers and editors; rendered from `pykafka4.config` by `make options`.
+
+`KAFKA: ClientOptions = {"bootstrap_servers": "host:9092"}` is a plain dict; `Producer(**KAFKA)` is checked by name and type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias, TypedDict
+
+__all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Servers"]
+
+Servers: TypeAlias = str | Iterable[str | tuple[str, int]]
+'''
 PARTS = (("Every client", ClientConfig), ("Producer", ProducerConfig), ("Consumer", ConsumerConfig))
 INTRODUCTION = """# Options
 
@@ -35,14 +55,23 @@ def render() -> str:
     return INTRODUCTION + "".join(f"\n## {title}\n\n{table(cls)}\n" for title, cls in PARTS)
 
 
+def module() -> str:
+    text = MODULE_HEAD
+    for name, base, cls, meaning in CLASSES:
+        rows = "".join(f"    {option}: {kind}\n" for option, kind in typed(cls))
+        text += f'\n\nclass {name}({base}, total=False):\n    """{meaning}"""\n\n{rows}'
+    return text
+
+
 def main() -> int:
+    rendered = {PAGE: render(), MODULE: module()}
     if sys.argv[1:] == ["--check"]:
-        current = PAGE.exists() and PAGE.read_text() == render()
-        if not current:
-            print("docs/options.md is not what pykafka4/config.py says: make options", file=sys.stderr)
-        return 0 if current else 1
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(render())
+        stale = [path for path, text in rendered.items() if not path.exists() or path.read_text() != text]
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is not what pykafka4/config.py says: make options", file=sys.stderr)
+        return 1 if stale else 0
+    for path, text in rendered.items():
+        path.write_text(text)
     return 0
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from pykafka4.client import Client
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions
@@ -19,31 +19,12 @@ from pykafka4.consumer.session import API_SECONDS, Session
 from pykafka4.core.subscription import Start
 from pykafka4.errors import ConfigError
 from pykafka4.misuse import ShortCuts, hint, refuse_pickling, topic_partition
-from pykafka4.records import TopicPartition
+from pykafka4.options import ConsumerOptions
+from pykafka4.peers import CONSUMER_METHODS
+from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.hot import Record
 
 __all__ = ["Consumer"]
-
-PEERS_NAMES: Final = {
-    "consume": "poll",
-    "poll_batch": "poll",
-    "fetch": "poll",
-    "getmany": "poll",
-    "getone": "poll",
-    "get_message": "poll",
-    "position_of": "position",
-    "commit_sync": "commit",
-    "commitSync": "commit",
-    "commitAsync": "commit_async",
-    "store_offsets": "commit(offsets)",
-    "get_watermark_offsets": "lag",
-    "seekToBeginning": "seek_to_beginning",
-    "seekToEnd": "seek_to_end",
-    "unassign": "assign([])",
-    "stop": "close",
-    "list_topics": "status",
-    "wakeup": "close",
-}
 
 
 class Consumer(metaclass=ShortCuts, shortcut="poll"):
@@ -54,7 +35,9 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
     iteration, on the thread that polls. Partitions are `TopicPartition`s or (topic, partition) pairs, timeouts are seconds.
     """
 
-    def __init__(self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Any) -> None:
+    def __init__(
+        self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ConsumerOptions]
+    ) -> None:
         """ConfigError names a wrong option. Nothing is connected to before something is to be read.
 
         `callback_executor` runs the callbacks of `commit_async`; by default they run on a thread of the client.
@@ -175,7 +158,15 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         """
         self._session.commit_async(offsets, on_done)
 
-    def committed(self, partitions: Any, timeout: float | None = None) -> Any:
+    @overload
+    def committed(self, partitions: TopicPartition | tuple[str, int], timeout: float | None = None) -> OffsetAndMetadata | None: ...
+
+    @overload
+    def committed(self, partitions: Partitions, timeout: float | None = None) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
+
+    def committed(
+        self, partitions: TopicPartition | tuple[str, int] | Partitions, timeout: float | None = None
+    ) -> OffsetAndMetadata | dict[TopicPartition, OffsetAndMetadata | None] | None:
         """What the group has stored: an OffsetAndMetadata or None for one partition, a dict of these for several."""
         limit = API_SECONDS if timeout is None else timeout
         if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
@@ -215,7 +206,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
     if not TYPE_CHECKING:  # a type checker would accept every name
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(hint("Consumer", name, PEERS_NAMES, dir(type(self))))
+            raise AttributeError(hint("Consumer", name, CONSUMER_METHODS, dir(type(self))))
 
     def __reduce__(self) -> Any:
         return refuse_pickling("Consumer")

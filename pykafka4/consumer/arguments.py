@@ -11,7 +11,7 @@ import attrs
 from pykafka4.client import Client
 from pykafka4.config import ClientConfig, ConsumerConfig
 from pykafka4.errors import ConfigError, KafkaError
-from pykafka4.misuse import check_topic, topic_partition
+from pykafka4.misuse import check_timeout, check_topic, topic_partition
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = [
@@ -75,7 +75,7 @@ def _refuse_duplicates(items: Sequence[object], what: str) -> None:
         raise ConfigError(f"{what} {twice[0]} is named twice")
 
 
-def read_config(client: Client | None, executor: Executor | None, options: dict[str, Any]) -> ConsumerConfig:
+def read_config(client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> ConsumerConfig:
     """The options; a shared client's own come from it."""
     if client is None:
         return ConsumerConfig.parse(options)
@@ -94,12 +94,6 @@ def check_limit(max_records: int | None, default: int) -> int:
     if not isinstance(max_records, int) or isinstance(max_records, bool) or max_records < 1:
         raise ConfigError(f"max_records={max_records!r}: must be an int from 1 up, or None for max_poll_records")
     return max_records
-
-
-def check_timeout(timeout: float | None) -> None:
-    """Seconds, or None."""
-    if timeout is not None and not timeout >= 0:
-        raise ConfigError(f"timeout={timeout!r}: must be seconds from 0 up, or None to wait as long as it takes")
 
 
 def check_listener(listener: object | None) -> None:

@@ -55,7 +55,7 @@ ILLEGAL_GENERATION: Final = 22
 class Session:
     """Everything of a consumer but its handle: the client may keep this alive, not the handle, so a forgotten one is noticed."""
 
-    def __init__(self, client: Client | None, executor: Executor | None, options: dict[str, Any]) -> None:
+    def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
         self.config = read_config(client, executor, options)
         self.client = client if client is not None else Client.private(self.config, executor)
         self.client.check()

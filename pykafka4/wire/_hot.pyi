@@ -27,8 +27,8 @@ class Record:
     offset: int
     timestamp_ms: int
     timestamp_type: str
-    key: Any
-    value: Any
+    key: bytes | None
+    value: bytes | None
     headers: Headers
     leader_epoch: int
     def __init__(
@@ -38,8 +38,8 @@ class Record:
         offset: int,
         timestamp_ms: int = -1,
         timestamp_type: str = "CREATE_TIME",
-        key: Any = None,
-        value: Any = None,
+        key: bytes | None = None,
+        value: bytes | None = None,
         headers: Headers = (),
         leader_epoch: int = -1,
     ) -> None: ...

@@ -193,7 +193,7 @@ def _skip_tags(frame: Buffer, pos: int) -> int:
 
 # -- who else speaks there -----------------------------------------------------------------
 
-_TLS = "the peer answers with TLS; set security_protocol=SSL (or SASL_SSL)"
+_TLS = "the peer answers with TLS, which this version does not speak; connect to a PLAINTEXT listener"
 _OTHERS: tuple[tuple[bytes, int, str], ...] = (
     (b"HTTP", 0, "the peer speaks HTTP, not Kafka; is the port right?"),
     (b"<htm", 0, "the peer speaks HTTP, not Kafka; is the port right?"),

@@ -273,7 +273,7 @@ def test_a_size_alone_takes_no_memory(driver: Driver) -> None:
     ("data", "text"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the peer speaks HTTP, not Kafka; is the port right?"),
-        (b"\x15\x03\x01\x00\x02\x02\x46", "the peer answers with TLS; set security_protocol=SSL"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "the peer answers with TLS, which this version does not speak"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "the peer speaks SSH"),
         (b"\xff\xff\xff\xff", "a frame of -1 bytes"),
         (b"\x7f\xff\xff\xff", f"a frame of 2147483647 bytes; receive_message_max_bytes is {MAX_FRAME}"),

@@ -1,0 +1,72 @@
+"""The options as types, for type checkers and editors; rendered from `pykafka4.config` by `make options`.
+
+`KAFKA: ClientOptions = {"bootstrap_servers": "host:9092"}` is a plain dict; `Producer(**KAFKA)` is checked by name and type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias, TypedDict
+
+__all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Servers"]
+
+Servers: TypeAlias = str | Iterable[str | tuple[str, int]]
+
+
+class ClientOptions(TypedDict, total=False):
+    """Options of every client, producer and consumer."""
+
+    bootstrap_servers: Servers
+    client_id: str
+    request_timeout_ms: float
+    retry_backoff_ms: float
+    retry_backoff_max_ms: float
+    reconnect_backoff_ms: float
+    reconnect_backoff_max_ms: float
+    socket_connection_setup_timeout_ms: float
+    socket_connection_setup_timeout_max_ms: float
+    connections_max_idle_ms: float
+    metadata_max_age_ms: float
+    allow_auto_create_topics: bool
+    unknown_topic_timeout_ms: float
+    receive_message_max_bytes: int
+    security_protocol: str
+
+
+class ProducerOptions(ClientOptions, total=False):
+    """Options of producers."""
+
+    acks: str | int
+    enable_idempotence: bool | None
+    batch_size: int
+    linger_ms: float
+    buffer_memory: int
+    max_partition_bytes: int | None
+    max_block_ms: float
+    delivery_timeout_ms: float
+    metadata_max_idle_ms: float
+    max_request_size: int
+    max_in_flight_requests_per_connection: int
+    compression_type: str
+
+
+class ConsumerOptions(ClientOptions, total=False):
+    """Options of consumers."""
+
+    group_id: str | None
+    group_instance_id: str | None
+    session_timeout_ms: float
+    heartbeat_interval_ms: float
+    max_poll_interval_ms: float
+    partition_assignment_strategy: str | Iterable[str]
+    auto_offset_reset: str
+    enable_auto_commit: bool
+    auto_commit_interval_ms: float
+    isolation_level: str
+    fetch_min_bytes: int
+    fetch_max_wait_ms: float
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    prefetch_bytes: int
+    max_poll_records: int
+    max_decompressed_bytes: int

@@ -1,0 +1,187 @@
+"""What options and methods of other Kafka clients are called here, for the hints in error messages.
+
+The other clients are Java's, kafka-python, confluent-kafka (librdkafka) and aiokafka. Option names are compared with dots as underscores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+__all__ = ["CLIENT_METHODS", "CONSUMER_METHODS", "OPTIONS", "PRODUCER_METHODS", "Needless", "peers_option"]
+
+
+class Needless(str):
+    """Why there is no counterpart."""
+
+    __slots__ = ()
+
+
+_SERIALIZE: Final = Needless("there are no serializers: give `send` bytes or str, serialize before")
+_DESERIALIZE: Final = Needless("there are no deserializers: records carry bytes, deserialize after `poll`")
+_TLS: Final = Needless("this version speaks neither TLS nor SASL: connect to a PLAINTEXT listener")
+_TRANSACTIONS: Final = Needless("this version has no transactions; a producer is idempotent by itself")
+_RETRIES: Final = Needless("a record is sent again until delivery_timeout_ms is over")
+_VERSION: Final = Needless("versions are negotiated with every broker")
+_CALLBACKS: Final = Needless("give `on_delivery` to `send`, or use the Delivery that it returns")
+_ASYNCIO: Final = Needless("a Delivery is awaitable in any running asyncio loop")
+_BUFFERS: Final = Needless("the operating system chooses the sizes of socket buffers")
+_PARTITIONER: Final = Needless("keys choose partitions by murmur2 as in Java; give `partition` to `send` for any other choice")
+_STATISTICS: Final = Needless("`stats()` and `status()` tell at any time")
+
+OPTIONS: Final[dict[str, str]] = {
+    # what is called otherwise here
+    "acknowledgements": "acks",
+    "api_version_auto_timeout_ms": "socket_connection_setup_timeout_ms",
+    "batch_num_messages": "batch_size",
+    "broker_address_ttl": "metadata_max_age_ms",
+    "brokers": "bootstrap_servers",
+    "check_crcs": Needless("checksums are always verified"),
+    "compression": "compression_type",
+    "compression_codec": "compression_type",
+    "connection_setup_timeout_ms": "socket_connection_setup_timeout_ms",
+    "default_offset_commit_callback": Needless("give `on_done` to commit_async"),
+    "enable_auto_offset_store": Needless("commit() stores what poll handed out, commit(offsets) anything else"),
+    "enable_partition_eof": Needless("lag() tells how far the end is"),
+    "exclude_internal_topics": Needless("topics are subscribed to by name"),
+    "fetch_message_max_bytes": "max_partition_fetch_bytes",
+    "fetch_wait_max_ms": "fetch_max_wait_ms",
+    "group": "group_id",
+    "hosts": "bootstrap_servers",
+    "linger": "linger_ms",
+    "max_in_flight": "max_in_flight_requests_per_connection",
+    "max_in_flight_requests": "max_in_flight_requests_per_connection",
+    "message_max_bytes": "max_request_size",
+    "message_send_max_retries": _RETRIES,
+    "message_timeout_ms": "delivery_timeout_ms",
+    "metadata_broker_list": "bootstrap_servers",
+    "metadata_max_age": "metadata_max_age_ms",
+    "offset_reset": "auto_offset_reset",
+    "queue_buffering_max_kbytes": "buffer_memory",
+    "queue_buffering_max_messages": "buffer_memory",
+    "queue_buffering_max_ms": "linger_ms",
+    "queued_max_messages_kbytes": "prefetch_bytes",
+    "queued_min_messages": "prefetch_bytes",
+    "reconnect_backoff": "reconnect_backoff_ms",
+    "request_required_acks": "acks",
+    "request_timeout": "request_timeout_ms",
+    "retry_backoff": "retry_backoff_ms",
+    "socket_timeout_ms": "request_timeout_ms",
+    "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
+    # what is not needed, or not there
+    "api_version": _VERSION,
+    "api_version_fallback_ms": _VERSION,
+    "api_version_request": _VERSION,
+    "broker_version_fallback": _VERSION,
+    "consumer_timeout_ms": Needless("give `timeout` to `poll`"),
+    "debug": Needless("use the loggers below `pykafka4`"),
+    "default_topic_config": Needless("options of topics are options of the producer or consumer"),
+    "dr_cb": _CALLBACKS,
+    "dr_msg_cb": _CALLBACKS,
+    "delivery_report_only_error": _CALLBACKS,
+    "error_cb": Needless("client.events(listener) tells what goes wrong"),
+    "heartbeat_thread_close_timeout_ms": Needless("give `timeout` to close"),
+    "interceptor_classes": Needless("subclass Producer and override `send`"),
+    "key_deserializer": _DESERIALIZE,
+    "key_serializer": _SERIALIZE,
+    "kafka_client": Needless("give `client`, a pykafka4.Client"),
+    "logger": Needless("use the loggers below `pykafka4`"),
+    "loop": _ASYNCIO,
+    "metric_reporters": _STATISTICS,
+    "metrics_enabled": _STATISTICS,
+    "metrics_num_samples": _STATISTICS,
+    "metrics_recording_level": _STATISTICS,
+    "metrics_sample_window_ms": _STATISTICS,
+    "on_delivery": _CALLBACKS,
+    "partitioner": _PARTITIONER,
+    "partitioner_class": _PARTITIONER,
+    "receive_buffer_bytes": _BUFFERS,
+    "reconnect_backoff_jitter": Needless("pauses have jitter always"),
+    "retries": _RETRIES,
+    "selector": Needless("the client has a thread of its own"),
+    "send_buffer_bytes": _BUFFERS,
+    "sock_chunk_bytes": _BUFFERS,
+    "socket_options": _BUFFERS,
+    "socks5_proxy": Needless("this version connects directly"),
+    "stats_cb": _STATISTICS,
+    "statistics_interval_ms": _STATISTICS,
+    "transaction_timeout_ms": _TRANSACTIONS,
+    "transactional_id": _TRANSACTIONS,
+    "value_deserializer": _DESERIALIZE,
+    "value_serializer": _SERIALIZE,
+}
+PREFIXES: Final = {"sasl_": _TLS, "ssl_": _TLS, "enable_ssl_": _TLS, "oauth_": _TLS, "schema_registry_": _SERIALIZE}
+
+PRODUCER_METHODS: Final[dict[str, str]] = {
+    "produce": "send",
+    "send_and_wait": "send(…).result()",
+    "send_batch": "send",
+    "create_batch": "send",
+    "poll": Needless("callbacks run by themselves"),
+    "init": Needless("a producer is ready once it is made"),
+    "start": Needless("a producer is ready once it is made"),
+    "bootstrap_connected": "status",
+    "stop": "close",
+    "purge": "close(0)",
+    "list_topics": "partitions_for",
+    "partitionsFor": "partitions_for",
+    "metrics": "stats",
+    "init_transactions": _TRANSACTIONS,
+    "begin_transaction": _TRANSACTIONS,
+    "commit_transaction": _TRANSACTIONS,
+    "abort_transaction": _TRANSACTIONS,
+    "transaction": _TRANSACTIONS,
+    "send_offsets_to_transaction": _TRANSACTIONS,
+}
+
+CONSUMER_METHODS: Final[dict[str, str]] = {
+    "consume": "poll",
+    "poll_batch": "poll",
+    "fetch": "poll",
+    "getmany": "poll",
+    "getone": "poll",
+    "get_message": "poll",
+    "next_v2": "poll",
+    "position_of": "position",
+    "commit_sync": "commit",
+    "commitSync": "commit",
+    "commitAsync": "commit_async",
+    "commit_cached": "commit",
+    "store_offsets": "commit(offsets)",
+    "get_watermark_offsets": "lag",
+    "highwater": "lag",
+    "currentLag": "lag",
+    "seekToBeginning": "seek_to_beginning",
+    "seekToEnd": "seek_to_end",
+    "unassign": "assign([])",
+    "start": Needless("a consumer is ready once it is made"),
+    "stop": "close",
+    "bootstrap_connected": "status",
+    "metrics": "stats",
+    "list_topics": Needless("Client.partitions_for asks for one topic"),
+    "topics": Needless("Client.partitions_for asks for one topic"),
+    "partitions_for": "Client.partitions_for",
+    "partitions_for_topic": "Client.partitions_for",
+    "memberid": "status",
+}
+
+CLIENT_METHODS: Final[dict[str, str]] = {
+    "list_topics": Needless("partitions_for asks for one topic"),
+    "partitions_for_topic": "partitions_for",
+    "bootstrap_connected": "status",
+    "force_metadata_update": "refresh_metadata",
+    "set_topics": "refresh_metadata",
+    "cluster": "status",
+    "describe_cluster": "status",
+    "stop": "close",
+    "create_topics": Needless("this version has no administration client"),
+    "delete_topics": Needless("this version has no administration client"),
+}
+
+
+def peers_option(name: str, known: Collection[str]) -> str | None:
+    """A hint for an option of another client; None where there is none. `known` are the options of the class that was called."""
+    instead = OPTIONS.get(name) or next((why for prefix, why in PREFIXES.items() if name.startswith(prefix)), None)
+    if instead is None or isinstance(instead, Needless):
+        return instead
+    return f"did you mean {instead!r}?" if instead in known else None

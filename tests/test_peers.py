@@ -1,0 +1,74 @@
+"""Names of other clients get a hint that is true: what it names is there, and what it says is missing is not."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import attrs
+import pytest
+
+from pykafka4 import Client, ConfigError, Consumer, Producer
+from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
+from pykafka4.misuse import hint
+from pykafka4.peers import CLIENT_METHODS, CONSUMER_METHODS, OPTIONS, PREFIXES, PRODUCER_METHODS, Needless
+
+B = {"bootstrap_servers": "b:9092"}
+CONFIGS = (ClientConfig, ProducerConfig, ConsumerConfig)
+ALL = {a.name for config in CONFIGS for a in attrs.fields(config)}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_peers_option_is_none_of_ours_and_its_counterpart_is_one(name: str) -> None:
+    assert name not in ALL
+    assert isinstance(OPTIONS[name], Needless) or OPTIONS[name] in ALL
+
+
+@pytest.mark.parametrize("spell", [str, lambda name: name.replace("_", ".")])
+@pytest.mark.parametrize("name", [*OPTIONS, *(prefix + "anything" for prefix in PREFIXES)])
+def test_a_peers_option_gets_its_hint(name: str, spell: Any) -> None:
+    instead = OPTIONS.get(name)
+    config = next((c for c in (ProducerConfig, ConsumerConfig) if instead in attrs.fields_dict(c)), ProducerConfig)
+    with pytest.raises(ConfigError) as caught:
+        config.parse({**B, spell(name): 1})
+    assert (instead or "neither TLS nor SASL") in str(caught.value) or name.startswith("schema_registry_")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("value_serializer", "there are no serializers"),
+        ("transactional.id", "no transactions"),
+        ("sasl_mechanism", "neither TLS nor SASL"),
+        ("sasl.jaas.config", "neither TLS nor SASL"),
+        ("retries", "delivery_timeout_ms"),
+        ("api_version", "negotiated"),
+        ("max.in.flight", "max_in_flight_requests_per_connection"),
+        ("qwertyuiop", "see docs/options.md"),
+    ],
+)
+def test_hints_of_options(name: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        ProducerConfig.parse({**B, name: 1})
+
+
+def test_an_option_of_consumers_is_not_recommended_to_producers() -> None:
+    with pytest.raises(ConfigError) as caught:
+        ProducerConfig.parse({**B, "fetch_wait_max_ms": 1})
+    assert "fetch_max_wait_ms" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("kind", "names"), [(Producer, PRODUCER_METHODS), (Consumer, CONSUMER_METHODS), (Client, CLIENT_METHODS)])
+def test_a_peers_method_is_none_of_ours_and_its_counterpart_is_one(kind: type[Any], names: dict[str, str]) -> None:
+    for name, instead in names.items():
+        assert name not in dir(kind), name
+        said = hint(kind.__name__, name, names, dir(kind))
+        assert instead in said
+        if not isinstance(instead, Needless):
+            owner, method = _parts(instead)
+            assert hasattr({"Client": Client}.get(owner, kind), method), instead
+
+
+def _parts(instead: str) -> tuple[str, str]:
+    owner, _, method = re.match(r"\w+(?:\.\w+)?", instead).group().rpartition(".")  # type: ignore[union-attr]
+    return owner, method
