@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from pykafka4.testing.cluster_api import bad_name
 from pykafka4.testing.session import Call, Handler, code
@@ -21,6 +21,22 @@ from pykafka4.wire.messages_admin import (
 __all__ = ["HANDLERS"]
 
 
+def settings_of(configs: Mapping[str, str]) -> dict[str, Any]:
+    """The settings of `ModelCluster.create_topic` that Kafka's topic configs stand for; others mean nothing to the model."""
+    return {name: read(configs[config]) for config, (name, read) in CONFIGS.items() if config in configs}
+
+
+CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "cleanup.policy": ("compacted", lambda text: "compact" in text),
+    "max.message.bytes": ("max_message_bytes", int),
+    "message.timestamp.type": ("append_time", lambda text: text == "LogAppendTime"),
+    "message.timestamp.before.max.ms": ("before_max_ms", int),
+    "message.timestamp.after.max.ms": ("after_max_ms", int),
+    "min.insync.replicas": ("min_in_sync", int),
+    "unclean.leader.election.enable": ("unclean", lambda text: text == "true"),
+}
+
+
 def create_topics(call: Call) -> CreateTopicsResponse:
     """New topics; assignments are taken as leaders."""
     return CreateTopicsResponse(topics=[_create(call, topic) for topic in call.message.topics])
@@ -33,7 +49,8 @@ def _create(call: Call, wanted: CreateTopicsRequest.Topic) -> CreateTopicsRespon
         return answer
     leaders = [a.broker_ids[0] for a in sorted(wanted.assignments, key=lambda a: a.partition_index)]
     count = len(leaders) or (wanted.num_partitions if wanted.num_partitions > 0 else call.cluster.default_partitions)
-    topic = call.cluster.create_topic(wanted.name, count, leaders=leaders)
+    settings = settings_of({c.name: c.value or "" for c in wanted.configs})
+    topic = call.cluster.create_topic(wanted.name, count, leaders=leaders, **settings)
     answer.topic_id, answer.num_partitions, answer.replication_factor = topic.id, count, len(call.cluster.brokers)
     answer.configs = []
     return answer

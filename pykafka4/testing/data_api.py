@@ -92,6 +92,7 @@ def _produce_partition(
     call: Call, topic: str | None, error: str | None, part: ProduceRequest.Topic.Partition, waiting: list[Row]
 ) -> ProduceResponse.Topic.Partition:
     found, refused = (None, error) if topic is None else led(call, topic, part.index)
+    judged = found is not None and refused is None
     result = _ordered(call, topic, part.index, When.BEFORE) or (Appended(refused) if refused else _append(call, found, part.records))
     call.cluster.on_batch(f"{topic}-{part.index}", part.records, result)
     after = _ordered(call, topic, part.index, When.AFTER) if result.error == "NONE" and topic is not None else None
@@ -101,7 +102,7 @@ def _produce_partition(
         error_code=code(told.error),
         base_offset=result.base_offset,
         log_append_time_ms=result.append_time_ms,
-        log_start_offset=found.log.start_offset if found and result.error == "NONE" else -1,
+        log_start_offset=found.log.start_offset if found is not None and judged else -1,
     )
     if call.version >= 8:
         one = ProduceResponse.Topic.Partition.RecordError
@@ -184,7 +185,7 @@ class Waiting:
             self._polls[tp].remove(poll)
             if not self._polls[tp]:
                 del self._polls[tp]
-        poll.call.answer(fetched(poll.call))
+        poll.call.answer(fetched(poll.call, "UNKNOWN_TOPIC_OR_PARTITION"))
 
 
 def fetch(call: Call) -> Any:
@@ -233,11 +234,11 @@ def _diverging(log: PartitionLog, part: FetchRequest.Topic.Partition) -> tuple[i
     return (epoch, end) if epoch < part.last_fetched_epoch or end < part.fetch_offset else None
 
 
-def fetched(call: Call) -> FetchResponse:
-    """What there is now."""
+def fetched(call: Call, unknown_id: str = "UNKNOWN_TOPIC_ID") -> FetchResponse:
+    """What there is now; `unknown_id` is the error of a topic whose id is not known: a Fetch that waited had a topic when it began."""
     message: FetchRequest = call.message
     budget = _Budget(message.max_bytes)
-    topics = [_fetch_topic(call, topic, budget) for topic in message.topics]
+    topics = [_fetch_topic(call, topic, budget, unknown_id) for topic in message.topics]
     response = FetchResponse(session_id=0, responses=topics)
     leaders = {p.current_leader.leader_id for t in topics for p in t.partitions}
     if call.version >= 16:
@@ -257,8 +258,9 @@ class _Budget:
     empty: bool = True
 
 
-def _fetch_topic(call: Call, topic: FetchRequest.Topic, budget: _Budget) -> FetchResponse.Topic:
+def _fetch_topic(call: Call, topic: FetchRequest.Topic, budget: _Budget, unknown_id: str) -> FetchResponse.Topic:
     name, error = named(call, topic, topic.topic, 13)
+    error = error and unknown_id
     parts = [_fetch_partition(call, name, error, part, budget) for part in topic.partitions]
     return FetchResponse.Topic(topic=topic.topic, topic_id=topic.topic_id, partitions=parts)
 

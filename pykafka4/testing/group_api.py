@@ -33,6 +33,8 @@ from pykafka4.wire.messages_group import (
 
 __all__ = ["HANDLERS"]
 
+METADATA_MAX: Final = 4096  # offset.metadata.max.bytes
+
 
 def refusal(call: Call, group_id: str) -> str | None:
     """Why this broker does not answer for the group."""
@@ -70,6 +72,7 @@ def join(call: Call) -> Any:
         session,
         message.rebalance_timeout_ms / 1000 if message.rebalance_timeout_ms > 0 else session,
         call.version >= 4,
+        call.version >= 9,
     )
     call.cluster.group(message.group_id).join(request, lambda joined: call.answer(_join_answer(call, _joined(call, joined))))
     return LATER
@@ -181,8 +184,10 @@ def _commit_one(
 ) -> OffsetCommitResponse.Topic.Partition:
     """`refused`: why the whole request is; `after`: the error that is told although it is carried out."""
     found = call.cluster.topic_by_id(topic.topic_id) if call.version >= 10 else call.cluster.topics.get(topic.name)
-    if refused is None and (found is None or part.partition_index >= len(found.partitions)):
+    if found is None or part.partition_index >= len(found.partitions):  # brokers look at this before they ask the coordinator
         refused = "UNKNOWN_TOPIC_ID" if call.version >= 10 else "UNKNOWN_TOPIC_OR_PARTITION"
+    elif refused is None and len(part.committed_metadata or "") > METADATA_MAX:
+        refused = "OFFSET_METADATA_TOO_LARGE"
     ordered = call.cluster.controls.error_of_part
     if refused is None and found is not None:
         refused = ordered(call.key, found.name, part.partition_index, When.BEFORE)

@@ -56,6 +56,7 @@ class JoinRequest:
     session_timeout: float
     rebalance_timeout: float
     needs_id_first: bool  # JoinGroup 4 and newer: a new member is sent away with an id, and comes again
+    skips_assignment: bool = True  # JoinGroup 9: a leader that comes back can be told not to assign
 
 
 @attrs.frozen
@@ -142,7 +143,7 @@ class Group:
             return "UNKNOWN_MEMBER_ID"
         if self.members and (request.protocol_type != self.protocol_type or not self._common([request])):
             return "INCONSISTENT_GROUP_PROTOCOL"
-        return None if request.protocols else "INCONSISTENT_GROUP_PROTOCOL"
+        return None if request.protocols and request.protocol_type else "INCONSISTENT_GROUP_PROTOCOL"
 
     def _static(self, instance_id: str | None) -> Member | None:
         if instance_id is None:
@@ -173,6 +174,8 @@ class Group:
             self.leader = new_id
         if self.state is S.STABLE and unchanged:
             self.heard(member)
+            if was_leader and not request.skips_assignment:  # it must not assign: it is told that its old self leads
+                return answer(Joined("NONE", self.generation, self.protocol, old.id, new_id))
             return answer(self._joined(member, skip=was_leader))
         return self._wait_for_others(member, answer)
 
@@ -270,7 +273,7 @@ class Group:
         static = self._static(instance_id)
         if instance_id is not None and static is not None and static.id != member_id:
             return "FENCED_INSTANCE_ID"
-        if member_id not in self.members:
+        if member_id not in self.members or (instance_id is not None and static is None):
             return "UNKNOWN_MEMBER_ID"
         return "ILLEGAL_GENERATION" if generation != self.generation else None
 

@@ -39,6 +39,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
 }
 
 
+HOUR_MS: Final = 3_600_000  # message.timestamp.after.max.ms from 4.0 on
 REPLICATION_LAG: Final = 0.5  # replica.fetch.wait.max.ms: how long a new leader may not know yet what its followers have
 
 
@@ -169,6 +170,7 @@ class ModelCluster:
         self.memory = Memory.ACCEPT if number >= (2, 5) else Memory.REFUSE if number >= (1, 0) else Memory.OUT_OF_ORDER
         self.remembered, self.repeats = (5, Repeats.OFFSET) if number >= (1, 0) else (1, Repeats.ERROR)
         self.replication.waits_below_min = number >= (3, 7)
+        self.after_max_ms = HOUR_MS if number >= (4, 0) else None
         self.replication_lag = REPLICATION_LAG if number >= (4, 0) else 0.0  # older coordinators tell all that is in their log
 
     # ---- topics
@@ -201,7 +203,13 @@ class ModelCluster:
                 self.replication.elect(topic.partitions[-1])
 
     def _new_partition(self, topic: Topic, number: int, leader: int, nodes: list[int]) -> Partition:
-        settings = {"memory": self.memory, "repeats": self.repeats, "remembered": self.remembered, **topic.settings}
+        settings = {
+            "after_max_ms": self.after_max_ms,
+            "memory": self.memory,
+            "repeats": self.repeats,
+            "remembered": self.remembered,
+            **topic.settings,
+        }
         count = settings.pop("replicas", len(nodes))
         own = {name: settings.pop(name) for name in ("min_in_sync", "unclean") if name in settings}
         at = nodes.index(leader)
