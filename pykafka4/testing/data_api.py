@@ -9,7 +9,7 @@ import attrs
 
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults import When
-from pykafka4.testing.log import Appended, PartitionLog, RecordError
+from pykafka4.testing.log import Appended, PartitionLog, RecordError, request_refusal
 from pykafka4.testing.replication import Partition, Row
 from pykafka4.testing.session import LATER, NO_ANSWER, Call, Handler, code
 from pykafka4.testing.timeline import Moment, Timeline
@@ -28,6 +28,7 @@ __all__ = ["HANDLERS", "Waiting"]
 
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL = -1, -2, -3, -4
 ALL: Final = -1  # acks
+WITHOUT_START: Final = ("CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE")  # errors that come without the log's start offset
 FETCH_FROM_FOLLOWERS: Final = 11  # the version of Fetch that any replica answers (KIP-392)
 
 
@@ -92,8 +93,8 @@ def _produce_partition(
     call: Call, topic: str | None, error: str | None, part: ProduceRequest.Topic.Partition, waiting: list[Row]
 ) -> ProduceResponse.Topic.Partition:
     found, refused = (None, error) if topic is None else led(call, topic, part.index)
-    judged = found is not None and refused is None
-    result = _ordered(call, topic, part.index, When.BEFORE) or (Appended(refused) if refused else _append(call, found, part.records))
+    early = Appended(refused) if refused else _request_refusal(call, part.records)
+    result = _ordered(call, topic, part.index, When.BEFORE) or early or _append(call, found, part.records)
     call.cluster.on_batch(f"{topic}-{part.index}", part.records, result)
     after = _ordered(call, topic, part.index, When.AFTER) if result.error == "NONE" and topic is not None else None
     told = after or result
@@ -102,7 +103,7 @@ def _produce_partition(
         error_code=code(told.error),
         base_offset=result.base_offset,
         log_append_time_ms=result.append_time_ms,
-        log_start_offset=found.log.start_offset if found is not None and judged else -1,
+        log_start_offset=-1 if found is None or early or result.error in WITHOUT_START else found.log.start_offset,
     )
     if call.version >= 8:
         one = ProduceResponse.Topic.Partition.RecordError
@@ -124,14 +125,16 @@ def _ordered(call: Call, topic: str | None, partition: int, when: When) -> Appen
     return Appended(pushed.error, record_errors=errors)
 
 
-def _append(call: Call, found: Partition | None, records: Any) -> Appended:
-    assert found is not None
+def _request_refusal(call: Call, records: Any) -> Appended | None:
     if call.message.acks not in (0, 1, ALL):
         return Appended("INVALID_REQUIRED_ACKS")
+    return request_refusal(b"" if records is None else bytes(records), call.version)
+
+
+def _append(call: Call, found: Partition | None, records: Any) -> Appended:
+    assert found is not None
     if call.message.acks == ALL and len(found.in_sync) < found.min_in_sync:
         return Appended("NOT_ENOUGH_REPLICAS")
-    if records is None:
-        return Appended("INVALID_RECORD")
     log = found.log
     before = log.end_offset
     result = log.append(bytes(records), found.epoch)

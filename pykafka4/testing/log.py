@@ -19,12 +19,27 @@ from pykafka4.errors import DecodeError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.batch import WireRecord, crc32c, read_header, records_of
 
-__all__ = ["Appended", "Header", "Memory", "PartitionLog", "ProducerMemory", "RecordError", "Repeats", "StoredBatch", "parse_header"]
+__all__ = [
+    "Appended",
+    "Header",
+    "Memory",
+    "PartitionLog",
+    "ProducerMemory",
+    "RecordError",
+    "Repeats",
+    "StoredBatch",
+    "parse_header",
+    "request_refusal",
+]
 
 # base offset, length, leader epoch, magic, crc, attributes, last offset delta, both timestamps, producer id, its epoch, sequence, count
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 CRC_AT: Final = 17  # the checksum covers everything after itself
 BODY_AT: Final = 21
+SIZE_AT_LEAST: Final = 17  # bytes up to the format, which every batch has
+LENGTH_AT_LEAST: Final = 14  # of the oldest format's smallest message
+CODEC: Final = 0x07
+ZSTD, ZSTD_SINCE = 4, 7  # codec, version of Produce
 TIMESTAMP_TYPE: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
@@ -82,6 +97,21 @@ class Appended:
     next_offset: int = -1  # the offset after the batch, of its first copy for a duplicate
     record_errors: tuple[RecordError, ...] = ()
     message: str | None = None
+
+
+def request_refusal(data: bytes, version: int) -> Appended | None:
+    """Why a broker refuses the records of a Produce request of this version before any log looks at them."""
+    if len(data) < SIZE_AT_LEAST:
+        return Appended("INVALID_RECORD")
+    length, magic = struct.unpack_from(">i", data, 8)[0], data[16]
+    if length < LENGTH_AT_LEAST or magic > 2:
+        return Appended("CORRUPT_MESSAGE", message="the batch has an invalid length or format")
+    header = parse_header(data)
+    if header is None or magic < 2 or length != len(data) - 12:  # incomplete, of an old format, or followed by another one
+        return Appended("INVALID_RECORD")
+    if header.attributes & CODEC == ZSTD and version < ZSTD_SINCE:
+        return Appended("UNSUPPORTED_COMPRESSION_TYPE")
+    return Appended("TRANSACTIONAL_ID_AUTHORIZATION_FAILED") if header.attributes & TRANSACTIONAL else None
 
 
 @attrs.frozen
@@ -212,13 +242,15 @@ class PartitionLog:
 
     def _refusal(self, header: Header | None, data: bytes) -> str | None:
         if header is None or header.magic != 2 or header.length != len(data) - 12:
-            return "CORRUPT_MESSAGE" if header is None or header.magic == 2 else "INVALID_RECORD"
+            return "INVALID_RECORD"
         if header.base_offset != 0:
             return "INVALID_RECORD"
         if len(data) > self.max_message_bytes:
             return "MESSAGE_TOO_LARGE"
         if crc32c(memoryview(data)[BODY_AT:]) != header.crc:
             return "CORRUPT_MESSAGE"
+        if header.attributes & CODEC > ZSTD:
+            return "UNKNOWN_SERVER_ERROR"
         if header.count < 1 or header.last_offset_delta != header.count - 1 or header.attributes & CONTROL:
             return "INVALID_RECORD"
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):

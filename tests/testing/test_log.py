@@ -107,7 +107,7 @@ def test_one_flipped_bit_is_seen(place: int) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 60, batch(0) + b"\0", batch(0) + batch(1), batch(0)[:-1]])
 def test_what_is_not_exactly_one_batch_is_refused(data: bytes) -> None:
-    assert log().append(data, 0).error == "CORRUPT_MESSAGE"
+    assert log().append(data, 0).error == "INVALID_RECORD"
 
 
 def test_a_count_that_lies_is_refused() -> None:

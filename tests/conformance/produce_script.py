@@ -1,0 +1,247 @@
+"""Produce: every error that a single request can reach, sequences, epochs, timestamps, keys, acks."""
+
+from __future__ import annotations
+
+import struct
+import time
+from typing import Any
+from uuid import UUID
+
+from worlds import World, error, eventually
+
+from pykafka4.wire.batch import WireRecord, build_batch, crc32c
+from pykafka4.wire.messages_data import ProduceRequest
+from pykafka4.wire.messages_txn import InitProducerIdRequest
+
+BY_ID, BY_NAME = 13, 12
+HOUR = 3_600_000
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def batch(count: int = 1, *, pid: int = -1, epoch: int = -1, sequence: int = -1, time_ms: int | None = None, **options: Any) -> bytes:
+    at = now_ms() if time_ms is None else time_ms
+    records = [WireRecord(timestamp_ms=at, key=b"k%d" % n, value=b"v%d" % n) for n in range(count)]
+    return build_batch(records, producer_id=pid, producer_epoch=epoch, base_sequence=sequence, **options)
+
+
+def sealed(data: bytes, at: int, form: str, value: int) -> bytes:
+    """The batch with one field changed and a right checksum."""
+    body = bytearray(data)
+    struct.pack_into(form, body, at, value)
+    struct.pack_into(">I", body, 17, crc32c(bytes(body[21:])))
+    return bytes(body)
+
+
+def when(stamp: int) -> str | int:
+    """Append times are observed as "now"."""
+    return "now" if abs(stamp - now_ms()) < 120_000 else stamp
+
+
+def put(
+    world: World,
+    topic: str,
+    data: bytes | None,
+    *,
+    node: int | None = None,
+    partition: int = 0,
+    acks: int = -1,
+    version: int = BY_ID,
+    topic_id: UUID | None = None,
+    timeout_ms: int = 5000,
+) -> Any:
+    """What a Produce of one batch is answered."""
+    part = ProduceRequest.Topic.Partition(index=partition, records=data)
+    entry = ProduceRequest.Topic(name=topic, topic_id=topic_id or world.ids.get(topic) or UUID(int=7), partition_data=[part])
+    message = ProduceRequest(transactional_id=None, acks=acks, timeout_ms=timeout_ms, topic_data=[entry])
+    answer = world.ask(world.leader(topic, partition) if node is None else node, message, version)
+    if answer == "closed":
+        return answer
+    row = answer.responses[0].partition_responses[0]
+    told = [error(row.error_code), row.base_offset, when(row.log_append_time_ms)]
+    if version >= 5:
+        told.append(row.log_start_offset)
+    if version >= 8:
+        told += [[e.batch_index for e in row.record_errors or []], row.error_message is not None]
+    if version >= 10:
+        told += ["leader told" if row.current_leader.leader_id >= 0 else "no leader", len(answer.node_endpoints)]
+    return told
+
+
+def producer(world: World) -> int:
+    message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1)
+
+    def given() -> int | None:
+        answer = world.ask(1, message, 4)
+        return None if answer.error_code else int(answer.producer_id)
+
+    return eventually(given, "a producer id")
+
+
+def formats(world: World) -> None:
+    topic = world.create("formats", 2)
+    good = batch()
+    steps = {
+        "a batch": good,
+        "another batch": batch(3),
+        "nothing": b"",
+        "a header cut short": good[:30],
+        "a batch cut short": good[:-1],
+        "two batches": good + good,
+        "a wrong checksum": good[:-1] + bytes([good[-1] ^ 1]),
+        "a length of 0": bytes(61),
+        "a base offset": build_batch([WireRecord(timestamp_ms=now_ms(), value=b"v")], base_offset=7),
+        "magic 3": good[:16] + b"\x03" + good[17:],
+        "a control batch": sealed(good, 21, ">h", 0x20),
+        "fewer records than counted": sealed(good, 57, ">i", 2),
+        "a last offset delta beyond the count": sealed(good, 23, ">i", 5),
+        "no records": sealed(good, 57, ">i", 0),
+        "a producer id without a sequence": batch(pid=5, epoch=0, sequence=-1),
+        "a codec that nobody knows": sealed(good, 21, ">h", 7),
+        "transactional": sealed(batch(pid=5, epoch=0, sequence=0), 21, ">h", 0x10),
+        "a leader epoch": build_batch([WireRecord(timestamp_ms=now_ms(), value=b"v")], leader_epoch=9),
+        "the last batch": batch(),
+    }
+    for step, data in steps.items():
+        world.note(f"produce {step}", put(world, topic, data))
+    world.note("produce by name", put(world, topic, batch(), version=BY_NAME))
+    world.note("produce in version 3", put(world, topic, batch(), version=3))
+    world.note("produce zstd in version 6", put(world, topic, batch(codec=4), version=6))
+    world.note("produce zstd", put(world, topic, batch(codec=4)))
+    world.note("produce acks=1", put(world, topic, batch(), acks=1))
+    world.note("produce acks=2", put(world, topic, batch(), acks=2))
+    world.note("produce to a follower", put(world, topic, batch(), node=world.follower(topic)))
+    world.note("produce to a follower in version 9", put(world, topic, batch(), node=world.follower(topic), version=9))
+    world.note("produce to no partition", put(world, topic, batch(), node=1, partition=9))
+    world.note("produce to no partition by name", put(world, topic, batch(), node=1, partition=9, version=BY_NAME))
+    world.note("produce to no topic", put(world, "nothing-of-that-name", batch(), node=1, version=BY_NAME))
+    world.note("produce to no topic id", put(world, "nothing-of-that-name", batch(), node=1))
+    small = world.create("small", configs={"max.message.bytes": "200"})
+    world.note("produce too large", put(world, small, batch(50)))
+    damaged = batch(50)
+    world.note("produce too large and damaged", put(world, small, damaged[:-1] + bytes([damaged[-1] ^ 1])))
+    world.note("produce small enough", put(world, small, batch()))
+
+
+def sequences(world: World) -> None:
+    topic = world.create("sequences", 2)
+    pid = producer(world)
+
+    def send(step: str, sequence: int, count: int = 1, epoch: int = 0, partition: int = 0) -> None:
+        data = batch(count, pid=pid, epoch=epoch, sequence=sequence)
+        world.note(f"sequence {step}", put(world, topic, data, partition=partition))
+
+    world.note("two producer ids", producer(world) == producer(world))
+    send("first", 0, 2)
+    send("repeated", 0, 2)
+    send("repeated in part", 0, 1)
+    send("gap", 5)
+    send("next", 2)
+    for n in range(3, 8):
+        send(f"{n}", n)
+    send("repeated, the fifth before", 3)
+    send("repeated, the sixth before", 2)
+    send("new epoch from 4", 4, epoch=1)
+    send("new epoch from 0", 0, epoch=1)
+    send("old epoch", 8, epoch=0)
+    send("old epoch repeated", 7, epoch=0)
+    send("new epoch next", 1, epoch=1)
+    send("epochs skipped", 0, epoch=7)
+    send("unknown producer", 9, epoch=0, partition=1)
+    send("unknown producer next", 10, epoch=0, partition=1)
+    send("unknown producer gap", 12, epoch=0, partition=1)
+    last = 2**31 - 1
+    wrapping = world.create("wrapping")
+    topic = wrapping
+    send("before the wrap", last - 1, 2)
+    send("after the wrap", 0)
+    send("before the wrap repeated", last - 1, 2)
+    across = world.create("across")
+    topic = across
+    send("across the wrap", last - 1, 4)
+    send("behind the wrap", 2)
+    stamped = world.create("stamped", configs={"message.timestamp.type": "LogAppendTime"})
+    topic = stamped
+    send("stamped", 0)
+    send("stamped repeated", 0)
+    moved = world.create("moved")
+    topic = moved
+    send("before the leader moves", 0)
+    world.move(moved)
+    send("repeated at the new leader", 0)
+    send("next at the new leader", 1)
+    send("gap at the new leader", 3)
+    again = world.create("again")
+    topic = again
+    send("before the topic is deleted", 0)
+    old_id = world.ids[again]
+    leader = world.leader(again)
+    world.delete(again)
+    world.note("produce to a deleted topic by id", put(world, again, batch(), node=leader, topic_id=old_id))
+    world.note("produce to a deleted topic by name", put(world, again, batch(), node=leader, version=BY_NAME))
+    world.create("again")
+    world.note("produce to a topic made again by its old id", put(world, again, batch(pid=pid, epoch=0, sequence=1), topic_id=old_id))
+    send("1 after the topic was made again", 1)
+    send("2 after the topic was made again", 2)
+
+
+def records(world: World) -> None:
+    """Records that are refused by name."""
+    now = now_ms()
+    limits = {"message.timestamp.before.max.ms": str(HOUR), "message.timestamp.after.max.ms": str(HOUR)}
+    timed = world.create("timed", configs=limits)
+
+    def stamped(*shifts: int | None, codec: int = 0, pid: int = -1, sequence: int = -1) -> bytes:
+        rows = [WireRecord(timestamp_ms=-1 if s is None else now + s, key=b"k", value=b"v") for s in shifts]
+        return build_batch(rows, codec=codec, producer_id=pid, producer_epoch=0 if pid >= 0 else -1, base_sequence=sequence)
+
+    world.note("timestamps in range", put(world, timed, stamped(0, -HOUR // 2, HOUR // 2)))
+    world.note("one too old", put(world, timed, stamped(0, -2 * HOUR, 0)))
+    world.note("one too new, one too old", put(world, timed, stamped(2 * HOUR, 0, -2 * HOUR)))
+    world.note("all too old", put(world, timed, stamped(-2 * HOUR, -2 * HOUR)))
+    world.note("one too old, compressed", put(world, timed, stamped(0, -2 * HOUR, 0, codec=1)))
+    world.note("no timestamp", put(world, timed, stamped(None)))
+    world.note("one too old in version 7", put(world, timed, stamped(0, -2 * HOUR), version=7))
+    pid = producer(world)
+    world.note("too old with a sequence gap", put(world, timed, stamped(-2 * HOUR, pid=pid, sequence=5)))
+    world.note("in range, the same sequence", put(world, timed, stamped(0, pid=pid, sequence=0)))
+    world.note("too old, a repeated sequence", put(world, timed, stamped(-2 * HOUR, pid=pid, sequence=0)))
+    free = world.create("free")
+    world.note("far future by default", put(world, free, stamped(1000 * HOUR)))
+    world.note("far past by default", put(world, free, stamped(-300_000 * HOUR)))
+    own = world.create("own", configs={**limits, "message.timestamp.type": "LogAppendTime"})
+    world.note("too old where the broker stamps", put(world, own, stamped(-2 * HOUR)))
+    compacted = world.create("compacted", configs={"cleanup.policy": "compact", **limits})
+
+    def keyed(*keys: bytes | None, codec: int = 0, shift: int = 0) -> bytes:
+        return build_batch([WireRecord(timestamp_ms=now + shift * n, key=key, value=b"v") for n, key in enumerate(keys)], codec=codec)
+
+    world.note("compacted, keys", put(world, compacted, keyed(b"a", b"")))
+    world.note("compacted, some without a key", put(world, compacted, keyed(b"a", None, b"b", None)))
+    world.note("compacted, without a key, compressed", put(world, compacted, keyed(b"a", None, codec=2)))
+    world.note("compacted, without a key and too old", put(world, compacted, keyed(None, b"a", b"b", shift=-HOUR - 1)))
+
+
+def replicas(world: World) -> None:
+    """Too few in-sync replicas; the cluster misses a broker meanwhile."""
+    topic = world.create("replicas", configs={"min.insync.replicas": "3"})
+    two = world.create("two", configs={"min.insync.replicas": "2"})
+    world.note("all in sync", put(world, topic, batch()))
+    gone = world.follower(topic)
+    if world.leader(two) == gone:
+        world.move(two)
+    world.place.stop(gone)
+    world.lines.pop(gone).close()
+    left = next(node for node in world.place.nodes if node != gone)
+    leader = next(p.leader_id for p in world.metadata(left, topic).partitions)
+    other = next(p.leader_id for p in world.metadata(left, two).partitions)
+    world.note("one less in sync than wanted", put(world, topic, batch(), node=leader))
+    world.note("one less in sync than wanted, acks=1", put(world, topic, batch(), node=leader, acks=1))
+    world.note("enough in sync", put(world, two, batch(), node=other))
+    world.place.start(gone)
+    world.note("in sync again", put(world, topic, batch(), node=leader))
+
+
+SCRIPTS = (formats, sequences, records)
