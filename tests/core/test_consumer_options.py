@@ -9,7 +9,14 @@ from pykafka4.core.searches import Search
 from pykafka4.core.subscription import Start
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
-from pykafka4.wire.messages_group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest, SyncGroupRequest
+from pykafka4.wire.messages_group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
 
 
 def fetch(**options: object) -> FetchRequest:
@@ -80,3 +87,47 @@ def test_every_request_of_a_static_member_names_its_instance() -> None:
     talk.run(0.2)
     assert talk.one(HeartbeatRequest).message.group_instance_id == "i-1"
     assert talk.pending(LeaveGroupRequest) == []
+
+
+def test_heartbeats_follow_each_other_at_their_interval() -> None:
+    talk = Talk(group_id="g", session_timeout_ms=60_000, heartbeat_interval_ms=3_000)
+    talk.cluster.set("t", [1])
+    talk.stable(tp(0))
+    talk.reader.enter()
+    for _ in range(3):
+        assert [r for r in talk.run(2.9) if isinstance(r.message, HeartbeatRequest)] == []
+        talk.run(0.2)
+        talk.beat(talk.one(HeartbeatRequest))
+
+
+def test_committed_offsets_are_asked_for_as_stable_ones() -> None:
+    talk = Talk(group_id="g")
+    talk.member.offsets.lookup([tp(0)], talk.now + 10, lambda now, found: None)
+    talk.find_coordinator()
+    assert talk.as_sent(OffsetFetchRequest, 7).require_stable
+
+
+def test_an_answer_for_a_partition_that_is_no_longer_read_is_dropped() -> None:
+    talk = Talk()
+    talk.cluster.set("t", [1])
+    claims = talk.assign(tp(0), start=0)
+    request = talk.fetch_at(1)
+    talk.member.fetcher.drop(claims)
+    talk.fetched(request, {tp(0): batch(0, 3)})
+    assert talk.member.fetcher.delivered == 0
+    assert talk.poll() == []
+
+
+def test_a_seek_does_not_end_a_pause() -> None:
+    talk = Talk()
+    talk.cluster.set("t", [1])
+    (claim,) = talk.assign(tp(0), start=0)
+    talk.fetched(talk.fetch_at(1), {})
+    talk.sent.clear()
+    talk.member.fetcher.pause(claim)
+    talk.reader.pause(tp(0))
+    talk.reader.seek(tp(0), 50)
+    before = len(talk.pending(FetchRequest))
+    talk.run(1)
+    assert len(talk.pending(FetchRequest)) == before
+    assert talk.member.fetcher.positions[tp(0)].paused

@@ -1,0 +1,88 @@
+"""The runner of mutants: killed means that a test failed, and nothing else does."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tools.mutants.catalogue import MUTANTS
+from tools.mutants.mutant import Mutant, Stale
+from tools.mutants.run import ROOT, Fate, Tree, control, judged, run_one
+
+MUTANT = Mutant("code.py", "return a + b", "return a - b", "sums are differences", ("test_code.py::test_sum",))
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    (tmp_path / "mycode.py").write_text("def add(a, b):\n    return a + b\n\n\ndef other():\n    return 1\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    tests = "from mycode import add, other\n\n\ndef test_sum():\n    assert add(2, 1) == 3\n\n\ndef test_other():\n    assert other()\n"
+    (tmp_path / "test_code.py").write_text(tests)
+    return Tree(tmp_path)
+
+
+def with_file(**changes: object) -> Mutant:
+    return attrs.evolve(MUTANT, file="mycode.py", **changes)
+
+
+def test_a_mutant_that_its_test_notices_is_killed_and_the_source_is_as_before(tree: Tree) -> None:
+    before = (tree.folder / "mycode.py").read_text()
+    verdict = run_one(tree, with_file(), MUTANT.tests, 1)
+    assert (verdict.fate, verdict.detail) == (Fate.KILLED, "test_code.py::test_sum")
+    assert (tree.folder / "mycode.py").read_text() == before
+    assert control(tree, [with_file()]) == ""
+
+
+def test_a_mutant_that_no_test_notices_survives(tree: Tree) -> None:
+    assert run_one(tree, with_file(), ("test_code.py::test_other",), 1).fate is Fate.SURVIVED
+
+
+@pytest.mark.parametrize("old", ["return a * b", "return"])
+def test_a_text_that_is_not_there_once_is_stale(tree: Tree, old: str) -> None:
+    verdict = run_one(tree, with_file(old=old), MUTANT.tests, 1)
+    assert verdict.fate is Fate.STALE
+    assert old in verdict.detail
+
+
+@pytest.mark.parametrize("tests", [("test_code.py::test_gone",), ("test_gone.py",)])
+def test_a_test_that_is_not_there_kills_nothing(tree: Tree, tests: tuple[str, ...]) -> None:
+    assert run_one(tree, with_file(), tests, 1).fate is Fate.BROKEN
+
+
+def test_a_module_that_cannot_be_imported_kills_nothing(tree: Tree) -> None:
+    assert run_one(tree, with_file(old="def add", new="import nothing_of_that_name\n\n\ndef add"), MUTANT.tests, 1).fate is Fate.BROKEN
+
+
+def test_tests_that_fail_without_a_mutant_show_nothing(tree: Tree) -> None:
+    (tree.folder / "mycode.py").write_text("def add(a, b):\n    return 0\n\n\ndef other():\n    return 1\n")
+    assert "test_sum" in control(tree, [with_file()])
+
+
+def test_a_crash_of_the_interpreter_counts_as_noticed() -> None:
+    assert judged(MUTANT, subprocess.CompletedProcess([], -11, "", ""), 0.0).fate is Fate.KILLED
+
+
+def test_a_compiled_mutant_is_switched_on_by_its_number() -> None:
+    mutant = Mutant("core.pyx", "if a:", "if a and not {on}:", "it is never so", ())
+    assert mutant.apply("if a:\n", on="(mutant_on == 7)") == "if a and not (mutant_on == 7):\n"
+    with pytest.raises(Stale):
+        mutant.apply("if b:\n")
+
+
+def functions(path: Path) -> set[str]:
+    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+
+
+def test_the_catalogue_names_tests_that_exist_and_bugs_that_differ() -> None:
+    assert len({(mutant.file, mutant.old, mutant.new) for mutant in MUTANTS}) == len(MUTANTS)
+    for mutant in MUTANTS:
+        assert mutant.old != mutant.new
+        assert mutant.tests, mutant.breaks
+        assert not mutant.compiled or "{on}" in mutant.new, mutant.breaks
+        for test in mutant.tests:
+            path, _, name = test.partition("::")
+            assert name.partition("[")[0] in functions(ROOT / path), f"{mutant.breaks}: there is no {test}"
