@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from integration.vagrant.__main__ import main
 from integration.vagrant.machines import Containers, Virtual
 from integration.vagrant_cluster import VagrantCluster
 
+ROOT = Path(__file__).parents[2]
 ROWS = [
     (prerequisites.vagrant, ["vagrant", "ssh-keygen"]),
     (prerequisites.containers, ["docker"]),
@@ -88,3 +91,13 @@ def test_the_shell_for_work_by_hand_names_all_of_it(bare: Path) -> None:
     with pytest.raises(MissingPrerequisite) as caught:
         main(["--prepare"])
     assert all(f"{name} is missing" in str(caught.value) for name in ("vagrant", "ssh-keygen", "docker", "dockerd", "debootstrap"))
+
+
+@pytest.mark.parametrize(("provider", "prepared"), [("", True), ("docker", True), ("virtualbox", False), ("libvirt", False)])
+def test_containers_are_prepared_for_their_provider_only(provider: str, prepared: bool) -> None:
+    """Virtual machines need neither root nor an engine nor debootstrap, so `make test-vagrant` must not ask for them."""
+    environment = {**os.environ, "VAGRANT_DEFAULT_PROVIDER": provider}
+    command = ["make", "--no-print-directory", "-s", "-o", "kafka", "PY=echo", "test-vagrant"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert ("integration.vagrant --prepare" in done.stdout) == prepared
+    assert "pytest --cluster=vagrant" in done.stdout
