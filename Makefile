@@ -12,7 +12,7 @@ BENCH_ROUNDS ?= 3
 FUZZ ?= 50
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat check lint formatted types contracts documented format sim chaos fuzz bench bench-against bench-idle options clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented format sim chaos fuzz bench bench-against bench-idle options clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,11 @@ compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, readin
 	$(PYTEST) -s --timeout 0 -m compat
 
 check: base ## ruff, format, mypy --strict, import contracts, what is rendered from the options; long files and functions are reported
+
+mutants: base ## deliberate bugs of the client, one by one; a test must notice each (WORDS=… chooses some)
+	$(PY) -m tools.mutants $(WORDS)
+
+check: base ## ruff, format, mypy --strict, import contracts, docs/options.md; long files and functions are reported
 	@$(PY) -m tools.sizes
 	@$(MAKE) --no-print-directory --keep-going lint formatted types contracts documented
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from tools.mutants.catalogue import MUTANTS
 from tools.mutants.mutant import Mutant, Stale
-from tools.mutants.run import ROOT, Fate, Tree, control, judged, run_one
+from tools.mutants.run import Fate, Tree, control, judged, run_one
 
 MUTANT = Mutant("code.py", "return a + b", "return a - b", "sums are differences", ("test_code.py::test_sum",))
 
@@ -73,16 +72,9 @@ def test_a_compiled_mutant_is_switched_on_by_its_number() -> None:
         mutant.apply("if b:\n")
 
 
-def functions(path: Path) -> set[str]:
-    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
-
-
-def test_the_catalogue_names_tests_that_exist_and_bugs_that_differ() -> None:
+def test_the_catalogue_holds_different_bugs_each_with_its_tests() -> None:
     assert len({(mutant.file, mutant.old, mutant.new) for mutant in MUTANTS}) == len(MUTANTS)
     for mutant in MUTANTS:
         assert mutant.old != mutant.new
         assert mutant.tests, mutant.breaks
         assert not mutant.compiled or "{on}" in mutant.new, mutant.breaks
-        for test in mutant.tests:
-            path, _, name = test.partition("::")
-            assert name.partition("[")[0] in functions(ROOT / path), f"{mutant.breaks}: there is no {test}"

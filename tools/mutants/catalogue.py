@@ -1,0 +1,16 @@
+"""All mutants, by subject."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants import consumer, producer, rest
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    *producer.MUTANTS,
+    *consumer.MUTANTS,
+    *rest.MUTANTS,
+)

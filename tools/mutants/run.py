@@ -1,0 +1,249 @@
+"""Runs mutants in copies of the tree.
+
+Invariant: a mutant counts as killed only if one of its own tests failed, not if pytest could not run.
+
+python -m tools.mutants                     # all, two at a time; exit code 1 for a survivor
+python -m tools.mutants sender 'split'      # those whose file or description contains one of the words
+python -m tools.mutants --find tests/core   # which test fails first, among the given ones instead of the mutant's own
+"""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import attrs
+
+from tools.mutants.catalogue import MUTANTS
+from tools.mutants.mutant import Mutant, Stale
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKERS = 2
+LONGEST = 900.0  # seconds for the tests of one mutant
+ONE_TEST = 120  # seconds; a test that hangs with a mutant fails
+BUILD = 900.0
+SWITCH = "PYKAFKA4_MUTANT"  # which compiled mutant is on, by number
+CORE = "pykafka4/wire/_hot.pyx"
+ANCHOR = 'cdef extern from "_plat.h" nogil:'
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+
+
+class Fate(enum.Enum):
+    """What became of a mutant."""
+
+    KILLED = "killed"
+    SURVIVED = "SURVIVED"
+    STALE = "STALE"
+    BROKEN = "BROKEN"  # pytest ran no test, or could not import: nothing was shown
+
+
+@attrs.frozen
+class Verdict:
+    """A mutant's fate, and what there is to say about it."""
+
+    mutant: Mutant
+    fate: Fate
+    detail: str
+    seconds: float
+
+
+class Tree:
+    """A copy of the tree, in which one mutant is at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def of(cls, source: Path, folder: Path) -> Tree:
+        """A new copy of the files of a working tree, its built extension among them."""
+        command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True).stdout.splitlines()
+        built = [str(path.relative_to(source)) for path in (source / "pykafka4" / "wire").glob("*.so")]
+        for name in [*listed, *built]:
+            if (source / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source / name, folder / name)
+        return cls(folder)
+
+    def copy(self, folder: Path) -> Tree:
+        """The same once more."""
+        shutil.copytree(self.folder, folder)
+        return Tree(folder)
+
+    def write(self, name: str, text: str) -> None:
+        """Change a source; its compiled form may have the same size and second, so it goes."""
+        path = self.folder / name
+        path.write_text(text)
+        for cached in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+            cached.unlink()
+
+    def test(self, tests: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
+        """pytest in this tree. Its own package comes before the installed one."""
+        options = [
+            "-x",
+            "-q",
+            "-m",
+            "not (cluster or spark)",
+            "-p",
+            "no:cacheprovider",
+            "--no-header",
+            "--tb=line",
+            f"--timeout={ONE_TEST}",
+        ]
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *tests],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(self.folder), **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+            check=False,
+        )
+
+
+def judged(mutant: Mutant, done: subprocess.CompletedProcess[str], seconds: float) -> Verdict:
+    """What pytest's exit code means."""
+    if done.returncode in (1, -11, -6):  # a test failed, hung (pytest-timeout ends the process so), or the interpreter died of it
+        failed = FAILED.findall(done.stdout)
+        if done.returncode == 1 and not failed and "Timeout" not in done.stdout + done.stderr:
+            return Verdict(mutant, Fate.BROKEN, tail(done), seconds)
+        return Verdict(mutant, Fate.KILLED, failed[0] if failed else "a test that hung or crashed", seconds)
+    if done.returncode == 0:
+        return Verdict(mutant, Fate.SURVIVED, f"{len(mutant.tests)} tests or modules passed with it", seconds)
+    return Verdict(mutant, Fate.BROKEN, tail(done), seconds)
+
+
+def tail(done: subprocess.CompletedProcess[str]) -> str:
+    lines = (done.stdout + done.stderr).strip().splitlines()[-6:]
+    return f"pytest ended with {done.returncode}: " + " | ".join(lines)
+
+
+def run_one(tree: Tree, mutant: Mutant, tests: Sequence[str], on: int) -> Verdict:
+    """Put the mutant in, run its tests, take it out. A compiled one is in already, and only switched on."""
+    began = time.monotonic()
+    if mutant.compiled:
+        return judged(mutant, tree.test(tests, **{SWITCH: str(on)}), time.monotonic() - began)
+    source = (tree.folder / mutant.file).read_text()
+    try:
+        changed = mutant.apply(source)
+    except Stale as error:
+        return Verdict(mutant, Fate.STALE, str(error), 0.0)
+    compile(changed, mutant.file, "exec")
+    tree.write(mutant.file, changed)
+    try:
+        done = tree.test(tests)
+    except subprocess.TimeoutExpired:
+        return Verdict(mutant, Fate.BROKEN, f"its tests took more than {LONGEST:g} s", LONGEST)
+    finally:
+        tree.write(mutant.file, source)
+    return judged(mutant, done, time.monotonic() - began)
+
+
+def build(tree: Tree, compiled: Sequence[tuple[int, Mutant]]) -> list[Verdict]:
+    """Build the extension once with all compiled mutants in it; those that do not apply are left out and returned."""
+    stale = []
+    for number, mutant in compiled:
+        try:
+            tree.write(mutant.file, mutant.apply((tree.folder / mutant.file).read_text(), on=f"(mutant_on == {number})"))
+        except Stale as error:
+            stale.append(Verdict(mutant, Fate.STALE, str(error), 0.0))
+    core = (tree.folder / CORE).read_text()
+    if core.count(ANCHOR) != 1:
+        raise SystemExit(f"{CORE} lacks the line {ANCHOR!r}, before which the number of the mutant is declared")
+    switch = f'cdef int mutant_on = int(__import__("os").environ.get("{SWITCH}", "0"))'
+    tree.write(CORE, core.replace(ANCHOR, f"{switch}\n\n{ANCHOR}"))
+    for old in (tree.folder / "pykafka4" / "wire").glob("*.so"):
+        old.unlink()
+    environment = {**os.environ, "PYKAFKA4_BUILD_EXTENSION": "yes"}
+    done = subprocess.run(
+        [sys.executable, "setup.py", "build_ext", "--inplace"],
+        cwd=tree.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=BUILD,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"the extension with the compiled mutants does not build:\n{(done.stdout + done.stderr)[-3000:]}")
+    return stale
+
+
+def control(tree: Tree, mutants: Iterable[Mutant]) -> str:
+    """What fails without any mutant; empty when all the tests that mutants name pass."""
+    tests = sorted({test for mutant in mutants for test in mutant.tests})
+    if not tests:
+        return ""
+    done = tree.test(tests)
+    return "" if done.returncode == 0 else done.stdout[-2000:] + done.stderr[-1000:]
+
+
+def survey(
+    mutants: Sequence[Mutant], tell: Callable[[Verdict], None], find: Sequence[str] = (), *, controlled: bool = True
+) -> list[Verdict]:
+    """The verdict on every mutant. `find`: run these tests instead of each mutant's own."""
+    numbers = {id(mutant): number for number, mutant in enumerate(mutants, 1)}
+    compiled = [(numbers[id(mutant)], mutant) for mutant in mutants if mutant.compiled]
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        first = Tree.of(ROOT, Path(folder, "0"))
+        stale = build(first, compiled) if compiled else []
+        trees = [first, *(first.copy(Path(folder, str(n))) for n in range(1, WORKERS))]
+        if controlled and (failing := control(first, mutants)):
+            raise SystemExit(f"tests fail without any mutant, so they show nothing:\n{failing}")
+        free, lock = list(trees), threading.Lock()
+        skip = {id(verdict.mutant) for verdict in stale}
+
+        def work(mutant: Mutant) -> Verdict:
+            with lock:
+                tree = free.pop()
+            try:
+                verdict = run_one(tree, mutant, find or mutant.tests, numbers[id(mutant)])
+            finally:
+                with lock:
+                    free.append(tree)
+            tell(verdict)
+            return verdict
+
+        for verdict in stale:
+            tell(verdict)
+        with ThreadPoolExecutor(WORKERS) as pool:
+            return stale + list(pool.map(work, [mutant for mutant in mutants if id(mutant) not in skip]))
+
+
+def chosen(words: Sequence[str]) -> list[Mutant]:
+    return [mutant for mutant in MUTANTS if not words or any(word in mutant.file or word in mutant.breaks for word in words)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("words", nargs="*", help="only mutants whose file or description contains one of these")
+    parser.add_argument("--find", nargs="+", default=[], metavar="TEST", help="run these tests instead of each mutant's own")
+    asked = parser.parse_args(arguments)
+    began = time.monotonic()
+
+    def tell(verdict: Verdict) -> None:
+        mutant = verdict.mutant
+        print(f"{verdict.fate.value:9} {verdict.seconds:5.1f} s  {mutant.file}: {mutant.breaks}\n{'':18} {verdict.detail}", flush=True)
+
+    verdicts = survey(chosen(asked.words), tell, asked.find, controlled=not asked.find)
+    counts = {fate: sum(verdict.fate is fate for verdict in verdicts) for fate in Fate}
+    print(f"{len(verdicts)} mutants in {time.monotonic() - began:.0f} s: " + ", ".join(f"{n} {fate.value}" for fate, n in counts.items()))
+    return 0 if counts[Fate.KILLED] == len(verdicts) and verdicts else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
