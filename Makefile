@@ -53,12 +53,11 @@ test-vagrant: kafka ## the same integration tests on three Vagrant machines, and
 compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, reading on 0.10
 	$(PYTEST) -s --timeout 0 -m compat
 
-check: base ## ruff, format, mypy --strict, import contracts, what is rendered from the options; long files and functions are reported
 
 mutants: base ## deliberate bugs of the client, one by one; a test must notice each (WORDS=… chooses some)
 	$(PY) -m tools.mutants $(WORDS)
 
-check: base ## ruff, format, mypy --strict, import contracts, docs/options.md; long files and functions are reported
+check: base ## ruff, format, mypy --strict, import contracts, what is rendered from the options; long files and functions are reported
 	@$(PY) -m tools.sizes
 	@$(MAKE) --no-print-directory --keep-going lint formatted types contracts documented
 
