@@ -1,4 +1,4 @@
-"""Consume. Rule: a record counts as finished, and is committed, when the next one is asked for.
+"""Print the records of a topic. A record counts as finished, and is committed, when the next one is asked for.
 
     python examples/consume.py --bootstrap-servers localhost:9092 --topic greetings --group readers
 
@@ -26,6 +26,7 @@ def main() -> None:
             for number, record in enumerate(consumer, 1):
                 print(record.partition, record.offset, record.key, record.value, record.headers, flush=True)
                 if number == options.count:
+                    consumer.commit({(record.topic, record.partition): record.offset + 1})  # no next one is asked for: it is finished
                     break
         except KeyboardInterrupt:
             pass  # leaving the block commits what was finished and leaves the group

@@ -292,7 +292,9 @@ class ConsumerConfig(ClientConfig):
     group_instance_id: str | None = text(None, "Name of a static member: it may restart within session_timeout_ms without a rebalance.")
     session_timeout_ms: float = millis(45_000, "A member not heard of for so long is dropped from the group.", low=1)
     heartbeat_interval_ms: float = millis(3_000, "How often the group's coordinator is told that this member lives.", low=1)
-    max_poll_interval_ms: float = millis(300_000, "Longest time between two polls before the member leaves the group.", low=1)
+    max_poll_interval_ms: float = millis(
+        300_000, "Longest time between two polls, or two records of a `for` loop, before the member leaves the group.", low=1
+    )
     partition_assignment_strategy: tuple[str, ...] = attrs.field(
         default=("range",),
         converter=_names,

@@ -187,8 +187,16 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         """Commit what is finished (with enable_auto_commit), tell the listener, leave the group, let go of everything.
 
         Takes at most `timeout` seconds (default 10) and the listener's time, which may commit; with 0 nothing is waited for, but sent.
-        The records now in the application's hands are not finished: commit them first if they are. What the listener raises is raised here
-        when all is closed. Closing twice, in a listener or from another thread is allowed; a poll there raises ClosedError.
+
+        | records in hand | `close()`, or the end of a `with` block | while an exception is handled, or from another thread |
+        |---|---|---|
+        | the list that `poll` or `batches` returned last | finished | not finished |
+        | the record that a `for` loop holds, also after `break` | not finished | not finished |
+        | the records before it | finished | finished |
+
+        What is not finished is read again by whoever has the partition next; `commit({(topic, partition): offset + 1})` finishes a record
+        by name. What the listener raises is raised here when all is closed. Closing twice, in a listener or from another thread is
+        allowed; a poll there raises ClosedError.
         """
         self._finalizer.detach()
         self._session.close(timeout)
@@ -198,7 +206,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        self._finalizer.detach()
+        self._session.close(failed=error is not None)
 
     def __repr__(self) -> str:
         return f"<Consumer of group {self._session.config.group_id!r} at {self._session.client!r}>"

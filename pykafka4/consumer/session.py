@@ -6,6 +6,7 @@ The client keeps this alive, not the handle, so a consumer that is forgotten whi
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -47,8 +48,6 @@ PARTING_SECONDS: Final = 10.0  # for the last auto-commit before partitions are 
 PARTING_LEAST: Final = 1.0  # it is sent even by those who do not wait for its answer
 LEAVE_SECONDS: Final = 5.0
 SHORT: Final = 10.0  # the loop answers at once; this bounds the wait if it cannot
-FIRST_LIST: Final = 16  # records a loop decodes ahead to begin with
-QUICK, SLOW = 0.05, 0.25  # seconds a loop may spend on one such list: longer, and a rebalance would wait for it
 ILLEGAL_GENERATION: Final = 22
 
 
@@ -66,10 +65,12 @@ class Session:
         self.static: dict[TopicPartition, None] = {}
         self._lost = ""  # why partitions were lost, until there are new ones
         self._telling = ""  # the listener's method that runs
-        self._told_end: Ticket | None = None  # the last whose end the listener was told
+        self._told: dict[str, Ticket] = {}  # the last that the listener was told of, by whether it began or ended
         self._parting: Promise[KafkaError | None] | None = None  # the last auto-commit before partitions go
         self._busy: dict[str, tuple[Thread, str]] = {}  # who uses the consumer, and for what
-        self._closer: Thread | None = None  # who closes: its listener may still commit
+        self._reads: Thread | None = None  # who polled last: the records handed out are in its hands
+        self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch on
+        self._closer: dict[str, tuple[Thread, object]] = {}  # who closes: its listener may still commit
         self.closing = self.closed = False
         self.member: Member = self.client.loop.ask(self._start, SHORT, "starting the consumer")
         self.client.attach(self)
@@ -91,7 +92,7 @@ class Session:
     def check(self) -> None:
         """Raise what every call would raise."""
         self.client.check()
-        if self.closing and system.current_thread() is not self._closer:
+        if self.closing and system.current_thread() is not self._closer.get("closer", (None, None))[0]:
             raise ClosedError("this consumer is closed; make a new one")
         if (failure := self.client.engine.failure(self.member)) is not None and not self.closing:
             raise failure.again()
@@ -110,12 +111,25 @@ class Session:
         self.check()
         mine = (system.current_thread(), what)
         holder = self._busy.setdefault("user", mine)  # one step under the interpreter's lock: only one of two threads gets it
+        if holder is mine:
+            return True
+        if not self._inside(holder[0]):  # Ctrl-C ended that call before it could give the consumer back
+            self._busy.clear()
+            return self._enter(what)
         if holder[0] is not mine[0]:
             raise KafkaError(
                 f"thread {holder[0].name!r} is in {holder[1]} and thread {mine[0].name!r} called {what}: "
                 "a consumer is used by one thread at a time; give each thread its own"
             )
-        return holder is mine
+        return False
+
+    def _inside(self, thread: Thread) -> bool:
+        """Whether `thread` is in a call of this consumer; of the calling thread: in another call than the present one."""
+        found, frame = 0, sys._current_frames().get(thread.ident or 0)
+        while frame is not None:
+            found += frame.f_code in CALLS and frame.f_locals.get("self") is self
+            frame = frame.f_back
+        return found > (thread is system.current_thread())
 
     def _leave(self) -> None:
         self._busy.clear()
@@ -124,44 +138,39 @@ class Session:
 
     # ---------------------------------------------------------------- polling
 
-    def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> list[Record]:
-        """See Consumer.poll."""
-        return self._turn(timeout, check_limit(max_records, self.config.max_poll_records), self.reader.take)  # type: ignore[return-value]
-
     def lists(self) -> Iterator[Iterator[Record]]:
-        """Lists for a loop to run through, so short that between two of them there is always time for the group."""
-        limit, most = min(FIRST_LIST, self.config.max_poll_records), self.config.max_poll_records
-        now = self.client.loop.now
+        """Lists for a loop to run through. One ends early when there is news of the group, or the consumer is closed."""
         while True:
-            records = self._turn(None, limit, self.reader.take_one_by_one)
-            began = now()
-            yield records  # type: ignore[misc]
-            spent = now() - began
-            if spent < QUICK:
-                limit = min(most, limit * 2)
-            elif spent > SLOW:
-                limit = max(1, limit // 2)
+            yield self.poll(None, None, self.reader.take_one_by_one)  # type: ignore[misc]
 
-    def _turn(self, timeout: float | None, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
-        """One poll."""
+    def poll(
+        self, timeout: float | None = 1.0, max_records: int | None = None, take: Callable[[int], Iterable[Record]] | None = None
+    ) -> list[Record]:
+        """See Consumer.poll. All in one function: Ctrl-C between the return of one and the return of its caller would lose the list."""
+        limit, take = check_limit(max_records, self.config.max_poll_records), take or self.reader.take
         check_timeout(timeout)
         if not self._enter("poll"):
             raise KafkaError(f"poll inside {self._telling}: the poll that runs the listener goes on when it returns")
-        reader = self.reader
+        reader, entered = self.reader, False
         try:
             if not self.topics and not self.static:
                 raise ConfigError("poll: there is nothing to read; subscribe or assign first")
             reader.enter()
+            entered = True
+            self._reads = system.current_thread()
             if reader.beckoned:
-                reader.beckoned = False
                 self.client.loop.wake()
-            return self._look(INFINITY if timeout is None else self.client.loop.now() + timeout, limit, take)
-        except BaseException:
-            reader.take_back()
-            raise
-        finally:
+                reader.beckoned = False
+            records = self._look(INFINITY if timeout is None else self.client.loop.now() + timeout, limit, take)
             reader.leave()
             self._leave()
+            return records  # type: ignore[return-value]
+        except BaseException:  # Ctrl-C included: what was decoded is handed out by the next poll
+            if entered:
+                reader.take_back()
+            reader.leave()
+            self._leave()
+            raise
 
     def _look(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
         reader, loop = self.reader, self.client.loop
@@ -172,8 +181,7 @@ class Session:
                 records = take(limit)
                 if not length_hint(records):
                     reader.relieve()
-                if reader.consumed >= reader.resume_at:
-                    self._make_room()
+                self._make_room()
                 if length_hint(records):
                     return records
             left = deadline - loop.now()
@@ -186,8 +194,11 @@ class Session:
         return self.reader.ready or self.closing
 
     def _make_room(self) -> None:
-        self.reader.resume_at = INFINITY
-        self._post(self.member.fetcher.space)
+        """Have the loop fetch on, once per mark: only the loop thread moves the mark, always further on."""
+        mark = self.reader.resume_at
+        if self.reader.consumed >= mark and mark != self._asked_at:
+            self._post(self.member.fetcher.space)
+            self._asked_at = mark
 
     def _take_news(self, deadline: float) -> None:
         reader = self.reader
@@ -195,10 +206,10 @@ class Session:
         while reader.events:
             event = reader.events[0]
             if isinstance(event, Assigned):
-                reader.events.popleft()
                 self._gain(event.ticket)
             elif not self._give_back(event.ticket, deadline):
                 return
+            reader.events.popleft()
         if reader.fatal is not None:
             raise reader.fatal.again()
         if reader.notices:
@@ -207,19 +218,21 @@ class Session:
     # ---------------------------------------------------------------- partitions come and go
 
     def _gain(self, ticket: Ticket) -> None:
-        if ticket.ending is not None:  # over before it was seen: its end comes next
-            self.reader.refuse(ticket.claims)
-            return
-        self._lost = ""
-        self.reader.ticket = ticket
-        self.reader.adopt(ticket.claims)
-        self._tell("on_partitions_assigned", ticket)
+        """Take up partitions. Done again, after an interruption or because the listener raised, it repeats nothing that was done."""
+        if self.reader.ticket is not ticket:
+            if ticket.ending is not None:  # over before it was seen: its end comes next
+                self.reader.refuse(ticket.claims)
+                return
+            self.reader.adopt(ticket.claims)
+            self._lost = ""
+            self.reader.ticket = ticket
+        self._tell("begin", "on_partitions_assigned", ticket)
 
     def _give_back(self, ticket: Ticket, deadline: float) -> bool:
         """Commit what is finished, tell the listener, let go. False: the commit is not through yet and the poll's time is over."""
         reader = self.reader
         if reader.ticket is not ticket:
-            reader.events.popleft()
+            self._parting = None
             self._post(lambda _: self.member.group.released(ticket))
             return True
         if self._parting is None:
@@ -228,13 +241,12 @@ class Session:
         left = deadline - self.client.loop.now()
         if not _settled(self._parting, None if left == INFINITY else max(0.0, left)):
             return False
-        reader.events.popleft()
-        self._parting = None
         self._lost = ticket.reason if ticket.ending is Ending.LOST else ""
         try:
             self._tell_end(ticket)
         finally:
             self._forget(ticket)
+            self._parting = None
         return True
 
     def _forget(self, ticket: Ticket) -> None:
@@ -244,18 +256,20 @@ class Session:
 
     def _tell_end(self, ticket: Ticket) -> None:
         """Once, though the listener may close the consumer or unsubscribe in the middle of it."""
-        if self._told_end is not ticket:
-            self._told_end = ticket
-            self._tell("on_partitions_lost" if ticket.ending is Ending.LOST else "on_partitions_revoked", ticket)
+        self._tell("end", "on_partitions_lost" if ticket.ending is Ending.LOST else "on_partitions_revoked", ticket)
 
-    def _tell(self, method: str, ticket: Ticket) -> None:
+    def _tell(self, event: str, method: str, ticket: Ticket) -> None:
+        if self._told.get(event) is ticket:
+            return
+        tps = [claim.tp for claim in ticket.claims]
         if method == "on_partitions_lost" and not hasattr(self.listener, method):
             method = "on_partitions_revoked"
         tell = getattr(self.listener, method, None)
         if tell is not None:
             self._telling = method
+            self._told[event] = ticket
             try:
-                tell([claim.tp for claim in ticket.claims])
+                tell(tps)
             finally:
                 self._telling = ""
 
@@ -291,14 +305,15 @@ class Session:
         """See Consumer.unsubscribe."""
         with self._using("unsubscribe"):
             try:
-                self._part(self.client.loop.now() + PARTING_SECONDS)
+                self._part(self.client.loop.now() + PARTING_SECONDS, in_hand=False)
             finally:
                 self.reader.drain()
                 self.topics, self.listener, self.reader.fatal = (), None, None
 
-    def _part(self, deadline: float) -> None:
+    def _part(self, deadline: float, *, in_hand: bool) -> None:
         """Commit, tell the listener, give everything up, leave the group: as far as `deadline` allows.
 
+        With `in_hand` the list that the last poll handed out counts as finished.
         What is buffered goes first, so nothing may keep the rest from being done: reading on would pass over it.
         """
         reader, now = self.reader, self.client.loop.now
@@ -307,6 +322,7 @@ class Session:
         parting, self._parting = self._parting, None
         try:
             if parting is None:
+                self.reader.settle(in_hand=in_hand)
                 parting = self._commit_finished(ticket, max(PARTING_LEAST, deadline - now()))
             _settled(parting, max(0.0, deadline - now()))
             if ticket is not None:
@@ -476,22 +492,36 @@ class Session:
         waiting = delivered - self.reader.consumed
         return {"fetched_bytes": delivered, "buffered_bytes": waiting, "partitions": len(self.reader.claims)}
 
-    def close(self, timeout: float | None = None) -> None:
-        """See Consumer.close."""
+    def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
+        """See Consumer.close. `failed`: the application was interrupted in its work; by default, if it handles an exception now."""
+        if failed is None:
+            failed = sys.exc_info()[1] is not None
+        self._close(timeout, in_hand=not failed and self._reads is system.current_thread())
+
+    def _close(self, timeout: float | None, *, in_hand: bool) -> None:
         if self.closed or self.client.loop.forked:  # a forked child must not touch what its parent may have locked
             return
-        self.closed = self.closing = True
+        mine = (system.current_thread(), object())
+        closer = self._closer.setdefault("closer", mine)
+        if closer is not mine:
+            if self._inside(closer[0]):
+                return
+            self._closer["closer"] = mine  # Ctrl-C ended the close before
+        self.closing = True
         timeout = CLOSE_SECONDS if timeout is None else timeout
         deadline = system.monotonic() + timeout
+        self.reader.interrupt()
         self.signal.notify()
         try:
             with self._using_last(timeout):
                 if self.client.loop.alive:  # a crashed one has nobody to tell
-                    self._part(self.client.loop.now() + max(0.0, deadline - system.monotonic()))
+                    self._part(self.client.loop.now() + max(0.0, deadline - system.monotonic()), in_hand=in_hand)
         finally:  # whatever the listener raised, Ctrl-C included: the member goes, and a client of its own with it
             self.client.loop.call(lambda _: self.client.engine.remove(self.member))  # also where it has failed
             self.client.loop.call(lambda _: self.member.gone())
             self.client.detach(self)
+            self.closed = True
+            self._closer.clear()
 
     @contextlib.contextmanager
     def _using_last(self, timeout: float) -> Iterator[None]:
@@ -499,26 +529,48 @@ class Session:
         me = system.current_thread()
         inside = self._busy.get("user", (None, ""))[0] is me
         if not inside:
-            self.signal.wait(lambda: not self._busy, timeout)
+            self.signal.wait(self._unused, timeout)
             self._busy["user"] = (me, "close")
-        self._closer = me
         try:
             yield
         finally:
-            self._closer = None
             if not inside:
                 self._busy.clear()
 
+    def _unused(self) -> bool:
+        """Whether no other thread is in a call of this consumer."""
+        holder = self._busy.get("user")
+        return holder is None or not self._inside(holder[0])
+
     def drain(self, timeout: float) -> None:
-        """At interpreter exit: commit what is finished, leave the group."""
-        self.close(timeout)
+        """At interpreter exit: commit what is finished, leave the group. Nobody said that the list in hand is."""
+        self.close(timeout, failed=True)
 
     @staticmethod
     def forgotten(core: Session) -> None:
         """The handle was collected while open: say so and close on another thread, since the collector must not wait."""
         if not core.closed and core.client.loop.alive:
             warnings.warn("a Consumer was not closed; use `with`, or close()", ResourceWarning, stacklevel=2)
-            core.client.callbacks.submit(lambda: core.close(LEAVE_SECONDS))
+            core.client.callbacks.submit(lambda: core.close(LEAVE_SECONDS, failed=True))
+
+
+CALLS: Final = frozenset(
+    method.__code__
+    for method in (
+        Session.poll,
+        Session.subscribe,
+        Session.assign,
+        Session.unsubscribe,
+        Session.seek,
+        Session.position,
+        Session.lag,
+        Session.pause,
+        Session.resume,
+        Session.commit,
+        Session.commit_async,
+        Session.close,
+    )
+)  # what applications call: each of them has the consumer while it is on a thread's stack
 
 
 def _settled(promise: Promise[Any], timeout: float | None) -> bool:

@@ -278,8 +278,8 @@ class Group:
         if now < ends:
             return ends
         reason = (
-            f"max_poll_interval_ms={self._config.max_poll_interval_ms:g} was over: the application has not called poll for that long; "
-            "raise that option, or lower max_poll_records"
+            f"max_poll_interval_ms={self._config.max_poll_interval_ms:g} was over: the application has not called poll, nor a loop asked "
+            "for its next record, for that long; raise that option, or lower max_poll_records"
         )
         log.warning("group %s: leaving, %s", self._config.group_id, reason)
         self._lost(now, reason, None)

@@ -127,7 +127,7 @@ class Member:
             return self._next_auto
         fresh = {
             tp: OffsetAndMetadata(offset, epoch)
-            for tp, (offset, epoch) in self._reader.finished.copy().items()
+            for tp, (offset, epoch) in self._reader.progress().items()
             if self.offsets.stored.get(tp) != offset
         }
         if fresh:

@@ -1,7 +1,11 @@
 """Reader. Rule: what is committed was handed out and finished before; what is buffered, or still in hand, never counts.
 
-The application's side of a consumer, without the waiting. `put`, `news` and `idle_since` are called on the loop thread, everything else on
-the thread that polls. What both touch is written by one side only: `arrivals` (a deque: append there, popleft here) and plain attributes.
+The application's side of a consumer, without the waiting. `put`, `news`, `idle_since` and `progress` are called on the loop thread,
+everything else on the thread that polls. What both touch is written by one side only: `arrivals` (a deque: append there, popleft here) and
+plain attributes.
+
+Ctrl-C (an exception of any signal handler) can arrive after every call and at every turn of a loop. So nothing is taken out of one place
+before it is in the next, and each step can be done again: what was interrupted is complete after the next poll.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from pykafka4.core import INFINITY
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
 from pykafka4.errors import CorruptRecord, KafkaError, RecordTooLarge
 from pykafka4.records import TopicPartition
-from pykafka4.wire.hot import Chunk, Record
+from pykafka4.wire.hot import Chunk, Record, RecordIterator
 
 __all__ = ["Place", "Reader"]
 
@@ -39,6 +43,9 @@ class Reader:
         self.arrivals: deque[Any] = deque()
         self.resume_at: float = INFINITY
         self.beckoned = False
+        self._urgent = False  # an event waits: a `for` loop is to look at it before its next record
+        self._seen: tuple[RecordIterator | None, int] = (None, 0)  # how far a `for` loop had come when the loop thread looked last
+        self._seen_at = -INFINITY  # when it had moved on
         # written by the application, read by the loop
         self.consumed = 0
         self.finished: dict[TopicPartition, Place] = {}
@@ -53,31 +60,55 @@ class Reader:
         self._queue: deque[Any] = deque()  # chunks and markers, in order of arrival
         self._aside: deque[Any] = deque()  # those of paused partitions
         self._handed: list[tuple[Claim, int, int]] = []  # (claim, position, epoch) behind the records given out last
-        self._records: list[Record] = []  # these, when they are given out one by one
-        self._cursor: Iterator[Record] | None = None
+        self._iterator: RecordIterator | None = None  # these, when they are given out one by one
         self._held = IN_LIST
-        self._out: list[Record] = []  # what this poll decoded
+        self._out: list[Record] | None = None  # what the poll under way decoded
+        self._replacement: tuple[Claim, Claim, Start | int] | None = None  # a seek under way: the old claim, the new one, where to
+        self._islice_from = -1  # how many the iterator had given when the poll under way took a list of it
 
     # ---------------------------------------------------------------- the loop's side
 
     def put(self, item: object) -> None:
-        """Hand over a chunk or event, in order; `news` makes it known."""
+        """Hand over a chunk or event, in order; `news` makes it known, and an event ends a `for` loop's list early."""
         self.arrivals.append(item)
+        if item.__class__ is not Chunk and item.__class__ is not Located:
+            self.interrupt()
+
+    def interrupt(self) -> None:
+        """Have a `for` loop ask for its next list before its next record. Any thread."""
+        self._urgent = True  # before looking at the iterator: `take_one_by_one` sets that first and looks at this afterwards
+        if (iterator := self._iterator) is not None:
+            iterator.stopped = True
 
     def news(self) -> None:
         """Wake the polling thread, if it waits."""
         self._notify()
 
     def idle_since(self) -> float | None:
-        """When the last poll returned; None while one is under way, -INFINITY before the first."""
-        return self._idle
+        """When the last poll returned, or a `for` loop was seen to ask for a record; None during a poll, -INFINITY before the first."""
+        idle, iterator = self._idle, self._iterator
+        if idle is None or iterator is None or self._held != IN_LOOP:
+            return idle
+        seen = (iterator, iterator.given)
+        if seen != self._seen:
+            self._seen, self._seen_at = seen, self._clock()
+        return max(idle, self._seen_at)
+
+    def progress(self) -> dict[TopicPartition, Place]:
+        """What is finished by now; in a `for` loop that is everything before the record in hand."""
+        finished, iterator, handed = self.finished.copy(), self._iterator, tuple(self._handed)
+        given = 0 if iterator is None else iterator.given  # before the list is looked at: it only shrinks, which makes less finished
+        if iterator is None or self._held != IN_LOOP or self._idle is None or self._iterator is not iterator:
+            return finished  # between two lists
+        return _later(finished, _within(iterator, given, handed, IN_LOOP))
 
     # ---------------------------------------------------------------- polling
 
     def enter(self) -> None:
         """A poll begins: what earlier ones handed out is finished."""
         self._idle = None
-        self._out = []
+        self._out, self._islice_from = None, -1
+        self._complete_replacement()
         self._finish()
 
     def leave(self) -> None:
@@ -86,17 +117,20 @@ class Reader:
 
     def take_back(self) -> None:
         """The poll was interrupted (Ctrl-C) with records decoded and not handed out: the next one hands them out."""
-        if self._out and self._cursor is None:
-            self._records, self._cursor, self._held = self._out, iter(self._out), IN_LIST
+        if self._iterator is not None:
+            if self._islice_from >= 0:
+                self._iterator.given = self._islice_from
+        elif self._out:
+            self._held, self._iterator = IN_LIST, RecordIterator(self._out)
 
     def _finish(self) -> None:
-        cursor = self._cursor
-        if cursor is not None:
-            if length_hint(cursor):  # a loop was left early: the rest of its list was never given out
-                self._held = IN_LIST
+        iterator = self._iterator
+        if iterator is not None:
+            self._held = IN_LIST
+            if length_hint(iterator):  # a loop was left early: the rest of its list was never given out
                 self.finished.update(self._within(IN_LIST))
                 return
-            self._cursor = None
+            self._iterator = None
         for claim, position, epoch in self._handed:
             if claim.live:
                 self.finished[claim.tp] = (position, epoch)
@@ -109,16 +143,21 @@ class Reader:
 
     def drain(self) -> None:
         """Sort what arrived: data to its place in line, events to `events`; what belongs to dead claims goes."""
+        self._urgent = False  # before looking: an event from here on sets it again
         arrivals = self.arrivals
         while arrivals:
-            item = arrivals.popleft()
+            item = arrivals[0]
             ARRIVE[item.__class__](self, item)
+            arrivals.popleft()
 
     def take(self, limit: int) -> list[Record]:
         """Up to `limit` records. Raises what stands at the head of the line: good records before it were handed out first."""
-        if self._cursor is not None:
-            return list(islice(self._cursor, limit))
-        out = self._out = []
+        iterator = self._iterator
+        if iterator is not None:
+            self._islice_from, iterator.stopped = iterator.given, False
+            return list(islice(iterator, limit))
+        out: list[Record] = []
+        self._out = out
         queue = self._queue
         while queue:
             item = queue[0]
@@ -144,34 +183,32 @@ class Reader:
         self._handed.append((claim, chunk.position, claim.epoch))
         if not chunk.exhausted:
             return len(out) < limit  # stopped before damage: the next attempt raises it, once these are handed out
-        self._queue.popleft()
         self._let_go(claim, chunk.size)
+        self._queue.popleft()
         return len(out) < limit
 
     def take_one_by_one(self, limit: int) -> Iterator[Record]:
-        """The same for a `for` loop, which holds one record at a time; what it leaves is given out by the next call of either."""
-        if self._cursor is None:
+        """The same for a `for` loop, which holds one record at a time; what it leaves is given out by the next call of either.
+
+        The list ends early when an event arrives.
+        """
+        if self._iterator is None:
             records = self.take(limit)
             if not records:
                 return iter(records)
-            self._records, self._cursor = records, iter(records)
+            self._iterator = RecordIterator(records)
+        self._iterator.stopped = False
+        if self._urgent:
+            self._iterator.stopped = True
         self._held = IN_LOOP
-        return self._cursor
+        return self._iterator
 
     # ---------------------------------------------------------------- how far the application has come
 
     def _within(self, held: int) -> dict[TopicPartition, Place]:
         """Where the partitions of the list now given out one by one stand, when the last `held` records given out are not finished."""
-        places = {claim.tp: (position, epoch) for claim, position, epoch in self._handed if claim.live}
-        for record in reversed(self._records[max(0, self._given - held) :]):
-            tp = TopicPartition(record.topic, record.partition)
-            if tp in places:
-                places[tp] = (record.offset, record.leader_epoch)
-        return places
-
-    @property
-    def _given(self) -> int:
-        return len(self._records) - (0 if self._cursor is None else length_hint(self._cursor))
+        assert self._iterator is not None
+        return _within(self._iterator, self._iterator.given, self._handed, held)
 
     def reached(self) -> dict[TopicPartition, Place]:
         """What `commit()` commits: everything handed out by polls that returned, in a loop everything before the record in hand."""
@@ -183,14 +220,21 @@ class Reader:
 
     def _places(self, held: int) -> dict[TopicPartition, Place]:
         places = {tp: (claim.position, claim.epoch) for tp, claim in self.claims.items() if claim.position is not None}
-        if self._cursor is not None:
+        if self._iterator is not None:
             places.update(self._within(held))
         return places
 
-    def settle(self) -> dict[TopicPartition, Place]:
-        """What is finished when nothing more will be asked for: not the list, or the record, now in the application's hands."""
-        if self._cursor is not None and self._held == IN_LOOP:
-            self.finished.update(self._within(IN_LOOP))
+    def settle(self, *, in_hand: bool = False) -> dict[TopicPartition, Place]:
+        """What is finished when nothing more will be asked for.
+
+        With `in_hand` the list that the last poll handed out counts as finished; the record that a `for` loop holds never does, unless it
+        was committed by name.
+        """
+        if self._iterator is not None:
+            if self._held == IN_LOOP or in_hand:
+                _later(self.finished, self._within(self._held))
+        elif in_hand:
+            _later(self.finished, {claim.tp: (position, epoch) for claim, position, epoch in self._handed if claim.live})
         return dict(self.finished)
 
     def next_offset(self, tp: TopicPartition) -> int | None:
@@ -217,10 +261,10 @@ class Reader:
         current = self.current(claims)
         self.purge(current)
         for claim in current:
-            claim.live = False
-            del self.claims[claim.tp]
             self.finished.pop(claim.tp, None)
             self.paused.discard(claim.tp)
+            claim.live = False
+            del self.claims[claim.tp]
 
     def refuse(self, claims: Collection[Claim]) -> None:
         """These were over before they were taken up: what came for them goes, and what still comes."""
@@ -235,29 +279,32 @@ class Reader:
     def purge(self, claims: Iterable[Claim]) -> None:
         """Drop what is buffered of `claims`, and what a loop left of its list."""
         gone = set(claims)
-        for line in (self._queue, self._aside):
-            kept = [item for item in line if _claim_of(item) not in gone]
-            for item in line:
-                if item.__class__ is Chunk and item.serial in gone:
-                    self._let_go(item.serial, item.size)
-            line.clear()
-            line.extend(kept)
-        if self._cursor is not None:
-            self._shorten({claim.tp for claim in gone})
+        queue = deque([item for item in self._queue if _claim_of(item) not in gone])
+        aside = deque([item for item in self._aside if _claim_of(item) not in gone])
+        dropped = [item for item in (*self._queue, *self._aside) if item.__class__ is Chunk and item.serial in gone]
+        for chunk in dropped:
+            chunk.serial.consumed += chunk.size
+        self._queue, self._aside, self.consumed = queue, aside, self.consumed + sum([chunk.size for chunk in dropped])
+        if self._iterator is not None:
+            self._shorten(gone)
 
-    def _shorten(self, tps: Collection[TopicPartition]) -> None:
-        """Take the records of `tps` that were not given out yet back out of the list; its iterator goes on over what is left."""
-        given = self._given
-        rest = self._records[given:]
+    def _shorten(self, claims: Collection[Claim]) -> None:
+        """Take the records of `claims` that were not given out yet back out of the list; its iterator goes on over what is left.
+
+        Positions first: `progress` must not see a list without them and take them for finished.
+        """
+        assert self._iterator is not None
+        records, given, tps = self._iterator.records, self._iterator.given, {claim.tp for claim in claims}
+        rest = records[given:]
         first: dict[tuple[str, int], Place] = {}
         for record in reversed(rest):
             if (record.topic, record.partition) in tps:
                 first[record.topic, record.partition] = (record.offset, record.leader_epoch)
-        self._records[given:] = [r for r in rest if (r.topic, r.partition) not in tps]
         self._handed = [(c, *first.get(c.tp, (position, epoch))) for c, position, epoch in self._handed]
-        for tp, (offset, _) in first.items():
-            if (claim := self.claims.get(TopicPartition(*tp))) is not None:
-                claim.position = offset
+        for claim in claims:
+            if claim.tp in first:
+                claim.position = first[claim.tp][0]
+        records[given:] = [r for r in rest if (r.topic, r.partition) not in tps]
 
     def seek(self, tp: TopicPartition, start: Start | int) -> None:
         """Read on from `start`: everything buffered goes, and what comes before counts as finished."""
@@ -268,47 +315,51 @@ class Reader:
         self._replace(tp, start)
 
     def _replace(self, tp: TopicPartition, start: Start | int) -> Claim:
-        old = self.claims[tp]
-        self.purge((old,))
-        new = self.claims[tp] = Claim(tp)
+        self._complete_replacement()
+        old, new = self.claims[tp], Claim(tp)
         new.position = start if isinstance(start, int) else None
-        old.live = False
-        self._reseek(old, new, start)
+        self._replacement = (old, new, start)
+        self._complete_replacement()
         return new
+
+    def _complete_replacement(self) -> None:
+        """Put a claim in the place of another; what an interrupted attempt has done already may be done again."""
+        if self._replacement is None:
+            return
+        old, new, start = self._replacement
+        if old.tp in self.claims:
+            self._reseek(old, new, start)
+            self.claims[old.tp] = new
+            old.live = False
+            self.purge((old,))
+        self._replacement = None
 
     def pause(self, tp: TopicPartition) -> None:
         """Hand out nothing of it for now. What a loop has of it in its list is fetched again after `resume`."""
-        if tp in self.paused:
-            return
         self.paused.add(tp)
         claim = self.claims[tp]
-        if self._cursor is not None and any((r.topic, r.partition) == tp for r in self._records[self._given :]):
-            self._shorten((tp,))
-            self._step_back(claim)
+        iterator = self._iterator
+        rest = () if iterator is None else iterator.records[iterator.given :]
+        first = next((record.offset for record in rest if (record.topic, record.partition) == tp), None)
+        if first is not None:
+            self._step_back(claim, first)
             return
         for item in self._queue:
             if _claim_of(item) is claim:
-                self._put_aside(item)
-        kept = [item for item in self._queue if _claim_of(item) is not claim]
-        self._queue.clear()
-        self._queue.extend(kept)
-
-    def _put_aside(self, item: Any) -> None:
-        """Nobody knows for how long: a small chunk must not hold on to the large response it came in, which nobody counts."""
-        if item.__class__ is Chunk:
-            item.own()
-        self._aside.append(item)
+                _own(item)
+        queue = deque([item for item in self._queue if _claim_of(item) is not claim])
+        aside = deque([*(item for item in self._queue if _claim_of(item) is claim), *self._aside])
+        self._queue, self._aside = queue, aside
 
     def resume(self, tp: TopicPartition) -> None:
         """Hand it out again."""
         if tp not in self.paused:
             return
-        self.paused.discard(tp)
         claim = self.claims[tp]
-        self._queue.extend(item for item in self._aside if _claim_of(item) is claim)
-        kept = [item for item in self._aside if _claim_of(item) is not claim]
-        self._aside.clear()
-        self._aside.extend(kept)
+        queue = deque([*self._queue, *(item for item in self._aside if _claim_of(item) is claim)])
+        aside = deque([item for item in self._aside if _claim_of(item) is not claim])
+        self._queue, self._aside = queue, aside
+        self.paused.discard(tp)
 
     def relieve(self) -> None:
         """When all the room there is holds data of paused partitions, drop it: the others must get on."""
@@ -316,15 +367,15 @@ class Reader:
             return
         for claim in {_claim_of(item) for item in self._aside if item.__class__ is Chunk}:
             assert claim is not None
-            self._step_back(claim)
+            offset = self.next_offset(claim.tp)
+            if offset is not None:
+                self._step_back(claim, offset)
 
-    def _step_back(self, claim: Claim) -> None:
-        """Fetch again from where `claim` stands; what was handed out of it stays handed out."""
-        offset = self.next_offset(claim.tp)
-        if offset is not None:
-            new = self._replace(claim.tp, offset)
-            new.epoch = claim.epoch
-            self._handed = [(new if c is claim else c, position, epoch) for c, position, epoch in self._handed]
+    def _step_back(self, claim: Claim, offset: int) -> None:
+        """Fetch again from `offset`; what was handed out of `claim` stays handed out."""
+        new = self._replace(claim.tp, offset)
+        new.epoch = claim.epoch
+        self._handed = [(new if c is claim else c, position, epoch) for c, position, epoch in self._handed]
 
     # ---------------------------------------------------------------- what arrives
 
@@ -339,9 +390,10 @@ class Reader:
             if item.__class__ is Chunk:
                 self._let_go(claim, item.size)
         elif claim.tp in self.paused:
-            self._put_aside(item)
+            _own(item)
+            _append_once(self._aside, item)
         else:
-            self._queue.append(item)
+            _append_once(self._queue, item)
 
     def _arrive_trouble(self, trouble: Trouble) -> None:
         if trouble.claim is not None:
@@ -352,24 +404,24 @@ class Reader:
             self.fatal = trouble.error
 
     def _arrive_event(self, event: Assigned | Ended) -> None:
-        self.events.append(event)
+        _append_once(self.events, event)
 
     # ---------------------------------------------------------------- markers whose turn has come
 
     def _take_located(self, located: Located, records_before: bool) -> bool:
         """A place found by the group or the reset policy counts as reached: without records, it is what a restart begins at."""
-        self._queue.popleft()
         claim = located.claim
         claim.position, claim.epoch = located.offset, located.epoch
         self._handed.append((claim, located.offset, located.epoch))
+        self._queue.popleft()
         return True
 
     def _take_trouble(self, trouble: Trouble, records_before: bool) -> bool:
         if records_before:
             return False
         if trouble.lasting is Lasting.ONCE and trouble.claim is not None:
-            self._queue.popleft()
             trouble.claim.troubled = False
+            self._queue.popleft()
         raise trouble.error
 
     def _take_truncated(self, truncated: Truncated, records_before: bool) -> bool:
@@ -386,6 +438,36 @@ class Reader:
         )
         self.seek(claim.tp, truncated.offset if claim.position is None else min(claim.position, truncated.offset))
         return True
+
+
+def _within(iterator: RecordIterator, given: int, handed: Iterable[tuple[Claim, int, int]], held: int) -> dict[TopicPartition, Place]:
+    """Where the partitions of `handed` stand when `given` records were given out and the last `held` of them are not finished."""
+    places = {claim.tp: (position, epoch) for claim, position, epoch in handed if claim.live}
+    for record in reversed(iterator.records[max(0, given - held) :]):
+        tp = TopicPartition(record.topic, record.partition)
+        if tp in places:
+            places[tp] = (record.offset, record.leader_epoch)
+    return places
+
+
+def _later(places: dict[TopicPartition, Place], others: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Place]:
+    """Move `places` forward to those of `others` that are further on."""
+    for tp, place in others.items():
+        if tp not in places or places[tp][0] < place[0]:
+            places[tp] = place
+    return places
+
+
+def _own(item: Any) -> None:
+    """Nobody knows how long it is put aside: a small chunk must not hold on to the large response it came in, which nobody counts."""
+    if item.__class__ is Chunk:
+        item.own()
+
+
+def _append_once(line: deque[Any], item: object) -> None:
+    """Append, unless an interrupted attempt has done so already."""
+    if not line or line[-1] is not item:
+        line.append(item)
 
 
 def _claim_of(item: Any) -> Claim | None:

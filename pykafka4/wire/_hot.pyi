@@ -73,6 +73,16 @@ class Chunk:
     def own(self) -> None: ...
 
 @final
+class RecordIterator:
+    records: Final[list[Record]]
+    given: int
+    stopped: bool
+    def __init__(self, records: list[Record]) -> None: ...
+    def __iter__(self) -> RecordIterator: ...
+    def __next__(self) -> Record: ...
+    def __length_hint__(self) -> int: ...
+
+@final
 class Batch:
     topic: Final[str]
     partition: Final[int]

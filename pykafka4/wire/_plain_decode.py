@@ -17,7 +17,7 @@ from pykafka4.wire import batch as plain
 from pykafka4.wire.compression import CODECS
 from pykafka4.wire.fields import Buffer
 
-__all__ = ["Chunk", "Raw", "Record", "read_record"]
+__all__ = ["Chunk", "Raw", "Record", "RecordIterator", "read_record"]
 
 LEAST_BATCH: Final = (26, 34, plain.HEADER_SIZE)  # bytes, by format
 
@@ -126,6 +126,43 @@ def _read_bytes(body: memoryview, at: int) -> tuple[bytes | None, int]:
     if not -1 <= size <= len(body) - at:
         raise DecodeError("a length leads out of its record")
     return (None, at) if size < 0 else (bytes(body[at : at + size]), at + size)
+
+
+class RecordIterator:
+    """Hands out `records` one by one; `given` says how many so far. With `stopped` set it ends early, and goes on once that is reset."""
+
+    __slots__ = ("_given", "records", "stopped")
+
+    def __init__(self, records: list[Record]) -> None:
+        if not isinstance(records, list):
+            raise TypeError(f"records must be a list, not {type(records).__name__}")
+        self.records = records
+        self._given = 0
+        self.stopped = False
+
+    @property
+    def given(self) -> int:
+        return self._given
+
+    @given.setter
+    def given(self, value: int) -> None:
+        if value < 0:
+            raise ValueError(f"given={value}: must not be negative")
+        self._given = value
+
+    def __iter__(self) -> RecordIterator:
+        return self
+
+    def __next__(self) -> Record:
+        if self.stopped or self._given >= len(self.records):
+            raise StopIteration
+        record = self.records[self._given]
+        self._given += 1
+        return record
+
+    def __length_hint__(self) -> int:
+        """How many are left, stopped or not."""
+        return max(0, len(self.records) - self._given)
 
 
 class Chunk:

@@ -24,6 +24,7 @@ __all__ = [
     "Chunk",
     "Delivery",
     "Record",
+    "RecordIterator",
     "crc32c",
     "murmur2",
 ]
@@ -51,9 +52,23 @@ def _choose(wanted: str | None) -> tuple[str, ModuleType]:
 IMPLEMENTATION, _module = _choose(os.environ.get("PYKAFKA4_IMPL"))
 
 if TYPE_CHECKING:
-    from pykafka4.wire._hot import ACKED, FAILED, OPEN, SEALED, SPLIT, Accumulator, Batch, Chunk, Delivery, Record, crc32c, murmur2
+    from pykafka4.wire._hot import (
+        ACKED,
+        FAILED,
+        OPEN,
+        SEALED,
+        SPLIT,
+        Accumulator,
+        Batch,
+        Chunk,
+        Delivery,
+        Record,
+        RecordIterator,
+        crc32c,
+        murmur2,
+    )
 else:
     OPEN, SEALED, ACKED, FAILED, SPLIT = _module.OPEN, _module.SEALED, _module.ACKED, _module.FAILED, _module.SPLIT
     Accumulator, Batch, Delivery = _module.Accumulator, _module.Batch, _module.Delivery
-    Chunk, Record = _module.Chunk, _module.Record
+    Chunk, Record, RecordIterator = _module.Chunk, _module.Record, _module.RecordIterator
     crc32c, murmur2 = _module.crc32c, _module.murmur2

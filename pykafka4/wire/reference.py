@@ -41,10 +41,24 @@ from pykafka4.wire._plain_batch import (
     integer,
     wall_ms,
 )
-from pykafka4.wire._plain_decode import Chunk, Record
+from pykafka4.wire._plain_decode import Chunk, Record, RecordIterator
 from pykafka4.wire.fields import Buffer
 
-__all__ = ["ACKED", "FAILED", "OPEN", "SEALED", "SPLIT", "Accumulator", "Batch", "Chunk", "Delivery", "Record", "crc32c", "murmur2"]
+__all__ = [
+    "ACKED",
+    "FAILED",
+    "OPEN",
+    "SEALED",
+    "SPLIT",
+    "Accumulator",
+    "Batch",
+    "Chunk",
+    "Delivery",
+    "Record",
+    "RecordIterator",
+    "crc32c",
+    "murmur2",
+]
 
 SMALL: Final = 2048  # capacity a batch starts with; it grows fourfold
 PARKED_COST: Final = 128  # bytes reckoned for a parked record beside its data

@@ -101,7 +101,7 @@ def test_close_without_time_to_wait_still_commits_and_leaves(server: ModelServer
     consumer.poll(1, max_records=1)
     consumer.close(timeout)
     server.wait_for(lambda cluster: not cluster.group("g").members, 5.0)
-    assert make(group_id="g").committed(("t", 0)) == OffsetAndMetadata(4, 0)
+    assert make(group_id="g").committed(("t", 0)) == OffsetAndMetadata(5, 0)
 
 
 def test_commit_in_on_partitions_revoked_works_while_the_consumer_closes(server: ModelServer, make: Maker) -> None:
@@ -176,7 +176,7 @@ def test_one_consumer_that_fails_to_close_does_not_keep_the_client_from_closing_
     with pytest.raises(ZeroDivisionError):
         client.close()
     assert not client.loop.alive
-    assert make(group_id="g").committed(("t", 0)) == OffsetAndMetadata(4, 0)
+    assert make(group_id="g").committed(("t", 0)) == OffsetAndMetadata(5, 0)
 
 
 def test_a_commit_still_waiting_when_its_consumer_closes_fails_at_once(server: ModelServer, make: Maker) -> None:

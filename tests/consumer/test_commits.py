@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from application import LONG, Maker, poll_until, read, topic
 
+from pykafka4.consumer import Consumer
 from pykafka4.errors import KafkaTimeoutError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
@@ -63,14 +66,86 @@ def test_a_new_consumer_of_the_group_goes_on_behind_what_was_committed(server: M
     assert [r.offset for r in read(second, 4)] == [6, 7, 8, 9]
 
 
-def test_close_commits_what_was_finished_and_not_what_is_in_hand(server: ModelServer, make: Maker) -> None:
+def stored(make: Maker) -> int:
+    place = make(group_id="g").committed(("t", 0))
+    return place.offset if place else 0
+
+
+def polled(consumer: Consumer) -> None:
+    """Four records finished, three in hand."""
+    read(consumer, 4, max_records=4)
+    assert len(consumer.poll(1, max_records=3)) == 3
+
+
+def iterated(consumer: Consumer) -> None:
+    """Six records finished, one in hand."""
+    for record in consumer:
+        if record.offset == 6:
+            break
+
+
+@pytest.mark.parametrize(("work", "clean", "failed"), [(polled, 7, 4), (iterated, 6, 6)])
+def test_close_finishes_the_list_in_hand_and_not_the_record_that_a_loop_holds(
+    server: ModelServer, make: Maker, work: Callable[[Consumer], None], clean: int, failed: int
+) -> None:
+    """The table of `Consumer.close`, row by row."""
     topic(server, 10)
-    first = make.member()
-    read(first, 4, max_records=4)
-    first.poll(1, max_records=3)
-    first.close()
-    second = make.member()
-    assert second.committed(("t", 0)) == OffsetAndMetadata(4, 0)
+
+    def fresh() -> Consumer:
+        server.do(lambda cluster: cluster.group("g").offsets.clear())
+        consumer = make.member()
+        work(consumer)
+        return consumer
+
+    fresh().close()
+    assert stored(make) == clean
+
+    with fresh():
+        pass
+    assert stored(make) == clean
+
+    with pytest.raises(ZeroDivisionError), fresh():
+        raise ZeroDivisionError
+    assert stored(make) == failed
+
+    consumer = fresh()
+    with contextlib.suppress(ZeroDivisionError):
+        try:
+            raise ZeroDivisionError
+        finally:
+            consumer.close()
+    assert stored(make) == failed
+
+    consumer = fresh()
+    thread = threading.Thread(target=consumer.close)
+    thread.start()
+    thread.join(LONG)
+    assert stored(make) == failed
+
+
+def test_a_handled_error_around_a_with_block_does_not_unfinish_its_list(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError:
+        with make.member() as consumer:
+            polled(consumer)
+    assert stored(make) == 7
+
+
+def test_a_record_committed_by_name_is_not_uncommitted_by_close(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    with make.member() as consumer:
+        iterated(consumer)
+        consumer.commit({("t", 0): 7})
+    assert stored(make) == 7
+
+
+def test_the_list_in_hand_is_not_committed_without_auto_commit(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    with make.member(enable_auto_commit=False) as consumer:
+        polled(consumer)
+    assert stored(make) == 0
 
 
 def test_auto_commit_never_goes_back_behind_an_explicit_commit(server: ModelServer, make: Maker) -> None:

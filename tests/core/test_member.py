@@ -10,7 +10,7 @@ from consumer_talk import LOST, Talk, batch, tp
 
 from pykafka4.core import INFINITY, Request
 from pykafka4.core.group import MemberState
-from pykafka4.core.subscription import Claim, Start
+from pykafka4.core.subscription import Claim, Ending, Start
 from pykafka4.error_table import CODES
 from pykafka4.errors import KafkaError
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
@@ -258,3 +258,33 @@ def test_topics_are_wanted_as_long_as_they_are_subscribed_to_or_read() -> None:
     group.subscribe(("u",))
     talk.member.gone()
     assert not talk.cluster.users
+
+
+def test_a_slow_loop_is_not_evicted_and_its_records_are_committed_while_it_runs() -> None:
+    talk = Talk(group_id="g", max_poll_interval_ms=20_000, session_timeout_ms=10_000, auto_commit_interval_ms=5_000)
+    talk.cluster.set("t", [1])
+    talk.stable(tp(0))
+    talk.committed({tp(0): 0})
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 50)})
+    talk.reader.enter()
+    talk.reader.drain()
+    iterator = talk.reader.take_one_by_one(500)
+    talk.reader.leave()
+    stored = []
+    for record in iterator:
+        talk.run(2)
+        for request in talk.pending(HeartbeatRequest):
+            talk.beat(request)
+        if talk.pending(OffsetCommitRequest):
+            (place,) = talk.commits().values()
+            assert place <= record.offset
+            stored.append(place)
+    assert talk.now > 150
+    assert talk.member.group.state is MemberState.STABLE
+    assert stored[-1] >= 45
+    assert stored == sorted(stored)
+    for _ in range(12):
+        talk.run(2)
+        for request in talk.pending(HeartbeatRequest):
+            talk.beat(request)
+    assert talk.member.group.ticket.ending is Ending.LOST  # type: ignore[union-attr]

@@ -556,3 +556,86 @@ def test_a_seek_makes_room_of_what_was_buffered() -> None:
     desk.reader.drain()
     desk.reader.seek(tp(0), 100)
     assert desk.reader.consumed == chunk.size
+
+
+# ---------------------------------------------------------------- a `for` loop, seen from the loop thread
+
+
+def test_each_record_asked_for_in_a_loop_is_a_sign_of_life(desk: Desk) -> None:
+    desk.put(0, 5)
+    iterator = desk.loop()
+    assert desk.reader.idle_since() == 50.0
+    for now in (60.0, 70.0):
+        desk.now = now
+        next(iterator)
+        assert desk.reader.idle_since() == now
+    desk.now = 80.0
+    assert desk.reader.idle_since() == 70.0
+    desk.reader.enter()
+    assert desk.reader.idle_since() is None
+
+
+def test_a_list_of_poll_gives_no_sign_of_life(desk: Desk) -> None:
+    desk.put(0, 5)
+    desk.poll()
+    desk.now = 60.0
+    assert desk.reader.idle_since() == 50.0
+
+
+def test_progress_in_a_loop_is_everything_before_the_record_in_hand() -> None:
+    desk = Desk(2)
+    desk.put(0, 3, 0)
+    desk.put(0, 3, 1)
+    iterator = desk.loop()
+    places = []
+    for _ in iterator:
+        places.append({tp.partition: offset for tp, (offset, _) in desk.reader.progress().items()})
+    assert places == [{0: 0, 1: 0}, {0: 1, 1: 0}, {0: 2, 1: 0}, {0: 3, 1: 0}, {0: 3, 1: 1}, {0: 3, 1: 2}]
+    assert desk.reader.finished == {}  # the loop thread reads what the application alone writes
+    desk.poll()
+    assert {tp.partition: offset for tp, (offset, _) in desk.reader.progress().items()} == {0: 3, 1: 3}
+
+
+def test_progress_does_not_cover_what_a_pause_or_seek_took_out_of_the_list() -> None:
+    desk = Desk(2)
+    desk.put(0, 3, 0)
+    desk.put(0, 3, 1)
+    iterator = desk.loop()
+    next(iterator), next(iterator)
+    desk.reader.seek(tp(1), 7)
+    assert desk.reader.progress() == {tp(0): (1, 0), tp(1): (7, -1)}
+    desk.reader.pause(tp(0))
+    assert list(iterator) == []
+    assert desk.reader.progress()[tp(0)][0] == 1
+
+
+@pytest.mark.parametrize("event", ["assigned", "ended", "trouble", "notice"])
+def test_an_event_ends_a_loops_list_before_its_next_record(desk: Desk, event: str) -> None:
+    """A handler that has become slow must not hold a rebalance back until it is through with 500 records."""
+    items = {
+        "assigned": Assigned(Ticket(1, "m", ())),
+        "ended": Ended(Ticket(1, "m", ())),
+        "trouble": Trouble(None, KafkaError("x")),
+        "notice": Trouble(None, KafkaError("x"), Lasting.ONCE),
+    }
+    desk.put(0, 5)
+    iterator = desk.loop()
+    assert next(iterator).offset == 0
+    desk.put(5, 1)  # data is no event
+    assert next(iterator).offset == 1
+    desk.reader.put(items[event])
+    assert next(iterator, None) is None
+    assert desk.reader.reached() == {tp(0): (1, 0)}
+    again = desk.loop()  # this asks for the next: the second record is finished
+    assert desk.finished() == 2
+    assert offsets(again) == [2, 3, 4]
+
+
+def test_an_event_that_arrives_while_a_list_is_made_ends_it_too(desk: Desk) -> None:
+    desk.put(0, 5)
+    desk.reader.enter()
+    desk.reader.drain()
+    desk.reader.put(Ended(Ticket(1, "m", ())))
+    assert list(desk.reader.take_one_by_one(500)) == []
+    desk.reader.drain()
+    assert offsets(desk.reader.take_one_by_one(500)) == [0, 1, 2, 3, 4]

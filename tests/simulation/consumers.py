@@ -210,7 +210,10 @@ class Process:
         if self.alive and not self.busy:
             self.sim.note(f"m{self.number} closes")
             self.alive = False
-            self.session.close(5.0)
+            failed = self.number % 2 == 1  # every other process is interrupted in its work: its list in hand is not finished
+            if not failed:
+                self._finish()
+            self.session.close(5.0, failed=failed)
             self.driver.stop()
 
     def die(self) -> None:

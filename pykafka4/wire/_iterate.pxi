@@ -1,0 +1,43 @@
+# A list's records one by one, for `for record in consumer`.
+
+
+@cython.final
+cdef class RecordIterator:
+    """Hands out `records` one by one; `given` says how many so far. With `stopped` set it ends early, and goes on once that is reset.
+
+    The loop thread reads `given` and sets `stopped` while the application iterates, so both cost the iteration no Python code.
+    """
+
+    cdef readonly list records
+    cdef Py_ssize_t _given
+    cdef public bint stopped
+
+    def __cinit__(self, list records not None):
+        self.records = records
+        self._given = 0
+        self.stopped = False
+
+    @property
+    def given(self):
+        return self._given
+
+    @given.setter
+    def given(self, Py_ssize_t value):
+        if value < 0:
+            raise ValueError(f"given={value}: must not be negative")
+        self._given = value
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef object record
+        if self.stopped or self._given >= PyList_GET_SIZE(self.records):
+            raise StopIteration
+        record = <object>PyList_GET_ITEM(self.records, self._given)
+        self._given += 1
+        return record
+
+    def __length_hint__(self):
+        """How many are left, stopped or not."""
+        return max(0, PyList_GET_SIZE(self.records) - self._given)

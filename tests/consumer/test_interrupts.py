@@ -1,0 +1,230 @@
+"""Ctrl-C at every place where Python lets it in: afterwards the consumer works, and no record is skipped."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from application import Listener, Maker, poll_until, read, topic
+from interrupts import interrupted, interrupts
+
+from pykafka4.core.coordinator import Reaction
+from pykafka4.core.group import MemberState
+from pykafka4.core.reader import Reader
+from pykafka4.core.subscription import Claim, Located
+from pykafka4.errors import KafkaError
+from pykafka4.records import TopicPartition
+from pykafka4.testing import ModelServer
+from pykafka4.wire.batch import WireRecord, build_batch
+from pykafka4.wire.compression import decompress
+from pykafka4.wire.hot import IMPLEMENTATION, Chunk
+
+pytestmark = pytest.mark.skipif(IMPLEMENTATION == "python", reason="the plain-Python decoder can be interrupted in the middle of a batch")
+
+RunOnce = Callable[[Callable[[Callable[[], Any]], Any]], None]
+
+
+def at_every_place(run: RunOnce) -> int:
+    """Run `run(ctrl_c)` for every place; `ctrl_c(call)` makes the call that the interrupt hits. How many places there were."""
+    for at in range(1, 20_000):
+        places: list[str | None] = []
+
+        def ctrl_c(call: Callable[[], Any], at: int = at, places: list[str | None] = places) -> Any:
+            results: list[Any] = []
+            places.append(interrupted(lambda: results.append(call()), at))
+            return results[0] if results else None
+
+        run(ctrl_c)
+        if places == [None]:
+            return at - 1
+    raise AssertionError("no end of places")
+
+
+# ---------------------------------------------------------------- the reader
+
+
+class Desk:
+    """A reader of two partitions, and the loop's part: it reads on where the reader's seeks say."""
+
+    def __init__(self) -> None:
+        self.reader = Reader(lambda: 0.0, lambda: None, self._reseek)
+        self.current = {p: Claim(TopicPartition("t", p)) for p in (0, 1)}
+        self.offset = {0: 0, 1: 0}
+        self.got: dict[int, list[int]] = {0: [], 1: []}
+        self.reader.adopt(self.current.values())
+        for p in (0, 1):
+            self.reader.put(Located(self.current[p], 0))
+            self.fetch(p, 4)
+            self.fetch(p, 4)
+
+    def _reseek(self, old: Claim, new: Claim, start: Any) -> None:
+        if self.current[old.tp.partition] is old:
+            self.current[old.tp.partition] = new
+            self.offset[old.tp.partition] = start
+
+    def fetch(self, p: int, count: int) -> None:
+        claim, first = self.current[p], self.offset[p]
+        data = bytes(build_batch([WireRecord(timestamp_ms=1, value=b"x") for _ in range(count)], base_offset=first))
+        chunk = Chunk("t", p, data, first, serial=claim, decompress=decompress, max_decompressed=1 << 20)
+        claim.delivered += chunk.size
+        self.offset[p] += count
+        self.reader.put(chunk)
+
+    def poll(self, limit: int) -> list[Any]:
+        """As `Session._turn` does it."""
+        self.reader.enter()
+        try:
+            self.reader.drain()
+            return self.reader.take(limit)
+        except BaseException:
+            self.reader.take_back()
+            raise
+
+    def note(self, records: list[Any] | None) -> None:
+        for record in records or ():
+            self.got[record.partition].append(record.offset)
+
+    def finish(self) -> None:
+        """Read everything up to the end; at most 40 polls."""
+        for _ in range(40):
+            self.note(self.poll(3))
+            self.note(self.loop())
+            if all(self.got[p] and self.got[p][-1] >= 11 for p in (0, 1)):
+                break
+            for p in (0, 1):
+                if self.offset[p] < 12 and p not in {tp.partition for tp in self.reader.paused}:
+                    self.fetch(p, 4)
+
+    def loop(self) -> list[Any]:
+        self.reader.enter()
+        self.reader.drain()
+        iterator = self.reader.take_one_by_one(3)
+        return [record for _, record in zip(range(2), iterator, strict=False)]
+
+
+@pytest.mark.parametrize("before", ["nothing", "poll", "loop"])
+@pytest.mark.parametrize("act", ["poll", "seek", "pause", "resume", "relieve"])
+def test_an_interrupted_reader_hands_out_every_record_once_and_in_order(act: str, before: str) -> None:
+    def run(ctrl_c: Callable[[Callable[[], Any]], Any]) -> None:
+        desk = Desk()
+        tp = TopicPartition("t", 0)
+        if before == "poll":
+            desk.note(desk.poll(3))
+        elif before == "loop":
+            desk.note(desk.loop())
+        if act in ("resume", "relieve"):
+            desk.reader.drain()
+            desk.reader.pause(tp)
+        if act == "relieve":
+            desk.reader.pause(TopicPartition("t", 1))
+            desk.reader.resume_at = 1
+        acts: dict[str, Callable[[], Any]] = {
+            "poll": lambda: desk.poll(5),
+            "seek": lambda: desk.reader.seek(tp, 2),
+            "pause": lambda: desk.reader.pause(tp),
+            "resume": lambda: desk.reader.resume(tp),
+            "relieve": desk.reader.relieve,
+        }
+        desk.note(ctrl_c(acts[act]))
+        if act == "seek":
+            desk.got[0].clear()
+            desk.reader.seek(tp, 2)
+        for p in (0, 1):
+            desk.reader.resume(TopicPartition("t", p))
+        desk.finish()
+        assert desk.got[1] == list(range(12))[: len(desk.got[1])]
+        assert desk.got[1][-1] >= 11
+        expected = list(range(2 if act == "seek" else 0, 12))
+        assert desk.got[0][: len(expected)] == expected
+
+    assert at_every_place(run) > 3
+
+
+# ---------------------------------------------------------------- the consumer
+
+
+def test_no_record_is_skipped_or_repeated_when_poll_is_interrupted(server: ModelServer, make: Maker) -> None:
+    topic(server, 3000)
+    consumer = make.assigned(0)
+    got: list[int] = []
+    act = lambda: got.extend([r.offset for r in consumer.poll(0.01, max_records=2)])  # noqa: E731
+    for place in interrupts(act, step=2):
+        records = consumer.poll(1.0, max_records=1)
+        got += [r.offset for r in records]
+        assert got == list(range(len(got))), place
+    assert len(got) > 20
+
+
+def test_no_record_is_skipped_when_a_loop_is_interrupted(server: ModelServer, make: Maker) -> None:
+    """The record in hand, if there was one, is given out again or was seen."""
+    topic(server, 3000)
+    consumer = make.assigned(0)
+    got: list[int] = []
+    act = lambda: got.extend(r.offset for r in itertools.islice(consumer, 3))  # noqa: E731
+    for place in interrupts(act, step=2):
+        got += [r.offset for r in itertools.islice(consumer, 2)]
+        assert got == list(range(len(got))), place
+    assert len(got) > 20
+
+
+def test_an_interrupted_rebalance_is_completed_by_the_next_poll(server: ModelServer, make: Maker) -> None:
+    """Partitions are given back and taken up again around each place; the listener hears of both, the group waits for nobody."""
+    topic(server, 400)
+    told = Listener()
+    consumer = make.member(told, session_timeout_ms=60_000)
+    poll_until(consumer, consumer.assignment)
+    group = consumer._session.member.group
+
+    count = 0
+    for at in range(1, 2_000, 3):
+        consumer._session.client.loop.ask(lambda now: group._heed(now, Reaction.REJOIN, KafkaError("again")), 5.0)
+        place = interrupted(lambda: consumer.poll(0.05), at)
+        poll_until(consumer, lambda: group.state is MemberState.STABLE and consumer._session.reader.ticket is group.ticket)
+        consumer.poll(0)
+        assert consumer.assignment() == {("t", 0)}, place
+        assert told.kinds[-1] == "assigned", place
+        count += 1
+        if place is None:
+            break
+    assert count > 20
+    consumer.commit()
+
+
+@pytest.mark.parametrize("act", ["seek", "pause", "commit", "position", "committed", "subscribe", "assign"])
+def test_a_consumer_works_after_an_interrupted_call(server: ModelServer, make: Maker, act: str) -> None:
+    topic(server, 4, 4)
+    consumer = make(group_id="g")
+    consumer.assign([("t", 0)]) if act != "subscribe" else consumer.subscribe(["t"])
+    poll_until(consumer, consumer.assignment)
+    acts: dict[str, Callable[[], Any]] = {
+        "seek": lambda: consumer.seek(("t", 0), 1),
+        "pause": lambda: consumer.pause([("t", 0)]),
+        "commit": lambda: consumer.commit({("t", 0): 1}, 5.0),
+        "position": lambda: consumer.position(("t", 0), 5.0),
+        "committed": lambda: consumer.committed(("t", 0), 5.0),
+        "subscribe": lambda: consumer.subscribe(["t"]),
+        "assign": lambda: consumer.assign([("t", 0), ("t", 1)]),
+    }
+    for _ in interrupts(acts[act], step=2):
+        consumer.poll(0)
+    acts[act]()
+    poll_until(consumer, consumer.assignment)
+    consumer.resume(consumer.paused())
+    consumer.seek(("t", 0), 0)
+    assert [r.offset for r in read(consumer, 4) if r.partition == 0] == [0, 1, 2, 3]
+
+
+def test_an_interrupted_close_is_completed_by_the_next(server: ModelServer, make: Maker) -> None:
+    topic(server, 4)
+    for at in range(1, 2_000, 7):
+        consumer = make.member(group_id=f"g{at}")
+        poll_until(consumer, consumer.assignment)
+        loop = consumer._session.client.loop
+        place = interrupted(lambda consumer=consumer: consumer.close(2.0), at)  # type: ignore[misc]
+        consumer.close(2.0)
+        assert not loop.alive, place
+        if place is None:
+            break
+    assert at > 50
