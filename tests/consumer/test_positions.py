@@ -6,6 +6,7 @@ import pytest
 from application import LONG, Maker, fill, poll_until, read, topic
 
 from pykafka4.errors import BrokerError, KafkaError
+from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 
 
@@ -114,3 +115,15 @@ def test_a_topic_made_anew_is_read_from_its_beginning(server: ModelServer, make:
     server.do(lambda cluster: cluster.recreate_topic("t"))
     fill(server, "t", 0, [b"new"])
     assert [(r.offset, r.value) for r in read(consumer, 1)] == [(0, b"new")]
+
+
+def test_a_paused_partition_is_not_fetched_until_it_is_resumed(server: ModelServer, make: Maker) -> None:
+    topic(server, 3, 3)
+    consumer = make.assigned(0, 1)
+    read(consumer, 6)
+    consumer.pause([("t", 0)])
+    positions = consumer._session.member.fetcher.positions
+    poll_until(consumer, lambda: positions[TopicPartition("t", 0)].paused)
+    assert not positions[TopicPartition("t", 1)].paused
+    consumer.resume([("t", 0)])
+    poll_until(consumer, lambda: not positions[TopicPartition("t", 0)].paused)

@@ -131,3 +131,13 @@ def test_a_seek_does_not_end_a_pause() -> None:
     talk.run(1)
     assert len(talk.pending(FetchRequest)) == before
     assert talk.member.fetcher.positions[tp(0)].paused
+
+
+def test_a_partition_whose_offset_was_found_is_healthy() -> None:
+    talk = Talk()
+    talk.cluster.set("t", [1])
+    nobody = lambda *_: None  # noqa: E731
+    talk.member.fetcher.searches.begin(Search(tp(0), Start.LATEST, nobody, nobody, lambda: True))
+    talk.run()
+    talk.ends(3)
+    assert talk.recovery.healed == [tp(0)]

@@ -272,3 +272,17 @@ def test_a_partition_that_the_metadata_does_not_know_is_asked_about(world: World
     world.picture = metadata({"t": (ID, [(1, 5), (2, 7), *[(3, 0)] * 6])})
     world.run(1.3)
     assert world.engine.recovery.leader(TopicPartition("t", 7)) == Leader(3, 0)
+
+
+def test_a_new_leader_that_is_not_connected_is_connected_to_at_once() -> None:
+    world = World.make(retry_backoff_ms=100, retry_backoff_max_ms=1000)
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.engine.cluster.want("t", ME)
+    world.run()
+    world.engine.network.want(1)
+    world.run(10.0)
+    assert not world.engine.network.ready(3)
+    world.engine.cluster.hint(T0, 3, 6)
+    report(world, node=1)
+    world.run(0.05)
+    assert world.engine.recovery.leader(T0) == Leader(3, 6)

@@ -169,3 +169,33 @@ def test_sequences_count_records_and_wrap() -> None:
     bench.poll(1)
     bench.settle()
     assert [header(request)[1] for request in bench.requests] == [2**31 - 2, 1]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "REQUEST_TIMED_OUT",
+        "UNKNOWN_TOPIC_ID",
+        "UNKNOWN_LEADER_EPOCH",
+        "FENCED_LEADER_EPOCH",
+        "CORRUPT_MESSAGE",
+        "NOT_ENOUGH_REPLICAS",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "NOT_LEADER_OR_FOLLOWER",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+        "LEADER_NOT_AVAILABLE",
+        "KAFKA_STORAGE_ERROR",
+        "NETWORK_EXCEPTION",
+    ],
+)
+def test_a_batch_refused_in_passing_goes_out_again_as_it_was(error: str) -> None:
+    bench = Bench().proven()
+    delivery = bench.batch()
+    first = bench.requests.pop()
+    bench.answer(first, error)
+    bench.recovery.changes += 1
+    bench.poll(5)
+    bench.settle()
+    assert [header(request) for request in bench.requests] == [header(first)]
+    bench.answer(bench.requests.pop(), offset=9)
+    assert delivery.result(0).offset == 9
