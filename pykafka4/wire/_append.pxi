@@ -476,6 +476,8 @@ cdef class Accumulator:
                 if b.used + total <= b.cap:
                     break
                 self.enlarge(t, b, r, total)
+                if self.wake_owed:
+                    r.news = True
             b = found = None       # here: letting go of them may run a destructor, and other threads with it
         if callback is not None:
             self.follow(b, r, callback)
@@ -484,7 +486,7 @@ cdef class Accumulator:
         d.index = b.count - 1
         if not r.forced:
             self.accepted += 1
-        if r.news or self.wake_owed:
+        if r.news:
             self.wake()
         return 0
 

@@ -11,7 +11,7 @@ somebody else's object is dropped; so what is allocated is allocated before choo
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_Fetch, PyErr_Restore
 from cpython.long cimport PyLong_Check
@@ -30,7 +30,7 @@ from operator import itemgetter
 from pykafka4.error_table import Written
 from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, ForkedClientError, KafkaTimeoutError, RecordTooLarge, short_name
 from pykafka4.records import ProducerRecord, RecordMetadata
-from pykafka4.wire._plain_batch import fresh
+from pykafka4.wire._plain_batch import fresh, holds_pointers
 from pykafka4.wire._plain_decode import Record as PlainRecord
 from pykafka4.wire.compression import is_interruption
 
@@ -117,15 +117,22 @@ cdef object _copied(str topic, str what, object value):
     """`value`, any C-contiguous buffer, as bytes."""
     cdef Py_buffer view
     try:
-        PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
-    except (TypeError, BufferError):
-        raise TypeError(
-            f"{topic}: {what} must be bytes, str, a C-contiguous buffer or None, not {type(value).__name__}; serialize it first"
-        ) from None
+        PyObject_GetBuffer(value, &view, PyBUF_ND | PyBUF_FORMAT)
+    except (TypeError, ValueError, BufferError):
+        raise _no_bytes(topic, what, value) from None
     try:
+        # Of one letter nearly always, and the commonest of all is that of bytearray.
+        if view.format != NULL and (view.format[0] != c'B' or view.format[1] != 0) and holds_pointers((<bytes>view.format).decode("utf-8", "replace")):
+            raise _no_bytes(topic, what, value)
         return PyBytes_FromStringAndSize(<const char*>view.buf, view.len)
     finally:
         PyBuffer_Release(&view)
+
+
+cdef object _no_bytes(str topic, str what, object value):
+    return TypeError(
+        f"{topic}: {what} must be bytes, str, a C-contiguous buffer without pointers, or None, not {type(value).__name__}; serialize it first"
+    )
 
 
 cdef object _slow_span(str topic, str what, object value, const char** data, int64_t* size):

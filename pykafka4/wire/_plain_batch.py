@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import datetime
 import logging
+import re
 import struct
 from _thread import get_ident  # who runs this, not threads: the core starts none and waits for none
 from collections import deque
@@ -46,6 +47,7 @@ __all__ = [
     "exact_name",
     "fresh",
     "header_pairs",
+    "holds_pointers",
     "integer",
     "wall_ms",
 ]
@@ -58,6 +60,9 @@ HEADER: Final = plain.HEADER_SIZE
 PARKING: Final = -2  # the partition of a topic's placeholder batch for parked records
 _HEAD = struct.Struct(">hiqqqhii")  # from the attributes to the count: what the checksum covers of the header
 _log = logging.getLogger("pykafka4")
+
+_POINTERS: Final = frozenset("OP&X")  # objects, pointers, typed ones, functions
+_FIELD_NAMES: Final = re.compile(":[^:]*:")
 
 Callbacks: TypeAlias = Callable[[], None]
 
@@ -82,6 +87,11 @@ def exact_name(topic: object) -> str:
     return str.__str__(topic)
 
 
+def holds_pointers(form: str) -> bool:
+    """Whether a buffer of that format (as the struct module, numpy and ctypes write it) holds addresses, of Python objects or others."""
+    return not _POINTERS.isdisjoint(form if len(form) == 1 else _FIELD_NAMES.sub("", form))
+
+
 def bytes_of(topic: str, what: str, value: object) -> bytes | None:
     """`value` as bytes; TypeError naming topic and argument when it has none."""
     if value is None or type(value) is bytes:
@@ -90,11 +100,12 @@ def bytes_of(topic: str, what: str, value: object) -> bytes | None:
         return str.encode(value)
     try:
         view = memoryview(value)  # type: ignore[arg-type]
-    except TypeError:
+    except (TypeError, ValueError, BufferError):
         view = None
-    if view is None or not view.c_contiguous:
+    if view is None or not view.c_contiguous or holds_pointers(view.format):
         kind = type(value).__name__
-        raise TypeError(f"{topic}: {what} must be bytes, str, a C-contiguous buffer or None, not {kind}; serialize it first")
+        wanted = "bytes, str, a C-contiguous buffer without pointers, or None"
+        raise TypeError(f"{topic}: {what} must be {wanted}, not {kind}; serialize it first")
     return bytes(view)
 
 
