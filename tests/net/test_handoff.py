@@ -483,3 +483,33 @@ def test_a_listener_that_raises_hears_of_the_next_event(caplog: pytest.LogCaptur
     held.run()
     assert heard == ["one", "two"]
     assert "listener broke" in caplog.text
+
+
+def test_only_the_first_in_line_is_tried() -> None:
+    gate, first_may = Gate(), [False]
+    tried: list[str] = []
+    one = in_thread(lambda: gate.wait(lambda: first_may[0], SECONDS))
+    until(lambda: gate.waiting == 1)
+    two = in_thread(lambda: gate.wait(lambda: bool(tried.append("second")) or True, SECONDS))
+    until(lambda: gate.waiting == 2)
+    for _ in range(3):
+        gate.release()
+    assert (gate.waiting, tried) == (2, [])
+    first_may[0] = True
+    gate.release()
+    one.join(SECONDS)
+    two.join(SECONDS)
+    assert (gate.waiting, tried) == (0, ["second"])
+
+
+def test_a_burst_of_blocking_work_gets_a_thread_for_each_although_one_is_idle() -> None:
+    helper, both = Helper(most=2), threading.Barrier(2)
+    idle = threading.Event()
+    helper.submit(lambda: None, lambda _: idle.set())
+    assert idle.wait(SECONDS)
+    until(lambda: helper._workers._idle == 1)
+    results: list[object] = []
+    for _ in range(2):
+        helper.submit(lambda: both.wait(SECONDS), results.append)
+    until(lambda: len(results) == 2)
+    assert sorted(map(str, results)) == ["0", "1"], "each waits for the other"

@@ -20,6 +20,7 @@ from pykafka4.errors import ConnectionLost
 from pykafka4.net import transport as transports
 from pykafka4.net.handoff import Helper, Inbox
 from pykafka4.net.transport import Event, EventKind, SocketTransport
+from pykafka4.wire.frame import FrameTooLarge
 
 CONNECTED, FRAME, LOST, WRITTEN = EventKind.CONNECTED, EventKind.FRAME, EventKind.LOST, EventKind.WRITTEN
 MAX_FRAME = 64 << 20
@@ -404,3 +405,30 @@ def test_shutting_down_leaves_no_descriptor(driver: Driver) -> None:
         it.transport.shut()
         assert sock.fileno() == -1
         assert it.transport.wakeup.fileno() == -1
+
+
+def test_small_requests_do_not_wait_for_each_other(driver: Driver) -> None:
+    with serving(lambda connection: None) as port:
+        driver.connect(port)
+        sock = driver.transport._sockets[1].sock
+        assert sock is not None
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_the_addresses_of_a_name_take_turns_in_being_the_first(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses = [(socket.AF_INET, (f"127.0.0.{n}", closed_port())) for n in (1, 2)]
+    monkeypatch.setattr(transports, "_look_up", lambda host, port: addresses)
+    reasons = []
+    for link in (1, 2):
+        driver.transport.connect(link, "name.invalid", 9092)
+        reasons.append(str(driver.until(LOST, link=link)[0]))
+    first = [reason.index("127.0.0.1") < reason.index("127.0.0.2") for reason in reasons]
+    assert sorted(first) == [False, True]
+
+
+def test_a_frame_over_the_limit_is_refused_with_its_size(driver: Driver) -> None:
+    with serving(lambda connection: connection.sendall((MAX_FRAME + 1).to_bytes(4, "big"))) as port:
+        driver.transport.connect(1, "127.0.0.1", port)
+        (reason,) = driver.until(LOST)
+    assert isinstance(reason.__cause__, FrameTooLarge)
+    assert reason.__cause__.size == MAX_FRAME + 1

@@ -34,6 +34,17 @@ def test_a_wrong_checksum_stops_at_its_batch_and_delivers_what_lies_before(core:
 
 
 @each_core
+@pytest.mark.parametrize("size", [100, 20_000, 150_000, 300_000, 2_000_000])
+def test_a_wrong_checksum_is_noticed_in_batches_of_any_size(core: ModuleType, size: int) -> None:
+    bad = bytearray(build_batch([WireRecord(offset=0, timestamp_ms=1, value=bytes(size))]))
+    bad[len(bad) // 2] ^= 1  # in the value: nothing but the checksum can tell
+    out, error, _ = decoded(core, bytes(bad))
+    assert out == []
+    assert isinstance(error, CorruptRecord)
+    assert "CRC" in error.reason
+
+
+@each_core
 def test_damage_never_takes_records_of_the_same_call_along(core: ModuleType) -> None:
     bad = bytearray(build_batch(records(5, start=5), base_offset=5))
     bad[-1] ^= 1
