@@ -41,7 +41,6 @@ def test_a_wrong_checksum_is_noticed_in_batches_of_any_size(core: ModuleType, si
     out, error, _ = decoded(core, bytes(bad))
     assert out == []
     assert isinstance(error, CorruptRecord)
-    assert "CRC" in error.reason
 
 
 @each_core
