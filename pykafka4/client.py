@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import logging
 import os
 import sys
 import warnings
@@ -24,8 +23,9 @@ from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, MetadataCh
 from pykafka4.core.engine import Engine
 from pykafka4.core.recovery import PartitionOffline, PartitionOnline
 from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.logs import get_log
 from pykafka4.misuse import check_timeout, check_topic, hint, refuse_pickling
-from pykafka4.net import system
+from pykafka4.net import logs, system
 from pykafka4.net.handoff import Callbacks, Feed, Promise
 from pykafka4.net.loop import NOBODY_WAITS, Loop
 from pykafka4.options import ClientOptions
@@ -33,7 +33,7 @@ from pykafka4.peers import CLIENT_METHODS
 
 __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline", "User"]
 
-log = logging.getLogger("pykafka4.client")
+log = get_log("pykafka4.client")
 EXIT_SECONDS = 5.0
 STATUS_SECONDS = 5.0
 Listener = Callable[[object], Any]
@@ -326,7 +326,9 @@ def _finish(promise: Promise[None], error: KafkaError | None) -> None:
 def _forgotten(loop: Loop) -> None:
     """The collector took an open client. Nothing may block here."""
     if loop.alive:
-        warnings.warn("a Client was not closed; use `with`, or close()", ResourceWarning, stacklevel=2)
+        logs.current().aside(
+            lambda: warnings.warn("a Client was not closed; use `with`, or close()", ResourceWarning, stacklevel=3)
+        )  # the collector may run on the loop
     loop.stop()
 
 

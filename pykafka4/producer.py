@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import warnings
 import weakref
@@ -22,8 +21,9 @@ from pykafka4.core import NOTHING, Effects
 from pykafka4.core.ledger import ProducerStats
 from pykafka4.core.sender import Sender
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.logs import get_log
 from pykafka4.misuse import ShortCuts, check_timeout, check_topic, hint, refuse_pickling
-from pykafka4.net import system
+from pykafka4.net import logs, system
 from pykafka4.net.handoff import Callbacks, Gate, Signal
 from pykafka4.options import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
@@ -33,7 +33,7 @@ from pykafka4.wire.hot import Accumulator, Batch, Delivery
 
 __all__ = ["Producer"]
 
-log = logging.getLogger("pykafka4.producer")
+log = get_log("pykafka4.producer")
 
 EXIT_SECONDS = 5.0
 FORGOTTEN_SECONDS = 1.0  # how long a producer without a handle stays open with nothing to deliver
@@ -430,7 +430,9 @@ class _Core:
         """The handle was collected while open: warn, and deliver in the background what it took."""
         if core.undelivered is None and not core.client.loop.forked:
             core.client.loop.call(lambda _: core.client.engine.add(_Forgotten(core)))
-            warnings.warn("a Producer was not closed; use `with`, or close()", ResourceWarning, stacklevel=2)
+            logs.current().aside(
+                lambda: warnings.warn("a Producer was not closed; use `with`, or close()", ResourceWarning, stacklevel=3)
+            )  # the collector may run on the loop
 
 
 class _Forgotten:

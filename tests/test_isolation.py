@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -180,3 +183,38 @@ def test_a_consumer_that_fails_raises_in_every_call_and_leaves_the_others_alone(
     until(lambda: healthy.poll(0.1), "the record for the other consumer")
     healthy.commit()
     healthy.close(SECONDS)
+
+
+def test_a_handler_that_produces_to_kafka_stalls_nobody_else(server: ModelServer) -> None:
+    """It holds its lock while `send` waits for room, and the loop has something to log meanwhile."""
+    producer = Producer(
+        bootstrap_servers=server.bootstrap_servers, buffer_memory=65_536, max_partition_bytes=65_536, max_block_ms=3000, linger_ms=0
+    )
+    producer.send("t", b"first", partition=0).result(SECONDS)
+    entered = threading.Event()
+
+    class ToKafka(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if not entered.is_set():
+                entered.set()
+                with contextlib.suppress(KafkaError):
+                    while True:
+                        producer.send("t", bytes(10_000), partition=0)
+
+    handler, logger = ToKafka(), logging.getLogger("pykafka4")
+    logger.addHandler(handler)
+    application = threading.Thread(target=lambda: logger.warning("the application logs"), daemon=True)
+    try:
+        server.do(lambda cluster: [cluster.stop_broker(node) for node in cluster.brokers])
+        application.start()
+        assert entered.wait(SECONDS)
+        slowest = 0.0
+        while application.is_alive():
+            began = time.monotonic()
+            producer._core.client.loop.ask(lambda now: None, SECONDS)
+            slowest = max(slowest, time.monotonic() - began)
+            threading.Event().wait(0.01)
+        assert slowest < 1.5, "the loop waited for the handler"
+    finally:
+        logger.removeHandler(handler)
+        producer.close(0)

@@ -35,7 +35,7 @@ from pykafka4.core.reader import Place, Reader
 from pykafka4.core.subscription import Assigned, Claim, Ending, Start, Ticket
 from pykafka4.errors import ClosedError, ConfigError, GroupError, KafkaError, KafkaTimeoutError
 from pykafka4.misuse import topic_partition
-from pykafka4.net import system
+from pykafka4.net import logs, system
 from pykafka4.net.handoff import Promise, Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.hot import Record
@@ -550,7 +550,8 @@ class Session:
     def forgotten(core: Session) -> None:
         """The handle was collected while open: say so and close on another thread, since the collector must not wait."""
         if not core.closed and core.client.loop.alive:
-            warnings.warn("a Consumer was not closed; use `with`, or close()", ResourceWarning, stacklevel=2)
+            # the collector may run on the loop thread, and what shows warnings is the application's
+            logs.current().aside(lambda: warnings.warn("a Consumer was not closed; use `with`, or close()", ResourceWarning, stacklevel=3))
             core.client.callbacks.submit(lambda: core.close(LEAVE_SECONDS, failed=True))
 
 

@@ -5,13 +5,13 @@ A mixed group is led by whichever client joined first, so an assignor is an agre
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 import attrs
 
 from pykafka4.errors import DecodeError
+from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_group import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from pykafka4.wire.schema import decode_data, encode_data
@@ -28,7 +28,7 @@ __all__ = [
     "subscription_bytes",
 ]
 
-log = logging.getLogger("pykafka4.group")
+log = get_log("pykafka4.group")
 
 PROTOCOL_DATA: Final = 1  # version of subscription and assignment bytes: all that an eager member has to say
 

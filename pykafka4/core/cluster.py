@@ -7,7 +7,6 @@ they the truth: a topic without an id was made anew, or the cluster was restored
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from random import Random
 from typing import TypeAlias
@@ -23,6 +22,7 @@ from pykafka4.core.question import PATIENCE
 from pykafka4.core.topic import Leader, Topic
 from pykafka4.error_table import BY_NAME, ErrorCode, error_code
 from pykafka4.errors import KafkaError, broker_error
+from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_cluster import MetadataRequest, MetadataResponse
@@ -30,7 +30,7 @@ from pykafka4.wire.schema import NO_UUID
 
 __all__ = ["Broker", "BrokerAdded", "BrokerRemoved", "Change", "Cluster", "MetadataChanged", "Waiter"]
 
-log = logging.getLogger("pykafka4.cluster")
+log = get_log("pykafka4.cluster")
 BROKERS = ""  # no topic has this name: it stands for the list of brokers among the things to ask for
 RECHECK = 0.5  # while no broker is connected
 IN_VAIN = 4  # times that one broker is asked for a topic in trouble before another is

@@ -6,7 +6,6 @@ Also the table of what each error code means to a member: group, commits and loo
 from __future__ import annotations
 
 import enum
-import logging
 from collections.abc import Callable
 from random import Random
 
@@ -18,6 +17,7 @@ from pykafka4.core.network import Network, via
 from pykafka4.core.question import Question
 from pykafka4.error_table import Refresh, error_code
 from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
+from pykafka4.logs import get_log
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest
 
 __all__ = ["Coordinator", "Reaction", "reaction"]
@@ -26,7 +26,7 @@ GROUP = 0  # FindCoordinator's key type
 CHECK = 10.0  # for one that holds back an answer: others are asked then whether it still is the coordinator, again and again
 ONE_KEY = 3  # the last version that asks for one key; every broker from 0.11 to 4.x speaks one of these
 
-log = logging.getLogger("pykafka4.group")
+log = get_log("pykafka4.group")
 
 
 class Reaction(enum.Enum):

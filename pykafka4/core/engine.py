@@ -7,7 +7,6 @@ the end of its job or in a call made for it ends that machine alone: those who w
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -21,11 +20,12 @@ from pykafka4.core.cluster import Cluster
 from pykafka4.core.network import Network
 from pykafka4.core.recovery import Recovery
 from pykafka4.errors import KafkaError
+from pykafka4.logs import get_log
 from pykafka4.wire.schema import Buffer
 
 __all__ = ["Engine", "Turn", "describe"]
 
-log = logging.getLogger("pykafka4.engine")
+log = get_log("pykafka4.engine")
 
 
 @attrs.frozen(eq=False)

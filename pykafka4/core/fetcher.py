@@ -8,7 +8,6 @@ the position still has, so two brokers that both think they lead a partition can
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -26,6 +25,7 @@ from pykafka4.core.subscription import Claim, Lasting, Located, Position, Stage,
 from pykafka4.core.timers import Timers
 from pykafka4.error_table import ErrorCode, error_code
 from pykafka4.errors import CorruptRecord, DecodeError, KafkaError, RecordTooLarge, broker_error
+from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.compression import decompress
 from pykafka4.wire.frame import FrameTooLarge
@@ -35,7 +35,7 @@ from pykafka4.wire.schema import NO_UUID
 
 __all__ = ["Fetcher", "Intake"]
 
-log = logging.getLogger("pykafka4.fetcher")
+log = get_log("pykafka4.fetcher")
 
 BY_NAME_ONLY: Final = 12  # from Fetch 13 on topics go by id
 EPOCHS_FROM: Final = 12  # `last_fetched_epoch`: the broker notices that our log is not its log

@@ -7,7 +7,6 @@ decides: `REACTIONS` has a row for each thing an answer can mean.
 from __future__ import annotations
 
 import enum
-import logging
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final, Protocol
@@ -22,6 +21,7 @@ from pykafka4.core.leadership import Leadership
 from pykafka4.core.network import via
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Lasting, Start, Ticket, Trouble
 from pykafka4.errors import DecodeError, KafkaError, broker_error
+from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_group import (
     HeartbeatRequest,
@@ -32,7 +32,7 @@ from pykafka4.wire.messages_group import (
 
 __all__ = ["Application", "Group", "MemberState", "Partitions"]
 
-log = logging.getLogger("pykafka4.group")
+log = get_log("pykafka4.group")
 
 PROTOCOL: Final = "consumer"
 LEAVE_MANY_FROM: Final = 3  # before, a leave names one member, in other fields

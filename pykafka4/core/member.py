@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -19,11 +18,12 @@ from pykafka4.core.reader import Reader
 from pykafka4.core.recovery import Recovery
 from pykafka4.core.subscription import Ticket, Trouble
 from pykafka4.errors import KafkaError
+from pykafka4.logs import get_log
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["COMMIT_SECONDS", "Member"]
 
-log = logging.getLogger("pykafka4.consumer")
+log = get_log("pykafka4.consumer")
 
 COMMIT_SECONDS = 60.0  # how long a commit nobody waits for is tried
 

@@ -11,7 +11,6 @@ only while no broker of the cluster is.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from random import Random
@@ -26,11 +25,12 @@ from pykafka4.core.connection import Answer, Connection, ConnectionState
 from pykafka4.core.endpoint import LANE, Endpoint, LinkStatus, broker_of, via
 from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost, DecodeError, KafkaError
+from pykafka4.logs import get_log
 from pykafka4.wire.schema import Buffer
 
 __all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
 
-log = logging.getLogger("pykafka4.network")
+log = get_log("pykafka4.network")
 STAGGER = 0.5  # an address that has not answered by then is no longer the only one tried
 GAP = 0.1  # between attempts for ANY while everything fails
 SPARE_IDLE = 30.0  # seconds until a spare connection that is not used is closed; more than the pauses between checks of a coordinator

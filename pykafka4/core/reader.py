@@ -10,7 +10,6 @@ before it is in the next, and each step can be done again: what was interrupted 
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
@@ -20,12 +19,13 @@ from typing import Any
 from pykafka4.core import INFINITY
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
 from pykafka4.errors import CorruptRecord, KafkaError, RecordTooLarge
+from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.hot import Chunk, Record, RecordIterator
 
 __all__ = ["Place", "Reader"]
 
-log = logging.getLogger("pykafka4.consumer")
+log = get_log("pykafka4.consumer")
 
 Place = tuple[int, int]  # offset of the next record to read, leader epoch of the one before it
 Reseek = Callable[[Claim, Claim, "Start | int"], None]

@@ -7,7 +7,6 @@ epoch and sequence, or failed as MAYBE. What an error code does is a row of `err
 
 from __future__ import annotations
 
-import logging
 import random as _random
 from collections.abc import Callable
 from uuid import UUID
@@ -28,13 +27,14 @@ from pykafka4.core.recovery import Recovery
 from pykafka4.core.timers import Timers
 from pykafka4.error_table import Produce, Refresh, Written, error_code
 from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error, short_name
+from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.hot import Accumulator, Batch
 from pykafka4.wire.messages_data import ProduceRequest, ProduceResponse
 
 __all__ = ["Sender"]
 
-log = logging.getLogger("pykafka4.producer")
+log = get_log("pykafka4.producer")
 
 ZSTD_FROM = 7  # a broker that speaks this Produce knows the codec
 WAYS_OUT = {

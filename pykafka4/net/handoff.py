@@ -11,7 +11,6 @@ whose loss would block other threads is removed twice, by nested `finally` block
 from __future__ import annotations
 
 import contextlib
-import logging
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -19,11 +18,12 @@ from concurrent.futures import Executor
 from typing import Any, Generic, TypeVar
 
 from pykafka4.errors import KafkaError, KafkaTimeoutError
+from pykafka4.logs import get_log
 from pykafka4.net import system
 
 __all__ = ["Callbacks", "Feed", "Gate", "Helper", "Inbox", "Promise", "Signal", "Wakeup"]
 
-log = logging.getLogger("pykafka4.handoff")
+log = get_log("pykafka4.handoff")
 T = TypeVar("T")
 FOREVER = system.TIMEOUT_MAX
 HELPERS = 4  # threads for slow codecs
@@ -368,7 +368,8 @@ class _Callback:
 class Callbacks:
     """Runs the application's callbacks: on one thread of ours, in order, or on the executor it gave.
 
-    Each runs once, whatever the executor does: memory and waiters depend on it.
+    Each runs once, whatever the executor does: memory and waiters depend on it. The executor is the application's code, too, and may block
+    in `submit`; so that is called on our thread, never on the loop's.
     """
 
     __slots__ = ("_executor", "_workers")
@@ -380,16 +381,19 @@ class Callbacks:
     def submit(self, fn: Callable[[], Any]) -> None:
         """Run `fn` soon. What it raises is logged; it never reaches the loop."""
         callback = _Callback(fn)
-        if self._executor is None:
-            self._workers.submit(callback)
-            return
-        try:
-            future = self._executor.submit(callback)
-            future.add_done_callback(lambda _: self._look_after(callback))
-        except Exception as error:  # most likely shut down before the client
-            log.warning("callback_executor takes no more callbacks (%s); they run on a thread of the client", error)
-            self._executor = None
-            self._workers.submit(callback)
+        self._workers.submit(callback if self._executor is None else lambda: self._hand_over(callback))
+
+    def _hand_over(self, callback: _Callback) -> None:
+        executor = self._executor
+        if executor is not None:
+            try:
+                future = executor.submit(callback)
+                future.add_done_callback(lambda _: self._look_after(callback))
+                return
+            except Exception as error:  # most likely shut down before the client
+                log.warning("callback_executor takes no more callbacks (%s); they run on a thread of the client", error)
+                self._executor = None
+        callback()
 
     def _look_after(self, callback: _Callback) -> None:
         """The executor is done with it. Cancelled (`shutdown(cancel_futures=True)`), it is owed all the same."""

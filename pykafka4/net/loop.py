@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import weakref
 from collections import deque
@@ -13,13 +12,14 @@ from typing import Any, Final, TypeVar, overload
 from pykafka4.core import Job, Machine
 from pykafka4.core.engine import Engine, Turn, describe
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
-from pykafka4.net import system
+from pykafka4.logs import get_log
+from pykafka4.net import logs, system
 from pykafka4.net.handoff import Callbacks, Helper, Inbox, Promise
 from pykafka4.net.transport import Event, EventKind, SocketTransport, Transport
 
 __all__ = ["NOBODY_WAITS", "Loop"]
 
-log = logging.getLogger("pykafka4.loop")
+log = get_log("pykafka4.loop")
 T = TypeVar("T")
 LONGEST_SLEEP = 3600.0  # select takes no infinity
 JOIN_SECONDS = 10.0
@@ -41,6 +41,7 @@ class Loop:
         self._inbox = Inbox()
         self._transport: Transport = SocketTransport(engine.config.receive_message_max_bytes, Helper("pykafka4-names", LOOKUPS), self._post)
         self._wakeup = self._transport.wakeup
+        self._logs = logs.current()
         self._promises: dict[Promise[Any], Machine | None] = {}  # to fail when the loop, or this machine, ends
         engine.on_failure.append(self._machine_failed)
         self._deliver: deque[Callable[[], None]] = deque()  # what the engine wants called; kept here until the executor has it
@@ -58,7 +59,12 @@ class Loop:
 
     def start(self) -> None:
         """Begin to turn."""
-        self._thread.start()
+        self._logs.retain()
+        try:
+            self._thread.start()
+        except BaseException:
+            self._logs.release()
+            raise
 
     def wake(self) -> None:
         """There is news for a machine: turn soon. Costs two attribute accesses while the loop is awake."""
@@ -146,10 +152,12 @@ class Loop:
         if self.forked or self.on_loop() or not self._thread.is_alive():
             return
         self._thread.join(JOIN_SECONDS if timeout is None else timeout)
+        self._logs.flush()
 
     # -- the thread
 
     def _run(self) -> None:
+        self._logs.enter()
         try:
             while not self._stopping:
                 self._turn()
@@ -157,6 +165,8 @@ class Loop:
             self._crash(error)
         finally:
             self._finish()
+            self._logs.leave()
+            self._logs.release()
 
     def _turn(self) -> None:
         """The loop: take what others asked for, turn, carry out, sleep until something happens."""

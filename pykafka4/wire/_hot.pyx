@@ -21,7 +21,6 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
-import logging
 import os
 from collections import deque
 from contextlib import suppress
@@ -29,6 +28,7 @@ from operator import itemgetter
 
 from pykafka4.error_table import Written
 from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, ForkedClientError, KafkaTimeoutError, RecordTooLarge, short_name
+from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord, RecordMetadata
 from pykafka4.wire._plain_batch import fresh, holds_pointers
 from pykafka4.wire._plain_decode import Record as PlainRecord
@@ -79,7 +79,7 @@ Record = <object>&RecordType
 cdef double INFINITY = float("inf")
 cdef object NO_TOPIC = object()  # is no topic that an application could name
 cdef const char* ZERO_HEADERS = b"\0"
-cdef object _log = logging.getLogger("pykafka4")
+cdef object _log = get_log("pykafka4")
 
 OPEN, SEALED, ACKED, FAILED, SPLIT = 0, 1, 2, 3, 4
 

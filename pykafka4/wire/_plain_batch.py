@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import datetime
-import logging
 import re
 import struct
 from _thread import get_ident  # who runs this, not threads: the core starts none and waits for none
@@ -21,6 +20,7 @@ import attrs
 
 from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.logs import get_log
 from pykafka4.records import Headers, HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire import batch as plain
 from pykafka4.wire._plain_decode import Raw, read_record
@@ -59,7 +59,7 @@ FOLLOWS: Final = {OPEN: {SEALED, FAILED}, SEALED: {ACKED, FAILED, SPLIT}, ACKED:
 HEADER: Final = plain.HEADER_SIZE
 PARKING: Final = -2  # the partition of a topic's placeholder batch for parked records
 _HEAD = struct.Struct(">hiqqqhii")  # from the attributes to the count: what the checksum covers of the header
-_log = logging.getLogger("pykafka4")
+_log = get_log("pykafka4")
 
 _POINTERS: Final = frozenset("OP&X")  # objects, pointers, typed ones, functions
 _FIELD_NAMES: Final = re.compile(":[^:]*:")

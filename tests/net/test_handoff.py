@@ -313,6 +313,7 @@ def test_the_applications_executor_is_used_and_outlived(caplog: pytest.LogCaptur
     with ThreadPoolExecutor(1, thread_name_prefix="mine") as executor:
         callbacks = Callbacks(executor)
         callbacks.submit(lambda: (seen.append(threading.current_thread().name), inside.append(callbacks.in_callback())))
+        until(lambda: inside)
     with caplog.at_level(logging.WARNING):
         callbacks.submit(done.set)
         assert done.wait(SECONDS)
@@ -330,6 +331,7 @@ def test_callbacks_that_the_applications_executor_drops_are_run_all_the_same() -
     for number in range(1, 10):
         callbacks.submit(lambda number=number: seen.append(number))
     assert begun.wait(SECONDS)
+    until(lambda: executor._work_queue.qsize() == 9)
     executor.shutdown(wait=False, cancel_futures=True)
     until(lambda: len(seen) == 9)
     go.set()

@@ -1,0 +1,169 @@
+"""Hands what the loop threads log to the logging handlers, on a thread of its own, in order.
+
+Invariants: the loop never waits for a handler. At most LIMIT entries wait; what comes while they do is dropped, counted, and the count is
+logged. The thread ends with the last loop. Records keep the time and the thread of their origin. The thread is a real one even where the
+client runs in virtual time: handlers are not a part of it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Final, NamedTuple
+
+from pykafka4.logs import Entry, get_log, set_divert
+from pykafka4.net import system
+
+__all__ = ["FLUSH_SECONDS", "LIMIT", "LogThread", "current"]
+
+LIMIT: Final = 1000  # entries that may wait
+FLUSH_SECONDS: Final = 1.0  # for what still waits, when a loop is closed or the interpreter exits
+
+log = get_log("pykafka4.log")
+
+
+class Waiting(NamedTuple):
+    """An entry that is yet to be handled."""
+
+    entry: Entry
+    created: float  # seconds since the epoch
+    thread: int
+    thread_name: str
+
+    def handle(self) -> None:
+        """Make the record, as of its origin, and run the handlers."""
+        record = self.entry.record()
+        record.relativeCreated -= (record.created - self.created) * 1000
+        record.created, record.msecs = self.created, float(int(self.created * 1000) % 1000)
+        record.thread, record.threadName = self.thread, self.thread_name
+        self.entry.logger.handle(record)
+
+
+class LogThread:
+    """The thread that runs the handlers, for all loops of the process."""
+
+    __slots__ = ("_dropped", "_ending", "_guard", "_loops", "_queue", "_reported", "_thread", "_users")
+
+    def __init__(self) -> None:
+        self._guard = threading.RLock()  # of starting and ending; held for a few instructions, and never by whoever logs
+        self._queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # `put` never waits
+        self._thread: threading.Thread | None = None
+        self._users = 0
+        self._ending = False  # the last loop has ended: the thread goes when it has handled what waits
+        self._loops: dict[int, str] = {}  # idents of the loop threads, and their names
+        self._dropped = self._reported = 0
+
+    # -- for loops
+
+    def retain(self) -> None:
+        """A loop is about to start."""
+        with self._guard:
+            self._users += 1
+            if self._thread is None or self._ending:
+                self._ending = False
+                self._queue = SimpleQueue()  # the thread before may still be busy with its own
+                self._thread = threading.Thread(target=self._run, args=(self._queue,), name="pykafka4-log", daemon=True)
+                self._thread.start()
+
+    def release(self) -> None:
+        """A loop has ended. The thread goes with the last one, once it has handled what waits."""
+        with self._guard:
+            self._users -= 1
+            if self._users == 0:
+                self._ending = True
+                self._queue.put(None)
+
+    def enter(self) -> None:
+        """The calling thread is a loop's: it must not run handlers from here on."""
+        self._loops[system.get_ident()] = system.current_thread().name
+
+    def leave(self) -> None:
+        """The calling thread is no loop's any more."""
+        self._loops.pop(system.get_ident(), None)
+
+    def flush(self, timeout: float = FLUSH_SECONDS) -> bool:
+        """Wait until what was logged so far is handled; whether it is. Not on a thread that must not wait for that."""
+        handled = threading.Event()
+        with self._guard:
+            thread, ending = self._thread, self._ending
+            if thread is None or threading.current_thread() is thread or system.get_ident() in self._loops:
+                return False
+            if not ending:
+                self._queue.put(handled.set)
+        if not ending:
+            return handled.wait(timeout)
+        thread.join(timeout)
+        return not thread.is_alive()
+
+    # -- for those who log
+
+    def divert(self, entry: Entry) -> bool:
+        """Take `entry` if it was logged on a loop thread. Never waits."""
+        name = self._loops.get(system.get_ident())
+        if name is None:
+            return False
+        if self._queue.qsize() >= LIMIT:
+            self._dropped += 1
+        else:
+            self._queue.put(Waiting(entry, time.time(), system.get_ident(), name))
+        return True
+
+    def aside(self, act: Callable[[], object]) -> None:
+        """Call `act`, which may run code of the application: at once, or on the log thread if the calling one is a loop's."""
+        if system.get_ident() in self._loops:
+            self._queue.put(act)
+        else:
+            act()
+
+    # -- the thread
+
+    def _run(self, queue: SimpleQueue[Waiting | Callable[[], object] | None]) -> None:
+        while (waiting := queue.get()) is not None:
+            if isinstance(waiting, Waiting):
+                _attempt(waiting.handle)
+                self._report_dropped()
+            else:
+                _attempt(waiting)
+            del waiting  # what it holds is not kept until the next one comes
+
+    def _report_dropped(self) -> None:
+        dropped = self._dropped
+        if dropped > self._reported:
+            log.warning("%d log records were dropped: the logging handlers are too slow", dropped - self._reported)
+            self._reported = dropped
+
+
+def _attempt(act: Callable[[], object]) -> None:
+    """What a handler raises ends nothing; it is shown where `logging` shows such errors."""
+    try:
+        act()
+    except BaseException:
+        if logging.raiseExceptions and sys.stderr is not None:
+            traceback.print_exc()
+
+
+_current: list[LogThread] = []
+
+
+def current() -> LogThread:
+    """The log thread of this process."""
+    return _current[0]
+
+
+def _begin() -> None:
+    """In a forked child the parent's thread does not run, and its locks may be held for ever."""
+    _current[:] = [LogThread()]
+    set_divert(_current[0].divert)
+
+
+_begin()
+atexit.register(lambda: current().flush())
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin)

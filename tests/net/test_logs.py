@@ -1,0 +1,275 @@
+"""What the loop thread logs is handled on another thread: in order, as of its origin, bounded, and never in the way of the loop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from net_talk import SECONDS, closed_port, python, until
+
+from pykafka4 import Client
+from pykafka4.logs import get_log
+from pykafka4.net import logs
+from pykafka4.net.loop import Loop
+
+NAME = "pykafka4.of-a-test"
+log = get_log(NAME)
+
+
+class Notes(logging.Handler):
+    """Keeps the records, and runs `act` for each."""
+
+    def __init__(self, act: Callable[[logging.LogRecord], object] = lambda record: None) -> None:
+        super().__init__()
+        self.act, self.records, self.threads = act, list[logging.LogRecord](), list[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.threads.append(threading.current_thread().name)
+        self.records.append(record)
+        self.act(record)
+
+    @property
+    def messages(self) -> list[str]:
+        return [record.getMessage() for record in self.records]
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    client = Client(bootstrap_servers=f"127.0.0.1:{closed_port()}", reconnect_backoff_ms=600_000, reconnect_backoff_max_ms=600_000)
+    until(lambda: "refused" in client.engine.network.why_unreachable())
+    logs.current().flush()
+    yield client
+    client.close(SECONDS)
+
+
+@pytest.fixture
+def loop(client: Client) -> Loop:
+    return client.loop
+
+
+@pytest.fixture
+def notes() -> Iterator[Notes]:
+    yield from _installed(Notes())
+
+
+def _installed(notes: Notes) -> Iterator[Notes]:
+    logger = logging.getLogger(NAME)
+    logger.addHandler(notes)
+    logger.setLevel(logging.INFO)
+    yield notes
+    logger.removeHandler(notes)
+    logger.setLevel(logging.NOTSET)
+
+
+def on_loop(loop: Loop, act: Callable[[], object]) -> None:
+    loop.ask(lambda now: act() and None, SECONDS)
+
+
+def test_records_of_the_loop_are_handled_in_order_on_another_thread_as_of_their_origin(loop: Loop, notes: Notes) -> None:
+    before = time.time()
+    on_loop(loop, lambda: [log.info("number %d", n) for n in range(100)])
+    after = time.time()
+    assert logs.current().flush(SECONDS)
+    assert notes.messages == [f"number {n}" for n in range(100)]
+    assert set(notes.threads) == {"pykafka4-log"}
+    record = notes.records[0]
+    assert (record.threadName, record.thread) == ("pykafka4-loop", loop._thread.ident)
+    assert before <= record.created <= after
+    assert record.msecs == int(record.created * 1000) % 1000
+    assert (record.name, record.levelname, record.filename) == (NAME, "INFO", "test_logs.py")
+    assert record.funcName == "<listcomp>"
+
+
+def test_records_of_other_threads_are_handled_at_once(client: Client, notes: Notes) -> None:
+    log.warning("here")
+    assert notes.threads == [threading.current_thread().name]
+
+
+def test_an_exception_is_logged_with_its_traceback(loop: Loop, notes: Notes) -> None:
+    def fail() -> None:
+        try:
+            raise ValueError("the cause")
+        except ValueError:
+            log.exception("it failed")
+
+    on_loop(loop, fail)
+    assert logs.current().flush(SECONDS)
+    (record,) = notes.records
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "the cause"
+    assert "raise ValueError" in logging.Formatter().format(record)
+
+
+def test_what_the_level_leaves_out_is_not_put_aside(loop: Loop, notes: Notes) -> None:
+    logging.getLogger(NAME).setLevel(logging.WARNING)
+    on_loop(loop, lambda: log.info("quiet"))
+    logging.disable(logging.WARNING)
+    try:
+        on_loop(loop, lambda: log.warning("disabled"))
+    finally:
+        logging.disable(logging.NOTSET)
+    on_loop(loop, lambda: log.warning("loud"))
+    assert logs.current().flush(SECONDS)
+    assert notes.messages == ["loud"]
+
+
+def test_the_loop_goes_on_while_a_handler_blocks_and_drops_are_counted(loop: Loop, notes: Notes) -> None:
+    entered, release = threading.Event(), threading.Event()
+    notes.act = lambda record: (entered.set(), release.wait(SECONDS)) if not release.is_set() else None
+    try:
+        on_loop(loop, lambda: log.info("first"))
+        assert entered.wait(SECONDS)
+        on_loop(loop, lambda: [log.info("%d", n) for n in range(logs.LIMIT + 7)])
+        assert loop.ask(lambda now: 7, SECONDS) == 7
+        assert not logs.current().flush(0.01), "a handler that blocks is not waited for longer than asked"
+    finally:
+        release.set()
+    until(lambda: len(notes.records) == logs.LIMIT + 1)
+    assert notes.messages == ["first", *map(str, range(logs.LIMIT))]
+
+
+def test_the_number_of_dropped_records_is_logged(loop: Loop, notes: Notes, caplog: pytest.LogCaptureFixture) -> None:
+    entered, release = threading.Event(), threading.Event()
+    notes.act = lambda record: (entered.set(), release.wait(SECONDS)) if not release.is_set() else None
+    try:
+        on_loop(loop, lambda: log.info("first"))
+        assert entered.wait(SECONDS)
+        on_loop(loop, lambda: [log.info("%d", n) for n in range(logs.LIMIT + 7)])
+    finally:
+        release.set()
+    until(lambda: "7 log records were dropped" in caplog.text)
+
+
+def test_a_handler_that_raises_keeps_no_other_record_from_being_handled(
+    loop: Loop, notes: Notes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def act(record: logging.LogRecord) -> None:
+        if record.getMessage() == "bad":
+            raise SystemExit("a handler broke")
+
+    notes.act = act
+    on_loop(loop, lambda: (log.info("bad"), log.info("good")))
+    assert logs.current().flush(SECONDS)
+    assert notes.messages == ["bad", "good"]
+    assert "a handler broke" in capsys.readouterr().err
+
+
+def test_filters_and_the_record_factory_do_not_run_on_the_loop(loop: Loop, notes: Notes) -> None:
+    threads: list[str] = []
+
+    def seen(record: logging.LogRecord) -> bool:
+        threads.append(threading.current_thread().name)
+        return True
+
+    factory = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(lambda *args, **more: seen(factory(*args, **more)) and factory(*args, **more))
+    logging.getLogger(NAME).addFilter(seen)
+    try:
+        on_loop(loop, lambda: log.info("it"))
+        assert logs.current().flush(SECONDS)
+    finally:
+        logging.setLogRecordFactory(factory)
+        logging.getLogger(NAME).removeFilter(seen)
+    assert set(threads) == {"pykafka4-log"}
+
+
+def test_the_loop_logs_while_somebody_holds_the_lock_of_logging(loop: Loop, notes: Notes) -> None:
+    """As `logging.config` does, while it makes handlers that may take their time."""
+    held, release = threading.Event(), threading.Event()
+
+    def configure() -> None:
+        with logging._lock:  # type: ignore[attr-defined]
+            held.set()
+            release.wait(SECONDS)
+
+    logging.getLogger(NAME)._cache.clear()  # type: ignore[attr-defined]
+    thread = threading.Thread(target=configure, daemon=True)
+    thread.start()
+    assert held.wait(SECONDS)
+    try:
+        on_loop(loop, lambda: log.info("it"))
+        assert thread.is_alive(), "the loop waited for the lock"
+    finally:
+        release.set()
+        thread.join(SECONDS)
+    assert logs.current().flush(SECONDS)
+    assert notes.messages == ["it"]
+
+
+def test_warnings_of_collected_handles_do_not_run_on_the_loop(loop: Loop) -> None:
+    threads: list[str] = []
+
+    def note() -> None:
+        threads.append(threading.current_thread().name)
+
+    on_loop(loop, lambda: logs.current().aside(note))
+    assert logs.current().flush(SECONDS)
+    logs.current().aside(note)
+    assert threads == ["pykafka4-log", threading.current_thread().name]
+
+
+def test_closing_hands_over_what_was_logged_last_and_ends_the_thread(client: Client, notes: Notes) -> None:
+    on_loop(client.loop, lambda: [log.info("%d", n) for n in range(500)])
+    thread = logs.current()._thread
+    others = logs.current()._users - 1
+    client.close(SECONDS)
+    assert len(notes.records) == 500
+    if not others:  # a client that another test forgot may still be there
+        assert thread is not None
+        until(lambda: not thread.is_alive())
+
+
+def test_closing_does_not_wait_long_for_a_handler_that_blocks(client: Client, notes: Notes) -> None:
+    release = threading.Event()
+    notes.act = lambda record: release.wait(SECONDS)
+    on_loop(client.loop, lambda: log.info("it"))
+    began = time.monotonic()
+    client.close(SECONDS)
+    assert time.monotonic() - began < SECONDS / 2
+    release.set()
+
+
+def test_a_handler_may_close_the_client_that_logs(client: Client, notes: Notes) -> None:
+    closed = threading.Event()
+    notes.act = lambda record: (client.close(SECONDS), closed.set())
+    client.loop.call(lambda now: log.info("it"))
+    assert closed.wait(SECONDS)
+    assert not client.loop._thread.is_alive()
+
+
+def test_what_a_loop_logs_last_is_seen_when_the_interpreter_exits() -> None:
+    done = python(
+        "import logging, pykafka4\n"
+        "logging.basicConfig(level=logging.INFO)\n"
+        f"client = pykafka4.Client(bootstrap_servers='127.0.0.1:{closed_port()}')\n"
+        "client.loop._post(lambda now: 1 / 0)\n"
+        "client.loop._thread.join(20)\n"
+    )
+    assert "the loop crashed" in done.stderr
+    assert "ZeroDivisionError" in done.stderr
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_client_of_a_forked_child_logs_too(client: Client) -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            notes = Notes()
+            logging.getLogger(NAME).addHandler(notes)
+            logging.getLogger(NAME).setLevel(logging.INFO)
+            mine = Client(bootstrap_servers="127.0.0.1:1")
+            on_loop(mine.loop, lambda: log.info("from the child"))
+            mine.close(SECONDS)
+            os.write(writer, repr(notes.messages).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    said = os.read(reader, 1000).decode()
+    os.close(reader)
+    assert said == "['from the child']"
