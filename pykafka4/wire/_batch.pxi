@@ -328,12 +328,13 @@ cdef class Batch:
     def complete(self, int64_t base_offset, int64_t log_append_time_ms):
         """The broker has it: the first record's offset (-1: not told) and the broker's time (-1: the records' own count).
 
+        A broker that had the batch already answers with its highest timestamp, also where the records' own times count.
         Returns None, or a callable that runs the callbacks.
         """
         cdef Settlement settlement = Settlement.__new__(Settlement)
         self.move(S_ACKED)
         self.base_offset = base_offset
-        self.append_time = log_append_time_ms
+        self.append_time = -1 if self.attempts > 1 and log_append_time_ms == self.max_timestamp else log_append_time_ms
         self.acc.acked += self.count
         return self.conclude(settlement)
 

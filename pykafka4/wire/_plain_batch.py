@@ -502,11 +502,13 @@ class Batch(bytearray):
     def complete(self, base_offset: int, log_append_time_ms: int) -> Callbacks | None:
         """The broker has it: the first record's offset (-1: not told) and the broker's time (-1: the records' own count).
 
+        A broker that had the batch already answers with its highest timestamp, also where the records' own times count.
         Returns None, or a callable that runs the callbacks.
         """
         with self._acc._lock:
             self._move(ACKED)
-            self._base_offset, self._append_time = base_offset, log_append_time_ms
+            self._base_offset = base_offset
+            self._append_time = -1 if self.attempts > 1 and log_append_time_ms == self._max_timestamp else log_append_time_ms
             self._acc.acked += self.count
             callbacks = self._conclude()
         self._acc._nudge()

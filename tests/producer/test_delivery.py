@@ -37,6 +37,17 @@ def test_flush_waits_for_what_lingers_and_for_its_callbacks(make: Maker) -> None
     assert all(delivery.exception(0) is None for delivery in sent)
 
 
+def test_a_record_whose_first_answer_was_lost_has_its_own_timestamp(server: ModelServer, make: Maker) -> None:
+    producer = make(linger_ms=60_000)
+    server.disconnect("Produce", after=True)
+    began = time.time_ns() // 1_000_000
+    sent = [producer.send("t", b"v", partition=0, timestamp_ms=began + n) for n in range(3)]
+    producer.flush(SECONDS)
+    server.assert_all_met()
+    assert [delivery.result(0).timestamp_ms for delivery in sent] == [began + n for n in range(3)]
+    assert [record.timestamp_ms for record in server.records("t", 0)] == [began + n for n in range(3)]
+
+
 def test_flush_that_takes_too_long_says_how_much_is_left(server: ModelServer, make: Maker) -> None:
     producer = knowing(make())
     stop_all(server)

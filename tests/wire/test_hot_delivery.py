@@ -44,6 +44,16 @@ def test_the_brokers_time_wins_where_it_counts(core: ModuleType) -> None:
     assert (delivery.result().offset, delivery.result().timestamp_ms) == (-1, 777)
 
 
+def test_a_repeated_batch_keeps_its_records_own_times_although_the_broker_tells_its_last_one(core: ModuleType) -> None:
+    for attempts, told, wanted in ((2, 52, [50, 51, 52]), (2, 777, [777] * 3), (1, 52, [52] * 3), (2, -1, [50, 51, 52])):
+        world = World(core)
+        deliveries = [world.send(timestamp_ms=50 + i) for i in range(3)]
+        (batch,) = world.seal_all()
+        batch.attempts = attempts
+        batch.complete(0, told)
+        assert [delivery.result().timestamp_ms for delivery in deliveries] == wanted
+
+
 def test_a_failed_record_comes_back_whole(core: ModuleType) -> None:
     world = World(core)
     world.send(value=b"a")
