@@ -58,11 +58,16 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
 
         Brokers are looked for in the background; none need be there yet.
         """
-        self._core = core = _Core(client, callback_executor, options)
         self._failures_at_start = 0
-        Producer.choose(self)
-        self._finalizer = weakref.finalize(self, _Core.forgotten, core)
-        self._finalizer.atexit = False  # the client drains at exit
+        self._core = core = _Core(client, executor=callback_executor, options=options)
+        try:
+            self._finalizer = weakref.finalize(self, _Core.forgotten, core)
+            self._finalizer.atexit = False  # the client drains at exit
+            core.open()
+            Producer.choose(self)
+        except BaseException:  # Ctrl-C among them: no handle is left that could close it
+            core.undo()
+            raise
 
     def _fast(self) -> Callable[..., Delivery]:
         """`send` with one call less per record; the method below is its contract."""
@@ -220,16 +225,24 @@ class _Outcomes(Signal):
 class _Core:
     """Everything of a producer but its handle: the loop may keep this alive, not the handle, so a forgotten one is noticed."""
 
+    client: Client
+    sender: Sender
+    acc: Accumulator
+
     def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
         self.config = _config(client, executor, options)
-        self.client = client if client is not None else Client.private(self.config, executor)
-        self.client.check()
-        self.signal, self.gate = _Outcomes(self.client.callbacks), Gate(self._count_waiters)
+        self._given, self._executor = client, executor
         self.closers: set[int] = set()  # threads in `close`
         self.pending: list[Batch | Delivery] | None = None  # what had no outcome when the first `close` began
         self.undelivered: list[ProducerRecord] | None = None  # what came of that, once it is closed
         self.unseen = 0  # failed records that nobody had looked at by then
+
+    def open(self) -> None:
+        """Start what `undo` or `close` stop."""
         config = self.config
+        self.client = self._given if self._given is not None else Client.private(config, self._executor)
+        self.client.check()
+        self.signal, self.gate = _Outcomes(self.client.callbacks), Gate(self._count_waiters)
         self.acc = Accumulator(
             batch_size=config.batch_size,
             linger=config.linger_ms / 1000,
@@ -249,15 +262,33 @@ class _Core:
             failure_seen=self.signal.failure_seen,
             lock=self.gate.lock,
         )
-        self.sender = self.client.loop.ask(self._start, SHORT, "starting the producer")
+        self.client.loop.ask(self._start, SHORT, "starting the producer")
         self.client.attach(self)
         _cores.add(self)
 
-    def _start(self, now: float) -> Sender:
+    def undo(self) -> None:
+        """`open` did not come to its end, or nobody learned that it did."""
+        client = getattr(self, "client", None)
+        if client is None or self._given is None:  # a client of its own ends with its last reference, or now
+            self.undelivered = []
+            if client is not None:
+                client.close(0)
+            return
+        self.undelivered = []
+        client.loop.call(self._withdraw)  # behind `_start`
+        client.detach(self)
+
+    def _withdraw(self, now: float) -> None:
+        if hasattr(self, "sender"):
+            self.client.engine.remove(self.sender)
+            self.sender.gone()
+
+    def _start(self, now: float) -> None:
         engine = self.client.engine
-        sender = Sender(self.config, self.acc, engine.network, engine.cluster, engine.recovery, engine.random, self._progress, self._refuse)
-        engine.add(sender, "producer")
-        return sender
+        self.sender = Sender(
+            self.config, self.acc, engine.network, engine.cluster, engine.recovery, engine.random, self._progress, self._refuse
+        )
+        engine.add(self.sender, "producer")
 
     # ---- called by the accumulator, on application threads
 

@@ -84,11 +84,14 @@ class Wakeup:
         """There is work."""
         self.news = True
         if self.asleep:
-            self.asleep = False
             try:
+                self.asleep = False
                 self._writer.send(b"\0")
             except OSError:  # full: it wakes up anyway; closed: nobody sleeps there
                 return
+            except BaseException:  # Ctrl-C, perhaps before the byte was sent: the next to wake sends one
+                self.asleep = True
+                raise
 
     def clear(self) -> None:
         """Take the bytes out."""

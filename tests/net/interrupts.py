@@ -15,6 +15,7 @@ import contextlib
 import dis
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -24,6 +25,7 @@ import pykafka4
 
 PACKAGE = str(Path(pykafka4.__file__).parent)
 STDLIB = (threading.__file__,)  # Python code that the application's waits run
+EVERYTHING = (PACKAGE, *STDLIB)
 CHECKED = {"RESUME", "JUMP_BACKWARD", "CALL", "CALL_FUNCTION_EX", "CALL_KW"}  # after these the interpreter looks for signals
 
 
@@ -56,7 +58,7 @@ class _Tracer:
         if not self.everywhere and before is not None and self._name(frame, before) not in CHECKED:
             return
         self.seen += 1
-        if self.seen == self.at:
+        if self.seen >= self.at and not _in_finalizer(frame):
             sys.settrace(None)
             code = frame.f_code
             self.place = f"{Path(code.co_filename).name}:{frame.f_lineno} {code.co_qualname} {self._name(frame, frame.f_lasti)}"
@@ -67,6 +69,15 @@ class _Tracer:
         if code not in self._names:
             self._names[code] = {step.offset: step.opname for step in dis.get_instructions(code)}
         return self._names[code].get(offset, "")
+
+
+def _in_finalizer(frame: FrameType | None) -> bool:
+    """Whether `weakref.finalize` runs this: the interpreter ignores every exception there."""
+    while frame is not None:
+        if frame.f_code.co_filename == weakref.__file__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextlib.contextmanager
@@ -80,9 +91,9 @@ def undisturbed() -> Iterator[None]:
         sys.settrace(tracer)
 
 
-def interrupted(act: Callable[[], object], at: int, *, within: tuple[str, ...] = (), everywhere: bool = False) -> str | None:
+def interrupted(act: Callable[[], object], at: int, *, within: tuple[str, ...] = EVERYTHING, everywhere: bool = False) -> str | None:
     """Run `act` with the interrupt at the `at`-th place; where that was, None if `act` ended before."""
-    tracer = _Tracer(at, (PACKAGE, *STDLIB, *within), everywhere)
+    tracer = _Tracer(at, within, everywhere)
     before = sys.gettrace()
     sys.settrace(tracer)
     try:
@@ -97,7 +108,7 @@ def interrupted(act: Callable[[], object], at: int, *, within: tuple[str, ...] =
 
 
 def interrupts(
-    act: Callable[[], object], *, step: int = 1, within: tuple[str, ...] = (), everywhere: bool = False, most: int = 20_000
+    act: Callable[[], object], *, step: int = 1, within: tuple[str, ...] = EVERYTHING, everywhere: bool = False, most: int = 20_000
 ) -> Iterator[str]:
     """Interrupt `act` at its first place, then at the next … (every `step`-th); yields the place after each run that was interrupted."""
     at = 1

@@ -233,6 +233,18 @@ def test_signals_promises_and_callbacks_survive_an_interrupt_everywhere() -> Non
         assert done.wait(SECONDS), f"callbacks stand still after an interrupt at {place}"
 
 
+def test_the_loop_is_woken_by_the_next_thread_after_an_interrupt_anywhere_in_a_wake_up() -> None:
+    wakeup = Wakeup()
+    try:
+        wakeup.asleep = True
+        for place in interrupts(wakeup.wake, everywhere=True):
+            wakeup.wake()
+            assert wakeup._reader.recv(10), f"the loop sleeps on after an interrupt at {place}"
+            wakeup.asleep = True
+    finally:
+        wakeup.close()
+
+
 @pytest.mark.parametrize("threads", [2, 8])
 def test_the_count_of_those_in_line_ends_true_without_a_lock(threads: int) -> None:
     told: list[int] = []

@@ -1,0 +1,158 @@
+"""Ctrl-C at every place of the application's side of a producer: it goes on working, loses nothing, and others get their turn."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from interrupts import PACKAGE, interrupted, interrupts, undisturbed
+from net_talk import SECONDS, until
+from producing import FEW, Maker, Sending, balanced, knowing, start_all, stop_all
+
+from pykafka4 import BufferFull, Client, KafkaTimeoutError, Producer
+from pykafka4.testing import ModelServer
+
+FAST: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 1}
+
+
+def usable(producer: Producer, place: str) -> None:
+    """It still delivers, for other threads as well."""
+    done: list[int] = []
+    thread = threading.Thread(target=lambda: done.append(producer.send("t", b"other").result(SECONDS).offset), daemon=True)
+    thread.start()
+    producer.send("t", b"mine").result(SECONDS)
+    thread.join(SECONDS)
+    assert done, f"another thread is stuck after an interrupt at {place}"
+    assert producer._core.acc.waiters == producer._core.gate.waiting == 0, place
+
+
+ACTS: dict[str, Callable[[Producer], object]] = {
+    "send to a new topic": lambda p: p.send(f"new-{p.stats().accepted}", b"v"),
+    "send with callback": lambda p: p.send("t", b"v", on_delivery=lambda _: None),
+    "send to a partition that is not there": lambda p: pytest.raises(ValueError, p.send, "t", b"v", partition=99),
+    "result": lambda p: p.send("t", b"v").result(SECONDS),
+    "exception": lambda p: p.send("t", b"v").exception(SECONDS),
+    "add_done_callback": lambda p: p.send("t", b"v").add_done_callback(lambda _: None),
+    "flush": lambda p: (p.send("t", b"v"), p.flush(SECONDS)),
+    "partitions_for": lambda p: p.partitions_for("t", SECONDS),
+    "stats and status": lambda p: (p.stats(), p.status()),
+    "delivery_scope": lambda p: scope(p),
+    "refresh_metadata": lambda p: p._core.client.refresh_metadata(["t"], SECONDS),
+}
+
+
+def scope(producer: Producer) -> None:
+    with producer.delivery_scope(SECONDS):
+        producer.send("t", b"v")
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_the_producer_works_after_an_interrupt_anywhere_in(make: Maker, act: str) -> None:
+    producer = knowing(make(**FAST))
+    count = 0
+    for place in interrupts(lambda: ACTS[act](producer)):
+        count += 1
+        if count % 7 == 0:
+            usable(producer, place)
+    usable(producer, "the end")
+    producer.flush(SECONDS)
+    assert balanced(producer)
+    assert producer.stats().lost == 0
+
+
+def test_an_interrupt_while_send_waits_for_room_lets_those_behind_in(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(**FEW, max_block_ms=SECONDS * 1000))
+    stop_all(server)
+    first = Sending(producer)  # stands in line already
+    before = len(first.sent)
+
+    def fill() -> None:
+        with pytest.raises(BufferFull):
+            producer._core._make_room("t", 0, 60_000)
+
+    object.__setattr__(producer._core.config, "max_block_ms", 1)
+    count = sum(1 for _ in interrupts(fill))
+    assert count > 20
+    assert producer._core.gate.waiting == 1 == producer._core.acc.waiters, "only the other thread stands in line"
+    start_all(server)
+    until(lambda: len(first.sent) > before, "the turn of the thread in line")
+    producer.close(SECONDS)
+    assert first.refused()
+    assert balanced(producer)
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_an_interrupted_close_is_finished_by_the_next_one(server: ModelServer, reachable: bool) -> None:
+    for at in range(1, 2000, 3):
+        producer = Producer(bootstrap_servers=server.bootstrap_servers, **FAST)
+        core, thread = producer._core, producer._core.client.loop._thread
+        with undisturbed():
+            if not reachable:
+                stop_all(server)
+            sent = [producer.send("t", b"v") for _ in range(3)]
+        place = interrupted(lambda: producer.close(SECONDS if reachable else 0.05), at)  # noqa: B023
+        lost = producer.close(SECONDS if reachable else 0.05)
+        assert all(delivery.done() for delivery in sent), place
+        assert len(lost) == (0 if reachable else 3), place
+        assert core.undelivered == lost
+        thread.join(SECONDS)
+        assert not thread.is_alive(), f"the loop is left behind after an interrupt at {place}"
+        if not reachable:
+            start_all(server)
+        if place is None:
+            return
+    pytest.fail("close never ended undisturbed")
+
+
+@pytest.mark.filterwarnings("ignore:a Producer was not closed")  # one that was made but not entered is forgotten
+def test_an_interrupted_block_leaves_nothing_behind(server: ModelServer) -> None:
+    def block() -> None:
+        with Producer(client=client, linger_ms=0) as producer:
+            made.append(producer)
+            producer.send("t", b"v").result(SECONDS)
+
+    made: list[Producer] = []
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        for place in interrupts(block, step=3):
+            for producer in made:
+                producer.close(SECONDS)
+                assert balanced(producer), place
+            made.clear()
+        until(lambda: client.loop.ask(lambda _: not client.engine._slots, SECONDS), "the end of every sender")
+        assert client.loop.alive
+
+
+@pytest.mark.filterwarnings("ignore:a Producer was not closed")
+@pytest.mark.filterwarnings("ignore:unclosed")  # sockets of a loop that was never started: the collector closes them
+def test_an_interrupted_constructor_leaves_no_thread_behind(server: ModelServer) -> None:
+    before = {thread for thread in threading.enumerate() if thread.name == "pykafka4-loop"}
+
+    def build() -> None:
+        made.append(Producer(bootstrap_servers=server.bootstrap_servers))
+
+    made: list[Producer] = []
+    for _ in interrupts(build, step=2, within=(PACKAGE,)):  # Thread.start itself does not survive an interrupt
+        for producer in made:
+            producer.close(SECONDS)
+        made.clear()
+        gc.collect()
+    for producer in made:
+        producer.close(SECONDS)
+    until(lambda: not {t for t in threading.enumerate() if t.name == "pykafka4-loop"} - before, "the loops to end")
+
+
+def test_the_sweep_would_notice_a_wait_that_swallows_the_interrupt() -> None:
+    def swallow() -> None:
+        try:
+            threading.Event().wait(0.001)
+        except KeyboardInterrupt:
+            pass
+
+    with pytest.raises(AssertionError, match="was swallowed"):
+        for _ in interrupts(swallow):
+            pass
+    with pytest.raises(KafkaTimeoutError):
+        interrupted(lambda: (_ for _ in ()).throw(KafkaTimeoutError("x")), 10_000)
