@@ -28,6 +28,7 @@ __all__ = ["HANDLERS", "Waiting"]
 
 LATEST, EARLIEST, NEWEST, EARLIEST_LOCAL = -1, -2, -3, -4
 ALL: Final = -1  # acks
+LEADERS_SINCE: Final = 10  # the version of Produce whose answers name new leaders
 WITHOUT_START: Final = ("CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE")  # errors that come without the log's start offset
 FETCH_FROM_FOLLOWERS: Final = 11  # the version of Fetch that any replica answers (KIP-392)
 
@@ -72,15 +73,29 @@ def produce(call: Call) -> Any:
         if any(p.error_code for p in answers):
             call.session.close()
         return NO_ANSWER
-    if call.version >= 10 and any(p.current_leader.leader_id >= 0 for p in answers):
+    if waiting and not call.cluster.acknowledgements.add(call, response, waiting, message.timeout_ms / 1000):
+        return LATER
+    name_leaders(call, response)
+    return response
+
+
+def name_leaders(call: Call, response: ProduceResponse) -> None:
+    """Add the addresses of the leaders that the answer names."""
+    named_leaders = {p.current_leader.leader_id for t in response.responses for p in t.partition_responses}
+    if call.version >= LEADERS_SINCE:
         response.node_endpoints = [
             ProduceResponse.Endpoint(node_id=b.node, host=b.host, port=b.port, rack=b.rack)
             for b in call.cluster.brokers.values()
-            if b.up and any(p.current_leader.leader_id == b.node for p in answers)
+            if b.up and b.node in named_leaders
         ]
-    if waiting and not call.cluster.acknowledgements.add(call, response, waiting, message.timeout_ms / 1000):
-        return LATER
-    return response
+
+
+def tell(call: Call, row: Row, outcome: str) -> None:
+    """Put what became of a partition's batch into its part of the answer."""
+    row.answer.error_code = code(outcome)
+    if outcome == "NOT_LEADER_OR_FOLLOWER" and call.version >= LEADERS_SINCE:
+        leader = ProduceResponse.Topic.Partition.Leader
+        row.answer.current_leader = leader(leader_id=row.partition.leader, leader_epoch=row.partition.epoch)
 
 
 def _produce_topic(call: Call, topic: ProduceRequest.Topic, waiting: list[Row]) -> ProduceResponse.Topic:
@@ -109,7 +124,7 @@ def _produce_partition(
         one = ProduceResponse.Topic.Partition.RecordError
         answer.record_errors = [one(batch_index=e.index, batch_index_error_message=e.message) for e in told.record_errors]
         answer.error_message = told.message
-    if refused == "NOT_LEADER_OR_FOLLOWER" and found is not None and call.version >= 10:
+    if refused == "NOT_LEADER_OR_FOLLOWER" and found is not None and call.version >= LEADERS_SINCE:
         answer.current_leader = ProduceResponse.Topic.Partition.Leader(leader_id=found.leader, leader_epoch=found.epoch)
     if found is not None and told.error == "NONE" and call.message.acks == ALL:
         waiting.append(Row(found, answer, result.next_offset))

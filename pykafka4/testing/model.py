@@ -24,7 +24,7 @@ from pykafka4.testing.faults import Controls, Injected
 from pykafka4.testing.groups import Group
 from pykafka4.testing.log import Appended, Memory, PartitionLog, Repeats
 from pykafka4.testing.replication import Acknowledgements, Partition, Replica, Replication
-from pykafka4.testing.session import Call, Front, Handler, Session, code
+from pykafka4.testing.session import Call, Front, Handler, Session
 from pykafka4.testing.timeline import Timeline
 from pykafka4.testing.versions import versions_of
 from pykafka4.wire.batch import WireRecord, build_batch
@@ -121,7 +121,7 @@ class ModelCluster:
         self.on_commit: list[Callable[[str, TopicPartition, int, bool], None]] = []
         self.wall_ms: Callable[[], int] = lambda: 1_700_000_000_000 + int(self.timeline.now * 1000)
         self.waiting = data_api.Waiting(self.timeline)
-        self.acknowledgements = Acknowledgements(self, code)
+        self.acknowledgements = Acknowledgements(self, data_api.tell, data_api.name_leaders)
         self.replication = Replication(self, self.acknowledgements)
         self._throttles: dict[int, list[float]] = {}
         self._hidden: dict[str, float] = {}

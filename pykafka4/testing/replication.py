@@ -93,8 +93,10 @@ class Row:
 class Acknowledgements:
     """Produce requests with acks=all that wait for the high watermark, at most for their timeout."""
 
-    def __init__(self, cluster: ModelCluster, code: Callable[[str], int]) -> None:
-        self._cluster, self._code = cluster, code
+    def __init__(self, cluster: ModelCluster, tell: Callable[[Call, Row, str], None], complete: Callable[[Call, Any], None]) -> None:
+        self._cluster = cluster
+        self._tell = tell  # puts an outcome into a row's answer
+        self._complete = complete  # the response has all its outcomes
 
     def add(self, call: Call, response: Any, rows: list[Row], seconds: float) -> bool:
         """True when `response` is complete now; otherwise the call is answered later."""
@@ -103,6 +105,7 @@ class Acknowledgements:
             row.partition.waiting.append(waiter)
         self._settle(waiter)
         if not waiter.rows:
+            self._complete(call, response)
             return True
         waiter.timer = self._cluster.timeline.after(seconds, lambda: self._expired(waiter))
         return False
@@ -134,7 +137,7 @@ class Acknowledgements:
     def _done(self, waiter: Waiter, row: Row, outcome: str) -> None:
         waiter.rows.remove(row)
         row.partition.waiting.remove(waiter)
-        row.answer.error_code = self._code(outcome)
+        self._tell(waiter.call, row, outcome)
 
     def _expired(self, waiter: Waiter) -> None:
         broker, timeline = waiter.call.broker, self._cluster.timeline
@@ -149,6 +152,7 @@ class Acknowledgements:
         timer, waiter.timer = waiter.timer, None
         if timer is not None:
             timer.cancel()
+        self._complete(waiter.call, waiter.response)
         if not waiter.call.session.dead:
             waiter.call.answer(waiter.response)
 

@@ -53,10 +53,20 @@ def put(
     timeout_ms: int = 5000,
 ) -> Any:
     """What a Produce of one batch is answered."""
+    message = request(world, topic, data, partition, acks, topic_id, timeout_ms)
+    answer = world.ask(world.leader(topic, partition) if node is None else node, message, version)
+    return observed(answer, version)
+
+
+def request(
+    world: World, topic: str, data: bytes | None, partition: int, acks: int, topic_id: UUID | None, timeout_ms: int
+) -> ProduceRequest:
     part = ProduceRequest.Topic.Partition(index=partition, records=data)
     entry = ProduceRequest.Topic(name=topic, topic_id=topic_id or world.ids.get(topic) or UUID(int=7), partition_data=[part])
-    message = ProduceRequest(transactional_id=None, acks=acks, timeout_ms=timeout_ms, topic_data=[entry])
-    answer = world.ask(world.leader(topic, partition) if node is None else node, message, version)
+    return ProduceRequest(transactional_id=None, acks=acks, timeout_ms=timeout_ms, topic_data=[entry])
+
+
+def observed(answer: Any, version: int) -> Any:
     if answer == "closed":
         return answer
     row = answer.responses[0].partition_responses[0]
@@ -222,6 +232,29 @@ def records(world: World) -> None:
     world.note("compacted, some without a key", put(world, compacted, keyed(b"a", None, b"b", None)))
     world.note("compacted, without a key, compressed", put(world, compacted, keyed(b"a", None, codec=2)))
     world.note("compacted, without a key and too old", put(world, compacted, keyed(None, b"a", b"b", shift=-HOUR - 1)))
+
+
+def unconfirmed(world: World) -> None:
+    """Errors that come after the append: the in-sync replicas do not confirm in time, or the leader changes meanwhile."""
+    topic = world.create("unconfirmed")
+    frozen = next(node for node in world.place.nodes if node != world.place.controller())
+    leader, other = (node for node in world.place.nodes if node != frozen)
+    if world.leader(topic) != leader:
+        world.place.move_leader(topic, 0, leader)
+    eventually(lambda: world.leader(topic) == leader, f"{leader} to lead {topic}")
+    world.place.prefer(topic, 0, other)
+    world.note("confirmed", put(world, topic, batch(), node=leader))
+    line = world.line(leader)
+    patient = request(world, topic, batch(), 0, -1, None, 20_000)
+    world.place.freeze(frozen)
+    world.note("not confirmed in time", put(world, topic, batch(), node=leader, timeout_ms=300))
+    number = line.send(patient, BY_ID)
+    quiet = line.quiet(0.1)
+    world.place.elect(topic, 0, other)
+    world.note("leadership lost while waiting", [quiet, observed(line.receive(number), BY_ID)])
+    world.place.thaw(frozen)
+    eventually(lambda: world.leader(topic) == other and world.knows_its_end(other, topic, 0), f"{other} to lead {topic}")
+    world.note("what is in the log", put(world, topic, batch(), node=other)[:2])
 
 
 def replicas(world: World) -> None:

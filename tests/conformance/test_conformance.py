@@ -16,14 +16,14 @@ import pytest
 from fetch_script import SCRIPTS as FETCH
 from group_script import SCRIPTS as GROUPS
 from produce_script import SCRIPTS as PRODUCE
-from produce_script import replicas
+from produce_script import replicas, unconfirmed
 from worlds import ModelPlace, RealPlace, World
 
 from integration.cluster import Cluster
 from pykafka4.testing import ModelServer
 
 KEPT = Path(__file__).with_name("kafka-4.4.json")
-SCRIPTS = [*PRODUCE, *FETCH, *GROUPS, replicas]
+SCRIPTS = [*PRODUCE, *FETCH, *GROUPS, unconfirmed, replicas]
 NAMES = [script.__name__ for script in SCRIPTS]
 
 

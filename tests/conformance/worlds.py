@@ -98,6 +98,21 @@ class Place(Protocol):
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         """Have another broker lead."""
 
+    def controller(self) -> int:
+        """The broker without which no leader is elected."""
+
+    def freeze(self, node: int) -> None:
+        """The broker copies nothing from now on; it stays in sync for a while."""
+
+    def thaw(self, node: int) -> None:
+        """It goes on, and all replicas are in sync again."""
+
+    def prefer(self, topic: str, partition: int, node: int) -> None:
+        """`elect` will choose this broker."""
+
+    def elect(self, topic: str, partition: int, node: int) -> None:
+        """The preferred broker leads."""
+
     def stop(self, node: int) -> None:
         """End a broker."""
 
@@ -120,6 +135,21 @@ class ModelPlace:
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         self.server.do(lambda cluster: cluster.move_leader(topic, partition, to))
 
+    def controller(self) -> int:
+        return self.server.cluster.controller
+
+    def freeze(self, node: int) -> None:
+        self.server.do(lambda cluster: cluster.pause_replication(node, LONG))
+
+    def thaw(self, node: int) -> None:
+        self.server.do(lambda cluster: cluster.replication.heal())
+
+    def prefer(self, topic: str, partition: int, node: int) -> None:
+        """Nothing to prepare."""
+
+    def elect(self, topic: str, partition: int, node: int) -> None:
+        self.move_leader(topic, partition, node)
+
     def stop(self, node: int) -> None:
         self.server.do(lambda cluster: cluster.stop_broker(node))
 
@@ -138,6 +168,24 @@ class RealPlace:
 
     def move_leader(self, topic: str, partition: int, to: int) -> None:
         self.cluster.move_leader(topic, partition, to)
+
+    def controller(self) -> int:
+        return self.cluster.controller()
+
+    def freeze(self, node: int) -> None:
+        self.cluster.freeze(node)
+
+    def thaw(self, node: int) -> None:
+        self.cluster.thaw(node)
+        self.cluster.wait_full_isr()
+
+    def prefer(self, topic: str, partition: int, node: int) -> None:
+        replicas = (node, *[n for n in self.nodes if n != node])
+        self.cluster.admin.reassign(topic, partition, replicas, LONG)
+        eventually(lambda: self.cluster.partitions(topic)[partition].replicas == replicas, f"{topic} to prefer {node}")
+
+    def elect(self, topic: str, partition: int, node: int) -> None:
+        self.cluster.admin.elect(topic, partition, LONG)
 
     def stop(self, node: int) -> None:
         self.cluster.stop(node)
