@@ -110,7 +110,7 @@ class Client:
         self._events = _Events(self.callbacks)
         self.engine = Engine(config, Random(), self._events.emit)  # loop thread only
         self.loop = Loop(self.engine, self.callbacks)
-        self._users: list[User] = []
+        self._users: dict[int, User] = {}  # by id: coming and going are one step each under the interpreter's lock
         _CLIENTS.add(self)
         _watch_exit_of_child()
 
@@ -222,7 +222,7 @@ class Client:
         with contextlib.ExitStack() as ends:  # whatever a user's close raises, a listener's error or Ctrl-C: the others and the thread go
             ends.callback(lambda: self.loop.close(_left(deadline)))
             ends.callback(self._users.clear)
-            for user in () if self.loop.forked else reversed(self._users):
+            for user in () if self.loop.forked else reversed(list(self._users.values())):
                 ends.callback(close, user)
 
     def __enter__(self) -> Client:
@@ -253,11 +253,11 @@ class Client:
     def attach(self, user: User) -> None:
         """`user` works with this client until it detaches."""
         self.check()
-        self._users.append(user)
+        self._users[id(user)] = user
 
     def detach(self, user: User) -> None:
         """`user` is done. The last one of a private client closes it."""
-        self._users[:] = [other for other in self._users if other is not user]
+        self._users.pop(id(user), None)
         if self._private and not self._users:
             self.close()
 
@@ -296,7 +296,7 @@ class Client:
 
     def _drain(self, deadline: float) -> None:
         if self.loop.alive:
-            for user in list(self._users):
+            for user in list(self._users.values()):
                 try:
                     user.drain(max(0.0, deadline - system.monotonic()))
                 except Exception:

@@ -273,6 +273,45 @@ def test_after_close_everything_says_so(client: Client) -> None:
     assert client.status()["state"] == "closed"
 
 
+def test_a_user_that_attaches_while_another_detaches_is_not_forgotten(client: Client) -> None:
+    """At every bytecode of `detach`, as another thread could."""
+    steps = 0
+
+    def at(step: int) -> bool:
+        nonlocal steps
+        steps = 0
+        leaving, coming = User(client), object.__new__(User)
+
+        def trace(frame: Any, event: str, argument: object) -> Any:
+            nonlocal steps
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                steps += 1
+                if steps == step:
+                    client.attach(coming)
+            return trace
+
+        sys.settrace(trace)
+        try:
+            client.detach(leaving)
+        finally:
+            sys.settrace(None)
+        attached = any(user is coming for user in client_users(client))
+        client.detach(coming)
+        return attached
+
+    step = 0
+    while step <= steps:
+        step += 1
+        assert at(step) or step > steps, f"forgotten at step {step}"
+    assert step > 5
+
+
+def client_users(client: Client) -> list[object]:
+    users: Any = client._users
+    return list(users.values() if isinstance(users, dict) else users)
+
+
 def test_a_crashed_client_says_why(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(now: float) -> Effects:
         raise ValueError("the cluster broke")

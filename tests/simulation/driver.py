@@ -221,5 +221,5 @@ class VirtualClient(Client):
         self.callbacks: Any = driver.executor
         self.engine = driver.engine
         self.loop: Any = VirtualLoop(driver)
-        self._users = []
+        self._users = {}
         self._private = False
