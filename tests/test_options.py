@@ -1,0 +1,356 @@
+"""Every option reaches the wire or the behaviour of a real producer, consumer or client. Invariant: an option without a row fails.
+
+A row is a test of this module (`@shows`), with the client on a model cluster that keeps what it was asked, or, for the timers of machines
+that only a fake clock can test, the name of the unit test that shows it.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from net_talk import SECONDS, closed_port, until
+
+from pykafka4 import BufferFull, Client, Consumer, DeliveryFailed, KafkaTimeoutError, Producer, RecordTooLarge
+from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
+from pykafka4.testing import ModelServer
+
+ROOT = Path(__file__).parents[1]
+SENDER, NETWORK, CLUSTER = "tests/core/test_sender_options.py", "tests/core/test_network.py", "tests/core/test_cluster.py"
+UNREADABLE = "tests/consumer/test_unreadable.py"
+PAUSES = f"{SENDER}::test_a_refused_batch_goes_out_again_after_a_pause_that_grows_and_that_an_acknowledgement_resets"
+SETUP = f"{NETWORK}::test_a_silent_address_is_given_up_at_the_setup_timeout_which_grows_to_its_maximum"
+ELSEWHERE = {
+    "retry_backoff_ms": PAUSES,
+    "retry_backoff_max_ms": PAUSES,
+    "reconnect_backoff_ms": NETWORK,
+    "reconnect_backoff_max_ms": NETWORK,
+    "socket_connection_setup_timeout_ms": SETUP,
+    "socket_connection_setup_timeout_max_ms": SETUP,
+    "connections_max_idle_ms": NETWORK,
+    "metadata_max_age_ms": f"{CLUSTER}::test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients",
+    "metadata_max_idle_ms": "tests/test_wishes.py::test_topics_a_producer_has_not_used_for_long_are_let_go_and_can_be_used_again",
+    "receive_message_max_bytes": f"{UNREADABLE}::test_a_batch_that_is_not_let_in_is_told_and_keeps_no_other_partition_waiting",
+    "max_decompressed_bytes": f"{UNREADABLE}::test_a_batch_that_unpacks_to_too_much_is_refused_by_name_and_can_be_passed",
+    "prefetch_bytes": "tests/core/test_fetcher_room.py",
+    "heartbeat_interval_ms": "tests/core/test_consumer_options.py::test_heartbeats_follow_each_other_at_their_interval",
+}
+ROWS: dict[str, Callable[[Wire], None]] = {}
+
+
+class Wire:
+    """A model cluster with topic `t` of one partition, and every request that it was sent."""
+
+    def __init__(self, server: ModelServer) -> None:
+        self.server = server
+        self.calls: list[tuple[str, str, Any]] = []  # (api, client id, message)
+        self.open = contextlib.ExitStack()
+
+        def install(cluster: Any) -> None:
+            seen = cluster.seen
+
+            def record(call: Any, fault: Any) -> None:
+                self.calls.append((call.name, call.client_id, call.message))
+                seen(call, fault)
+
+            cluster.seen = record
+
+        server.do(install)
+
+    def producer(self, **options: Any) -> Producer:
+        made = Producer(bootstrap_servers=self.server.bootstrap_servers, **options)
+        self.open.callback(made.close, 0)
+        return made
+
+    def consumer(self, **options: Any) -> Consumer:
+        made = Consumer(bootstrap_servers=self.server.bootstrap_servers, **options)
+        self.open.callback(made.close, 1)
+        return made
+
+    def sent(self, api: str) -> list[Any]:
+        """The requests of that name, once there is one."""
+        until(lambda: [name for name, _, _ in self.calls if name == api], f"a request {api}")
+        return [message for name, _, message in list(self.calls) if name == api]
+
+    def produce(self, **options: Any) -> Any:
+        """The Produce request of a producer with these options."""
+        self.producer(**options).send("t", b"v").result(SECONDS)
+        return self.sent("Produce")[-1]
+
+    def fetch(self, **options: Any) -> Any:
+        """The first Fetch of a consumer with these options."""
+        consumer = self.consumer(**options)
+        consumer.assign([("t", 0)])
+        consumer.poll(0)
+        return self.sent("Fetch")[0]
+
+    def join(self, **options: Any) -> Any:
+        """The first JoinGroup of a consumer with these options; it has its partitions afterwards."""
+        consumer = self.consumer(**{"group_id": "g", **options})
+        consumer.subscribe(["t"])
+        until(lambda: (consumer.poll(0.05), consumer.assignment())[1], "an assignment")
+        self.member = consumer
+        return self.sent("JoinGroup")[0]
+
+    def no_leader(self) -> None:
+        """From here on nothing is acknowledged."""
+        self.server.do(lambda cluster: [cluster.stop_broker(node) for node in cluster.brokers])
+
+
+@pytest.fixture
+def wire() -> Iterator[Wire]:
+    with ModelServer() as server:
+        server.create_topic("t", 1)
+        it = Wire(server)
+        with it.open:
+            yield it
+
+
+def shows(*options: str) -> Callable[[Callable[[Wire], None]], Callable[[Wire], None]]:
+    def note(row: Callable[[Wire], None]) -> Callable[[Wire], None]:
+        ROWS.update(dict.fromkeys(options, row))
+        return row
+
+    return note
+
+
+# -- every client
+
+
+@shows("bootstrap_servers")
+def _(wire: Wire) -> None:
+    port = closed_port()
+    with Client(bootstrap_servers=[f"127.0.0.1:{port}"]) as client, pytest.raises(KafkaTimeoutError, match=str(port)):
+        client.refresh_metadata(timeout=0.3)
+
+
+@shows("client_id")
+def _(wire: Wire) -> None:
+    wire.produce(client_id="billing-7")
+    assert {client for _, client, _ in wire.calls} == {"billing-7"}
+
+
+@shows("request_timeout_ms")
+def _(wire: Wire) -> None:
+    assert 7_000 <= wire.produce(request_timeout_ms=7_654).timeout_ms <= 7_654
+
+
+@shows("allow_auto_create_topics")
+def _(wire: Wire) -> None:
+    with pytest.raises(DeliveryFailed):
+        wire.producer(allow_auto_create_topics=False, unknown_topic_timeout_ms=100).send("absent", b"v").result(SECONDS)
+    assert not any(message.allow_auto_topic_creation for message in wire.sent("Metadata"))
+    wire.producer().send("absent", b"v").result(SECONDS)
+    assert any(message.allow_auto_topic_creation for message in wire.sent("Metadata"))
+
+
+@shows("unknown_topic_timeout_ms")
+def _(wire: Wire) -> None:
+    delivery = wire.producer(allow_auto_create_topics=False, unknown_topic_timeout_ms=300).send("absent", b"v")
+    with pytest.raises(DeliveryFailed, match="UNKNOWN_TOPIC_OR_PARTITION"):
+        delivery.result(SECONDS)
+
+
+@shows("security_protocol")
+def _(wire: Wire) -> None:
+    assert wire.produce(security_protocol="PLAINTEXT") is not None
+
+
+# -- producers
+
+
+@shows("acks")
+def _(wire: Wire) -> None:
+    assert [wire.produce(acks=acks).acks for acks in ("all", 1)] == [-1, 1]
+
+
+@shows("enable_idempotence")
+def _(wire: Wire) -> None:
+    wire.produce(enable_idempotence=False)
+    assert "InitProducerId" not in {name for name, _, _ in wire.calls}
+    wire.produce(enable_idempotence=True)
+    assert wire.sent("InitProducerId")
+
+
+def batches(wire: Wire) -> list[Any]:
+    return wire.server.do(lambda cluster: list(cluster.log("t", 0).batches))
+
+
+@shows("batch_size")
+def _(wire: Wire) -> None:
+    producer = wire.producer(batch_size=2_048, linger_ms=200)
+    for _ in range(20):
+        producer.send("t", bytes(500))
+    producer.flush(SECONDS)
+    assert len(batches(wire)) >= 5
+
+
+@shows("linger_ms")
+def _(wire: Wire) -> None:
+    producer = wire.producer(linger_ms=60_000)
+    producer.partitions_for("t", SECONDS)
+    delivery = producer.send("t", b"v")
+    with pytest.raises(KafkaTimeoutError):
+        delivery.result(0.3)
+    wire.producer(linger_ms=0).send("t", b"v").result(SECONDS)
+    assert not delivery.done()
+
+
+@shows("compression_type")
+def _(wire: Wire) -> None:
+    wire.producer(compression_type="gzip").send("t", bytes(10_000)).result(SECONDS)
+    assert [batch.header.attributes & 7 for batch in batches(wire)] == [1]
+
+
+@shows("max_request_size")
+def _(wire: Wire) -> None:
+    with pytest.raises(RecordTooLarge, match="max_request_size=3000"):
+        wire.producer(max_request_size=3_000).send("t", bytes(3_000))
+
+
+@shows("buffer_memory", "max_block_ms")
+def _(wire: Wire) -> None:
+    assert blocked(wire, buffer_memory=65_536, max_partition_bytes=2**30) < 65_536
+
+
+@shows("max_partition_bytes")
+def _(wire: Wire) -> None:
+    assert blocked(wire, max_partition_bytes=32_768) < 32_768
+
+
+def blocked(wire: Wire, **options: Any) -> int:
+    """How many bytes of values a producer takes that cannot deliver, before `send` gives up."""
+    producer, taken = wire.producer(max_block_ms=100, **options), 0
+    producer.send("t", b"first").result(SECONDS)
+    wire.no_leader()
+    with pytest.raises(BufferFull, match="max_block_ms=100"):
+        while taken < 2**20:
+            began = time.monotonic()
+            producer.send("t", bytes(2_000))
+            taken += 2_000
+    assert 0.1 <= time.monotonic() - began < SECONDS
+    return taken
+
+
+@shows("delivery_timeout_ms")
+def _(wire: Wire) -> None:
+    wire.no_leader()
+    with pytest.raises(DeliveryFailed, match="TIMED_OUT"):
+        wire.producer(delivery_timeout_ms=200).send("t", b"v").result(SECONDS)
+
+
+@shows("max_in_flight_requests_per_connection")
+def _(wire: Wire) -> None:
+    assert most_in_flight(wire, 1) == 1
+    assert most_in_flight(wire, 3) == 3
+
+
+def most_in_flight(wire: Wire, limit: int) -> int:
+    """How many Produce requests a broker that does not answer is sent."""
+    producer = wire.producer(max_in_flight_requests_per_connection=limit, linger_ms=0)
+    producer.send("t", b"first").result(SECONDS)
+    leader = wire.server.do(lambda cluster: cluster.topics["t"].partitions[0].leader)
+    before = len(wire.sent("Produce"))
+    wire.server.delay("Produce", 2.0, broker=leader, times=20)
+    for _ in range(6):
+        producer.send("t", b"v")
+        threading.Event().wait(0.05)  # a batch of its own
+    status = [broker["in_flight"] for broker in producer.status()["brokers"] if broker["node"] == leader]
+    producer.flush(SECONDS * 2)
+    assert len(wire.sent("Produce")) > before
+    return int(max(status))
+
+
+# -- consumers
+
+
+@shows("group_id", "session_timeout_ms", "max_poll_interval_ms", "partition_assignment_strategy")
+def _(wire: Wire) -> None:
+    asked = wire.join(group_id="billing", session_timeout_ms=12_345, max_poll_interval_ms=54_321, partition_assignment_strategy="range")
+    assert (asked.group_id, asked.session_timeout_ms, asked.rebalance_timeout_ms) == ("billing", 12_345, 54_321)
+    assert [protocol.name for protocol in asked.protocols] == ["range"]
+
+
+@shows("group_instance_id")
+def _(wire: Wire) -> None:
+    assert wire.join(group_instance_id="host-1").group_instance_id == "host-1"
+
+
+@shows("auto_offset_reset")
+def _(wire: Wire) -> None:
+    wire.server.produce("t", b"old")
+    for reset, expected in (("earliest", 0), ("latest", 1)):
+        consumer = wire.consumer(auto_offset_reset=reset)
+        consumer.assign([("t", 0)])
+        assert consumer.position(("t", 0), SECONDS) == expected
+
+
+@shows("enable_auto_commit", "auto_commit_interval_ms")
+def _(wire: Wire) -> None:
+    for group, options, expected in (("auto", {"auto_commit_interval_ms": 50}, True), ("manual", {"enable_auto_commit": False}, False)):
+        wire.server.produce("t", b"v")
+        wire.join(group_id=group, auto_offset_reset="earliest", **options)
+        until(lambda: (wire.member.poll(0.05), wire.member.position(("t", 0), SECONDS))[1], "records")
+        if expected:
+            until(lambda group=group: (wire.member.poll(0.05), wire.server.committed(group))[1], "an auto-commit")
+        else:
+            for _ in range(5):
+                wire.member.poll(0.05)
+            wire.member.close(SECONDS)
+        assert bool(wire.server.committed(group)) is expected
+
+
+@shows("isolation_level")
+def _(wire: Wire) -> None:
+    assert wire.fetch(isolation_level="read_uncommitted").isolation_level == 0
+
+
+@shows("fetch_min_bytes", "fetch_max_wait_ms", "fetch_max_bytes", "max_partition_fetch_bytes")
+def _(wire: Wire) -> None:
+    asked = wire.fetch(fetch_min_bytes=77, fetch_max_wait_ms=123, fetch_max_bytes=54_321, max_partition_fetch_bytes=4_321)
+    assert (asked.min_bytes, asked.max_wait_ms, asked.max_bytes) == (77, 123, 54_321)
+    assert asked.topics[0].partitions[0].partition_max_bytes == 4_321
+
+
+@shows("max_poll_records")
+def _(wire: Wire) -> None:
+    for _ in range(10):
+        wire.server.produce("t", b"v")
+    consumer = wire.consumer(max_poll_records=3, auto_offset_reset="earliest")
+    consumer.assign([("t", 0)])
+    lists = [consumer.poll(SECONDS) for _ in range(4)]
+    assert [len(records) for records in lists] == [3, 3, 3, 1]
+
+
+# -- the table
+
+
+OPTIONS = [attribute.name for config in (ProducerConfig, ConsumerConfig) for attribute in attrs.fields(config)]
+
+
+@pytest.mark.parametrize("option", ROWS)
+def test_the_option_reaches_the_wire_or_the_behaviour(wire: Wire, option: str) -> None:
+    ROWS[option](wire)
+
+
+def test_every_option_has_a_row() -> None:
+    assert set(OPTIONS) - set(ROWS) - set(ELSEWHERE) == set()
+    assert (set(ROWS) | set(ELSEWHERE)) - set(OPTIONS) == set(), "rows for what is no option"
+    assert set(ROWS) & set(ELSEWHERE) == set()
+    assert {attribute.name for attribute in attrs.fields(ClientConfig)} <= set(OPTIONS)
+
+
+@pytest.mark.parametrize("option", ELSEWHERE)
+def test_the_test_that_is_named_for_an_option_is_there_and_uses_it(option: str) -> None:
+    path, _, name = ELSEWHERE[option].partition("::")
+    text = (ROOT / path).read_text()
+    tests = {node.name: ast.get_source_segment(text, node) for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+    assert not name or name in tests
+    assert option in text, f"{path} does not set {option}"
