@@ -32,6 +32,7 @@ class Parking:
         "_config",
         "_expires",
         "_hurried",
+        "_idle",
         "_lost",
         "_moved_hurried",
         "_network",
@@ -49,12 +50,13 @@ class Parking:
         network: Network,
         lost: Lost,
         busy: Callable[[str], bool],
+        idle: Callable[[str], None],
     ) -> None:
         """`lost(topic, code, cause, records, callbacks)` hears of every parked record that failed; `busy(topic)` says whether batches for
-        a topic wait or are under way.
+        a topic wait or are under way; `idle(topic)` is called when nothing was sent to a topic for metadata_max_idle_ms.
         """
         self._config, self._acc, self._cluster, self._network = config, accumulator, cluster, network
-        self._lost, self._busy = lost, busy
+        self._lost, self._busy, self._idle = lost, busy, idle
         self._told: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator knows of each topic
         self._used: dict[str, float] = {}  # when a batch of each came last
         self._expires = 0.0  # no topic is idle before
@@ -135,6 +137,7 @@ class Parking:
                 self._used[topic] = now
             else:
                 self._let_go(topic)
+                self._idle(topic)
         self._expires = min(self._used.values(), default=now) + idle
 
     def _let_go(self, topic: str) -> None:

@@ -87,7 +87,7 @@ class Sender:
         self._unnumbered: dict[PartitionQueue, None] = {}  # they wait for a producer id
         self._flights: dict[int, int] = {}  # node -> produce requests in flight
         self._timers = Timers()
-        self._parking = Parking(config, accumulator, cluster, network, self._lost_parked, self._busy)
+        self._parking = Parking(config, accumulator, cluster, network, self._lost_parked, self._busy, self._drop)
         self._picture = -1
         self._recovered = -1
         self._deliver: list[Callbacks] = []
@@ -212,6 +212,15 @@ class Sender:
             queue.topic_id = self.cluster.topic_id(topic)
             self._queues_of.setdefault(topic, []).append(queue)
         return queue
+
+    def _drop(self, topic: str) -> None:
+        """Nothing was sent to `topic` for long: keep nothing of it. Queues made for it later begin in a later epoch than these were in."""
+        for queue in self._queues_of.pop(topic, ()):
+            self._lines.remove(queue)
+            self._unnumbered.pop(queue, None)
+            self.identity.forget(queue.producer_id, queue.epoch)
+            del self.queues[queue.tp]
+        self.acc.forget(topic)
 
     def _new_backoff(self, random: _random.Random) -> Backoff:
         return Backoff.retry(self.config, random)

@@ -314,6 +314,8 @@ cdef class Accumulator:
         # From here to where `append` has written the record other threads wait.
         if self.refusal is not None and not r.forced:
             self.refuse()
+        if t.dropped:
+            return 0
         if r.free:
             if t.stuck >= self.batch_size:
                 t.rotate()
@@ -450,7 +452,7 @@ cdef class Accumulator:
         return 0
 
     cdef int append(self, Topic t, Item* r, object callback, Delivery d) except -1:
-        """Write `r` into the open batch of its partition and bind `d` to it."""
+        """Write `r` into the open batch of its partition and bind `d` to it; 0 when `t` was dropped in the meantime."""
         cdef Batch b
         cdef object found
         cdef int partition
@@ -463,6 +465,8 @@ cdef class Accumulator:
             partition = t.sticky if r.free else r.partition
             found = <object>PyList_GET_ITEM(t.open, partition)
             if found is None:
+                if t.dropped:
+                    return 0
                 self.start(t, r, partition, callback)
                 continue
             b = <Batch>found
@@ -488,7 +492,7 @@ cdef class Accumulator:
             self.accepted += 1
         if r.news:
             self.wake()
-        return 0
+        return 1
 
     cdef int refuse(self) except -1:
         """Take no more records."""
@@ -559,9 +563,14 @@ cdef class Accumulator:
         d.timestamp = r.timestamp
         d.key_size = <int32_t>r.key_size
         d.value_size = <int32_t>r.value_size
-        if t.direct or not park(self, t, &r, on_delivery, d):
-            self.append(t, &r, on_delivery, d)
-        return d
+        while True:
+            if not t.direct and park(self, t, &r, on_delivery, d):
+                return d
+            if self.append(t, &r, on_delivery, d):
+                return d
+            t = self.find(t.name)
+            r.partition = UNDECIDED if partition is None else <int32_t>partition
+            r.free = False
 
     # ------------------------------------------------------------ records whose topic is not known yet
 
@@ -654,6 +663,22 @@ cdef class Accumulator:
         """Flush: every open batch is due at once."""
         self.flushing = True
         self.waker()
+
+    def forget(self, str topic) -> bool:
+        """Keep nothing of `topic` if no record of it is parked and no batch open or unsettled. The next `send` announces it again."""
+        cdef Topic t = self.topics.get(topic)
+        cdef int i
+        if t is None or not t.direct:
+            return False
+        for i in range(t.slots):
+            if t.held[i]:
+                return False
+        del self.topics[topic]
+        t.dropped = True
+        if self.last_topic is t:
+            self.last_name = NO_TOPIC
+            self.last_topic = None
+        return True
 
     def unfinished(self) -> list:
         """Everything that is not settled: batches, and the handles of parked records."""

@@ -24,6 +24,7 @@ cdef class Topic:
     cdef int slots                 # most there ever were: arrays have this size
     cdef bint direct               # partitions are known and nothing is parked: records go straight into batches
     cdef bint announced            # the loop knows that records wait here
+    cdef bint dropped              # no longer among the accumulator's topics: a send that found it before looks again
     cdef list open                 # per partition: Batch or None
     cdef int64_t* held             # per partition: bytes reserved
     cdef char* brisk               # per partition: the last batch was full, so the next one starts large

@@ -214,6 +214,7 @@ class Topic:
     count: int = 0  # partitions; 0 while unknown
     direct: bool = False  # partitions are known and nothing is parked: records go straight into batches
     announced: bool = False  # the loop knows that records wait here
+    dropped: bool = False  # no longer among the accumulator's topics: a send that found it before looks again
     open: dict[int, Batch] = attrs.Factory(dict)  # by partition
     held: dict[int, int] = attrs.Factory(dict)  # bytes reserved, by partition
     brisk: set[int] = attrs.Factory(set)  # partitions whose last batch was full: the next one starts large

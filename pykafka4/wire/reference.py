@@ -171,9 +171,13 @@ class Accumulator(Account):
         if on_delivery is not None and not callable(on_delivery):
             raise TypeError(f"{t.name}: on_delivery must be callable, not {type(on_delivery).__name__}")
         delivery = Delivery(item)
-        if t.direct or not self._park(t, item, on_delivery, delivery):
-            self._append(t, item, on_delivery, delivery)
-        return delivery
+        while True:
+            if not t.direct and self._park(t, item, on_delivery, delivery):
+                return delivery
+            if self._append(t, item, on_delivery, delivery):
+                return delivery
+            t = self._topics.get(t.name) or self._meet(t.name)
+            item.partition, item.free = UNDECIDED if partition is None else int(partition), False
 
     def _check_open(self) -> None:
         """Take no more records once refused: what was let in before is settled by whoever refuses, what came later nobody would see."""
@@ -205,8 +209,8 @@ class Accumulator(Account):
             r.partition = (murmur2(r.key) & MAX_INT) % t.count
         r.free = r.partition < 0
 
-    def _append(self, t: Topic, r: Item, callback: Callable[[Delivery], object] | None, delivery: Delivery) -> None:
-        """Write `r` into the open batch of its partition and bind `delivery` to it."""
+    def _append(self, t: Topic, r: Item, callback: Callable[[Delivery], object] | None, delivery: Delivery) -> bool:
+        """Write `r` into the open batch of its partition and bind `delivery` to it; False when `t` was dropped in the meantime."""
         self._choose(t, r)
         news, step = False, None
         while True:
@@ -214,6 +218,8 @@ class Accumulator(Account):
                 self._sweep()
                 if not r.forced:
                     self._check_open()
+                if t.dropped:
+                    return False
                 b = t.open.get(t.sticky if r.free else r.partition)
                 if b is None:
                     news, step = self._start(t, r, news)
@@ -228,6 +234,7 @@ class Accumulator(Account):
                 step()
         if news:
             self._wake()
+        return True
 
     def _write(self, b: Batch, r: Item, encoded: bytes, callback: Callable[[Delivery], object] | None, delivery: Delivery) -> None:
         delivery._batch, delivery._index = b, b.count
@@ -526,6 +533,17 @@ class Accumulator(Account):
         """Flush: every open batch is due at once."""
         self._flushing = True
         self._wake()
+
+    def forget(self, topic: str) -> bool:
+        """Keep nothing of `topic` if no record of it is parked and no batch open or unsettled. The next `send` announces it again."""
+        with self._lock:
+            self._sweep()
+            t = self._topics.get(exact_name(topic))
+            if t is None or not t.direct or any(t.held.values()):
+                return False
+            del self._topics[t.name]
+            t.dropped = True
+            return True
 
     def unfinished(self) -> list[Batch | Delivery]:
         """Everything that is not settled: batches, and the handles of parked records."""

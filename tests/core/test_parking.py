@@ -25,6 +25,7 @@ class Lot:
         self.unreachable = ""
         self.missing: float | None = None  # since when no broker knows it
         self.busy = False  # batches wait
+        self.idle: list[str] = []  # topics said to be idle
         self.wanted: list[tuple[str, bool]] = []
         self.forgotten: list[str] = []
         self.lost: list[tuple[str, str, str, int]] = []
@@ -44,7 +45,7 @@ class Lot:
             lock=contextlib.nullcontext(),
         )
         config = ProducerConfig.parse({"bootstrap_servers": "b", **options})
-        self.parking = Parking(config, self.acc, self, self, self.hear, lambda topic: self.busy)  # type: ignore[arg-type]
+        self.parking = Parking(config, self.acc, self, self, self.hear, lambda topic: self.busy, self.idle.append)  # type: ignore[arg-type]
 
     # the cluster and the network
 
@@ -195,7 +196,7 @@ def test_a_topic_nothing_is_sent_to_is_let_go_and_wanted_again_by_the_next_batch
     lot.poll(9)
     assert lot.forgotten == []
     lot.poll(1)
-    assert lot.forgotten == ["t"]
+    assert (lot.forgotten, lot.idle) == (["t"], ["t"])
     assert lot.parking.topics == []
     lot.parking.used("t", lot.now)
     assert lot.wanted == [("t", True)] * 2

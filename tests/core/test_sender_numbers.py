@@ -138,6 +138,35 @@ def test_the_first_batch_to_another_leader_goes_alone() -> None:
     assert [header(r)[1] for r in bench.requests] == [2, 3]
 
 
+def test_an_idle_topic_is_dropped_and_its_partitions_begin_in_a_later_epoch() -> None:
+    """In the same epoch a batch could be taken for one sent before, and be acknowledged without being written."""
+    bench = Bench(metadata_max_idle_ms=60_000).proven()
+    bench.batch()
+    bench.answer(bench.requests.pop())
+    bench.poll(61)
+    assert not bench.sender.queues
+    assert "t" not in bench.cluster.wanted
+    bench.batch(partition=1)
+    assert (producer_id(bench.requests[-1]), header(bench.requests[-1])) == (42, (1, 0, 1))
+    bench.answer(bench.requests.pop())
+    bench.batch(partition=0)
+    assert header(bench.requests[-1]) == (1, 0, 0)
+
+
+def test_a_partition_with_a_batch_under_way_or_waiting_is_not_idle() -> None:
+    bench = Bench(metadata_max_idle_ms=20_000, delivery_timeout_ms=60_000).proven()
+    bench.batch()
+    bench.poll(21)
+    bench.poll(21)
+    assert TopicPartition("t", 0) in bench.sender.queues
+    bench.poll(20)
+    bench.poll(21)
+    assert TopicPartition("t", 0) in bench.sender.queues, "a request of a batch that timed out is still under way"
+    bench.answer(bench.requests.pop())
+    bench.poll(21)
+    assert not bench.sender.queues
+
+
 def test_the_last_epoch_is_followed_by_another_producer_id() -> None:
     bench = Bench().proven()
     bench.sender.queues[TopicPartition("t", 0)].epoch = 32_767
