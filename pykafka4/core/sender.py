@@ -171,8 +171,7 @@ class Sender:
                     self._parking.fail(item.topic, reason)
                 elif not item.done:
                     self.acc.seal(item)
-                    self.ledger.lost(item.topic, item.partition, short_name(reason), Written.MAYBE, item.count, reason)
-                    self._settled(item.fail(short_name(reason), Written.MAYBE, reason))
+                    self._lose(item, short_name(reason), Written.MAYBE, reason)
             except Exception:
                 log.exception("%r could not be failed", item)
 
@@ -305,8 +304,10 @@ class Sender:
         queue.stale = True
 
     def _lost_parked(self, topic: str, code: str, cause: Exception, records: int, callbacks: Callbacks | None) -> None:
-        self.ledger.lost(topic, None, code, Written.NO, records, cause)
-        self._settled(callbacks)
+        try:
+            self.ledger.lost(topic, None, code, Written.NO, records, cause)
+        finally:
+            self._settled(callbacks)
 
     # ---------------------------------------------------------------- who we are
 
@@ -649,8 +650,11 @@ class Sender:
         self._lose(batch, code, written, error)
 
     def _lose(self, batch: Batch, code: str, written: Written, error: KafkaError) -> None:
-        self.ledger.lost(batch.topic, batch.partition, code, written, batch.count, error)
-        self._settled(batch.fail(code, written, error))
+        """Give the records of `batch` their outcome, whatever raises. The ledger first: a thread that sees the outcome may look there."""
+        try:
+            self.ledger.lost(batch.topic, batch.partition, code, written, batch.count, error)
+        finally:
+            self._settled(batch.fail(code, written, error))
 
     def _settled(self, callbacks: Callbacks | None) -> None:
         self._finished = True

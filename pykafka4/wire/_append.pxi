@@ -563,14 +563,20 @@ cdef class Accumulator:
         d.timestamp = r.timestamp
         d.key_size = <int32_t>r.key_size
         d.value_size = <int32_t>r.value_size
+        if (not t.direct and park(self, t, &r, on_delivery, d)) or self.append(t, &r, on_delivery, d):
+            return d
+        self.append_anew(t.name, &r, UNDECIDED if partition is None else <int32_t>partition, on_delivery, d)
+        return d
+
+    cdef int append_anew(self, str name, Item* r, int32_t partition, object callback, Delivery d) except -1:
+        """Append `r` although its topic was dropped in the meantime: to the one of that name now, or the next, if that is dropped as well."""
+        cdef Topic t
         while True:
-            if not t.direct and park(self, t, &r, on_delivery, d):
-                return d
-            if self.append(t, &r, on_delivery, d):
-                return d
-            t = self.find(t.name)
-            r.partition = UNDECIDED if partition is None else <int32_t>partition
+            t = self.find(name)
+            r.partition = partition
             r.free = False
+            if (not t.direct and park(self, t, r, callback, d)) or self.append(t, r, callback, d):
+                return 0
 
     # ------------------------------------------------------------ records whose topic is not known yet
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 from sender_talk import LOST, Bench, header, values
 
 from pykafka4.core import INFINITY, Reply
+from pykafka4.core.ledger import Ledger
+from pykafka4.core.parking import Parking
+from pykafka4.core.queues import PartitionQueue
 from pykafka4.error_table import Written
 from pykafka4.errors import ClosedError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import TopicPartition
@@ -147,3 +153,70 @@ def test_abandon_tells_written_from_not_written() -> None:
     bench.sender.abandon(KafkaTimeoutError("closed"))
     assert flying.exception(0).written is Written.MAYBE
     assert waiting.exception(0).written is Written.NO
+
+
+class Bug(Exception):
+    """What a mistake in the sender raises."""
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        ("acc", "seal"),
+        ("acc", "take"),
+        ("acc", "fail_parked"),
+        ("sender", "_collect"),
+        ("sender", "_refuse"),
+        ("sender", "_fail"),
+        ("parking", "fail"),
+        ("queue", "withdraw"),
+        ("queue", "remove"),
+        ("queue", "forsake"),
+        ("ledger", "lost"),
+        ("ledger", "returned"),
+    ],
+)
+@pytest.mark.parametrize("always", [False, True], ids=["once", "always"])
+def test_a_crash_gives_every_record_one_outcome_whatever_step_raises(
+    owner: str, name: str, always: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(linger_ms=10).proven()
+    bench.cluster.hidden.add("unknown")
+    outcomes: Counter[int] = Counter()
+    topics = ["t", "t", "t", "t", "unknown", "unknown"]
+    for n, topic in enumerate(topics):
+        bench.acc.send(topic, b"%d" % n, partition=n % 2, on_delivery=lambda d, n=n: outcomes.update([n]))
+        if n == 1:
+            bench.settle()  # in flight; the next two are open, the last two parked
+    places = {"acc": bench.acc, "sender": bench.sender, "parking": Parking, "ledger": Ledger, "queue": PartitionQueue}
+    place: Any = places[owner]
+    raised: list[str] = []
+    original = getattr(place, name)
+
+    def fail(*args: Any, **named: Any) -> Any:
+        if raised and not always:
+            return original(*args, **named)
+        raised.append(name)
+        raise Bug(name)
+
+    if owner == "acc":
+        place = bench.sender.acc = bench.sender._parking._acc = Raising(bench.acc, name, fail)
+    else:
+        monkeypatch.setattr(place, name, fail)
+    for callbacks in bench.sender.crash(KafkaError("a bug")):
+        callbacks()
+    for callbacks in bench.sender.crash(KafkaError("again")):
+        callbacks()
+    assert raised
+    if not always or owner in ("sender", "queue", "ledger"):  # what always raises in the accumulator is the outcome itself
+        assert outcomes == dict.fromkeys(range(6), 1)
+
+
+class Raising:
+    """An accumulator with one method that raises."""
+
+    def __init__(self, acc: Any, name: str, fail: Any) -> None:
+        self._acc, self._name, self._fail = acc, name, fail
+
+    def __getattr__(self, name: str) -> Any:
+        return self._fail if name == self._name else getattr(self._acc, name)
