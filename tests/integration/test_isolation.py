@@ -1,0 +1,135 @@
+"""Isolation of partitions on real brokers: with one broker away and a record refused, the other partitions go on as before.
+
+Each partition has one replica, so that those of the broker that is away have no leader until it is back, and the others need nothing of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from typing import Any
+
+import attrs
+import pytest
+
+from integration.chaos import PARTITIONS, Load, content, judge
+from integration.cluster import Cluster
+from integration.waiting import until
+from pykafka4 import DeliveryFailed, Producer, TopicPartition
+from pykafka4.error_table import Written
+
+pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(400)]
+
+RATE = 3_000
+CALM, AWAY = 12.0, 40.0  # seconds
+TOO_LATE = 10 * 24 * 3600 * 1000  # milliseconds in the future; the topic takes an hour
+CONFIGS = {
+    "message.timestamp.after.max.ms": "3600000",
+    # The only replica of a killed broker has left the in-sync set; without this it may never lead again.
+    "unclean.leader.election.enable": "true",
+}
+BURST = 60  # records to one partition at once: several batches of 1 KiB, pipelined
+
+
+class Observed(Load):
+    """A load that notes when each partition was acknowledged, and in which some records have a timestamp that brokers refuse."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.acks: list[list[float]] = [[] for _ in range(PARTITIONS)]  # monotonic seconds
+        self.refused: set[int] = set()
+        self.refuse_in: int | None = None  # partition whose next record is one to be refused
+
+    def send_one(self) -> None:
+        """As `Load`; a record to be refused is followed at once by a burst for its partition."""
+        n = self.sent
+        if self.refuse_in != n % PARTITIONS:
+            super().send_one()
+            return
+        self.refuse_in = None
+        self.refused.add(n)
+        self.send_with(n, TOO_LATE)
+        for _ in range(BURST * PARTITIONS):
+            super().send_one()
+
+    def send_with(self, n: int, later_ms: int) -> None:
+        key, value, headers, timestamp = content(n)
+        self.producer.send(
+            self.topic,
+            value,
+            key=key,
+            headers=headers,
+            timestamp_ms=timestamp + later_ms,
+            partition=n % PARTITIONS,
+            on_delivery=lambda d: self.finished(n, d),
+        )
+        self.sent += 1
+
+    def finished(self, n: int, delivery: Any) -> None:
+        """Note the outcome, and when it came."""
+        super().finished(n, delivery)
+        if n in self.offsets:
+            self.acks[n % PARTITIONS].append(time.monotonic())
+
+    def acks_per_second(self, partition: int, begin: float, end: float) -> float:
+        """Acknowledgements per second in that time."""
+        return sum(begin <= at < end for at in self.acks[partition]) / (end - begin)
+
+    def longest_gap(self, partition: int, begin: float, end: float) -> float:
+        """Seconds without an acknowledgement in that time."""
+        times = [begin, *(at for at in self.acks[partition] if begin <= at < end), end]
+        return max(later - earlier for earlier, later in itertools.pairwise(times))
+
+
+@pytest.mark.parametrize("how", ["frozen", "killed"])
+def test_healthy_partitions_go_on_while_a_broker_is_away_and_a_record_is_refused(cluster: Cluster, topic: str, how: str) -> None:
+    cluster.create_topic(topic, PARTITIONS, 1, CONFIGS)
+    nodes = sorted(cluster.running())
+    for partition in range(PARTITIONS):
+        cluster.move_leader(topic, partition, nodes[partition % len(nodes)])
+    away = cluster.leader(topic, 0)
+    sick = [p for p, row in cluster.partitions(topic).items() if row.leader == away]
+    healthy = [p for p in range(PARTITIONS) if p not in sick]
+    assert len(sick) == 2
+    ending = False
+    with contextlib.closing(Producer(bootstrap_servers=cluster.bootstrap, batch_size=1024, linger_ms=1)) as producer:
+        load = Observed(producer, topic, RATE, lambda _: ending)
+        load.start()
+        until(lambda: all(load.last_ack), 60, "an acknowledgement from every partition")
+        time.sleep(CALM)
+        (cluster.freeze if how == "frozen" else cluster.kill)(away)
+        began = time.monotonic()
+        try:
+            for partition in healthy[:2]:
+                time.sleep(AWAY / 4)
+                load.refuse_in = partition
+            time.sleep(began + AWAY - time.monotonic())
+            back = time.monotonic()
+        finally:
+            (cluster.thaw if how == "frozen" else cluster.start)(away)
+        until(lambda: all(at > back for at in load.last_ack), 60, "an acknowledgement from every partition")
+        ending = True
+        load.join(timeout=30)
+        producer.flush(timeout=120)
+        epochs = {p: producer._core.sender.queues[TopicPartition(topic, p)].epoch for p in range(PARTITIONS)}
+    before = [load.acks_per_second(p, began - CALM + 2, began) for p in healthy]
+    during = [load.acks_per_second(p, began, back) for p in healthy]
+    gaps = [load.longest_gap(p, began, back) for p in healthy]
+    print(
+        f"\nisolation, broker {how} for {back - began:.0f} s: {load.sent:,} sent; acknowledgements of the healthy partitions "
+        f"{sum(before):,.0f}/s before, {sum(during):,.0f}/s meanwhile, longest gap {max(gaps):.2f} s; epochs {epochs}"
+    )
+    verdict = judge(cluster, topic, load)
+    assert load.failures.keys() == load.refused
+    assert len(load.refused) == 2
+    for n, error in load.failures.items():
+        assert isinstance(error, DeliveryFailed)
+        assert (error.code, error.written, error.partition) == ("INVALID_TIMESTAMP", Written.NO, n % PARTITIONS)
+        assert error.record is not None
+        assert error.record.value == content(n).value
+    assert not attrs.evolve(verdict, failed={}).complaints()
+    assert verdict.acked == verdict.sent - 2
+    assert sum(epochs[p] > 0 for p in healthy) == 2, "nothing was pipelined behind the refused records: that showed nothing"
+    assert all(now >= 0.9 * then for now, then in zip(during, before, strict=True)), (before, during)
+    assert max(gaps) <= 2.0
