@@ -38,9 +38,10 @@ EPOCHS_FROM = 9  # brokers before 2.4 go on telling an old epoch while replicas 
 MOST_PARTITIONS = 1_000_000  # of one topic; a larger number is a broken answer, not a reason to take the memory
 MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}
 REBOOTSTRAP = 129
-# Said of a topic that is to be created while fewer brokers are up than it gets replicas. A broker before 0.11 that has just started says it
-# of every topic: it knows none yet, and creates what it is asked for.
-STARTING = {"INVALID_REPLICATION_FACTOR"}
+# Not retriable by Kafka's table, but about a topic they say only that it is not there yet. INVALID_REPLICATION_FACTOR: fewer brokers are
+# up than the topic gets replicas; a broker before 0.11 that has just started says it of every topic. TOPIC_ALREADY_EXISTS: two brokers
+# created it at once. UNKNOWN_SERVER_ERROR: whatever went wrong while a broker created it; nothing is at stake in asking again.
+NOT_YET = {"INVALID_REPLICATION_FACTOR", "TOPIC_ALREADY_EXISTS", "UNKNOWN_SERVER_ERROR"}
 Then: TypeAlias = Callable[["KafkaError | None"], None]
 
 
@@ -473,7 +474,7 @@ class Cluster:
 
     def _apply_error(self, now: float, known: Topic, code: int) -> None:
         row = error_code(code)
-        known.error = attrs.evolve(row, retriable=True) if row.name in STARTING else row
+        known.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
         if code in MISSING:
             known.missing_since = now if known.missing_since is None else known.missing_since
             known.leaders = [None] * len(known.leaders)
