@@ -10,6 +10,7 @@ from hot_world import MIB, World, each_core, plain_records, wire_bytes
 
 from pykafka4.error_table import Written
 from pykafka4.errors import RecordTooLarge
+from pykafka4.wire import reference
 from pykafka4.wire.batch import HEADER_SIZE, read_header, varint
 
 pytestmark = each_core
@@ -47,6 +48,30 @@ def test_a_batch_is_what_kafka_expects(core: ModuleType) -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (77, 3, 12)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (77, 3, 12)
     assert [r[0] for r in plain_records(wire_bytes(batch))] == [1000, 999, 998, 997, 996]
+
+
+def test_the_header_names_the_first_and_the_largest_timestamp(core: ModuleType) -> None:
+    world = World(core)
+    for time in (1000, 3000, 2000):
+        world.send(timestamp_ms=time)
+    (batch,) = world.seal_all()
+    header = read_header(wire_bytes(batch, 77, 3, 12))
+    assert (header.base_timestamp_ms, header.max_timestamp_ms) == (1000, 3000)
+
+
+def test_bytes_that_are_being_written_do_not_change_when_the_batch_is_numbered_anew(core: ModuleType) -> None:
+    if core is reference:
+        pytest.skip("the plain core's bytes are the batch itself; there `finish` waits until no request is under way")
+    world = World(core)
+    world.send()
+    (batch,) = world.seal_all()
+    batch.finish(77, 3, 12)
+    held = memoryview(batch)
+    before = bytes(held)
+    batch.finish(78, 4, 0)
+    assert bytes(held) == before
+    assert read_header(bytes(memoryview(batch))).producer_id == 78
+    held.release()
 
 
 def test_timestamps_may_lie_anywhere(core: ModuleType) -> None:

@@ -268,3 +268,12 @@ def test_a_chunk_that_is_most_of_its_response_is_not_copied(core: ModuleType) ->
     chunk, frame = in_a_response(core, build_batch(records(5, size=100)), 50)
     chunk.own()
     assert is_held(frame)
+
+
+@each_core
+def test_a_batch_that_ends_before_what_was_asked_for_does_not_move_the_position_back(core: ModuleType) -> None:
+    data = build_batch(records(3))
+    chunk = core.Chunk("t", 0, data, 10, decompress=decompress, max_decompressed=MIB)
+    assert (chunk.position, chunk.next_offset) == (10, 10)
+    assert chunk.decode([], 10) == 0
+    assert chunk.position == 10
