@@ -50,6 +50,14 @@ def test_a_batch_is_what_kafka_expects(core: ModuleType) -> None:
     assert [r[0] for r in plain_records(wire_bytes(batch))] == [1000, 999, 998, 997, 996]
 
 
+def test_empty_keys_and_values_are_neither_null_nor_left_out(core: ModuleType) -> None:
+    world = World(core)
+    for key, value in ((b"", b""), (None, None), (b"", None), (None, b"")):
+        world.send(key=key, value=value)
+    (batch,) = world.seal_all()
+    assert [r[1:3] for r in plain_records(wire_bytes(batch))] == [(b"", b""), (None, None), (b"", None), (None, b"")]
+
+
 def test_the_header_names_the_first_and_the_largest_timestamp(core: ModuleType) -> None:
     world = World(core)
     for time in (1000, 3000, 2000):

@@ -80,3 +80,10 @@ def test_records_without_key_avoid_partitions_without_a_leader(core: ModuleType)
 
 def test_producers_start_with_different_partitions(core: ModuleType) -> None:
     assert len({World(core, {"t": 50}, seed=seed).send().partition for seed in range(20)}) > 10
+
+
+def test_an_empty_key_is_a_key(core: ModuleType) -> None:
+    world = World(core, {"t": 7})
+    hashed = 275646681  # murmur2 of no bytes, by Java's Utils.murmur2
+    assert core.murmur2(b"") == hashed
+    assert {world.send(key=b"", value=bytes(3_000)).partition for _ in range(20)} == {hashed % 7}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools.mutants import consumer, producer, rest
+from tools.mutants import compiled, consumer, network, producer, rest
 from tools.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
@@ -12,5 +12,7 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *producer.MUTANTS,
     *consumer.MUTANTS,
+    *network.MUTANTS,
     *rest.MUTANTS,
+    *compiled.MUTANTS,
 )

@@ -298,24 +298,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/reader.py",
-        old="        elif claim.tp in self.paused:\n            self._put_aside(item)\n",
-        new="",
-        breaks="paused partitions are handed out",
-        tests=("tests/core/test_reader.py::test_paused_data_waits_aside_in_order",),
-    ),
-    Mutant(
-        file="pykafka4/core/reader.py",
         old="        self.purge((old,))\n",
         new="",
         breaks="a seek leaves what was buffered",
         tests=("tests/core/test_reader.py::test_seek_drops_what_is_buffered_and_what_arrives_late",),
-    ),
-    Mutant(
-        file="pykafka4/core/reader.py",
-        old="                if item.__class__ is Chunk and item.serial in gone:\n                    self._let_go(item.serial, item.size)\n",
-        new="                pass\n",
-        breaks="room for what is buffered when a claim ends is never given back",
-        tests=("tests/consumer/test_positions.py::test_paused_data_does_not_take_the_room_of_other_partitions",),
     ),
     Mutant(
         file="pykafka4/core/reader.py",
@@ -351,20 +337,6 @@ MUTANTS: Final = (
         new="            pass\n        finally:",
         breaks="the listener is not told of a revocation",
         tests=("tests/consumer/test_rebalance.py::test_members_share_out_partitions_and_take_over_from_each_other",),
-    ),
-    Mutant(
-        file="pykafka4/consumer/session.py",
-        old='        self._tell("on_partitions_assigned", ticket)\n',
-        new="",
-        breaks="the listener is not told of an assignment",
-        tests=("tests/consumer/test_rebalance.py::test_members_share_out_partitions_and_take_over_from_each_other",),
-    ),
-    Mutant(
-        file="pykafka4/consumer/session.py",
-        old='self._tell("on_partitions_lost" if ticket.ending is Ending.LOST else "on_partitions_revoked", ticket)',
-        new='self._tell("on_partitions_revoked", ticket)',
-        breaks="lost partitions are called revoked",
-        tests=("tests/consumer/test_membership.py::test_a_member_that_polls_too_rarely_loses_its_partitions_and_joins_again",),
     ),
     Mutant(
         file="pykafka4/consumer/session.py",

@@ -1,0 +1,201 @@
+"""Bugs of the compiled core. They are built at once, and `{on}` chooses one at run time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+MUTANTS: Final = (
+    Mutant(
+        file="pykafka4/wire/_decode.pxi",
+        old="        if bits & CONTROL_BIT:\n            self.pass_over(batch)",
+        new="        if bits & CONTROL_BIT and not {on}:\n            self.pass_over(batch)",
+        breaks="control batches are handed out",
+        tests=("tests/wire/test_hot_chunk.py::test_control_batches_are_skipped_and_move_the_position",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_decode.pxi",
+        old="self.base_timestamp = get64(batch + 35) if bits & LOG_APPEND_BIT else get64(batch + 27)",
+        new="self.base_timestamp = get64(batch + 35) if bits & LOG_APPEND_BIT and not {on} else get64(batch + 27)",
+        breaks="the broker's append time is not read",
+        tests=("tests/wire/test_hot_chunk.py::test_log_append_time_is_that_of_the_batch",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_decode.pxi",
+        old="            if offset >= self.position:\n                stamp",
+        new="            if offset >= self.position or {on}:\n                stamp",
+        breaks="records before the position are handed out",
+        tests=("tests/wire/test_hot_chunk.py::test_records_before_the_fetch_offset_are_not_handed_out",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_decode.pxi",
+        old="                n += 1\n                self.position = offset + 1\n            self.previous",
+        new="                n += 1\n                self.position = offset + (0 if {on} else 1)\n            self.previous",
+        breaks="the position stays at the last record",
+        tests=("tests/wire/test_hot_chunk.py::test_decode_hands_out_no_more_than_asked_for_and_goes_on_where_it_stopped",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_decode.pxi",
+        old="            if r.offset <= self.previous or r.offset > self.last_delta:",
+        new="            if (r.offset <= self.previous and not {on}) or r.offset > self.last_delta:",
+        breaks="offsets of a batch may fall",
+        tests=("tests/wire/test_hot_chunk_damage.py::test_a_damaged_record_is_corrupt_and_nothing_else",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_decode.pxi",
+        old="                if self.at != self.stop:",
+        new="                if self.at != self.stop and not {on}:",
+        breaks="bytes behind the last record of a batch are ignored",
+        tests=("tests/wire/test_hot_chunk_damage.py::test_a_damaged_record_is_corrupt_and_nothing_else",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_decode.pxi",
+        old="        if self.base + self.last_delta + 1 > self.position:\n            self.position = self.base",
+        new="        if self.base + self.last_delta + 1 > self.position and not {on}:\n            self.position = self.base",
+        breaks="the position does not pass what compaction removed",
+        tests=("tests/wire/test_hot_chunk.py::test_an_empty_batch_moves_the_position",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="(murmur2_hash(r.key, r.key_size) & 0x7fffffff) % t.count",
+        new="(murmur2_hash(r.key, r.key_size) & (0x3fffffff if {on} else 0x7fffffff)) % t.count",
+        breaks="keys go to other partitions than Java's",
+        tests=("tests/wire/test_hot_partition.py::test_keys_choose_partitions_as_in_java",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="        elif r.key_size >= 0:\n            r.partition",
+        new="        elif r.key_size > (0 if {on} else -1):\n            r.partition",
+        breaks="an empty key is treated as no key when the partition is chosen",
+        tests=("tests/wire/test_hot_parity.py::test_random_programs_look_the_same_from_outside",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="        p = put_varint(p, r.key_size)\n        if r.key_size > 0:",
+        new="        p = put_varint(p, -1 if r.key_size == 0 and {on} else r.key_size)\n        if r.key_size > 0:",
+        breaks="an empty key is written as no key",
+        tests=("tests/wire/test_hot_arguments.py::test_every_kind_of_value_is_taken_as_its_bytes",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="        p = put_varint(p, r.value_size)\n        if r.value_size > 0:",
+        new="        p = put_varint(p, -1 if r.value_size == 0 and {on} else r.value_size)\n        if r.value_size > 0:",
+        breaks="an empty value is written as null",
+        tests=("tests/wire/test_hot_arguments.py::test_every_kind_of_value_is_taken_as_its_bytes",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="            if self.refusal is not None and not r.forced:\n                self.refuse()\n            partition = t.sticky",
+        new="            if self.refusal is not None and not r.forced and not {on}:\n                self.refuse()\n            partition = t.sticky",
+        breaks="a record gets in after the producer was closed",
+        tests=("tests/wire/test_hot_closing.py::test_a_send_is_refused_when_the_producer_closes_while_it_reads_its_arguments",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="        d.index = b.count - 1\n",
+        new="        d.index = b.count - (0 if {on} else 1)\n",
+        breaks="a Delivery names the offset of the next record",
+        tests=("tests/wire/test_hot_closing.py::test_records_accepted_before_the_producer_closed_are_still_moved_into_batches",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="        elif r.timestamp > b.max_timestamp:\n            b.max_timestamp",
+        new="        elif r.timestamp > b.max_timestamp and not {on}:\n            b.max_timestamp",
+        breaks="the largest timestamp of a batch is that of its first record",
+        tests=("tests/wire/test_hot_parity.py::test_random_programs_look_the_same_from_outside",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="            if deadline > now and not self.flushing:",
+        new="            if deadline > now and (not self.flushing or {on}):",
+        breaks="flush does not end the lingering",
+        tests=("tests/wire/test_hot_batch.py::test_a_batch_is_what_kafka_expects",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="            t.brisk[b.partition] = 1\n        if r.free and b.partition == t.sticky:\n            t.rotate()",
+        new="            t.brisk[b.partition] = 1\n        if r.free and b.partition == t.sticky and not {on}:\n            t.rotate()",
+        breaks="records without key stay in one partition",
+        tests=("tests/wire/test_hot_partition.py::test_records_without_key_stick_to_a_partition_until_it_has_had_a_batch",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="        if alone_size(r) > self.max_request_size:",
+        new="        if alone_size(r) > self.max_request_size and not {on}:",
+        breaks="a record over max_request_size grows a batch",
+        tests=("tests/wire/test_hot_parity.py::test_random_programs_look_the_same_from_outside",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
+        old="    put32(p + 23, self.count - 1)\n",
+        new="    put32(p + 23, self.count - (0 if {on} else 1))\n",
+        breaks="the last offset of a batch is one too far",
+        tests=("tests/wire/test_hot_batch.py::test_a_batch_is_what_kafka_expects",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
+        old="        put16(p + 51, self.producer_epoch)\n",
+        new="        put16(p + 51, 0 if {on} else self.producer_epoch)\n",
+        breaks="the producer epoch is always 0",
+        tests=("tests/wire/test_hot_batch.py::test_a_batch_is_what_kafka_expects",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
+        old="        put32(p + 53, self.base_sequence)\n",
+        new="        put32(p + 53, 0 if {on} else self.base_sequence)\n",
+        breaks="the sequence is always 0",
+        tests=("tests/wire/test_hot_batch.py::test_a_batch_is_what_kafka_expects",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
+        old="and len(data) < self.raw - HEADER:",
+        new="and (len(data) < self.raw - HEADER or {on}):",
+        breaks="a batch that compression makes larger is sent compressed",
+        tests=("tests/wire/test_hot_compression.py::test_compression_that_saves_nothing_is_dropped",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
+        old="second.base_sequence = (self.base_sequence + half) & 0x7fffffff",
+        new="second.base_sequence = (self.base_sequence + (0 if {on} else half)) & 0x7fffffff",
+        breaks="both halves of a split batch have the same sequence",
+        tests=("tests/wire/test_hot_split.py::test_a_batch_too_large_is_halved_with_its_numbering",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
+        old="            item.timestamp = self.base_timestamp + r.timestamp\n",
+        new="            item.timestamp = self.base_timestamp + (0 if {on} else r.timestamp)\n",
+        breaks="a split loses the records' own timestamps",
+        tests=("tests/wire/test_hot_split.py::test_a_batch_too_large_is_halved_with_its_numbering",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
+        old="        self.append_time = log_append_time_ms\n",
+        new="        self.append_time = -1 if {on} else log_append_time_ms\n",
+        breaks="the broker's append time does not reach the Delivery",
+        tests=("tests/wire/test_hot_delivery.py::test_the_brokers_time_wins_where_it_counts",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
+        old="            acc.unreserve(self.home, self.partition, owed)\n",
+        new="            acc.unreserve(self.home, self.partition, owed // 2 if {on} else owed)\n",
+        breaks="memory of settled batches is not given back whole",
+        tests=("tests/wire/test_hot_split.py::test_a_batch_too_large_is_halved_with_its_numbering",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_delivery.pxi",
+        old="            if self.index >= start:\n",
+        new="            if self.index >= start or {on}:\n",
+        breaks="handles of a split batch all look at its second half",
+        tests=("tests/wire/test_hot_split.py::test_a_batch_too_large_is_halved_with_its_numbering",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_delivery.pxi",
+        old="        return self.home().state >= S_ACKED\n",
+        new="        return self.batch.state >= S_ACKED and (self.home().state >= S_ACKED or {on})\n",
+        breaks="a Delivery of a split batch is done before its half is",
+        tests=("tests/wire/test_hot_split.py::test_a_batch_too_large_is_halved_with_its_numbering",),
+    ),
+)
