@@ -86,6 +86,16 @@ def test_a_damaged_header_is_found_when_its_record_is_decoded(core: ModuleType, 
     assert "header" in str(error) or "longer than its parts" in str(error)
 
 
+@pytest.mark.parametrize("size", [b"\x03", b"\x05", b"\x7f"])
+def test_only_minus_one_is_the_size_of_no_value(core: ModuleType, size: bytes) -> None:
+    data = bytearray(build_batch([WireRecord(headers=(("ab", None), ("cd", None)))]))
+    at = data.index(b"\x04ab\x01")
+    data[at + 3 : at + 4] = size
+    records, error, _ = decoded(core, resealed(data))
+    assert records == []
+    assert "a header's value leads out of its record" in str(error)
+
+
 def test_headers_of_many_records_survive_the_collector_and_the_chunk(core: ModuleType) -> None:
     data = bytearray(build_batch([WireRecord(value=b"%d" % i, headers=(("n", b"%d" % i),)) for i in range(300)]))
     records, error, chunk = decoded(core, data)
