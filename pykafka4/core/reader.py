@@ -245,7 +245,7 @@ class Reader:
         for item in (*self._queue, *self._aside):
             if _claim_of(item) is self.claims[tp]:
                 if isinstance(item, Trouble):
-                    raise item.error
+                    raise item.error.again()
                 return item.offset if isinstance(item, (Located, Truncated)) else item.position
         return None
 
@@ -422,7 +422,7 @@ class Reader:
         if trouble.lasting is Lasting.ONCE and trouble.claim is not None:
             trouble.claim.troubled = False
             self._queue.popleft()
-        raise trouble.error
+        raise trouble.error.again()
 
     def _take_truncated(self, truncated: Truncated, records_before: bool) -> bool:
         if records_before:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 import pytest
@@ -367,6 +368,20 @@ def test_good_records_come_before_the_error_behind_them_and_it_is_raised_until_s
     desk.reader.seek(tp(0), 4)
     desk.put(4, 1)
     assert offsets(desk.poll()) == [4]
+
+
+def test_a_lasting_error_is_a_new_one_each_time_it_is_raised(desk: Desk) -> None:
+    stored = KafkaError("for good")
+    desk.reader.put(Trouble(desk.claims[0], stored))
+    raised = []
+    for _ in range(3):
+        with pytest.raises(KafkaError, match="for good") as caught:
+            desk.poll()
+        raised.append(caught.value)
+    assert len({id(error) for error in raised}) == 3
+    assert stored not in raised
+    assert stored.__traceback__ is None
+    assert len({len(list(traceback.walk_tb(error.__traceback__))) for error in raised}) == 1
 
 
 def test_an_error_once_told_is_gone_and_one_until_seek_is_not(desk: Desk) -> None:
