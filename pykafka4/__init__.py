@@ -28,8 +28,12 @@ if TYPE_CHECKING:
     from pykafka4.errors import DeliveryFailed as DeliveryFailed
     from pykafka4.errors import ForkedClientError as ForkedClientError
     from pykafka4.errors import GroupError as GroupError
+    from pykafka4.errors import InvalidOffset as InvalidOffset
     from pykafka4.errors import KafkaError as KafkaError
     from pykafka4.errors import KafkaTimeoutError as KafkaTimeoutError
+    from pykafka4.errors import LogTruncated as LogTruncated
+    from pykafka4.errors import NoOffsetForPartition as NoOffsetForPartition
+    from pykafka4.errors import OffsetOutOfRange as OffsetOutOfRange
     from pykafka4.errors import ProducerFencedError as ProducerFencedError
     from pykafka4.errors import RecordTooLarge as RecordTooLarge
     from pykafka4.errors import UnsupportedVersion as UnsupportedVersion
@@ -67,8 +71,12 @@ _HOMES = {
         "DeliveryFailed",
         "ForkedClientError",
         "GroupError",
+        "InvalidOffset",
         "KafkaError",
         "KafkaTimeoutError",
+        "LogTruncated",
+        "NoOffsetForPartition",
+        "OffsetOutOfRange",
         "ProducerFencedError",
         "RecordTooLarge",
         "UnsupportedVersion",

@@ -194,7 +194,9 @@ class ClientConfig:
     socket_connection_setup_timeout_max_ms: float = millis(30_000, "What that grows to while attempts fail.", low=1)
     connections_max_idle_ms: float = millis(540_000, "A connection unused for so long is closed.", low=1)
     metadata_max_age_ms: float = millis(300_000, "The view of the cluster is renewed at least this often (less a random 20 %).", low=1)
-    allow_auto_create_topics: bool = flag(True, "Ask brokers to create topics that do not exist, where they are set up to.")
+    allow_auto_create_topics: bool = flag(
+        True, "Ask brokers to create topics that a producer sends to and that do not exist. Consumers never create any."
+    )
     unknown_topic_timeout_ms: float = millis(60_000, "Records for a topic that does not exist fail after so long.", low=1)
     receive_message_max_bytes: int = number(100 * MIB, "bytes", "A larger answer is refused before memory is taken for it.", low=1024)
     security_protocol: str = choice("PLAINTEXT", ("PLAINTEXT",), "How connections are secured.")

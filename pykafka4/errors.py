@@ -20,8 +20,12 @@ __all__ = [
     "DeliveryFailed",
     "ForkedClientError",
     "GroupError",
+    "InvalidOffset",
     "KafkaError",
     "KafkaTimeoutError",
+    "LogTruncated",
+    "NoOffsetForPartition",
+    "OffsetOutOfRange",
     "ProducerFencedError",
     "RecordTooLarge",
     "UnsupportedVersion",
@@ -31,6 +35,9 @@ __all__ = [
 
 
 E = TypeVar("E", bound="KafkaError")
+
+
+SEEK = "auto_offset_reset=none; seek says where to go on"
 
 
 class KafkaError(Exception):
@@ -156,6 +163,63 @@ class BrokerError(KafkaError):
     def retriable(self) -> bool:
         """Whether the same call can succeed later."""
         return self.code.retriable
+
+
+class InvalidOffset(KafkaError):
+    """There is no offset to read on from, and auto_offset_reset=none says not to choose one.
+
+    `topic` and `partition` say where, `offset` where reading stood (None: nowhere yet). Every poll raises it until
+    `seek((error.topic, error.partition), …)` says where to go on.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None = None
+
+    @classmethod
+    def at(cls, topic: str, partition: int, reason: str, offset: int | None = None) -> Self:
+        """The error for a partition, with what is wrong."""
+        return cls(f"{topic}-{partition}: {reason}, and {SEEK}")._set(topic, partition, offset)
+
+    def _set(self, topic: str, partition: int, offset: int | None) -> Self:
+        self.topic, self.partition, self.offset = topic, partition, offset
+        return self
+
+
+class NoOffsetForPartition(InvalidOffset):
+    """The group has no committed offset for the partition, or there is no group."""
+
+    code = "NO_OFFSET"
+
+
+class OffsetOutOfRange(InvalidOffset, BrokerError):
+    """The offset is not in the log any more, or not yet. `earliest` and `latest` are the ends of the log now."""
+
+    earliest: int
+    latest: int
+
+    @classmethod
+    def among(cls, topic: str, partition: int, offset: int, earliest: int, latest: int) -> OffsetOutOfRange:
+        """The error for an offset outside the log."""
+        detail = f"offset {offset} is not among {earliest} to {latest}, and {SEEK}"
+        error = cls(1, f"{topic}-{partition}", detail)._set(topic, partition, offset)
+        error.earliest, error.latest = earliest, latest
+        return error
+
+
+class LogTruncated(InvalidOffset):
+    """An unclean leader election removed records that were read: the log was cut at `truncated_to`, before `offset`."""
+
+    code = "LOG_TRUNCATED"
+    truncated_to: int
+
+    @classmethod
+    def to(cls, topic: str, partition: int, offset: int, truncated_to: int) -> LogTruncated:
+        """The error for a log that was cut."""
+        reason = f"an unclean leader election removed offsets {truncated_to} to {offset - 1}, which were read"
+        error = cls.at(topic, partition, reason, offset)
+        error.truncated_to = truncated_to
+        return error
 
 
 class AuthenticationError(BrokerError):

@@ -88,9 +88,17 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
         What earlier polls handed out counts as finished from here on. None waits as long as it takes, 0 not at all. Raises CorruptRecord
         and RecordTooLarge for a batch that cannot be read, again until `seek((error.topic, error.partition), error.next_offset)` passes
-        it; errors that only an application or administrator can answer (GroupError, AuthorizationError, …); what a listener raises.
+        it; InvalidOffset (with auto_offset_reset=none) until `seek` says where to go on; errors that only an application or administrator
+        can answer (GroupError, AuthorizationError, …); what a listener raises.
         """
         return self._session.poll(timeout, max_records)
+
+    def wakeup(self) -> None:
+        """Have the poll under way in another thread, or else the next one, return without waiting: [] if there are no records.
+
+        Allowed from any thread and from signal handlers. Iteration goes on; `close` ends it.
+        """
+        self._session.wakeup()
 
     def __iter__(self) -> Iterator[Record]:
         """One record after the other, without end. Each counts as finished when the next is asked for."""
@@ -147,7 +155,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
         Without `offsets`: everything handed out by polls that returned, inside a `for` loop everything before the record in hand.
         `offsets` maps partitions to the offset of the next record to read (an int or OffsetAndMetadata). Raises GroupError when the
-        partitions are somebody else's by now, KafkaTimeoutError after `timeout` seconds (default 60): then the outcome is unknown.
+        partitions are not this consumer's (one that has not subscribed may commit for any), KafkaTimeoutError after `timeout` seconds
+        (default 60): then the outcome is unknown.
         """
         self._session.commit(offsets, API_SECONDS if timeout is None else timeout)
 

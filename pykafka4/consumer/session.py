@@ -30,7 +30,7 @@ from pykafka4.consumer.arguments import (
 )
 from pykafka4.core import INFINITY
 from pykafka4.core.member import COMMIT_SECONDS, Member
-from pykafka4.core.offsets import Found
+from pykafka4.core.offsets import Found, names_of
 from pykafka4.core.reader import Place, Reader
 from pykafka4.core.subscription import Assigned, Claim, Ending, Start, Ticket
 from pykafka4.errors import ClosedError, ConfigError, GroupError, KafkaError, KafkaTimeoutError
@@ -70,6 +70,7 @@ class Session:
         self._busy: dict[str, tuple[Thread, str]] = {}  # who uses the consumer, and for what
         self._reads: Thread | None = None  # who polled last: the records handed out are in its hands
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch on
+        self._woken = False  # by `wakeup`: the poll under way, or the next, returns without waiting
         self._closer: dict[str, tuple[Thread, object]] = {}  # who closes: its listener may still commit
         self.closing = self.closed = False
         self.member: Member = self.client.loop.ask(self._start, SHORT, "starting the consumer")
@@ -162,6 +163,7 @@ class Session:
                 self.client.loop.wake()
                 reader.beckoned = False
             records = self._look(INFINITY if timeout is None else self.client.loop.now() + timeout, limit, take)
+            self._woken = False
             reader.leave()
             self._leave()
             return records  # type: ignore[return-value]
@@ -185,13 +187,18 @@ class Session:
                 if length_hint(records):
                     return records
             left = deadline - loop.now()
-            if left <= 0:
+            if left <= 0 or self._woken:
                 return []
             self.signal.wait(self._worth_a_look, None if left == INFINITY else left)
             self.check()
 
+    def wakeup(self) -> None:
+        """See Consumer.wakeup."""
+        self._woken = True
+        self.signal.notify()
+
     def _worth_a_look(self) -> bool:
-        return self.reader.ready or self.closing
+        return self.reader.ready or self.closing or self._woken
 
     def _make_room(self) -> None:
         """Have the loop fetch on, once per mark: only the loop thread moves the mark, always further on."""
@@ -435,6 +442,9 @@ class Session:
         if self.topics and (lost or (ticket is None and places)):
             why = f"{lost}; poll joins the group again" if lost else "poll joins the group"
             raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer holds no partitions of the group now: {why}")
+        strange = [tp for tp in places if tp not in self.reader.claims] if self.topics else []
+        if strange:  # the coordinator would take it, and the next owner would begin there
+            raise GroupError(ILLEGAL_GENERATION, "commit", f"{names_of(strange)}: not assigned to this consumer; assignment() says what is")
         return ticket
 
     def _send_commit(

@@ -24,7 +24,16 @@ from pykafka4.core.searches import Search, Searches
 from pykafka4.core.subscription import Claim, Lasting, Located, Position, Stage, Start, Trouble, Truncated
 from pykafka4.core.timers import Timers
 from pykafka4.error_table import ErrorCode, error_code
-from pykafka4.errors import CorruptRecord, DecodeError, KafkaError, RecordTooLarge, broker_error
+from pykafka4.errors import (
+    CorruptRecord,
+    DecodeError,
+    InvalidOffset,
+    KafkaError,
+    NoOffsetForPartition,
+    OffsetOutOfRange,
+    RecordTooLarge,
+    broker_error,
+)
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.compression import decompress
@@ -228,8 +237,7 @@ class Fetcher:
     def _restart(self, position: Position) -> None:
         position.epoch = -1
         if self._policy is Start.NONE:
-            what = "the topic was deleted and created again, and auto_offset_reset=none; seek says where to go on"
-            self._stop(position, KafkaError(f"{position.tp}: {what}"))
+            self._stop(position, InvalidOffset.at(*position.tp, "the topic was deleted and created again", position.offset))
         else:
             # All of the new topic appeared after the subscription, so it is read from its beginning whatever the policy.
             self._reset(position, Start.EARLIEST)
@@ -271,8 +279,7 @@ class Fetcher:
         self._offsets.stored.pop(position.tp, None)
         if position.fallback is Start.NONE:
             group = f"in group {self._config.group_id}" if self._config.group_id is not None else "(there is no group_id)"
-            what = f"no committed offset {group} and auto_offset_reset=none; seek says where to begin"
-            self._stop(position, KafkaError(f"{position.tp}: {what}"))
+            self._stop(position, NoOffsetForPartition.at(*position.tp, f"no committed offset {group}"))
         else:
             self._reset(position, position.fallback)
 
@@ -499,6 +506,7 @@ class Fetcher:
             # Even the first batch was cut: ask for all of it next time.
             position.limit = max(position.limit, min(chunk.incomplete, self._config.receive_message_max_bytes))
             return
+        position.limit = self._config.max_partition_fetch_bytes  # one large batch is no reason to ask for so much each time
         if chunk.next_offset <= position.offset:
             position.move(Stage.STOPPED)  # nothing readable: decoding will say why
             self._regroup = True
@@ -513,7 +521,7 @@ class Fetcher:
         """An unclean election cut the log below what we read. The application steps back itself: it knows how far it has come."""
         position.move(Stage.STOPPED)
         self._regroup = True
-        self._intake.put(Truncated(position.claim, max(end, 0)))
+        self._intake.put(Truncated(position.claim, max(end, 0), raises=self._policy is Start.NONE))
 
     # what an error code of a partition does, by name; all others go by the table
 
@@ -550,8 +558,7 @@ class Fetcher:
 
         def first(now: float, earliest: int, epoch: int) -> None:
             def last(now: float, latest: int, epoch: int) -> None:
-                hint = f"offset {position.offset} is not among {earliest} to {latest}, and auto_offset_reset=none; seek says where to go on"
-                self._stop(position, broker_error(1, str(position.tp), hint))
+                self._stop(position, OffsetOutOfRange.among(*position.tp, position.offset, earliest, latest))
 
             self.searches.begin(Search(position.tp, Start.LATEST, last, refused, wanted))
 

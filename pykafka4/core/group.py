@@ -355,6 +355,7 @@ class Group:
                 self._sizes[topic] = self._cluster.partitions(topic)
             elif error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION":
                 self._sizes[topic] = 0
+                log.warning("group %s: subscribed topic %r does not exist; it will be read once it does", self._config.group_id, topic)
             elif error is not None and not error.retriable:
                 self._sizes[topic] = 0
                 self._application.put(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))

@@ -18,7 +18,7 @@ from typing import Any
 
 from pykafka4.core import INFINITY
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
-from pykafka4.errors import CorruptRecord, KafkaError, RecordTooLarge
+from pykafka4.errors import CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.hot import Chunk, Record, RecordIterator
@@ -158,8 +158,7 @@ class Reader:
             return list(islice(iterator, limit))
         out: list[Record] = []
         self._out = out
-        queue = self._queue
-        while queue:
+        while queue := self._queue:  # a marker may replace it
             item = queue[0]
             if item.__class__ is not Chunk:
                 if not TAKE[item.__class__](self, item, bool(out)):
@@ -427,8 +426,9 @@ class Reader:
     def _take_truncated(self, truncated: Truncated, records_before: bool) -> bool:
         if records_before:
             return False
-        self._queue.popleft()
         claim = truncated.claim
+        if truncated.raises and claim.position is not None and claim.position > truncated.offset:
+            raise LogTruncated.to(*claim.tp, claim.position, truncated.offset)
         lost = max(0, (claim.position or 0) - truncated.offset)
         log.warning(
             "%s: the log was cut at offset %d by an unclean leader election; %d offsets that were read exist no more",

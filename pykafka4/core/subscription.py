@@ -96,10 +96,11 @@ class Located:
 
 @attrs.frozen(eq=False)
 class Truncated:
-    """The log was cut at `offset` by an unclean election; what was read beyond never was."""
+    """The log was cut at `offset` by an unclean election; what was read beyond is gone."""
 
     claim: Claim
     offset: int
+    raises: bool = False  # auto_offset_reset=none: the application is told instead of being set back
 
 
 class Lasting(enum.Enum):

@@ -12,7 +12,7 @@ import pytest
 from application import LONG, Maker, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
-from pykafka4.errors import KafkaTimeoutError
+from pykafka4.errors import GroupError, KafkaTimeoutError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.messages_group import OffsetCommitRequest
@@ -214,3 +214,25 @@ def test_a_commit_without_answer_is_an_error_and_not_a_success(server: ModelServ
     server.do(lambda c: c.inject(OffsetCommitRequest, Fault.SWALLOW, times=100))
     with pytest.raises(KafkaTimeoutError, match=r"commit of t-0: .* unknown"):
         consumer.commit({("t", 0): 1}, timeout=0.3)
+
+
+def test_a_member_cannot_commit_partitions_that_it_does_not_have(server: ModelServer, make: Maker) -> None:
+    """The coordinator would take it, and their owner would begin there."""
+    topic(server, 5, 5)
+    server.create_topic("u", 1)
+    first, second = make.member(enable_auto_commit=False), make.member(enable_auto_commit=False)
+    poll_until(first, lambda: second.poll(0.01) is not None and first.assignment() and second.assignment())
+    (mine,), (other,) = first.assignment(), second.assignment()
+    for wrong in (other, TopicPartition("u", 0)):
+        for call in (first.commit, first.commit_async):
+            with pytest.raises(GroupError, match=f"{wrong}: not assigned to this consumer"):
+                call({mine: 1, wrong: 4})
+    first.commit({mine: 1})
+    assert first.committed([mine, other]) == {mine: OffsetAndMetadata(1), other: None}
+
+
+def test_without_a_subscription_any_partition_can_be_committed(server: ModelServer, make: Maker) -> None:
+    topic(server, 5, 5)
+    consumer = make.assigned(0, group_id="g", enable_auto_commit=False)
+    consumer.commit({("t", 1): 3})
+    assert consumer.committed(("t", 1)) == OffsetAndMetadata(3)

@@ -132,3 +132,42 @@ def test_every_codec_is_read(server: ModelServer, make: Maker) -> None:
         fill(server, "t", 0, [b"value %d" % codec * 100], codec=codec)
     consumer = make.assigned(0)
     assert [r.value for r in read(consumer, 5)] == [b"value %d" % codec * 100 for codec in range(5)]
+
+
+def test_wakeup_ends_a_poll_that_waits_and_only_that(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    consumer = make.assigned(0)
+    consumer.poll(0.2)
+    began = time.monotonic()
+    threading.Timer(0.2, consumer.wakeup).start()
+    assert consumer.poll(LONG) == []
+    assert 0.1 < time.monotonic() - began < LONG / 2
+    began = time.monotonic()
+    assert consumer.poll(0.3) == []
+    assert time.monotonic() - began >= 0.3
+
+
+def test_wakeup_before_a_poll_ends_the_next_one(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    consumer = make.assigned(0)
+    consumer.poll(0.2)
+    consumer.wakeup()
+    began = time.monotonic()
+    assert consumer.poll(LONG) == []
+    assert time.monotonic() - began < LONG / 2
+    fill(server, "t", 0, numbers(0, 3))
+    assert len(read(consumer, 3)) == 3
+
+
+def test_wakeup_does_not_end_a_loop(server: ModelServer, make: Maker) -> None:
+    topic(server, 2)
+    consumer = make.assigned(0)
+    got = []
+    for record in consumer:
+        got.append(record.offset)
+        consumer.wakeup()
+        if len(got) == 2:
+            threading.Timer(0.2, lambda: fill(server, "t", 0, numbers(2, 4))).start()
+        if len(got) == 4:
+            break
+    assert got == [0, 1, 2, 3]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from application import LONG, Maker, fill, poll_until, read, topic
 
-from pykafka4.errors import BrokerError, KafkaError
+from pykafka4.errors import BrokerError, NoOffsetForPartition, OffsetOutOfRange
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 
@@ -91,12 +91,19 @@ def test_assign_keeps_the_position_of_what_stays(server: ModelServer, make: Make
 def test_an_offset_out_of_range_without_a_policy_names_the_valid_range(server: ModelServer, make: Maker) -> None:
     topic(server, 5)
     consumer = make.assigned(0, auto_offset_reset="none")
-    with pytest.raises(KafkaError, match=r"t-0: no committed offset .* auto_offset_reset=none"):
+    with pytest.raises(NoOffsetForPartition, match=r"t-0: no committed offset .* auto_offset_reset=none") as unknown:
         poll_until(consumer, lambda: False)
+    assert (unknown.value.topic, unknown.value.partition, unknown.value.offset) == ("t", 0, None)
     consumer.seek(("t", 0), 99)
+    raised = []
     for _ in range(2):
-        with pytest.raises(BrokerError, match=r"t-0: OFFSET_OUT_OF_RANGE .*offset 99 is not among 0 to 5"):
+        with pytest.raises(OffsetOutOfRange, match=r"t-0: OFFSET_OUT_OF_RANGE .*offset 99 is not among 0 to 5") as caught:
             poll_until(consumer, lambda: False)
+        raised.append(caught.value)
+    error = raised[0]
+    assert (error.topic, error.partition, error.offset, error.earliest, error.latest) == ("t", 0, 99, 0, 5)
+    assert isinstance(error, BrokerError)
+    assert raised[0] is not raised[1]  # one instance raised again and again would collect tracebacks
     consumer.seek(("t", 0), 3)
     assert [r.offset for r in read(consumer, 2)] == [3, 4]
 

@@ -9,7 +9,7 @@ import pytest
 from consumer_talk import Answer, Talk, batch, fetching, tp
 
 from pykafka4.core.subscription import Start
-from pykafka4.errors import AuthorizationError, BrokerError, KafkaError
+from pykafka4.errors import AuthorizationError, BrokerError, KafkaError, LogTruncated
 from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.messages_group import OffsetFetchRequest
 
@@ -161,3 +161,42 @@ def test_the_committed_offset_of_dropped_partitions_is_not_asked_for_again(error
     for _ in range(10):
         talk.run(10)
     assert talk.pending(OffsetFetchRequest) == []
+
+
+@pytest.mark.parametrize("policy", ["none", "earliest"])
+def test_a_cut_log_is_raised_only_without_a_policy(policy: str) -> None:
+    talk = Talk(auto_offset_reset=policy)
+    talk.cluster.set("t", [1])
+    talk.assign(tp(0), start=0)
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 5)})
+    assert len(talk.poll()) == 5
+    cut = Answer(
+        partition_index=0, error_code=0, high_watermark=3, records=None, diverging_epoch=Answer.EpochEndOffset(epoch=1, end_offset=3)
+    )
+    talk.fetched(talk.fetch_at(1), {tp(0): cut})
+    if policy == "none":
+        with pytest.raises(LogTruncated):
+            talk.poll()
+        talk.run(10)
+        assert talk.pending(FetchRequest) == []
+        talk.reader.seek(tp(0), 3)
+    else:
+        talk.poll()
+    talk.run()
+    assert talk.asked(talk.fetch_at(1)) == {tp(0): 3}
+
+
+def test_one_large_batch_does_not_make_every_later_fetch_large() -> None:
+    talk = Talk(max_partition_fetch_bytes=1000)
+    talk.cluster.set("t", [1])
+    talk.assign(tp(0), start=0)
+    large = batch(0, 1, size=5000)
+
+    def asked() -> int:
+        return int(talk.fetch_at(1).message.topics[0].partitions[0].partition_max_bytes)
+
+    assert asked() == 1000
+    talk.fetched(talk.fetch_at(1), {tp(0): large[:1000]})
+    assert asked() == len(large)
+    talk.fetched(talk.fetch_at(1), {tp(0): large})
+    assert asked() == 1000

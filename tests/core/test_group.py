@@ -693,3 +693,15 @@ def test_a_heartbeat_with_an_unknown_code_is_raised(talk: Talk) -> None:
     talk.answer(request, type(request.message).response(error_code=32_000))
     talk.reader.drain()
     assert "UNKNOWN(32000)" in str(talk.reader.fatal)
+
+
+def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
+    talk.member.group.subscribe(("t", "tpyo"))
+    talk.cluster.set("tpyo", error="UNKNOWN_TOPIC_OR_PARTITION")
+    for _ in range(3):
+        talk.cluster.version += 1
+        talk.run(1)
+    assert [r.getMessage() for r in caplog.records if "tpyo" in r.getMessage()] == [
+        "group g: subscribed topic 'tpyo' does not exist; it will be read once it does"
+    ]
+    assert talk.member.status(talk.now)["unknown_topics"] == ["tpyo"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pykafka4.core import INFINITY
 from pykafka4.core.reader import Reader
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
-from pykafka4.errors import CorruptRecord, KafkaError
+from pykafka4.errors import CorruptRecord, KafkaError, LogTruncated
 from pykafka4.wire.compression import decompress
 from pykafka4.wire.hot import Chunk
 
@@ -654,3 +654,23 @@ def test_an_event_that_arrives_while_a_list_is_made_ends_it_too(desk: Desk) -> N
     assert list(desk.reader.take_one_by_one(500)) == []
     desk.reader.drain()
     assert offsets(desk.reader.take_one_by_one(500)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("cut", "raises"), [(2, True), (3, False), (9, False)])
+def test_without_a_policy_a_cut_below_what_was_read_is_raised_until_a_seek(desk: Desk, cut: int, raises: bool) -> None:
+    desk.put(0, 3)
+    assert offsets(desk.poll()) == [0, 1, 2]
+    claim = desk.reader.claims[tp(0)]
+    desk.reader.put(Truncated(claim, cut, raises=True))
+    if raises:
+        errors = []
+        for _ in range(2):
+            with pytest.raises(LogTruncated, match="t-0: an unclean leader election removed offsets 2 to 2") as caught:
+                desk.poll()
+            errors.append(caught.value)
+        assert errors[0] is not errors[1]
+        assert (errors[0].topic, errors[0].partition, errors[0].offset, errors[0].truncated_to) == ("t", 0, 3, 2)
+        assert desk.seeks == []
+        desk.reader.seek(tp(0), 2)
+    assert desk.poll() == []
+    assert [start for _, _, start in desk.seeks] == [min(cut, 3)]
