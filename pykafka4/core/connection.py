@@ -226,7 +226,12 @@ class Connection:
         self._asked_version = version
         message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
         request = Request(self.node, message, self._setup_deadline, _nobody)
-        self._own += self._launch(now, request, version)
+        try:
+            self._own += self._launch(now, request, version)
+        except Exception as error:  # a client_id that does not fit, say: it is this connection's end, not that of the whole client
+            reason = ConnectionLost(f"{self.address}: ApiVersions v{version} cannot be encoded: {type(error).__name__}: {error}")
+            reason.__cause__ = error
+            self.poison(reason)
 
     def _take_versions(self, now: float, message: ApiVersionsResponse) -> None:
         if message.error_code == UNSUPPORTED and self._asked_version > 0:

@@ -238,6 +238,10 @@ class SocketTransport:
                 code = s.sock.connect_ex(sockaddr)
             except OSError as error:
                 code = error.errno or errno.EIO
+            except (ValueError, OverflowError) as error:  # a port beyond 65,535, which a broker may name as well as a configuration
+                self._failed(s, _explain(error))
+                self._forget_socket(s)
+                continue
             if code in IN_PROGRESS and s.sock is not None:
                 s.giving_up_at = monotonic() + PATIENCE if s.addresses else None
                 self._watch(s, WRITE)
@@ -427,10 +431,10 @@ class SocketTransport:
 
 def _literal(host: str, port: int) -> Address | None:
     """The address that `host` is, if it is one and no name. Never asks anybody."""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError):  # ValueError: characters that no name can have
         socket.inet_pton(socket.AF_INET, host)
         return socket.AF_INET, (host, port)
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, ValueError, OverflowError):
         if ":" in host:  # by the library's own parser, since it may have a zone: fe80::1%eth0
             family, _, _, _, sockaddr = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
             return family, sockaddr

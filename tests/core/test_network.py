@@ -315,3 +315,22 @@ def test_every_request_is_answered_exactly_once(data: st.DataObject) -> None:
         now += 0.5
         peer.poll(now)
     assert [len(answers.outcomes) for answers in every] == [1] * len(every)
+
+
+@pytest.mark.parametrize("client_id", ["x" * 40_000, "\udc80"])
+def test_a_handshake_that_cannot_be_encoded_ends_the_connection_and_says_why(client_id: str) -> None:
+    peer = Peer(bootstrap_servers="b1:1")
+    object.__setattr__(peer.network._config, "client_id", client_id)  # the configuration refuses it
+    answers = peer.submit(ANY, deadline=5.0)
+    peer.poll(0.0)
+    peer.network.connected(0.0, peer.connects[-1].link)
+    peer.poll(0.0)
+    assert peer.closed == [peer.connects[0].link]
+    assert "b1:1 ApiVersions v4 cannot be encoded" in peer.network.why_unreachable()
+    while peer.effects.wake_at <= 5.0:
+        now = peer.effects.wake_at
+        peer.poll(now)
+        for connect in peer.effects.connect:
+            peer.network.connected(now, connect.link)
+    assert "cannot be encoded" in str(answers.failure.reason)
+    assert len(peer.connects) < 30, "after growing pauses"

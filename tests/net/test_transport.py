@@ -102,6 +102,20 @@ def test_an_unknown_name_is_named(driver: Driver, monkeypatch: pytest.MonkeyPatc
     assert str(driver.until(LOST)[0]) == "kafka2:9092: name not known"
 
 
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [
+        *[(host, 9092) for host in ("a\0b", "\udc80", "", "x" * 70_000, "a..b", "::\0", ":" * 300, "fe80::1%no-such")],
+        *[(host, port) for host in ("127.0.0.1", "::1", "localhost") for port in (-1, 65_536, 2**31 - 1, -(2**31))],
+    ],
+)
+def test_an_address_that_cannot_be_one_is_a_lost_connection(driver: Driver, host: str, port: int) -> None:
+    """A broker that is damaged, or not well disposed, may name any."""
+    driver.transport.connect(1, host, port)
+    (reason,) = driver.until(LOST)
+    assert isinstance(reason, ConnectionLost)
+
+
 def test_every_address_of_a_name_is_tried(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(lambda c: c.sendall(framed(b"hello"))) as port:
         addresses = [(socket.AF_INET, ("127.0.0.1", closed_port())), (socket.AF_INET, ("127.0.0.1", port))]
