@@ -15,9 +15,19 @@ from pykafka4.errors import ConfigError
 from pykafka4.peers import Needless
 from pykafka4.records import TopicPartition
 
-__all__ = ["ShortCuts", "check_timeout", "check_topic", "hint", "refuse_pickling", "topic_partition"]
+__all__ = ["ShortCuts", "check_count", "check_timeout", "check_topic", "hint", "refuse_pickling", "topic_partition"]
 
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
+
+
+def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
+    """`value`, a whole number from 0 up, as an int of Python; TypeError or ConfigError naming `what` otherwise."""
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        raise TypeError(f"{what} must be an int, not {value!r}")
+    number = int(operator.index(value))  # type: ignore[arg-type]
+    if not 0 <= number <= highest:
+        raise ConfigError(f"{what} must be from 0 to {highest:,}, not {number}")
+    return number
 
 
 def check_topic(topic: object) -> str:
@@ -36,18 +46,15 @@ def topic_partition(value: object) -> TopicPartition:
         raise TypeError(f"expected a TopicPartition or a (topic, partition) pair, not {value!r}")
     topic, partition = tuple.__iter__(value)
     topic = check_topic(topic)
-    if isinstance(partition, bool) or not hasattr(type(partition), "__index__"):
-        raise TypeError(f"partition of {topic!r} must be an int, not {partition!r}")
-    number = int(operator.index(partition))
-    if not 0 <= number < 2**31:
-        raise ConfigError(f"partition {number} of topic {topic!r} is {'negative' if number < 0 else 'over 2,147,483,647'}")
-    return TopicPartition(topic, number)
+    return TopicPartition(topic, check_count(partition, f"the partition of topic {topic!r}", 2**31 - 1))
 
 
 def check_timeout(timeout: object) -> float | None:
     """`timeout`, seconds from 0 up, as a float; None for None. ConfigError naming the value otherwise."""
     if timeout is None:
         return None
+    if (type(timeout) is float or type(timeout) is int) and 0 <= timeout <= 1e9:  # what every poll comes with
+        return timeout
     if isinstance(timeout, bool) or not isinstance(timeout, Real) or math.isnan(timeout) or timeout < 0:
         raise ConfigError(f"timeout={timeout!r}: must be seconds from 0 up, or None to wait as long as it takes")
     return min(float(timeout), 1e9)

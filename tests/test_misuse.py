@@ -39,7 +39,7 @@ def test_what_is_no_partition_is_refused(wrong: Any) -> None:
 
 
 def test_a_negative_partition_is_named() -> None:
-    with pytest.raises(ConfigError, match="partition -1 of topic 't'"):
+    with pytest.raises(ConfigError, match="the partition of topic 't' must be from 0 to 2,147,483,647, not -1"):
         topic_partition(("t", -1))
 
 

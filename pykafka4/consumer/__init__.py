@@ -17,8 +17,7 @@ from pykafka4.client import Client
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions
 from pykafka4.consumer.session import API_SECONDS, Session
 from pykafka4.core.subscription import Start
-from pykafka4.errors import ConfigError
-from pykafka4.misuse import ShortCuts, hint, refuse_pickling, topic_partition
+from pykafka4.misuse import ShortCuts, check_count, check_timeout, hint, refuse_pickling, topic_partition
 from pykafka4.options import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -116,9 +115,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
     def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
         """Read on from `offset`. What was buffered or fetched meanwhile is dropped; records before it count as finished."""
-        if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-            raise ConfigError(f"offset={offset!r}: must be an int from 0 up; seek_to_beginning and seek_to_end know the ends")
-        self._session.seek((partition,), offset, "seek")
+        self._session.seek((partition,), check_count(offset, "offset (seek_to_beginning and seek_to_end know the ends)"), "seek")
 
     def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
         """Read on from the first record there is; None: of all assigned partitions."""
@@ -130,7 +127,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
     def position(self, partition: TopicPartition | tuple[str, int], timeout: float | None = None) -> int:
         """The offset of the record handed out next. Waits up to `timeout` seconds (default 60) while it is being found out."""
-        return self._session.position(topic_partition(partition), API_SECONDS if timeout is None else timeout)
+        return self._session.position(topic_partition(partition), _limit(timeout))
 
     def lag(self, partition: TopicPartition | tuple[str, int]) -> int | None:
         """How many offsets lie between the position and the end of the log as last heard of; None while either is unknown."""
@@ -158,7 +155,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         partitions are not this consumer's (one that has not subscribed may commit for any), KafkaTimeoutError after `timeout` seconds
         (default 60): then the outcome is unknown.
         """
-        self._session.commit(offsets, API_SECONDS if timeout is None else timeout)
+        self._session.commit(offsets, _limit(timeout))
 
     def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None) -> None:
         """The same without waiting; `on_done(offsets, error)` is called on the callback executor, with None for no error.
@@ -177,7 +174,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         self, partitions: TopicPartition | tuple[str, int] | Partitions, timeout: float | None = None
     ) -> OffsetAndMetadata | dict[TopicPartition, OffsetAndMetadata | None] | None:
         """What the group has stored: an OffsetAndMetadata or None for one partition, a dict of these for several."""
-        limit = API_SECONDS if timeout is None else timeout
+        limit = _limit(timeout)
         if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
             return self._session.committed((partitions,), limit)[topic_partition(partitions)]
         return self._session.committed(partitions, limit)
@@ -207,8 +204,9 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         by name. What the listener raises is raised here when all is closed. Closing twice, in a listener or from another thread is
         allowed; a poll there raises ClosedError.
         """
+        limit = check_timeout(timeout)
         self._finalizer.detach()
-        self._session.close(timeout)
+        self._session.close(limit)
 
     def __enter__(self) -> Consumer:
         self._session.check()
@@ -228,3 +226,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
     def __reduce__(self) -> Any:
         return refuse_pickling("Consumer")
+
+
+def _limit(timeout: float | None) -> float:
+    limit = check_timeout(timeout)
+    return API_SECONDS if limit is None else limit

@@ -11,7 +11,7 @@ import attrs
 from pykafka4.client import Client
 from pykafka4.config import ClientConfig, ConsumerConfig
 from pykafka4.errors import ConfigError, KafkaError
-from pykafka4.misuse import check_timeout, check_topic, topic_partition
+from pykafka4.misuse import check_count, check_timeout, check_topic, topic_partition
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = [
@@ -20,15 +20,18 @@ __all__ = [
     "OnDone",
     "Partitions",
     "as_offset",
+    "as_offsets",
     "as_partitions",
     "as_topics",
     "check_limit",
     "check_listener",
+    "check_on_done",
     "check_overlap",
     "check_timeout",
     "read_config",
 ]
 
+MOST_METADATA: Final = 4_096  # bytes; what brokers take by default (offset.metadata.max.bytes)
 LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
 
 Partitions = Iterable["TopicPartition | tuple[str, int]"]
@@ -38,13 +41,36 @@ OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"]
 
 def as_offset(tp: object, place: object) -> OffsetAndMetadata:
     """A position to commit: the offset of the next record to read."""
-    if isinstance(place, int) and not isinstance(place, bool):
-        place = OffsetAndMetadata(place)
     if not isinstance(place, OffsetAndMetadata):
-        raise TypeError(f"offset of {tp}: must be an int or OffsetAndMetadata, not {place!r}")
-    if place.offset < 0:
-        raise ConfigError(f"offset of {tp}: {place.offset} is negative")
-    return place
+        return OffsetAndMetadata(check_count(place, f"the offset of {tp}"))
+    epoch = place.leader_epoch
+    if epoch != -1:
+        epoch = check_count(epoch, f"leader_epoch of the offset of {tp}", 2**31 - 1)
+    text = str.__str__(place.metadata) if isinstance(place.metadata, str) else None
+    if text is None or len(text.encode(errors="replace")) > MOST_METADATA or (not text.isascii() and not _is_utf8(text)):
+        raise ConfigError(f"metadata of the offset of {tp}: must be text of at most {MOST_METADATA:,} bytes as UTF-8")
+    return OffsetAndMetadata(check_count(place.offset, f"the offset of {tp}"), epoch, text)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def as_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What to commit, by partition."""
+    if not isinstance(offsets, Mapping):
+        raise TypeError(f"offsets must map partitions to offsets, not {offsets!r}")
+    return {(tp := topic_partition(item)): as_offset(tp, offsets[item]) for item in offsets}
+
+
+def check_on_done(on_done: object) -> None:
+    """Something to call, or nothing."""
+    if on_done is not None and not callable(on_done):
+        raise TypeError(f"on_done must be callable, not {on_done!r}")
 
 
 def as_topics(topics: object) -> tuple[str, ...]:

@@ -19,11 +19,12 @@ from pykafka4.consumer.arguments import (
     Offsets,
     OnDone,
     Partitions,
-    as_offset,
+    as_offsets,
     as_partitions,
     as_topics,
     check_limit,
     check_listener,
+    check_on_done,
     check_overlap,
     check_timeout,
     read_config,
@@ -34,7 +35,6 @@ from pykafka4.core.offsets import Found, names_of
 from pykafka4.core.reader import Place, Reader
 from pykafka4.core.subscription import Assigned, Claim, Ending, Start, Ticket
 from pykafka4.errors import ClosedError, ConfigError, GroupError, KafkaError, KafkaTimeoutError
-from pykafka4.misuse import topic_partition
 from pykafka4.net import logs, system
 from pykafka4.net.handoff import Promise, Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -149,7 +149,7 @@ class Session:
     ) -> list[Record]:
         """See Consumer.poll. All in one function: Ctrl-C between the return of one and the return of its caller would lose the list."""
         limit, take = check_limit(max_records, self.config.max_poll_records), take or self.reader.take
-        check_timeout(timeout)
+        timeout = check_timeout(timeout)
         if not self._enter("poll"):
             raise KafkaError(f"poll inside {self._telling}: the poll that runs the listener goes on when it returns")
         reader, entered = self.reader, False
@@ -417,6 +417,7 @@ class Session:
 
     def commit_async(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
         """See Consumer.commit_async."""
+        check_on_done(on_done)
         places = self._places(offsets)
         promise = self._send_commit(places, self._ticket_for(places), COMMIT_SECONDS)
         if on_done is not None:
@@ -431,7 +432,7 @@ class Session:
                 reached = self.reader.reached()
                 self.reader.finished.update(reached)  # the application says so; else the next auto-commit would go back behind this one
                 return _places(reached)
-        places = {topic_partition(tp): as_offset(tp, place) for tp, place in offsets.items()}
+        places = as_offsets(offsets)
         self.reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self.reader.claims})
         return places
 

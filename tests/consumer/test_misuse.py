@@ -33,7 +33,7 @@ def test_misuse_is_answered_with_the_right_way(server: ModelServer, make: Maker)
         consumer.seek(("t", 0), 1)
     with pytest.raises(ConfigError, match="t-0 is not assigned"):
         consumer.position(("t", 0))
-    with pytest.raises(ConfigError, match="negative"):
+    with pytest.raises(ConfigError, match="must be from 0 to"):
         consumer.assign([("t", -1)])
     with pytest.raises(ConfigError, match="named twice"):
         consumer.assign([("t", 1), ("t", 1)])

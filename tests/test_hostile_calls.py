@@ -1,0 +1,18 @@
+"""Hostile arguments of the public API, in a process of its own: it does not die, the loop goes on, nobody else's record is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parent / "net" / "hostile_calls.py"
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_no_argument_of_the_public_api_kills_the_interpreter_the_loop_or_another_record(seed: int) -> None:
+    done = subprocess.run([sys.executable, str(SCRIPT), str(seed), "400"], capture_output=True, text=True, timeout=240)
+    assert done.stdout.endswith("survived\n"), f"exit {done.returncode}\n{done.stderr[-4000:]}"
+    assert done.returncode == 0
