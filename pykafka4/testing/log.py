@@ -20,6 +20,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.wire.batch import WireRecord, crc32c, read_header, records_of
 
 __all__ = [
+    "REMEMBERED",
     "Appended",
     "Header",
     "Memory",

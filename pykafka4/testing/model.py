@@ -22,7 +22,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing import admin_api, cluster_api, data_api, group_api
 from pykafka4.testing.faults import Controls, Injected
 from pykafka4.testing.groups import Group
-from pykafka4.testing.log import Appended, Memory, PartitionLog, Repeats
+from pykafka4.testing.log import REMEMBERED, Appended, Memory, PartitionLog
 from pykafka4.testing.replication import Acknowledgements, Partition, Replica, Replication
 from pykafka4.testing.session import Call, Front, Handler, Session
 from pykafka4.testing.timeline import Timeline
@@ -168,7 +168,7 @@ class ModelCluster:
         self.versions = {key: span for key, span in versions_of(release).items() if key in HANDLERS}
         number = tuple(int(part) for part in release.split("."))
         self.memory = Memory.ACCEPT if number >= (2, 5) else Memory.REFUSE if number >= (1, 0) else Memory.OUT_OF_ORDER
-        self.remembered, self.repeats = (5, Repeats.OFFSET) if number >= (1, 0) else (1, Repeats.ERROR)
+        self.remembered = REMEMBERED if number >= (1, 0) else 1
         self.replication.waits_below_min = number >= (3, 7)
         self.after_max_ms = HOUR_MS if number >= (4, 0) else None
         self.replication_lag = REPLICATION_LAG if number >= (4, 0) else 0.0  # older coordinators tell all that is in their log
@@ -206,7 +206,6 @@ class ModelCluster:
         settings = {
             "after_max_ms": self.after_max_ms,
             "memory": self.memory,
-            "repeats": self.repeats,
             "remembered": self.remembered,
             **topic.settings,
         }

@@ -54,8 +54,8 @@ def put(
 ) -> Any:
     """What a Produce of one batch is answered."""
     message = request(world, topic, data, partition, acks, topic_id, timeout_ms)
-    answer = world.ask(world.leader(topic, partition) if node is None else node, message, version)
-    return observed(answer, version)
+    at = world.leader(topic, partition) if node is None else node
+    return observed(world.ask(at, message, version), world.version(at, ProduceRequest, version))
 
 
 def request(
@@ -135,66 +135,77 @@ def formats(world: World) -> None:
     world.note("produce small enough", put(world, small, batch()))
 
 
+class Sequences:
+    """Batches of one producer."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.pid = world, producer(world)
+
+    def send(self, step: str, topic: str, sequence: int, count: int = 1, epoch: int = 0, partition: int = 0) -> None:
+        data = batch(count, pid=self.pid, epoch=epoch, sequence=sequence)
+        self.world.note(f"sequence {step}", put(self.world, topic, data, partition=partition))
+
+
 def sequences(world: World) -> None:
-    topic = world.create("sequences", 2)
-    pid = producer(world)
-
-    def send(step: str, sequence: int, count: int = 1, epoch: int = 0, partition: int = 0) -> None:
-        data = batch(count, pid=pid, epoch=epoch, sequence=sequence)
-        world.note(f"sequence {step}", put(world, topic, data, partition=partition))
-
     world.note("two producer ids", producer(world) == producer(world))
-    send("first", 0, 2)
-    send("repeated", 0, 2)
-    send("repeated in part", 0, 1)
-    send("gap", 5)
-    send("next", 2)
+    send = Sequences(world).send
+    topic = world.create("sequences", 2)
+    send("first", topic, 0, 2)
+    send("repeated", topic, 0, 2)
+    send("repeated in part", topic, 0, 1)
+    send("gap", topic, 5)
+    send("next", topic, 2)
     for n in range(3, 8):
-        send(f"{n}", n)
-    send("repeated, the fifth before", 3)
-    send("repeated, the sixth before", 2)
-    send("new epoch from 4", 4, epoch=1)
-    send("new epoch from 0", 0, epoch=1)
-    send("old epoch", 8, epoch=0)
-    send("old epoch repeated", 7, epoch=0)
-    send("new epoch next", 1, epoch=1)
-    send("epochs skipped", 0, epoch=7)
-    send("unknown producer", 9, epoch=0, partition=1)
-    send("unknown producer next", 10, epoch=0, partition=1)
-    send("unknown producer gap", 12, epoch=0, partition=1)
+        send(f"{n}", topic, n)
+    send("repeated, the fifth before", topic, 3)
+    send("repeated, the sixth before", topic, 2)
+    send("new epoch from 4", topic, 4, epoch=1)
+    send("new epoch from 0", topic, 0, epoch=1)
+    send("old epoch", topic, 8, epoch=0)
+    send("old epoch repeated", topic, 7, epoch=0)
+    send("new epoch next", topic, 1, epoch=1)
+    send("epochs skipped", topic, 0, epoch=7)
+    send("unknown producer", topic, 9, epoch=0, partition=1)
+    send("unknown producer next", topic, 10, epoch=0, partition=1)
+    send("unknown producer gap", topic, 12, epoch=0, partition=1)
     last = 2**31 - 1
-    wrapping = world.create("wrapping")
-    topic = wrapping
-    send("before the wrap", last - 1, 2)
-    send("after the wrap", 0)
-    send("before the wrap repeated", last - 1, 2)
-    across = world.create("across")
-    topic = across
-    send("across the wrap", last - 1, 4)
-    send("behind the wrap", 2)
+    wrapping, across = world.create("wrapping"), world.create("across")
+    send("before the wrap", wrapping, last - 1, 2)
+    send("after the wrap", wrapping, 0)
+    send("before the wrap repeated", wrapping, last - 1, 2)
+    send("across the wrap", across, last - 1, 4)
+    send("behind the wrap", across, 2)
     stamped = world.create("stamped", configs={"message.timestamp.type": "LogAppendTime"})
-    topic = stamped
-    send("stamped", 0)
-    send("stamped repeated", 0)
-    moved = world.create("moved")
-    topic = moved
-    send("before the leader moves", 0)
-    world.move(moved)
-    send("repeated at the new leader", 0)
-    send("next at the new leader", 1)
-    send("gap at the new leader", 3)
-    again = world.create("again")
-    topic = again
-    send("before the topic is deleted", 0)
-    old_id = world.ids[again]
-    leader = world.leader(again)
-    world.delete(again)
-    world.note("produce to a deleted topic by id", put(world, again, batch(), node=leader, topic_id=old_id))
-    world.note("produce to a deleted topic by name", put(world, again, batch(), node=leader, version=BY_NAME))
+    send("stamped", stamped, 0)
+    send("stamped repeated", stamped, 0)
+
+
+def leaders(world: World) -> None:
+    """Sequences after the leader changed."""
+    send = Sequences(world).send
+    topic = world.create("moved")
+    send("before the leader moves", topic, 0)
+    world.move(topic)
+    send("repeated at the new leader", topic, 0)
+    send("next at the new leader", topic, 1)
+    send("gap at the new leader", topic, 3)
+
+
+def recreated(world: World) -> None:
+    """A topic that is deleted and made again."""
+    numbered = Sequences(world)
+    topic = world.create("again")
+    numbered.send("before the topic is deleted", topic, 0)
+    old_id = world.ids[topic]
+    leader = world.leader(topic)
+    world.delete(topic)
+    world.note("produce to a deleted topic by id", put(world, topic, batch(), node=leader, topic_id=old_id))
+    world.note("produce to a deleted topic by name", put(world, topic, batch(), node=leader, version=BY_NAME))
     world.create("again")
-    world.note("produce to a topic made again by its old id", put(world, again, batch(pid=pid, epoch=0, sequence=1), topic_id=old_id))
-    send("1 after the topic was made again", 1)
-    send("2 after the topic was made again", 2)
+    stale = batch(pid=numbered.pid, epoch=0, sequence=1)
+    world.note("produce to a topic made again by its old id", put(world, topic, stale, topic_id=old_id))
+    numbered.send("1 after the topic was made again", topic, 1)
+    numbered.send("2 after the topic was made again", topic, 2)
 
 
 def records(world: World) -> None:
@@ -277,4 +288,4 @@ def replicas(world: World) -> None:
     world.note("in sync again", put(world, topic, batch(), node=leader))
 
 
-SCRIPTS = (formats, sequences, records)
+SCRIPTS = (formats, sequences, leaders, recreated, records)

@@ -1,7 +1,7 @@
 """One script on the model cluster and on real brokers: what they answer is the same.
 
-`kafka-4.4.json` holds what Kafka 4.4 answered. The model is compared with it without brokers; the real half compares Kafka with it again,
-and rewrites it with PYKAFKA4_CONFORMANCE=record.
+`kafka-4.4.json` holds what Kafka 4.4 answered, the other files what older releases answered to a part of it. The model is compared with
+them without brokers; the real half compares Kafka with them again, and rewrites them with PYKAFKA4_CONFORMANCE=record.
 """
 
 from __future__ import annotations
@@ -16,19 +16,33 @@ import pytest
 from fetch_script import SCRIPTS as FETCH
 from group_script import SCRIPTS as GROUPS
 from produce_script import SCRIPTS as PRODUCE
-from produce_script import replicas, unconfirmed
+from produce_script import replicas, sequences, unconfirmed
 from worlds import ModelPlace, RealPlace, World
 
 from integration.cluster import Cluster
+from integration.local import LocalCluster
 from pykafka4.testing import ModelServer
 
-KEPT = Path(__file__).with_name("kafka-4.4.json")
+HERE = Path(__file__).parent
+NEWEST = "4.4"
+OLD = {"0.11.0.3": "0.11", "1.1.1": "1.0", "2.1.1": "2.1", "2.8.2": "2.8"}  # broker: the release that the model plays
+OLD_SCRIPTS = [sequences]
 SCRIPTS = [*PRODUCE, *FETCH, *GROUPS, unconfirmed, replicas]
 NAMES = [script.__name__ for script in SCRIPTS]
 
 
-def kept() -> dict[str, Any]:
-    return json.loads(KEPT.read_text()) if KEPT.exists() else {}  # type: ignore[no-any-return]
+def kept(release: str = NEWEST) -> dict[str, Any]:
+    file = HERE / f"kafka-{release}.json"
+    return json.loads(file.read_text()) if file.exists() else {}  # type: ignore[no-any-return]
+
+
+def compared(script: Callable[[World], None], cluster: Cluster, release: str) -> list[str]:
+    """How real brokers differ from what is kept of them."""
+    found = observe(script, World(RealPlace(cluster)))
+    if os.environ.get("PYKAFKA4_CONFORMANCE") == "record":
+        text = json.dumps({**kept(release), script.__name__: found}, indent=1, ensure_ascii=False)
+        (HERE / f"kafka-{release}.json").write_text(text + "\n")
+    return differences(kept(release)[script.__name__], found)
 
 
 def observe(script: Callable[[World], None], world: World) -> dict[str, Any]:
@@ -58,7 +72,22 @@ def test_the_model_answers_as_kafka_did(script: Callable[[World], None]) -> None
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("script", SCRIPTS, ids=NAMES)
 def test_kafka_answers_as_it_did(cluster: Cluster, script: Callable[[World], None]) -> None:
-    found = observe(script, World(RealPlace(cluster)))
-    if os.environ.get("PYKAFKA4_CONFORMANCE") == "record":
-        KEPT.write_text(json.dumps({**kept(), script.__name__: found}, indent=1, ensure_ascii=False) + "\n")
-    assert differences(kept()[script.__name__], found) == []
+    assert compared(script, cluster, NEWEST) == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("version", OLD)
+@pytest.mark.parametrize("script", OLD_SCRIPTS, ids=lambda script: script.__name__)
+def test_the_model_of_an_old_release_answers_as_it_did(script: Callable[[World], None], version: str) -> None:
+    with ModelServer(brokers=1, release=OLD[version]) as server:
+        found = observe(script, World(ModelPlace(server)))
+    assert differences(kept(version)[script.__name__], found) == []
+
+
+@pytest.mark.compat
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("version", OLD)
+def test_an_old_release_answers_as_it_did(version: str) -> None:
+    with LocalCluster(1, version) as brokers:
+        for script in OLD_SCRIPTS:
+            assert compared(script, brokers, version) == []

@@ -15,7 +15,7 @@ from pykafka4.error_table import CODES
 from pykafka4.testing import ModelServer
 from pykafka4.wire.frame import decode_response, encode_request
 from pykafka4.wire.messages_admin import CreateTopicsRequest, DeleteTopicsRequest
-from pykafka4.wire.messages_cluster import FindCoordinatorRequest, MetadataRequest
+from pykafka4.wire.messages_cluster import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.messages_data import ListOffsetsRequest
 
 T = TypeVar("T")
@@ -123,10 +123,8 @@ class Place(Protocol):
 class ModelPlace:
     """The model cluster on sockets."""
 
-    nodes = (1, 2, 3)
-
     def __init__(self, server: ModelServer) -> None:
-        self.server = server
+        self.server, self.nodes = server, tuple(server.cluster.brokers)
 
     def address(self, node: int) -> tuple[str, int]:
         broker = self.server.cluster.brokers[node]
@@ -204,6 +202,7 @@ class World:
         self.mark = uuid.uuid4().hex[:8]
         self.lines: dict[int, Line] = {}
         self.opened: list[Line] = []
+        self.offered: dict[int, dict[int, int]] = {}
         self.seen: dict[str, Any] = {}
         self.ids: dict[str, uuid.UUID] = {}
 
@@ -223,12 +222,20 @@ class World:
         self.opened.append(Line(self.place.address(node)))
         return self.opened[-1]
 
+    def version(self, node: int, kind: Any, wanted: int) -> int:
+        """`wanted`, or the highest version of these requests that the broker has."""
+        if node not in self.offered:
+            line = self.line(node)
+            told = line.receive(line.send(ApiVersionsRequest(), 0))
+            self.offered[node] = {api.api_key: api.max_version for api in told.api_keys}
+        return min(wanted, self.offered[node].get(kind.api_key, wanted))
+
     def ask(self, node: int, message: Any, version: int) -> Any:
         """The answer over a connection that is kept; "closed" when the broker ended it instead."""
         if node not in self.lines:
             self.lines[node] = self.line(node)
         line = self.lines[node]
-        answer = line.receive(line.send(message, version))
+        answer = line.receive(line.send(message, self.version(node, type(message), version)))
         if answer == "closed":
             self.lines.pop(node).close()
         return answer
@@ -246,7 +253,9 @@ class World:
         """A new topic that every broker knows; its real name."""
         name = self.name(topic)
         settings = [CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in (configs or {}).items()]
-        row = CreateTopicsRequest.Topic(name=name, num_partitions=partitions, replication_factor=3, assignments=[], configs=settings)
+        row = CreateTopicsRequest.Topic(
+            name=name, num_partitions=partitions, replication_factor=len(self.place.nodes), assignments=[], configs=settings
+        )
 
         def created() -> bool:
             for node in self.place.nodes:
@@ -260,7 +269,7 @@ class World:
         for partition in range(partitions):
             leader = self.leader(name, partition)
             eventually(lambda leader=leader, p=partition: self.knows_its_end(leader, name, p), f"{leader} to lead {name}")  # type: ignore[misc]
-        self.ids[name] = self.metadata(1, name).topic_id
+        self.ids[name] = self.metadata(self.place.nodes[0], name).topic_id
         return name
 
     def led(self, node: int, name: str) -> int:
