@@ -107,7 +107,8 @@ class Searches:
             self._failed(now, search, KafkaError(f"{search.tp}: the answer to ListOffsets leaves it out"), True)
         elif row.error_code:
             error = broker_error(row.error_code, f"{search.tp}: looking for the {search.target.value} offset")
-            self._failed(now, search, error, error_code(row.error_code).retriable)
+            code = error_code(row.error_code)
+            self._failed(now, search, error, code.retriable or code.name == "UNKNOWN_SERVER_ERROR")  # a hiccup, as for Fetch
         elif row.offset < 0:
             self._failed(now, search, KafkaError(f"{search.tp}: the leader names no {search.target.value} offset"), True)
         else:
