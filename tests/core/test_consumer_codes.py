@@ -1,4 +1,4 @@
-"""What the consumer does about every error code in every answer it can get. The expectations are written by hand, not read off the table."""
+"""What the consumer does about every error code in every answer. The expectations are written by hand, not read off the table."""
 
 from __future__ import annotations
 
