@@ -136,6 +136,11 @@ class Reader:
                 self.finished[claim.tp] = (position, epoch)
         self._handed.clear()
 
+    def _drop_empty_list(self) -> None:
+        """A revocation or a seek in the middle of a poll may take what a loop left of its list: the buffered chunks come next."""
+        if self._iterator is not None and not length_hint(self._iterator):
+            self._finish()
+
     @property
     def ready(self) -> bool:
         """Whether a look is worth it."""
@@ -152,6 +157,7 @@ class Reader:
 
     def take(self, limit: int) -> list[Record]:
         """Up to `limit` records. Raises what stands at the head of the line: good records before it were handed out first."""
+        self._drop_empty_list()
         iterator = self._iterator
         if iterator is not None:
             self._islice_from, iterator.stopped = iterator.given, False
@@ -191,6 +197,7 @@ class Reader:
 
         The list ends early when an event arrives.
         """
+        self._drop_empty_list()
         if self._iterator is None:
             records = self.take(limit)
             if not records:

@@ -336,6 +336,20 @@ def test_records_a_loop_left_are_not_finished_when_their_partition_goes(desk: De
     assert desk.reader.settle()[tp(0)][0] == 2
 
 
+@pytest.mark.parametrize("take", [Reader.take, Reader.take_one_by_one])
+def test_a_poll_that_waits_goes_on_after_a_revocation_took_the_rest_of_a_list(take: Any) -> None:
+    desk = Desk(2)
+    desk.put(0, 3)
+    next(desk.loop())
+    desk.reader.enter()
+    desk.reader.drain()
+    desk.reader.release([desk.claims[0]])
+    assert not list(take(desk.reader, 500))
+    desk.put(0, 2, partition=1)
+    desk.reader.drain()
+    assert offsets(take(desk.reader, 500)) == [0, 1]
+
+
 def test_paused_data_is_dropped_when_it_takes_all_the_room() -> None:
     desk = Desk(2)
     desk.put(0, 3, 0)

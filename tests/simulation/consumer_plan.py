@@ -23,7 +23,8 @@ from pykafka4.wire.messages_group import (
 )
 
 if TYPE_CHECKING:
-    from consumers import ConsumerSimulation, Process
+    from consumers import ConsumerSimulation
+    from members import Member
 
 __all__ = ["CONSUMER_FAULTS", "GROUP", "ConsumerPlan", "draw_consumers"]
 
@@ -45,6 +46,10 @@ class ConsumerPlan:
     faults: tuple[str, ...]
     climate: Climate
     restarts: float  # how likely a member that ends comes again
+    static: bool  # members have a group_instance_id
+    iterate: float  # how likely a member uses a `for` loop
+    calls: float  # how likely a member does something else between two polls
+    preempt: float  # how likely a thread that asks for a lock lets another go first
 
 
 def draw_consumers(seed: int) -> ConsumerPlan:
@@ -54,16 +59,23 @@ def draw_consumers(seed: int) -> ConsumerPlan:
     names = [name for name in first if r.random() < 0.4] or [r.choice(sorted(first))]
     if seed % 7 == 3:
         names += LATER
+    options = _options(r)
+    release = r.choice(("4.4", "4.4", "4.0", "3.9", "2.8", "2.1", "0.11"))
+    static = r.random() < 0.2 and release not in ("2.1", "0.11")
+    if static and "more partitions" in names:
+        # A static leader that comes back is not told what was dealt out before: partitions added meanwhile stay unassigned until the next
+        # rebalance, with Java's consumer, too.
+        names.remove("more partitions")
     return ConsumerPlan(
         seed=seed,
-        options=_options(r),
-        release=r.choice(("4.4", "4.4", "4.0", "3.9", "2.8", "2.1", "0.11")),
+        options=options,
+        release=release,
         topics={"t": r.choice((1, 2, 4)), **({"u": r.choice((1, 3))} if r.random() < 0.5 else {})},
         members=r.choice((1, 1, 2, 3)),
         records=r.choice((20, 60, 150)),
         trouble=r.choice((3.0, 8.0, 20.0)),
         fault_interval=r.choice((0.2, 0.6, 2.0)),
-        faults=tuple(sorted(names)),
+        faults=tuple(sorted(names)) or ("move leader",),
         climate=Climate(
             delay=r.choice(((0.0002, 0.002), (0.001, 0.02), (0.0, 0.1))),
             refused=r.choice((0.0, 0.0, 0.2)),
@@ -71,13 +83,17 @@ def draw_consumers(seed: int) -> ConsumerPlan:
             leak=r.choice((0.0, 0.9)),
         ),
         restarts=r.choice((0.0, 1.0)),
+        static=static,
+        iterate=r.choice((0.0, 0.0, 0.5)),
+        calls=r.choice((0.0, 0.02, 0.2)),
+        preempt=r.choice((0.0, 0.02, 0.2)),
     )
 
 
 def _options(r: Random) -> dict[str, Any]:
     return {
         "group_id": GROUP,
-        "auto_offset_reset": "earliest",
+        "auto_offset_reset": r.choice(("earliest", "earliest", "earliest", "latest")),
         "enable_auto_commit": r.random() < 0.6,
         "auto_commit_interval_ms": r.choice((100, 1_000)),
         "session_timeout_ms": r.choice((3_000, 10_000)),
@@ -88,6 +104,12 @@ def _options(r: Random) -> dict[str, Any]:
         "fetch_max_bytes": r.choice((1_000, 1_000_000)),
         "prefetch_bytes": r.choice((1_000, 1_000_000)),
         "max_poll_records": r.choice((1, 7, 500)),
+        "request_timeout_ms": 2_000,
+        "retry_backoff_ms": 50,
+        "reconnect_backoff_ms": 20,
+        "metadata_max_age_ms": 3_000,
+        "socket_connection_setup_timeout_ms": 1_000,
+        "socket_connection_setup_timeout_max_ms": 2_000,
     }
 
 
@@ -178,14 +200,14 @@ def _join(sim: ConsumerSimulation) -> None:
 
 
 def _close(sim: ConsumerSimulation) -> None:
-    _end(sim, lambda process: process.close())
+    _end(sim, lambda member: member.close())
 
 
 def _die(sim: ConsumerSimulation) -> None:
-    _end(sim, lambda process: process.die())
+    _end(sim, lambda member: member.die())
 
 
-def _end(sim: ConsumerSimulation, how: Callable[[Process], None]) -> None:
+def _end(sim: ConsumerSimulation, how: Callable[[Member], None]) -> None:
     living = sim.living()
     if living:
         how(sim.random.choice(living))

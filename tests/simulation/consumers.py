@@ -1,38 +1,30 @@
-"""Consumers under a schedule. Rule: what the application was given and what the group has stored are compared with the logs, all the time.
+"""The consumers' schedules: what applications were given and what the group has stored are compared with the logs, all the time.
 
-The real application side (`consumer.session`) runs on a virtual loop; each member is a process of its own that polls, is slow, commits,
-closes, or dies. Records are put into the logs by somebody else, some of them with gaps before them as compaction leaves them.
+Members (`members.py`) are real consumers in virtual time. Records are put into the logs by somebody else, some of them with gaps before
+them as compaction leaves them.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import attrs
 from consumer_plan import CONSUMER_FAULTS, GROUP, ConsumerPlan, draw_consumers
-from driver import Driver, VirtualClient
 from invariants import Broken
+from members import Member
 from schedule import Schedule
-from weather import Weather
+from weather import VirtualTransport, Weather
 
-from pykafka4.config import ClientConfig
-from pykafka4.consumer.session import Session
 from pykafka4.core.assignors import assigned_partitions
-from pykafka4.errors import ConnectionLost, GroupError, KafkaTimeoutError
 from pykafka4.records import TopicPartition
 from pykafka4.testing.model import ModelCluster
 from pykafka4.wire.batch import WireRecord
-from pykafka4.wire.hot import Record
 
-__all__ = ["ConsumerReport", "ConsumerSimulation", "Process"]
+__all__ = ["ConsumerReport", "ConsumerSimulation"]
 
-COMMIT_AGAIN: Final = (
-    5.0  # virtual seconds without records; nobody but the application repeats a commit that found no coordinator in its time
-)
-PATIENCE: Final = 180.0  # virtual seconds after healing in which everything must be read and committed
+PATIENCE: Final = 90.0  # virtual seconds after healing in which everything must be read and committed
 REQUESTS_PER_SECOND: Final = {
     "Metadata": 25,
     "ApiVersions": 90,
@@ -43,22 +35,19 @@ REQUESTS_PER_SECOND: Final = {
 }
 
 
-CLIENT_OPTIONS: Final = {
-    "request_timeout_ms": 2_000,
-    "retry_backoff_ms": 50,
-    "reconnect_backoff_ms": 20,
-    "metadata_max_age_ms": 3_000,
-}
-
-
 class Ledger:
     """What was handed out and finished, and what the group may therefore store."""
 
-    def __init__(self, cluster: ModelCluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: ModelCluster, latest: bool) -> None:
+        """`latest`: reading begins at the end of the log where nothing is committed."""
+        self._cluster, self.latest = cluster, latest
         self.finished: dict[TopicPartition, set[int]] = defaultdict(set)
         self.committed: dict[TopicPartition, int] = {}
+        self.last: dict[TopicPartition, int] = {}  # what the group has stored
+        self.most: dict[TopicPartition, int] = {}  # the highest it ever stored
+        self.floor: dict[TopicPartition, int] = {}  # the lowest offset that an application went back to
         self.handed = 0
+        self._begun: dict[TopicPartition, int] = {}  # where reading began, with auto_offset_reset=latest
         self._done_below: dict[TopicPartition, int] = defaultdict(int)  # every record below is finished
         cluster.on_commit.append(self._committed)
 
@@ -78,150 +67,38 @@ class Ledger:
         batches = [b for b in log.batches if b.next_offset > offset]
         return [r for b in batches for r in log.records_in(b) if r.offset >= offset]
 
+    def begin(self, tp: TopicPartition, offset: int) -> bool:
+        """Whether reading begins at `offset`: with auto_offset_reset=latest, where nothing that is still in the log was committed."""
+        stored = self.last.get(tp, -1)
+        if offset == self._begun.get(tp):
+            return True
+        if offset < self._begun.get(tp, 0) or (stored >= 0 and stored >= self._cluster.log(*tp).start_offset):
+            return False
+        self._begun[tp] = offset
+        self.finished[tp].update(r.offset for r in self._after(tp, self._done_below[tp]) if r.offset < offset)
+        return True
+
+    def rewind(self, tp: TopicPartition, offset: int) -> None:
+        """The application reads again from there, and commits may go back as far."""
+        self.floor[tp] = min(self.floor.get(tp, offset), offset)
+
     def next_in_log(self, tp: TopicPartition, offset: int) -> int | None:
         """The offset of the first record at `offset` or later."""
         return next((r.offset for r in self._after(tp, offset)), None)
 
     def _committed(self, group: str, tp: TopicPartition, offset: int, awaited: bool) -> None:
         before = self.committed.get(tp, -1)
-        if offset > self.done_below(tp):
+        if offset > self.done_below(tp) and not (self.latest and self.begin(tp, offset)):
             raise Broken("nothing unfinished is committed", f"{tp}: {offset} is committed, record {self.done_below(tp)} is not finished")
+        self.last[tp], self.most[tp] = offset, max(offset, self.most.get(tp, -1))
         if not awaited:
             # Executed after the client had given the connection up: it may have committed more meanwhile, nobody can prevent that. Whoever
             # asks now begins at what is stored now.
             self.committed[tp] = min(before, offset)
             return
-        if offset < before:
+        if offset < min(before, self.floor.get(tp, before)):
             raise Broken("commits never go back", f"{tp}: {offset} after {before}")
         self.committed[tp] = offset
-
-
-class Process:
-    """One member: an application process with a consumer in it."""
-
-    def __init__(self, sim: ConsumerSimulation, number: int) -> None:
-        self.sim, self.number = sim, number
-        config = ClientConfig.parse({"bootstrap_servers": sim.servers, "client_id": f"m{number}", **CLIENT_OPTIONS})
-        self.driver = Driver(config, sim.cluster, sim.random, sim.plan.seed + number, sim.plan.climate, note=sim.note)
-        self.session = Session(VirtualClient(config, self.driver), None, dict(sim.plan.options))
-        self.owned: dict[TopicPartition, int | None] = {}  # partition: offset after the last record handed out
-        self.in_hand: list[Record] = []
-        self.alive = True
-        self.busy = False
-        self._commit_again_at = sim.timeline.now + COMMIT_AGAIN
-        self.session.subscribe(sorted(sim.plan.topics), self)
-
-    # ---- the listener
-
-    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """They are ours."""
-        self.sim.note(f"m{self.number} gets {[str(tp) for tp in partitions]}")
-        for tp in partitions:
-            if tp in self.owned:
-                raise Broken("listeners are told the truth", f"{tp} is assigned twice")
-            self.owned[tp] = None
-
-    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """They are not ours any more, unless this one was never told."""
-        self.sim.note(f"m{self.number} gives back {[str(tp) for tp in partitions]}")
-        for tp in partitions:
-            if tp not in self.owned:
-                raise Broken("listeners are told the truth", f"{tp} is revoked and was not assigned")
-            del self.owned[tp]
-
-    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        """Somebody else may have them."""
-        self.sim.note(f"m{self.number} loses {[str(tp) for tp in partitions]}")
-        for tp in partitions:
-            self.owned.pop(tp, None)
-
-    # ---- its main loop
-
-    def begin(self) -> None:
-        """Start to poll."""
-        self.sim.timeline.after(self.sim.random.random() * 0.1, self._poll)
-
-    def _poll(self) -> None:
-        if not self.alive:
-            return
-        if self.busy:  # a close further down the stack moved time on to here
-            self.sim.timeline.after(0.01, self._poll)
-            return
-        self.busy = True
-        try:
-            self._one_poll()
-        finally:
-            self.busy = False
-        if self.alive:
-            self.sim.timeline.after(self.sim.pause(len(self.in_hand)), self._poll)
-
-    def _one_poll(self) -> None:
-        self._finish()
-        try:
-            records = self.session.poll(0.0)
-        except (GroupError, ConnectionLost) as error:
-            # A broker that was not understood twice in a row is named once, and asked again.
-            if isinstance(error, ConnectionLost) and "answer damaged" not in self.sim.plan.faults:
-                raise
-            self.sim.note(f"m{self.number} poll: {error}")
-            return
-        self._take(records)
-        if not self.session.config.enable_auto_commit and (records or self.sim.timeline.now > self._commit_again_at):
-            self._commit()
-
-    def _finish(self) -> None:
-        for record in self.in_hand:
-            self.sim.ledger.finished[TopicPartition(record.topic, record.partition)].add(record.offset)
-        self.in_hand = []
-
-    def _take(self, records: list[Record]) -> None:
-        self.in_hand = records
-        self.sim.ledger.handed += len(records)
-        for record in records:
-            tp = TopicPartition(record.topic, record.partition)
-            if tp not in self.owned:
-                raise Broken(
-                    "records of owned partitions only", f"m{self.number} gets {tp} offset {record.offset} and owns {sorted(self.owned)}"
-                )
-            self._follow(tp, record)
-
-    def _follow(self, tp: TopicPartition, record: Record) -> None:
-        """It must be the next in the log; the first of an assignment may lie before that, not behind a record that nobody finished."""
-        log, ledger = self.sim.cluster.log(*tp), self.sim.ledger
-        before = self.owned[tp]
-        expected = ledger.next_in_log(tp, ledger.done_below(tp) if before is None else before)
-        wrong = record.offset != expected if before is not None else expected is not None and record.offset > expected
-        if wrong and record.offset > log.start_offset:
-            raise Broken("positions never skip", f"m{self.number} {tp}: {record.offset} where {expected} is next (after {before})")
-        if record.value != self.sim.values[tp].get(record.offset):
-            raise Broken("records are what was written", f"{tp} offset {record.offset}: {record.value!r}")
-        self.owned[tp] = record.offset + 1
-
-    def _commit(self) -> None:
-        self._finish()
-        self._commit_again_at = self.sim.timeline.now + COMMIT_AGAIN
-        with contextlib.suppress(GroupError, KafkaTimeoutError):
-            self.session.commit_async(None, None)
-
-    # ---- its ends
-
-    def close(self) -> None:
-        """The application closes the consumer."""
-        if self.alive and not self.busy:
-            self.sim.note(f"m{self.number} closes")
-            self.alive = False
-            failed = self.number % 2 == 1  # every other process is interrupted in its work: its list in hand is not finished
-            if not failed:
-                self._finish()
-            self.session.close(5.0, failed=failed)
-            self.driver.stop()
-
-    def die(self) -> None:
-        """SIGKILL."""
-        if self.alive and not self.busy:
-            self.sim.note(f"m{self.number} dies")
-            self.alive = False
-            self.driver.stop()
 
 
 @attrs.frozen(kw_only=True)
@@ -244,9 +121,11 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
 
     def __init__(self, seed: int, *, plan: ConsumerPlan | None = None, story: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, plan or draw_consumers(seed), story)
-        self.ledger = Ledger(self.cluster)
-        self.values: dict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
-        self.members: list[Process] = []
+        self.latest = self.plan.options["auto_offset_reset"] == "latest"
+        self.ledger = Ledger(self.cluster, self.latest)
+        self.values: dict[TopicPartition, dict[int, WireRecord]] = defaultdict(dict)
+        self.members: list[Member] = []
+        self._instances: list[str] = [f"s{n}" for n in range(4)] if self.plan.static else []
         self.written = 0
         self._left: dict[TopicPartition, int] = {}
         self._generation = 0
@@ -275,7 +154,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         self.timeline.after(plan.trouble, self._heal)
         end = self.timeline.now + plan.trouble + PATIENCE
         while not self._finished() and self.timeline.next_at < end:
-            self.timeline.step()
+            self.world.step()
             self._look()
         self._conclude()
 
@@ -283,19 +162,24 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
 
     def join(self) -> None:
         """Another member starts."""
-        process = Process(self, len(self.members) + 1)
-        self.members.append(process)
-        process.begin()
+        member = Member(self, len(self.members) + 1, self._instances.pop(0) if self._instances else None)
+        self.members.append(member)
+        member.begin()
 
-    def living(self) -> list[Process]:
-        """The members that run."""
-        return [m for m in self.members if m.alive]
+    def living(self) -> list[Member]:
+        """The members that run and are to go on."""
+        return [m for m in self.members if m.alive and not m.ending]
 
-    def pause(self, records: int) -> float:
-        """How long an application works between two polls: now and then for longer than max_poll_interval_ms allows."""
-        if not self._healed and self.random.random() > 0.995:
-            return self.random.uniform(2.0, 6.0)
-        return self.random.choice((0.001, 0.01, 0.05)) if records else self.random.uniform(0.02, 0.3)
+    def freed(self, instance: str | None) -> None:
+        """A static member's process ended: the next one takes its place."""
+        if instance is not None:
+            self._instances.insert(0, instance)
+
+    def transport(self, max_frame: int, helper: Any, post: Any) -> VirtualTransport:
+        """The sockets of a member's client."""
+        member = next(m for m in self.members if m.process is self.world.me().process)
+        member.transport = VirtualTransport(self.world, member.weather, max_frame, lambda transport: None)
+        return member.transport
 
     # ---- who writes
 
@@ -303,13 +187,16 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         count = min(self._left[tp], self.random.choice((1, 3, 10)))
         records = [
             WireRecord(
-                timestamp_ms=1_000 + n, value=b"%s|%d|" % (str(tp).encode(), self.written + n) + b"." * self.random.choice((0, 40, 300))
+                timestamp_ms=1_000 + n,
+                key=self.random.choice((None, b"", b"k%d" % n)),
+                value=b"%s|%d|" % (str(tp).encode(), self.written + n) + b"." * self.random.choice((0, 40, 300)),
+                headers=self.random.choice(((), (), (("h", b"1"), ("i", None)))),
             )
             for n in range(count)
         ]
         base = self.cluster.append(*tp, records, codec=self.random.choice((0, 0, 1, 3)), gap=self.random.choice((0, 0, 0, 2)))
         for n, record in enumerate(records):
-            self.values[tp][base + n] = record.value or b""
+            self.values[tp][base + n] = record
         self.written += count
         self._left[tp] -= count
         if self._left[tp]:
@@ -320,14 +207,11 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
 
     def states(self) -> set[str]:
         """What its members are in the middle of."""
-        return {m.session.member.group.state.name.lower() for m in self.living()} or {"nobody"}
+        return {m.state() for m in self.living()} or {"nobody"}
 
     def weathers(self) -> list[Weather]:
         """Each living member is a process."""
-        return [m.driver.weather for m in self.living()]
-
-    def poke(self) -> None:
-        """Members find out by themselves."""
+        return [m.weather for m in self.members if m.alive]
 
     def grown(self, tp: TopicPartition) -> None:
         """Somebody writes into the new partition."""
@@ -337,15 +221,13 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
     def _heal(self) -> None:
         super()._heal()
         for member in self.members:  # those that are closing, too
-            member.driver.weather.clear()
+            member.weather.clear()
         if not self.living():
             self.join()
 
     # ---- looking
 
     def _look(self) -> None:
-        for member in self.members:
-            member.driver.check_heat(200 * len(self.members))
         group = self.cluster.groups.get(GROUP)
         while group is not None and self._generation < len(group.history):
             self._look_at_assignment(*group.history[self._generation])
@@ -360,9 +242,14 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         return [p.tp for t in self.cluster.topics.values() for p in t.partitions]
 
     def _finished(self) -> bool:
-        if not self._healed or any(self._left.values()):
+        if not self.healed or any(self._left.values()):
             return False
-        return all(self.ledger.committed.get(tp, 0) >= self._end(tp) for tp in self._partitions())
+        return all(self._all_read(tp) for tp in self._partitions()) and not any(m.alive and m.ending for m in self.members)
+
+    def _all_read(self, tp: TopicPartition) -> bool:
+        if self.latest and self.ledger.most.get(tp, -1) < 0:
+            return True  # everything may have been written before anybody read there
+        return self.ledger.last.get(tp, 0) >= self._end(tp)
 
     def _end(self, tp: TopicPartition) -> int:
         """What must be committed in the end: everything behind the last record."""
@@ -371,8 +258,8 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
 
     def _conclude(self) -> None:
         if not self._finished():
-            open_ones = {str(tp): (self.ledger.committed.get(tp), self.ledger.done_below(tp), self._end(tp)) for tp in self._partitions()}
-            status = [(m.number, m.session.member.status(self.timeline.now)) for m in self.living()]
+            open_ones = {str(tp): (self.ledger.last.get(tp), self.ledger.done_below(tp), self._end(tp)) for tp in self._partitions()}
+            status = [(m.number, m.ending, m.status()) for m in self.members if m.alive]
             raise Broken("progress", f"(committed, finished, end): {open_ones}; {status}")
         seconds = self.seconds
         for name, limit in REQUESTS_PER_SECOND.items():

@@ -1,4 +1,4 @@
-"""Invariants. Rule: each promise is a function with a name, and a schedule that breaks one says which.
+"""Invariants. Each promise has a name, a schedule that breaks one says which, and each has a mutant of the client that breaks it.
 
 What the application was told is compared with what lies in the model's logs; nothing here asks the client what it believes, except for
 its own account, which has to balance.
@@ -6,8 +6,10 @@ its own account, which has to balance.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections import defaultdict, deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 import attrs
 
@@ -15,25 +17,83 @@ from pykafka4.core.queues import PartitionQueue
 from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition
-from pykafka4.testing.log import PartitionLog
+from pykafka4.wire.batch import WireRecord
 from pykafka4.wire.hot import Batch, Delivery
 
 if TYPE_CHECKING:
+    from disturbance import Disturbances
+
     from pykafka4.core.sender import Sender
     from pykafka4.testing.model import ModelCluster
     from pykafka4.wire.hot import Accumulator
 
-__all__ = ["Broken", "Sent", "Truth", "Watch"]
+__all__ = ["CONSUMER_PROMISES", "PRODUCER_PROMISES", "PROMISES", "Broken", "Sent", "Truth", "Watch", "value_of"]
 
-CLASSIFIED = {"TIMED_OUT", "CLOSED", *BY_NAME}  # reasons to give a batch up; trouble with a connection is none
+PRODUCER_PROMISES: Final = {
+    "nothing acked is lost": "an acknowledged record lies at the partition and offset that were told",
+    "records are what was sent": "key, value, headers, timestamp and requested partition are those of the `send`",
+    "no duplicates": "a record lies once in all partitions of its topic; without idempotence twice only after an unknown outcome",
+    "order per partition": "records of one thread lie in the order in which they were sent",
+    "no foreign records": "nothing lies in a log that nobody sent to it",
+    "one completion": "a callback runs once, after the outcome",
+    "one leader at a time": "batches of a partition never travel to two brokers at once",
+    "not written is not in the log": "a record that failed as not written is not in the log and does not come later",
+    "failures are classified": "a failure is a DeliveryFailed with a known code",
+    "failed records come back": "a failure carries the record",
+    "no needless failure": "a failure is explained by an injected fault that lasted",
+    "offsets are told": "an acknowledgement without an offset was announced by the broker, or acks=0",
+    "progress": "every record has its outcome once everything healed",
+    "partitions go on": "a partition that no fault touches is acknowledged without a gap, whatever happens to others",
+    "waits end in time": "a call ends within its timeout",
+    "memory is bounded": "no more than buffer_memory is in use",
+    "the ledger balances": "accepted = acknowledged + queued + in flight + failed",
+    "the producer goes on": "no fault ends a producer for good",
+    "no hot loop": "no turn without news or a pause, and requests are paced",
+}
+CONSUMER_PROMISES: Final = {
+    "records of owned partitions only": "what is handed out is of partitions that the listener was told of",
+    "positions never skip": "the next record handed out is the next in the log",
+    "records are what was written": "key, value, headers and timestamp are those in the log",
+    "nothing unfinished is committed": "a committed offset is not behind a record that the application has not finished",
+    "commits never go back": "a committed offset is not below an earlier one",
+    "one owner per generation": "no partition is assigned twice",
+    "paused partitions are quiet": "nothing is handed out of a paused partition",
+    "a commit that returned is stored": "what `commit` returned for is what the group has stored",
+    "listeners are told the truth": "assigned and revoked alternate",
+    "progress": "everything is read and committed once everything healed",
+    "no hot loop": "no turn without news or a pause, and requests are paced",
+    "waits end in time": "a call ends within its timeout",
+}
+PROMISES: Final = {**CONSUMER_PROMISES, **PRODUCER_PROMISES}
+
+FINAL_CODES: Final = {
+    "INVALID_RECORD",
+    "TOPIC_AUTHORIZATION_FAILED",
+    "POLICY_VIOLATION",
+    "MESSAGE_TOO_LARGE",
+    "INVALID_TIMESTAMP",
+    "UNKNOWN_SERVER_ERROR",
+}
+LOST_COUNT: Final = {"OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH"}  # final where a batch may be written
+LONG_SECONDS: Final = 25.0  # a delivery timeout from here on leaves time for everything to recover
 
 
 class Broken(AssertionError):
     """A promise was broken. `promise` is its name; the message says how, and which seed shows it."""
 
     def __init__(self, promise: str, detail: str) -> None:
+        assert promise in PROMISES, promise
         super().__init__(f"{promise}: {detail}")
         self.promise, self.detail = promise, detail
+
+
+@attrs.frozen(eq=False)
+class Place:
+    """Where a record was appended: the partition, the topic as it was created then, and whose log it was."""
+
+    tp: TopicPartition
+    topic: UUID
+    record: WireRecord
 
 
 @attrs.define(eq=False)
@@ -44,11 +104,32 @@ class Sent:
     number: int
     topic: str
     value: bytes
+    key: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    partition: int | None
+    timestamp_ms: int | None
     at: float
-    delivery: Delivery
+    called: bool  # whether there is a callback at all
+    delivery: Delivery | None = None  # None while `send` runs, and when the handle was dropped
+    accepted: bool = False
+    dropped: bool = False  # the application kept no handle
     answers: int = 0  # how often the callback ran
-    called: bool = False  # whether there is a callback at all
     judged: bool = False
+    place: Place | None = None  # where it was acknowledged
+
+    @property
+    def open(self) -> bool:
+        """Whether something is still to come."""
+        if not self.accepted:
+            return False
+        if self.called and not self.answers:
+            return True
+        return self.delivery is not None and not self.delivery.done()
+
+    @property
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self.answers > 0 or (self.delivery is not None and self.delivery.done())
 
 
 def value_of(topic: str, actor: int, number: int, size: int) -> bytes:
@@ -57,109 +138,186 @@ def value_of(topic: str, actor: int, number: int, size: int) -> bytes:
     return head + b"." * max(0, size - len(head))
 
 
-def name_of(value: bytes) -> tuple[str, int, int]:
-    """(topic, actor, number) of a value."""
-    topic, actor, number, _ = value.split(b"|", 3)
-    return topic.decode(), int(actor), int(number)
-
-
 class Truth:
     """What really lies in the logs, those of deleted topics included, read as it is written."""
 
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster
-        self._read: dict[PartitionLog, int] = {}  # next offset to read
-        self.places: dict[bytes, list[tuple[PartitionLog, int]]] = defaultdict(list)
-        self.order: dict[PartitionLog, list[bytes]] = defaultdict(list)
-        self.fresh: list[tuple[PartitionLog, bytes]] = []  # not looked at yet
+        self.places: dict[bytes, list[Place]] = defaultdict(list)
+        self.fresh: list[tuple[bytes, Place]] = []  # not looked at yet
         cluster.on_append.append(self._appended)
 
     def _appended(self, tp: TopicPartition, base: int, count: int) -> None:
+        topic = self._cluster.topics[tp.topic].id
         log = self._cluster.log(*tp)
         for batch in reversed(log.batches):
             if batch.base_offset < base:
                 break
             for record in log.records_in(batch):
+                place = Place(tp, topic, record)
                 value = record.value or b""
-                self.places[value].append((log, record.offset))
-                self.order[log].append(value)
-                self.fresh.append((log, value))
+                self.places[value].append(place)
+                self.fresh.append((value, place))
 
-    def holds(self, value: bytes, tp: TopicPartition, offset: int) -> bool:
-        """Whether `value` lies at `offset` (-1: anywhere) of a log of that name."""
-        return any(log.tp == tp and offset in (-1, at) for log, at in self.places.get(value, ()))
+    def at(self, value: bytes, tp: TopicPartition, offset: int) -> Place | None:
+        """Where that value was appended at `offset` (-1: anywhere) of a partition of that name."""
+        return next((p for p in self.places.get(value, ()) if p.tp == tp and offset in (-1, p.record.offset)), None)
+
+    def lies(self, place: Place) -> bool:
+        """Whether the record is still there: its topic was not deleted, and no other leader's log lacks it."""
+        topic = self._cluster.topics.get(place.tp.topic)
+        if topic is None or topic.id != place.topic:
+            return False
+        log, offset = self._cluster.log(*place.tp), place.record.offset
+        batch = next((b for b in reversed(log.batches) if b.base_offset <= offset < b.next_offset), None)
+        return batch is not None and any(r.offset == offset and r.value == place.record.value for r in log.records_in(batch))
+
+    def existing(self, place: Place) -> bool:
+        """Whether the topic is the one it was appended to."""
+        topic = self._cluster.topics.get(place.tp.topic)
+        return topic is not None and topic.id == place.topic
+
+    def living(self, value: bytes) -> list[Place]:
+        """Where that value lies now."""
+        places = self.places.get(value, [])
+        return places if len(places) < 2 else [p for p in places if self.lies(p)]
 
 
 class Watch:
     """Looks at a producer all the time."""
 
-    def __init__(self, truth: Truth, *, idempotent: bool, acks: int, buffer_memory: int) -> None:
-        self.truth, self.idempotent, self.acks, self.buffer_memory = truth, idempotent, acks, buffer_memory
-        self.duplicates_allowed = not idempotent
+    def __init__(
+        self,
+        truth: Truth,
+        disturbances: Disturbances,
+        clock: Callable[[], float],
+        *,
+        idempotent: bool,
+        acks: int,
+        buffer_memory: int,
+        delivery_timeout: float,
+    ) -> None:
+        self.truth, self.disturbances, self._clock = truth, disturbances, clock
+        self.idempotent, self.acks, self.buffer_memory, self.delivery_timeout = idempotent, acks, buffer_memory, delivery_timeout
+        self.forgetful: set[str] = set()  # topics whose brokers lost what they knew of producers
         self.unordered: set[str] = set()  # topics where brokers could not keep the order, whatever the client did
+        self.unsafe: set[bytes] = set()  # values whose request ended without a definite answer
+        self.unnumbered: set[bytes] = set()  # values that a broker acknowledged without knowing their offset
+        self.repeated: set[bytes] = set()  # values that a broker took for a repetition: it tells the time of their batch
+        self.led_anew: set[TopicPartition] = set()  # partitions whose leader was lost: with acks=1 records may go with it
+        self.refused: dict[str, set[TopicPartition]] = defaultdict(set)  # final errors that brokers gave
+        self.closed = False  # the application closed the producer, or the loop was crashed on purpose
+        self.crashed = False
         self.broken: Broken | None = None
         self.sent: list[Sent] = []
         self.by_value: dict[bytes, Sent] = {}
-        self.accepted = 0
-        self.acked = 0
-        self.failed = 0
-        self.maybe = 0
+        self.offered = self.accepted = self.acked = self.failed = self.maybe = 0
         self.codes: dict[str, int] = defaultdict(int)
-        self._last: dict[tuple[PartitionLog, int], int] = {}
-        self._seen: dict[PartitionLog, set[bytes]] = defaultdict(set)
+        self._last: dict[tuple[UUID, TopicPartition, int], int] = {}
         self._leaders: dict[TopicPartition, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        self._flows: dict[TopicPartition, Flow] = {}
 
     # ---- told by the application's actors
 
-    def accept(self, sent: Sent) -> None:
-        """`send` returned."""
+    def offer(self, sent: Sent) -> None:
+        """`send` is about to be called."""
         self.sent.append(sent)
         self.by_value[sent.value] = sent
-        self.accepted += 1
+        self.offered += 1
 
-    def answered(self, sent: Sent) -> None:
+    def refuse(self, sent: Sent) -> None:
+        """`send` raised."""
+        self.sent.remove(sent)
+        del self.by_value[sent.value]
+        self.offered -= 1
+        if self.truth.places.get(sent.value):
+            raise Broken("no foreign records", f"{sent.value[:40]!r} was refused by send and lies in the log")
+
+    def accept(self, sent: Sent, delivery: Delivery) -> None:
+        """`send` returned."""
+        sent.accepted = True
+        self.accepted += 1
+        if sent.dropped:
+            return
+        sent.delivery = delivery
+        if sent.partition is not None:
+            tp = TopicPartition(sent.topic, sent.partition)
+            flow = self._flows.setdefault(tp, Flow())
+            if not flow.waiting:
+                flow.since = self._clock()
+            flow.waiting.append(sent)
+
+    def answered(self, sent: Sent, delivery: Delivery) -> None:
         """The record's callback ran. What is wrong is kept for `look`: the client logs what callbacks raise, and goes on."""
         sent.answers += 1
         try:
-            if sent.answers > 1 or not sent.delivery.done():
-                raise Broken("one completion", f"{sent.value[:40]!r}: callback number {sent.answers}, done: {sent.delivery.done()}")
-            self.judge(sent)
+            if sent.answers > 1 or not delivery.done():
+                raise Broken("one completion", f"{sent.value[:40]!r}: callback number {sent.answers}, done: {delivery.done()}")
+            self.judge(sent, delivery)
         except Broken as broken:
             self.broken = self.broken or broken
 
-    def judge(self, sent: Sent) -> None:
+    def judge(self, sent: Sent, delivery: Delivery) -> None:
         """The record has its outcome: it must be true."""
         if sent.judged:
             return
         sent.judged = True
-        error = sent.delivery.exception(0)
+        error = delivery.exception(0)
         if error is None:
-            self._judge_ack(sent)
+            self._judge_ack(sent, delivery.result(0))
         elif isinstance(error, DeliveryFailed):
             self._judge_failure(sent, error)
         else:
             raise Broken("failures are classified", f"{sent.value[:40]!r} failed with {error!r}")
 
-    def _judge_ack(self, sent: Sent) -> None:
+    def _judge_ack(self, sent: Sent, meta: Any) -> None:
         self.acked += 1
-        meta = sent.delivery.result(0)
         tp = TopicPartition(meta.topic, meta.partition)
+        if sent.partition is not None and meta.partition != sent.partition:
+            raise Broken("records are what was sent", f"{sent.value[:40]!r} for partition {sent.partition} was acked in {tp}")
         if self.acks == 0:
             return
-        if meta.topic != sent.topic or not self.truth.holds(sent.value, tp, meta.offset):
-            places = [(str(log.tp), at) for log, at in self.truth.places.get(sent.value, ())]
+        if meta.offset == -1 and sent.value not in self.unnumbered:
+            raise Broken("offsets are told", f"{sent.value[:40]!r} was acked as {tp} without an offset, which no broker left out")
+        found = self.truth.at(sent.value, tp, meta.offset)
+        if meta.topic != sent.topic or found is None:
+            places = [(str(p.tp), p.record.offset) for p in self.truth.places.get(sent.value, ())]
             raise Broken("nothing acked is lost", f"{sent.value[:40]!r} was acked as {tp} offset {meta.offset}; it lies at {places}")
+        sent.place = found
+        if meta.timestamp_ms != found.record.timestamp_ms and sent.value not in self.repeated:
+            raise Broken(
+                "records are what was sent", f"{sent.value[:40]!r} was acked with time {meta.timestamp_ms}, not {found.record.timestamp_ms}"
+            )
 
     def _judge_failure(self, sent: Sent, error: DeliveryFailed) -> None:
         self.failed += 1
-        self.codes[str(error.code)] += 1
+        code = str(error.code)
+        self.codes[code] += 1
         self.maybe += error.written is Written.MAYBE
-        if str(error.code) not in CLASSIFIED:
-            raise Broken("failures are classified", f"{sent.value[:40]!r} failed as {error.code}: {error}")
-        if error.record is None or error.record.value != sent.value:
-            raise Broken("failed records come back", f"{sent.value[:40]!r} came back as {error.record!r}")
+        if code not in {"TIMED_OUT", "CLOSED", "CLIENT_ERROR", *BY_NAME} or (code == "CLIENT_ERROR" and not self.crashed):
+            raise Broken("failures are classified", f"{sent.value[:40]!r} failed as {code}: {error}")
+        record = error.record
+        if record is None or (record.value, record.key, record.headers) != (sent.value, sent.key, sent.headers):
+            raise Broken("failed records come back", f"{sent.value[:40]!r} came back as {record!r}")
         if error.written is Written.NO and self.truth.places.get(sent.value):
             raise Broken("not written is not in the log", f"{sent.value[:40]!r} failed ({error}) and lies in the log")
+        self._explain(sent, error, code)
+
+    def _explain(self, sent: Sent, error: DeliveryFailed, code: str) -> None:
+        """A failure has a reason outside the client."""
+        if self.closed or self.crashed:
+            return
+        tp = None if error.partition is None else TopicPartition(sent.topic, error.partition)
+        why = f"{sent.value[:40]!r}, sent at {sent.at:.3f}, failed at {self._clock():.3f}: {error}"
+        if code == "TIMED_OUT" or tp is None:  # a topic may stay unknown for unknown_topic_timeout_ms
+            calm = self.disturbances.calm(tp, sent.at, self._clock())
+            if self.delivery_timeout >= LONG_SECONDS and calm > self.disturbances.base:
+                raise Broken("no needless failure", f"{why}; {calm:.3f} s of it without a fault")
+        elif code in FINAL_CODES:
+            if not any(tp in (None, refused) for refused in self.refused[code]):
+                raise Broken("no needless failure", f"{why}; no broker said so")
+        elif code not in LOST_COUNT or sent.value not in self.unsafe:
+            raise Broken("no needless failure", f"{why}; it is to be tried again")
 
     # ---- told by the simulation
 
@@ -169,40 +327,73 @@ class Watch:
             raise self.broken
         self.look_at_logs()
         self.look_at_ledger(sender, acc)
+        self.look_at_flows()
         if acc.reserved > self.buffer_memory:
             raise Broken("memory is bounded", f"{acc.reserved} bytes in use, buffer_memory is {self.buffer_memory}")
 
     def look_at_logs(self) -> None:
         """What was appended since the last look."""
         fresh, self.truth.fresh = self.truth.fresh, []
-        for log, value in fresh:
-            topic, actor, number = name_of(value)
-            sent = self.by_value.get(value)
-            if sent is None or topic != log.tp.topic:
-                raise Broken("no foreign records", f"{value[:40]!r} lies in {log.tp}")
-            if value in self._seen[log]:
-                if not self.duplicates_allowed:
-                    raise Broken("no duplicates", f"{value[:40]!r} lies in {log.tp} twice")
+        for value, place in fresh:
+            sent, tp = self.by_value.get(value), place.tp
+            if sent is None or sent.topic != tp.topic:
+                raise Broken("no foreign records", f"{value[:40]!r} lies in {tp}")
+            self._look_at_content(sent, place)
+            if len(self.truth.living(value)) > 1:
+                self._judge_duplicate(sent, tp)
                 continue
-            self._seen[log].add(value)
-            before = self._last.get((log, actor), -1)
-            if number < before and topic not in self.unordered and not self._late(sent):
-                raise Broken("order per partition", f"{log.tp}: record {number} of actor {actor} lies behind its record {before}")
-            self._last[log, actor] = max(before, number)
-            if sent.judged and (error := sent.delivery.exception(0)) is not None:
-                assert isinstance(error, DeliveryFailed)
-                if error.written is Written.NO:
-                    raise Broken("not written is not in the log", f"{value[:40]!r} failed ({error}) and came into the log later")
+            self._look_at_order(sent, place)
+            error = sent.delivery.exception(0) if sent.delivery is not None and sent.judged else None
+            if isinstance(error, DeliveryFailed) and error.written is Written.NO:
+                raise Broken("not written is not in the log", f"{value[:40]!r} failed ({error}) and came into the log later")
+
+    def _look_at_content(self, sent: Sent, place: Place) -> None:
+        record = place.record
+        timestamp = record.timestamp_ms if sent.timestamp_ms is None else sent.timestamp_ms
+        wanted = (sent.key, sent.headers, timestamp, place.tp.partition if sent.partition is None else sent.partition)
+        found = (record.key, tuple(record.headers), record.timestamp_ms, place.tp.partition)
+        if wanted != found:
+            raise Broken("records are what was sent", f"{sent.value[:40]!r} lies as {found}, sent as {wanted}")
+
+    def _judge_duplicate(self, sent: Sent, tp: TopicPartition) -> None:
+        if tp.topic in self.forgetful or (not self.idempotent and sent.value in self.unsafe):
+            return
+        places = [(str(p.tp), p.record.offset) for p in self.truth.living(sent.value)]
+        raise Broken("no duplicates", f"{sent.value[:40]!r} lies at {places}")
+
+    def _look_at_order(self, sent: Sent, place: Place) -> None:
+        key, actor = (place.topic, place.tp, sent.actor), sent.actor
+        before = self._last.get(key, -1)
+        if sent.number < before and sent.topic not in self.unordered and not self._late(sent):
+            raise Broken("order per partition", f"{place.tp}: record {sent.number} of actor {actor} lies behind its record {before}")
+        self._last[key] = max(before, sent.number)
 
     def _late(self, sent: Sent) -> bool:
         """Whether it was given up before, as maybe written: a request under way may come later, and a new producer id fences nothing."""
-        return sent.delivery.done() and sent.delivery.exception(0) is not None
+        return sent.delivery is None or (sent.delivery.done() and sent.delivery.exception(0) is not None)
+
+    def look_at_flows(self) -> None:
+        """A partition that nothing keeps from going on is acknowledged again and again."""
+        now, base = self._clock(), self.disturbances.base
+        for tp, flow in self._flows.items():
+            waiting = flow.waiting
+            while waiting and waiting[0].done:
+                waiting.popleft()
+                flow.since, flow.proven = now, True
+            if waiting and now - flow.since > base and not self.closed and not self.crashed:
+                calm = self.disturbances.calm(tp if flow.proven else None, flow.since, now)
+                if calm > base:
+                    raise Broken(
+                        "partitions go on",
+                        f"{tp}: nothing since {flow.since:.3f}, now {now:.3f}, {calm:.3f} s of it without a fault; "
+                        f"{len(waiting)} wait, first {waiting[0].value[:40]!r}",
+                    )
 
     def look_at_ledger(self, sender: Sender, acc: Accumulator) -> None:
-        """The account against a walk over everything."""
+        """The account against a walk over everything. Records whose `send` has not returned may be in it, or not."""
         stats = sender.ledger.stats(acc.accepted, acc.reserved)
-        if stats.accepted != self.accepted:
-            raise Broken("the ledger balances", f"{stats.accepted} accepted, {self.accepted} were sent")
+        if not self.accepted <= stats.accepted <= self.offered:
+            raise Broken("the ledger balances", f"{stats.accepted} accepted, {self.accepted} to {self.offered} were sent")
         flying = sum(b.count for b in self._flying(sender.queues.values()))
         if stats.in_flight != flying:
             raise Broken("the ledger balances", f"{stats.in_flight} in flight, {flying} are")
@@ -240,7 +431,7 @@ class Watch:
 
     def open_records(self) -> list[Sent]:
         """Records without an outcome, or whose callback has not run."""
-        return [s for s in self.sent if not s.delivery.done() or (s.called and not s.answers)]
+        return [s for s in self.sent if s.open]
 
     def conclude(self) -> None:
         """Everything has its outcome now."""
@@ -250,12 +441,28 @@ class Watch:
         if left:
             raise Broken("progress", f"{len(left)} of {self.accepted} records have no outcome; the first is {left[0].value[:40]!r}")
         for sent in self.sent:
-            self.judge(sent)
+            if sent.delivery is not None:
+                self.judge(sent, sent.delivery)
         self.look_at_logs()
         for sent in self.sent:
-            error = sent.delivery.exception(0)
+            if sent.place is not None and self.truth.existing(sent.place) and not self.truth.lies(sent.place):
+                tp = sent.place.tp
+                if self.acks == -1 or tp not in self.led_anew:
+                    raise Broken(
+                        "nothing acked is lost", f"{sent.value[:40]!r} was acked as {tp} offset {sent.place.record.offset}; it is gone"
+                    )
+            error = None if sent.delivery is None else sent.delivery.exception(0)
             if isinstance(error, DeliveryFailed) and error.written is Written.NO and self.truth.places.get(sent.value):
                 raise Broken("not written is not in the log", f"{sent.value[:40]!r} failed ({error}) and lies in the log")
+
+
+@attrs.define
+class Flow:
+    """Records for one partition without an outcome."""
+
+    waiting: deque[Sent] = attrs.Factory(deque)
+    since: float = 0.0  # when it last went on, or began
+    proven: bool = False  # whether it ever went on: before that it needs metadata and a producer id, as all do
 
 
 def _done(item: Batch | Delivery) -> bool:

@@ -38,6 +38,9 @@ class Plan:
     climate: Climate
     zombies: float
     give_up: bool  # the producer is closed in the middle of the trouble
+    crash: str  # what raises in the middle of the trouble: "", "loop" or "network"
+    sick: bool  # everything goes wrong at one broker or partition, so that all others have to go on
+    preempt: float  # how likely a thread that asks for a lock lets another go first
 
     @property
     def idempotent(self) -> bool:
@@ -48,10 +51,13 @@ class Plan:
 def draw(seed: int) -> Plan:
     """The plan of `seed`."""
     r = Random(seed)
-    first = [name for name in FAULTS if name not in LATER]
+    first = [name for name in FAULTS if name not in (*LATER, "partition is gone", "broker is gone")]
     names = [name for name in first if r.random() < 0.5] or [r.choice(sorted(first))]
     if seed % 7 == 3:
         names += LATER
+    sick = seed % 11 == 5
+    if sick:
+        names = r.sample(SICKNESS, 3)
     return Plan(
         seed=seed,
         options={**_options(r), **({"metadata_max_idle_ms": 200} if seed % 7 == 4 else {})},
@@ -65,12 +71,15 @@ def draw(seed: int) -> Plan:
         faults=tuple(sorted(names)),
         climate=Climate(
             delay=r.choice(((0.0002, 0.002), (0.001, 0.02), (0.0, 0.2))),
-            refused=r.choice((0.0, 0.0, 0.2)),
-            unanswered=r.choice((0.0, 0.0, 0.05)),
+            refused=0.0 if sick else r.choice((0.0, 0.0, 0.2)),
+            unanswered=0.0 if sick else r.choice((0.0, 0.0, 0.05)),
             leak=r.choice((0.0, 0.5, 0.9)),
         ),
         zombies=r.choice((0.0, 0.5)),
         give_up=r.random() < 0.1,
+        sick=sick,
+        crash=r.choice(("loop", "network")) if r.random() < 0.06 else "",
+        preempt=r.choice((0.0, 0.02, 0.2)),
     )
 
 
@@ -79,7 +88,7 @@ def _options(r: Random) -> dict[str, Any]:
     short = r.random() < 0.3
     return {
         "enable_idempotence": idempotent,
-        "acks": "all" if idempotent else r.choice(("all", "1")),
+        "acks": "all" if idempotent else r.choice(("all", "1", "1", "0")),
         "linger_ms": r.choice((0, 5, 50)),
         "batch_size": r.choice((1024, 4096)),
         "buffer_memory": r.choice((64 * 1024, 256 * 1024)),
@@ -87,13 +96,16 @@ def _options(r: Random) -> dict[str, Any]:
         "max_request_size": r.choice((4096, 64 * 1024)),
         "max_in_flight_requests_per_connection": r.choice((1, 2, 5)),
         "compression_type": r.choice(("none", "none", "gzip", "lz4")),
-        "delivery_timeout_ms": r.choice((500, 3_000)) if short else 120_000,
+        "delivery_timeout_ms": r.choice((500, 3_000)) if short else r.choice((30_000, 120_000)),
         "request_timeout_ms": r.choice((300, 2_000)),
         "retry_backoff_ms": r.choice((10, 100)),
         "reconnect_backoff_ms": r.choice((10, 50)),
         "unknown_topic_timeout_ms": 60_000,
         "metadata_max_age_ms": r.choice((500, 300_000)),
         "connections_max_idle_ms": r.choice((1_000, 540_000)),
+        "socket_connection_setup_timeout_ms": 1_000,
+        "socket_connection_setup_timeout_max_ms": 2_000,
+        "max_block_ms": r.choice((50, 1_000, 20_000)),
     }
 
 
@@ -179,12 +191,14 @@ def _damage(api: type[InitProducerIdRequest | MetadataRequest]) -> Callable[[Sim
 
 def _throttle(sim: Simulation) -> None:
     sim.note("the next Produce is throttled")
+    sim.disturb(1.0)
     sim.cluster.throttle(ProduceRequest, sim.random.uniform(0.05, 1.0))
 
 
 def _recreate_topic(sim: Simulation) -> None:
     topic, _ = sim.some_partition()
     sim.note(f"{topic} is deleted and created again")
+    sim.disturb(0.0, *(p.tp for p in sim.cluster.topics[topic].partitions))
     sim.cluster.recreate_topic(topic)
     if sim.cluster.versions[ProduceRequest.api_key][1] < BY_ID:
         sim.watch.unordered.add(topic)
@@ -192,8 +206,9 @@ def _recreate_topic(sim: Simulation) -> None:
 
 def _forget_producers(sim: Simulation) -> None:
     sim.note("producer state is lost")
+    sim.disturb(0.0)
     sim.cluster.forget_producers()
-    sim.watch.duplicates_allowed = True  # nobody is left who could recognise them
+    sim.watch.forgetful.update(sim.cluster.topics)  # nobody is left who could recognise a batch that comes twice
     sim.watch.unordered.update(sim.cluster.topics)
 
 
@@ -228,6 +243,19 @@ FAULTS: Final[dict[str, Callable[[Simulation], None]]] = {
     "identity damaged": _damage(InitProducerIdRequest),
     "metadata damaged": _damage(MetadataRequest),
     "broker is deaf": trouble.deafen_broker(6.0),
+    "partition is gone": trouble.orphan(15.0),
+    "broker is gone": trouble.stop_broker(failover=15.0, least=5.0, most=15.0),
 }
-# Thought of later: only some seeds have them, so that all others, the kept ones among them, go on telling the story they always told.
+# Only some seeds have these: they keep much else from happening.
 LATER: Final = ("identity damaged", "metadata damaged", "broker is deaf")
+SICKNESS: Final = (
+    "partition is gone",
+    "broker is gone",
+    "broker freezes",
+    "broker is slow",
+    "network is dark",
+    "error before append",
+    "error after append",
+    "refusal",
+    "sequence error",
+)

@@ -13,9 +13,12 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, ClassVar, Generic, Protocol, TextIO, TypeVar
 
-from weather import Weather
+from disturbance import Disturbances
+from virtual import World
+from weather import VirtualTransport, Weather
 
 from pykafka4.records import TopicPartition
+from pykafka4.testing.faults import Controls, Fault, Injected, PushedError, When
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.timeline import Timeline
 
@@ -49,6 +52,14 @@ class Planned(Protocol):
     def faults(self) -> tuple[str, ...]:
         """What goes wrong."""
 
+    @property
+    def preempt(self) -> float:
+        """How likely a thread that asks for a lock lets another go first."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The client's options."""
+
 
 PlanT = TypeVar("PlanT", bound=Planned)
 ReportT = TypeVar("ReportT")
@@ -63,19 +74,24 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
         self.plan = plan
         self.random = Random(seed ^ 0x5EED)
         self.timeline = Timeline(1000.0)
+        self.sick: tuple[TopicPartition, int] | None = None  # the partition and the broker where everything goes wrong
         self.coverage: Counter[tuple[str, str]] = Counter()
         self._story = story
-        self._healed = False
+        self.healed = False
         self.cluster = ModelCluster(3, random=Random(seed ^ 0xB0), timeline=self.timeline, release=plan.release, default_partitions=2)
         self.cluster.on_request = self.note
         for name, count in plan.topics.items():
             self.cluster.create_topic(name, count)
+        self.world = World(self.timeline, Random(seed ^ 0xACE), plan.preempt)
+        self.disturbances = Disturbances(*self.patience(), lambda tp: self._leader(tp))
+        self.cluster.controls = Watched(self)
         self.servers = ",".join(f"{b.host}:{b.port}" for b in self.cluster.brokers.values())
 
     def run(self) -> ReportT:
         """Until everything has its outcome. Broken names the promise that was not kept."""
         try:
-            self._run()
+            with self.world.installed(self.transport, self.plan.seed ^ 0xC0, lambda: self.cluster.wall_ms()):
+                self._run()
         except Exception as error:
             error.add_note(f"seed {self.plan.seed}: {type(self).__name__}.replay({self.plan.seed}) tells the whole story")
             raise
@@ -98,16 +114,16 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
     def _report(self) -> ReportT: ...
 
     @abstractmethod
+    def transport(self, max_frame: int, helper: Any, post: Any) -> VirtualTransport:
+        """The sockets of a new client."""
+
+    @abstractmethod
     def states(self) -> set[str]:
         """What the client is in the middle of: the other side of the coverage table."""
 
     @abstractmethod
     def weathers(self) -> list[Weather]:
         """The networks of all processes."""
-
-    @abstractmethod
-    def poke(self) -> None:
-        """Something went wrong: whoever may want to know looks."""
 
     @abstractmethod
     def grown(self, tp: TopicPartition) -> None:
@@ -130,26 +146,79 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
         for state in sorted(self.states()):
             self.coverage[name, state] += 1
         self.all_faults[name](self)
-        self.poke()
         self._next_fault(until)
 
     def _heal(self) -> None:
         self.note("everything heals")
-        self._healed = True
+        self.healed = True
         self.cluster.heal()
         for weather in self.weathers():
             weather.clear()
 
+    def patience(self) -> tuple[float, float]:
+        """Seconds without progress that are normal, and seconds that a fault has effects after its end."""
+        options = self.plan.options
+        request = options.get("request_timeout_ms", 30_000) / 1000
+        setup = options.get("socket_connection_setup_timeout_max_ms", 30_000) / 1000
+        return 4.0, 2 * request + 2 * setup + 4.0
+
+    def disturb(self, seconds: float, *tps: TopicPartition, node: int | None = None) -> None:
+        """A fault that lasts so long: for these partitions, for all that `node` leads, or without either for all."""
+        where = frozenset(tps) | self._led(node) if tps or node is not None else None
+        self.disturbances.add(self.timeline.now, self.timeline.now + seconds, where, node)
+
+    def _led(self, node: int | None) -> frozenset[TopicPartition]:
+        return frozenset(p.tp for t in self.cluster.topics.values() for p in t.partitions if p.leader == node)
+
+    def _leader(self, tp: TopicPartition) -> int:
+        partition = self.cluster.partition(*tp)
+        return -1 if partition is None else partition.leader
+
+    def met(self, error: str, topic: str | None, partition: int | None) -> None:
+        """A broker gave an error that was ordered."""
+
     def some_partition(self) -> TopicPartition:
         """A partition to trouble."""
+        if self.sick is not None:
+            return self.sick[0]
         name = self.random.choice(sorted(self.cluster.topics))
         return TopicPartition(name, self.random.randrange(len(self.cluster.topics[name].partitions)))
 
     def some_node(self) -> int:
         """A broker to trouble."""
-        return self.random.choice(sorted(self.cluster.brokers))
+        return self.random.choice(sorted(self.cluster.brokers)) if self.sick is None else self.sick[1]
 
     def note(self, line: str) -> None:
         """Tell the story, if anybody listens."""
         if self._story is not None:
             self._story(f"{self.seconds:10.5f}  {line}")
+
+
+class Watched(Controls):
+    """The model's controls: what was ordered to go wrong is a disturbance from when it does."""
+
+    def __init__(self, schedule: Schedule[Any, Any]) -> None:
+        super().__init__()
+        self._schedule = schedule
+
+    def fault_for(self, key: int, node: int) -> Injected | None:
+        """As `Controls.fault_for`."""
+        found = super().fault_for(key, node)
+        if found is not None:
+            lasting = found.seconds if found.fault in (Fault.DELAY, Fault.DELAY_REPLY) else 0.0
+            if key in (0, 1):  # Produce and Fetch concern what the broker leads, all others may concern anything
+                self._schedule.disturb(lasting, node=node)
+            else:
+                self._schedule.disturb(lasting)
+        return found
+
+    def pushed_for(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
+        """As `Controls.pushed_for`."""
+        found = super().pushed_for(key, topic, partition, when)
+        if found is not None:
+            self._schedule.met(found.error, topic, partition)
+            if topic is not None and partition is not None:
+                self._schedule.disturb(0.0, TopicPartition(topic, partition))
+            else:
+                self._schedule.disturb(0.0)
+        return found

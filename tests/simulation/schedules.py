@@ -121,11 +121,12 @@ class Hunt:
     faults: tuple[str, ...] = ()
     every: float | None = None  # mean seconds between faults
     says: str = ""
+    plan: dict[str, Any] = attrs.Factory(dict)  # what else is different
 
     def narrowed(self, plan: Any) -> Any:
         """`plan` with these options and faults."""
         faults, interval = self.faults or plan.faults, self.every or plan.fault_interval
-        return attrs.evolve(plan, options={**plan.options, **self.options}, faults=faults, fault_interval=interval)
+        return attrs.evolve(plan, options={**plan.options, **self.options}, faults=faults, fault_interval=interval, **self.plan)
 
     def check(self, schedules: Iterable[Simulation | ConsumerSimulation]) -> None:
         """One of them finds the bug."""

@@ -1,6 +1,6 @@
-"""Simulation. Rule: everything derives from the seed; a schedule that fails once fails every time.
+"""The producer's schedules. Everything derives from the seed; a schedule that fails once fails every time.
 
-The client's own machines (engine, sender, accumulator) run against a model cluster under a virtual clock:
+A real `Producer`, with its client, its loop and its threads, runs against a model cluster under a virtual clock:
 
     Simulation(seed).run()          # raises Broken, which names the promise and the seed
     Simulation.replay(seed)         # the same, told line by line
@@ -8,33 +8,32 @@ The client's own machines (engine, sender, accumulator) run against a model clus
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable
-from random import Random
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
-from driver import Driver
-from invariants import Broken, Sent, Truth, Watch, value_of
+from applications import Application, timed
+from invariants import FINAL_CODES, Broken, Truth, Watch
 from plan import FAULTS, Plan, draw
 from schedule import Schedule
-from weather import Weather
+from weather import VirtualTransport, Weather
 
 from pykafka4.config import ProducerConfig
-from pykafka4.core import Effects, Outcome, Request
-from pykafka4.core.sender import Sender
-from pykafka4.errors import BufferFull, ClosedError, KafkaError
+from pykafka4.core import Outcome, Reply, Request
+from pykafka4.error_table import CODES, Written
+from pykafka4.producer import Producer
 from pykafka4.records import TopicPartition
 from pykafka4.testing.log import Appended, parse_header
-from pykafka4.wire.compression import CODECS, compress
-from pykafka4.wire.hot import Accumulator, Batch, Delivery
+from pykafka4.wire.batch import batches as record_batches
+from pykafka4.wire.batch import records_of
+from pykafka4.wire.hot import Batch
 from pykafka4.wire.messages_data import ProduceRequest
 
 __all__ = ["Report", "Simulation"]
 
-PATIENCE: Final = 200.0  # virtual seconds after healing in which everything must have its outcome
 QUIET: Final = 3.0  # what comes so long after the end is still looked at
+SHORT: Final = 12.0  # what `close` may take beside its timeout
 REQUESTS_PER_SECOND: Final = {"Metadata": 25, "ApiVersions": 90, "InitProducerId": 25}
 
 
@@ -55,156 +54,205 @@ class Report:
     codes: dict[str, int]
 
 
-class Observed:
-    """The sender, with its produce requests watched on their way."""
+def values_in(data: Any) -> list[bytes]:
+    """The values in an encoded batch."""
+    return [record.value or b"" for batch in record_batches(bytes(data)) for record in records_of(batch)]
 
-    def __init__(self, sender: Sender, watch: Watch) -> None:
-        self.sender, self._watch = sender, watch
 
-    def poll(self, now: float) -> Effects:
-        """What the sender wants, its requests seen."""
-        effects = self.sender.poll(now)
-        return attrs.evolve(effects, requests=tuple(self._watched(request) for request in effects.requests))
+class Crash(RuntimeError):
+    """An exception where the client expects none."""
 
-    def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """As the sender."""
-        return self.sender.crash(reason)
+
+class Simulation(Schedule[Plan, Report]):
+    """One schedule of a producer."""
+
+    all_faults = FAULTS
+
+    def __init__(self, seed: int, *, plan: Plan | None = None, story: Callable[[str], None] | None = None) -> None:
+        super().__init__(seed, plan or draw(seed), story)
+        self.config = config = ProducerConfig.parse({"bootstrap_servers": self.servers, **self.plan.options})
+        self.closing = False
+        self._ready = self._sending = self._ended = False
+        self._crash_at = 0.0
+        self._closer_done = True
+        if self.plan.sick:
+            partition = self.cluster.topics["t"].partitions[0]
+            self.sick = partition.tp, partition.leader
+        self.max_block = config.max_block_ms / 1000
+        self.cluster.zombies = self.plan.zombies
+        self.cluster.on_batch = self._saw_batch
+        self._note_leaders(self.cluster.replication)
+        self.weather = Weather(self.timeline, self.random, self.cluster, self.plan.climate, self.note)
+        self.weather.on_failed = lambda node: self.disturb(0.0, node=node)
+        self.truth = Truth(self.cluster)
+        self.watch = Watch(
+            self.truth,
+            self.disturbances,
+            lambda: self.timeline.now,
+            idempotent=self.plan.idempotent,
+            acks=config.acks,
+            buffer_memory=config.buffer_memory,
+            delivery_timeout=config.delivery_timeout_ms / 1000,
+        )
+
+    def _note_leaders(self, replication: Any) -> None:
+        """With acks=1 records may be lost with the leader that had them."""
+        lead = replication.lead
+
+        def led(partition: Any, node: int) -> None:
+            self.watch.led_anew.add(partition.tp)
+            lead(partition, node)
+
+        replication.lead = led
+
+    # ---- the client
+
+    def transport(self, max_frame: int, helper: Any, post: Any) -> VirtualTransport:
+        """The sockets of the producer's client."""
+        self._transport = VirtualTransport(self.world, self.weather, max_frame, self._look)
+        return self._transport
+
+    def _main(self) -> None:
+        """The application's main thread."""
+        self.producer = Producer(bootstrap_servers=self.servers, **self.plan.options)
+        core = self.producer._core
+        self.sender, self.acc, self.engine = core.sender, core.acc, core.client.engine
+        self._observe(self.engine.network)
+        self._ready = self._sending = True
+        applications = [Application(self, number) for number in range(self.plan.actors)]
+        threads = [self.world.spawn(app.run, f"application {app.number}") for app in applications]
+        for thread in threads:
+            thread.join()
+        self._sending = False
+        while not self._finished():
+            self.world.park(0.05)
+        if not self.closing:
+            self.watch.conclude()
+            self.closing = True
+            with timed(self, "close", SHORT):
+                undelivered = self.producer.close()
+            if undelivered:
+                raise Broken("progress", f"close gives {len(undelivered)} records back, and all had their outcome")
+        self._ended = True
+
+    def _observe(self, network: Any) -> None:
+        """See the produce requests on their way, and what came of them."""
+        submit = network.submit
+
+        def observed(now: float, request: Request) -> None:
+            submit(now, self._watched(request) if isinstance(request.message, ProduceRequest) else request)
+
+        network.submit = observed
 
     def _watched(self, request: Request) -> Request:
-        if not isinstance(request.message, ProduceRequest):
-            return request
-        tps = [TopicPartition(batch.topic, batch.partition) for batch in _batches(request.message)]
-        self._watch.departed(tps, request.node)
+        batches: list[Batch] = [part.records for topic in request.message.topic_data for part in topic.partition_data]
+        tps = [TopicPartition(batch.topic, batch.partition) for batch in batches]
+        values = [values_in(batch) for batch in batches]
+        try:
+            self.watch.departed(tps, request.node)
+        except Broken as broken:
+            self.world.fail(broken)
 
         def answered(now: float, outcome: Outcome) -> None:
-            self._watch.returned(tps, request.node)
+            self.watch.returned(tps, request.node)
+            self._note_unsafe(tps, values, outcome)
             request.on_reply(now, outcome)
 
         return attrs.evolve(request, on_reply=answered)
 
-
-def _batches(message: ProduceRequest) -> Iterable[Batch]:
-    return [part.records for topic in message.topic_data for part in topic.partition_data]  # type: ignore[misc]
-
-
-class Simulation(Schedule[Plan, Report]):
-    """One schedule of a producer. `sender` takes the place of the real one where a test wants to see a bug found."""
-
-    all_faults = FAULTS
-
-    def __init__(
-        self, seed: int, *, plan: Plan | None = None, sender: type[Sender] = Sender, story: Callable[[str], None] | None = None
-    ) -> None:
-        super().__init__(seed, plan or draw(seed), story)
-        self._closing = False
-        self._sending = self.plan.actors
-        self.cluster.zombies = self.plan.zombies
-        if story is not None:
-            self.cluster.on_batch = self._saw_batch
-        self._build_client(sender)
-
-    # ---- building
-
-    def _build_client(self, sender: type[Sender]) -> None:
-        self.config = config = ProducerConfig.parse({"bootstrap_servers": self.servers, **self.plan.options})
-        self.driver = driver = Driver(
-            config, self.cluster, self.random, self.plan.seed ^ 0xC0, self.plan.climate, note=self.note, after_turn=self._look
-        )
-        self.engine, self.weather = driver.engine, driver.weather
-        driver.before_sleep = self._before_sleep
-        self.acc = Accumulator(
-            batch_size=config.batch_size,
-            linger=config.linger_ms / 1000,
-            buffer_memory=config.buffer_memory,
-            max_partition_bytes=config.partition_bytes,
-            max_request_size=config.max_request_size,
-            codec=CODECS[config.compression_type],
-            compress=compress,
-            clock=lambda: self.timeline.now,
-            wake=self.poke,
-            new_topic=self._new_topic,
-            make_room=self._make_room,
-            wait=lambda predicate, timeout: predicate(),
-            submit=driver.executor.submit,
-            lock=contextlib.nullcontext(),
-            seed=self.plan.seed,
-            wall=self.cluster.wall_ms,
-        )
-        engine = self.engine
-        self.sender = sender(
-            config, self.acc, engine.network, engine.cluster, engine.recovery, Random(self.plan.seed ^ 0xD0), lambda: None, self._refuse
-        )
-        self.truth = Truth(self.cluster)
-        self.watch = Watch(self.truth, idempotent=self.plan.idempotent, acks=config.acks, buffer_memory=config.buffer_memory)
-        engine.add(Observed(self.sender, self.watch))
-
-    def _look(self) -> None:
-        self.watch.look(self.sender, self.acc)
-
-    def _before_sleep(self, wake_at: float) -> None:
-        self.acc.wake_at = wake_at
-
-    def _make_room(self, topic: str, partition: int, size: int) -> None:
-        """A thread would block here; an actor comes again."""
-        if not self.acc.room(topic, partition, size):
-            raise BufferFull(f"{topic}-{partition} needs {size} bytes")
-
-    def _new_topic(self, topic: str) -> None:
-        self.timeline.after(0.0, lambda: self._tell_sender(topic))
-
-    def _tell_sender(self, topic: str) -> None:
-        self.sender.want(topic)
-        self.poke()
-
-    def _refuse(self, error: KafkaError) -> None:
-        raise Broken("the producer goes on", f"it is finished for good, and no fault here is a reason: {error}")
+    def _note_unsafe(self, tps: list[TopicPartition], values: list[list[bytes]], outcome: Outcome) -> None:
+        """After which requests a record may lie in the log without the client's knowing."""
+        answers = {}
+        if isinstance(outcome, Reply) and outcome.message is not None:
+            answers = {(t.name, p.index): p.error_code for t in outcome.message.responses for p in t.partition_responses}
+        for tp, sent in zip(tps, values, strict=True):
+            code = answers.get(tp)
+            known = CODES.get(code) if code is not None else None
+            if known is None or known.written is Written.MAYBE or known.name in MAYBE_WRITTEN:
+                self.watch.unsafe.update(sent)
 
     # ---- running
 
+    def _look(self, transport: VirtualTransport) -> None:
+        if self._ready:
+            try:
+                if self._crash_at and self.timeline.now >= self._crash_at and not self.watch.crashed:
+                    self._crash()
+                if not self.watch.crashed:
+                    self.watch.look(self.sender, self.acc)
+            except Broken as broken:
+                self.world.fail(broken)
+
     def _run(self) -> None:
         start = self.timeline.now
-        for actor in range(self.plan.actors):
-            Actor(self, actor).begin()
+        self.world.spawn(self._main, "main")
         self._next_fault(start + self.plan.trouble)
         self.timeline.at(start + self.plan.trouble, self._heal)
         if self.plan.give_up:
-            self.timeline.after(self.random.uniform(0.2, self.plan.trouble), self._give_up)
-        self._step_until(start + self.plan.trouble + PATIENCE)
-        self.watch.conclude()
+            self._closer_done = False
+            self.timeline.after(self.random.uniform(0.2, self.plan.trouble), lambda: self.world.spawn(self._give_up, "closer"))
+        if self.plan.crash:
+            self._crash_at = self.timeline.now + self.random.uniform(0.05, self.plan.trouble)
+        limit = start + self.plan.trouble + self.most_seconds()
+        while not self._ended and self.timeline.next_at < limit:
+            self.world.step()
+        if not self._ended:
+            left = self.watch.open_records()
+            state = [(str(q.tp), len(q.batches), q.in_flight) for q in self.sender.queues.values() if q.batches] if self._ready else []
+            raise Broken("progress", f"{len(left)} of {self.watch.accepted} records have no outcome; queues (batches, in flight): {state}")
         quiet = self.timeline.now + QUIET
         while self.timeline.next_at < quiet:
-            self.timeline.step()
-            self.driver.check_heat(self.watch.accepted)
+            self.world.step()
         self.watch.conclude()
         self._check_requests(start)
 
-    def _step_until(self, end: float) -> None:
-        while not self._finished() and self.timeline.next_at < end:
-            self.timeline.step()
-            self.driver.check_heat(self.watch.accepted)
+    def most_seconds(self) -> float:
+        """Virtual seconds after healing in which everything must have its outcome: recovery, and what is left to be sent."""
+        _, aftermath = self.patience()
+        return aftermath + 20.0 + self.plan.records * self.plan.actors * self.plan.climate.delay[1]
 
     def _finished(self) -> bool:
-        return self._healed and not self._sending and not self.watch.open_records()
+        return self.healed and not self._sending and not self.watch.open_records() and self._closer_done
 
     def _give_up(self) -> None:
-        """`close(timeout=0)`: everything that is left fails at once."""
-        self.note("the producer gives up")
-        self._closing = True
-        reason = ClosedError("closed")
-        self.acc.refusal = reason
-        self.sender.abandon(reason)
-        self.poke()
+        """The application closes the producer in the middle of the trouble."""
+        limit = self.random.choice((0.0, 0.0, 0.5))
+        while not self._ready:
+            self.world.park(0.05)
+        if self.closing:
+            self._closer_done = True
+            return
+        self.note(f"the application closes the producer within {limit} s")
+        self.closing = self.watch.closed = True
+        before = [sent for sent in self.watch.sent if sent.delivery is not None and not sent.delivery.done()]
+        with timed(self, "close", limit + SHORT):
+            undelivered = {record.value for record in self.producer.close(limit)}
+        for sent in before:
+            if sent.delivery is None or not sent.delivery.done():
+                raise Broken("progress", f"close returned and {sent.value[:40]!r} has no outcome")
+            failed = sent.delivery.exception(0) is not None
+            if failed != (sent.value in undelivered):
+                raise Broken("failed records come back", f"{sent.value[:40]!r}: failed: {failed}, given back by close: {not failed}")
+        self._closer_done = True
 
-    @property
-    def closing(self) -> bool:
-        """Whether the producer was closed."""
-        return self._closing
+    def _crash(self) -> None:
+        """The loop, or what all machines share, raises."""
+        self.note(f"the {self.plan.crash} crashes")
+        self.closing = self.watch.closed = self.watch.crashed = True
+        if self.plan.crash == "loop":
+            raise Crash("injected")
+
+        def poll(now: float) -> Any:
+            raise Crash("injected")
+
+        self.engine.network.poll = poll  # type: ignore[method-assign]
 
     # ---- faults
 
-    def poke(self) -> None:
-        """The client looks what happened."""
-        self.driver.poke()
+    def met(self, error: str, topic: str | None, partition: int | None) -> None:
+        """A broker gave an error that was ordered."""
+        if error in FINAL_CODES and topic is not None and partition is not None:
+            self.watch.refused[error].add(TopicPartition(topic, partition))
 
     def grown(self, tp: TopicPartition) -> None:
         """Metadata will tell."""
@@ -215,6 +263,8 @@ class Simulation(Schedule[Plan, Report]):
 
     def states(self) -> set[str]:
         """What the client is in the middle of: the other side of the coverage table."""
+        if not self._ready:
+            return {"no connection"}
         found = {f"identity {self.sender.identity.state.value}"}
         for queue in self.sender.queues.values():
             if queue.stale and self.plan.idempotent:
@@ -235,17 +285,18 @@ class Simulation(Schedule[Plan, Report]):
 
     def _saw_batch(self, where: str, data: Any, result: Appended) -> None:
         header = parse_header(bytes(data))
-        if header is not None:
+        if result.error in FINAL_CODES:
+            topic, _, partition = where.rpartition("-")
+            self.watch.refused[result.error].add(TopicPartition(topic, int(partition)))
+        if result.duplicate:
+            self.watch.repeated.update(values_in(data))
+        if (result.error == "DUPLICATE_SEQUENCE_NUMBER" or result.duplicate) and result.base_offset < 0:
+            self.watch.unnumbered.update(values_in(data))
+        if header is not None and self._story is not None:
             first = header.base_sequence
             identity = f"{header.producer_id}/{header.producer_epoch} {first}…{header.last_sequence}" if first >= 0 else "no identity"
             again = " again" if result.duplicate else ""
             self.note(f"    {where} ({identity}): {result.error} {result.base_offset}{again}")
-
-    # ---- actors
-
-    def actor_done(self) -> None:
-        """An actor has sent everything."""
-        self._sending -= 1
 
     # ---- heat
 
@@ -260,80 +311,15 @@ class Simulation(Schedule[Plan, Report]):
             seed=self.plan.seed,
             plan=self.plan,
             accepted=self.watch.accepted,
-            acked=self.watch.acked,
-            failed=self.watch.failed,
+            acked=self.acc.acked,
+            failed=self.acc.failed,
             maybe=self.watch.maybe,
             seconds=self.seconds,
-            turns=self.driver.turns,
+            turns=self._transport.turns,
             requests=self.cluster.requests,
             coverage=self.coverage,
             codes=dict(self.watch.codes),
         )
 
 
-class Actor:
-    """An application thread that sends records."""
-
-    __slots__ = ("_left", "_next", "_number", "_pace", "_sim", "_topics", "_waiting")
-
-    def __init__(self, sim: Simulation, number: int) -> None:
-        self._sim, self._number = sim, number
-        self._left = sim.plan.records
-        self._next = 0
-        self._pace = sim.random.choice((0.001, 0.02, sim.plan.trouble / sim.plan.records))
-        self._topics = [*sim.plan.topics, *sim.plan.unknown_topics]
-        self._waiting = False
-
-    def begin(self) -> None:
-        """Some time soon."""
-        self._sim.timeline.after(self._sim.random.random() * 0.05, self._act)
-
-    def _act(self) -> None:
-        for _ in range(min(self._left, self._sim.random.choice((1, 1, 1, 5, 20)))):
-            if not self._send():
-                break
-        if not self._left or self._sim.closing:
-            self._sim.actor_done()
-            return
-        if self._sim.random.random() < 0.05:
-            self._sim.acc.expedite()
-            self._sim.poke()
-        pause = 0.05 if self._waiting else self._sim.random.expovariate(1 / self._pace)
-        self._sim.timeline.after(pause, self._act)
-
-    def _send(self) -> bool:
-        """Send the next record; False when there is no room (a thread would block, this one comes again) or the producer is closed."""
-        sim, random = self._sim, self._sim.random
-        topic = random.choice(self._topics)
-        value = value_of(topic, self._number, self._next, random.choice((30, 100, 100, 700)))
-        count = sim.plan.topics.get(topic, 0)
-        where: dict[str, Any] = random.choice(
-            ({}, {"key": b"k%d" % random.randrange(10)}, {"partition": random.randrange(count)} if count else {})
-        )
-        box: list[Sent] = []
-        called = random.random() < 0.7
-        heard: Callable[[Delivery], None] | None = (lambda delivery: sim.watch.answered(box[0])) if called else None
-        try:
-            delivery = sim.acc.send(topic, value, on_delivery=heard, **where)
-        except BufferFull:
-            self._wait()
-            return False
-        except KafkaError:
-            self._left = 0
-            return False
-        self._stop_waiting()
-        box.append(Sent(self._number, self._next, topic, value, sim.timeline.now, delivery, called=called))
-        sim.watch.accept(box[0])
-        self._next += 1
-        self._left -= 1
-        return True
-
-    def _wait(self) -> None:
-        if not self._waiting:
-            self._waiting = True
-            self._sim.acc.waiters += 1
-
-    def _stop_waiting(self) -> None:
-        if self._waiting:
-            self._waiting = False
-            self._sim.acc.waiters -= 1
+MAYBE_WRITTEN: Final = {"NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "KAFKA_STORAGE_ERROR", "REPLICA_NOT_AVAILABLE"}

@@ -9,6 +9,7 @@ import attrs
 import pytest
 from consumer_plan import draw_consumers
 from consumers import ConsumerSimulation
+from invariants import CONSUMER_PROMISES
 from schedules import Hunt, Patch, around
 
 from pykafka4.consumer.session import Session
@@ -19,6 +20,7 @@ from pykafka4.core.group import Group
 from pykafka4.core.member import Member
 from pykafka4.core.reader import Reader
 from pykafka4.errors import KafkaError
+from pykafka4.net.handoff import Signal
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.hot import Record
 
@@ -113,19 +115,20 @@ def ask_again_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def twice(patch: pytest.MonkeyPatch, event: str) -> None:
-    def tell(original: Any, self: Session, what: str, *rest: Any) -> None:
-        for _ in range(1 + (what == event)):
-            original(self, what, *rest)
+    def tell(original: Any, self: Session, which: str, *rest: Any) -> None:
+        for _ in range(1 + (which == event)):
+            self._told.pop(which, None)
+            original(self, which, *rest)
 
     around(patch, Session, "_tell", tell)
 
 
 def tell_of_a_beginning_twice(patch: pytest.MonkeyPatch) -> None:
-    twice(patch, "on_partitions_assigned")
+    twice(patch, "begin")
 
 
 def tell_of_an_end_twice(patch: pytest.MonkeyPatch) -> None:
-    twice(patch, "on_partitions_revoked")
+    twice(patch, "end")
 
 
 def alter_a_value(patch: pytest.MonkeyPatch) -> None:
@@ -139,13 +142,36 @@ def believe_a_coordinator_that_is_behind(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(offsets, "_stable", lambda message, version: setattr(message, "require_stable", False))
 
 
+def pause_nothing(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Reader, "pause", lambda original, self, tp: None)
+
+
+def say_that_a_commit_is_stored(patch: pytest.MonkeyPatch) -> None:
+    """Every other commit is said to be stored, and is not sent."""
+    count = [0]
+
+    def commit(original: Any, self: Member, offsets: Any, ticket: Any, deadline: float, done: Any) -> None:
+        count[0] += 1
+        if count[0] % 2:
+            done(None)
+        else:
+            original(self, offsets, ticket, deadline, done)
+
+    around(patch, Member, "commit", commit)
+
+
+def wait_without_a_deadline(patch: pytest.MonkeyPatch) -> None:
+    """A poll waits until there is something."""
+    around(patch, Signal, "wait", lambda original, self, predicate, timeout=None: original(self, predicate, 30.0 if timeout else timeout))
+
+
 MUTANTS: dict[Patch, Hunt] = {
     commit_what_is_prefetched: Hunt({"nothing unfinished is committed"}),
     commit_what_is_in_hand: Hunt({"nothing unfinished is committed"}),
     commit_from_the_start_now_and_then: Hunt({"commits never go back"}),
     lose_a_chunk: Hunt({"positions never skip"}),
-    keep_what_is_revoked: Hunt({"records of owned partitions only"}),
-    never_commit: Hunt({"progress"}),
+    keep_what_is_revoked: Hunt({"records of owned partitions only", "progress"}, plan={"iterate": 0.0}),
+    never_commit: Hunt({"progress", "a commit that returned is stored"}),
     give_everybody_everything: Hunt({"one owner per generation"}),
     never_rest: Hunt({"no hot loop"}),
     ask_again_at_once: Hunt({"no hot loop"}, says=" FindCoordinator requests in "),
@@ -156,11 +182,24 @@ MUTANTS: dict[Patch, Hunt] = {
         {"commits never go back", "positions never skip"}, faults=("coordinator moves", "member closes", "member joins"), every=0.15
     ),
     alter_a_value: Hunt({"records are what was written"}),
+    pause_nothing: Hunt({"paused partitions are quiet"}, plan={"calls": 0.2}),
+    say_that_a_commit_is_stored: Hunt({"a commit that returned is stored"}, plan={"calls": 0.2}),
+    wait_without_a_deadline: Hunt({"waits end in time"}),
 }
 
 
 def hunted(mutant: Patch, count: int) -> Iterator[ConsumerSimulation]:
     return (ConsumerSimulation(seed, plan=MUTANTS[mutant].narrowed(draw_consumers(seed))) for seed in range(count))
+
+
+def test_every_promise_is_broken_by_a_mutant_of_the_client() -> None:
+    assert set().union(*(hunt.promises for hunt in MUTANTS.values())) == set(CONSUMER_PROMISES)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_without_the_bug_the_same_search_finds_nothing(mutant: Patch) -> None:
+    for schedule in hunted(mutant, 2):
+        schedule.run()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from consumer_plan import GROUP, draw_consumers
+from consumer_plan import GROUP, ConsumerPlan, draw_consumers
 from consumers import ConsumerSimulation
 from plan import draw
 from schedules import calm
@@ -17,7 +17,14 @@ SPELL = 60.0  # virtual seconds in which the broker hears nothing
 FIRST = 1.0  # virtual seconds before that
 NODES = (1, 2, 3)
 SEEDS = range(12)
-TWO_MEMBERS = {"release": "2.8", "topics": {"t": 1}, "members": 2, "records": 150}
+TWO_MEMBERS = {"release": "2.8", "topics": {"t": 1}, "members": 2, "records": 150, "static": False, "calls": 0.0, "iterate": 0.0}
+
+
+def two_members() -> ConsumerPlan:
+    """Two members that only poll and commit."""
+    plan = calm(draw_consumers(1), trouble=SPELL, **TWO_MEMBERS)
+    plan.options.update(auto_offset_reset="earliest")
+    return plan  # type: ignore[no-any-return]
 
 
 def all_but(node: int) -> list[int]:
@@ -26,6 +33,7 @@ def all_but(node: int) -> list[int]:
 
 def deafen(sim: Simulation | ConsumerSimulation, node: int) -> None:
     """The broker hears nothing more, and then everything it leads or coordinates moves away."""
+    sim.disturb(SPELL)
     sim.cluster.deafen(node, SPELL)
     others = all_but(node)
     for topic in sim.cluster.topics.values():
@@ -55,7 +63,7 @@ def test_producers_find_the_new_leaders_meanwhile(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_members_find_the_new_coordinator_and_leaders_meanwhile(seed: int) -> None:
-    plan = calm(draw_consumers(1), trouble=SPELL, **TWO_MEMBERS)
+    plan = two_members()
     sim = ConsumerSimulation(seed, plan=plan)
     sim.timeline.after(FIRST, lambda: deafen(sim, 1 + seed % 3))
     tp, ends, done = TopicPartition("t", 0), [0], [0]
@@ -69,7 +77,7 @@ def test_members_find_the_new_coordinator_and_leaders_meanwhile(seed: int) -> No
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_members_do_not_wait_for_a_coordinator_that_froze_while_they_were_joining(seed: int) -> None:
-    plan = calm(draw_consumers(1), trouble=SPELL, **TWO_MEMBERS)
+    plan = two_members()
     plan.options.update(session_timeout_ms=10_000, max_poll_interval_ms=300_000)
     sim = ConsumerSimulation(seed, plan=plan)
     froze: list[int] = []

@@ -10,21 +10,24 @@ from typing import Any
 
 import attrs
 import pytest
-import simulation
+from invariants import PRODUCER_PROMISES
 from plan import draw
 from schedules import Hunt, Patch, around
 from simulation import Simulation
 
+from pykafka4 import producer
 from pykafka4.core import Effects
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import Cluster
 from pykafka4.core.connection import Connection
+from pykafka4.core.engine import Engine
 from pykafka4.core.identity import Identity
 from pykafka4.core.ledger import Ledger
 from pykafka4.core.queues import UNASSIGNED, PartitionQueue
-from pykafka4.core.sender import Sender
-from pykafka4.error_table import Written
+from pykafka4.core.sender import ACTIONS, Sender
+from pykafka4.error_table import Produce, Written
 from pykafka4.errors import DeliveryFailed, KafkaError
+from pykafka4.net.handoff import Gate, Signal
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
@@ -68,7 +71,7 @@ def new_sequence_for_each_try(patch: pytest.MonkeyPatch) -> None:
 
 def sending(patch: pytest.MonkeyPatch, send: Callable[..., Any]) -> None:
     """Replace what sends: `send` gets the real one first. The compiled core cannot be patched, only stood before."""
-    real = simulation.Accumulator
+    real = producer.Accumulator
 
     class Changed:
         """An accumulator with another `send`."""
@@ -85,7 +88,7 @@ def sending(patch: pytest.MonkeyPatch, send: Callable[..., Any]) -> None:
         def __setattr__(self, name: str, value: Any) -> None:
             setattr(self._real, name, value)
 
-    patch.setattr(simulation, "Accumulator", Changed)
+    patch.setattr(producer, "Accumulator", Changed)
 
 
 def call_back_twice(patch: pytest.MonkeyPatch) -> None:
@@ -182,13 +185,13 @@ def call_it_not_written(patch: pytest.MonkeyPatch) -> None:
 
 
 def exceed_memory(patch: pytest.MonkeyPatch) -> None:
-    real = simulation.Accumulator
+    real = producer.Accumulator
 
     def larger(**options: Any) -> Any:
         sizes = {name: 8 * options[name] for name in ("buffer_memory", "max_partition_bytes")}
         return real(**{**options, **sizes})
 
-    patch.setattr(simulation, "Accumulator", larger)
+    patch.setattr(producer, "Accumulator", larger)
 
 
 def never_rest(patch: pytest.MonkeyPatch) -> None:
@@ -279,8 +282,90 @@ def give_up_when_there_is_no_id(patch: pytest.MonkeyPatch) -> None:
     around(patch, Identity, "_again", lambda original, self, now, error: self.fail(error))
 
 
+def never_retry(patch: pytest.MonkeyPatch) -> None:
+    """An error that says "try again" is final."""
+    patch.setitem(ACTIONS, Produce.RESEND, Sender._failed)
+
+
+def never_retry_after_a_loss(patch: pytest.MonkeyPatch) -> None:
+    """A lost connection is final for what was under way."""
+
+    def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
+        for queue, batch in flight.entries:
+            batch.written = True
+            self._home(queue, batch)
+            self._fail(queue, batch, "NETWORK_EXCEPTION", outcome.reason)
+
+    around(patch, Sender, "_flight_lost", lost)
+
+
+def time_out_early(patch: pytest.MonkeyPatch) -> None:
+    """Records are given up after a second."""
+    around(
+        patch,
+        Sender,
+        "__init__",
+        lambda original, self, config, *rest: original(self, attrs.evolve(config, delivery_timeout_ms=1_000), *rest),
+    )
+
+
+def tell_no_offset(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Sender, "_landed", lambda original, self, queue, batch, offset, stamp: original(self, queue, batch, -1, stamp))
+
+
+def leave_out(patch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """Something that the application gave is not in the record."""
+    sending(patch, lambda original, *args, **options: original(*args, **{**options, **changes}))
+
+
+def leave_headers_out(patch: pytest.MonkeyPatch) -> None:
+    leave_out(patch, headers=None)
+
+
+def leave_timestamps_out(patch: pytest.MonkeyPatch) -> None:
+    leave_out(patch, timestamp_ms=None)
+
+
+def leave_partitions_out(patch: pytest.MonkeyPatch) -> None:
+    leave_out(patch, partition=None)
+
+
+def take_an_empty_key_for_none(patch: pytest.MonkeyPatch) -> None:
+    sending(patch, lambda original, *args, key=None, **options: original(*args, key=key or None, **options))
+
+
+def stop_all_when_one_is_offline(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is sent while any partition has no leader."""
+
+    def picked(original: Any, self: Sender, node: int, now: float) -> Any:
+        return [] if self.recovery.offline else original(self, node, now)
+
+    around(patch, Sender, "_pick", picked)
+
+
+def wait_without_a_deadline(patch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for an outcome waits until it is there."""
+    around(patch, Signal, "wait", lambda original, self, predicate, timeout=None: original(self, predicate, 60.0 if timeout else timeout))
+
+
+def wait_for_room_without_a_deadline(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Gate, "wait", lambda original, self, try_again, timeout=None: original(self, try_again, 60.0))
+
+
+def lose_callbacks_in_a_crash(patch: pytest.MonkeyPatch) -> None:
+    """The end of the loop fails records, and nobody is told."""
+    around(patch, Engine, "crash", lambda original, self, reason: original(self, reason) and ())
+
+
 SHORT = {"delivery_timeout_ms": 500, "request_timeout_ms": 2_000}
-SINGLY = {"linger_ms": 0, "batch_size": 1024, "metadata_max_age_ms": 500, "delivery_timeout_ms": 120_000, "enable_idempotence": True}
+SINGLY = {
+    "acks": "all",
+    "linger_ms": 0,
+    "batch_size": 1024,
+    "metadata_max_age_ms": 500,
+    "delivery_timeout_ms": 120_000,
+    "enable_idempotence": True,
+}
 IDEMPOTENT = {"acks": "all", "enable_idempotence": True}
 PLAIN = {"acks": "all", "enable_idempotence": False}
 
@@ -291,23 +376,29 @@ TWO = "one leader at a time"
 HOT = "no hot loop"
 LEDGER = "the ledger balances"
 GOES_ON = "the producer goes on"
+NEEDLESS = "no needless failure"
+CONTENT = "records are what was sent"
 
 MUTANTS: dict[Patch, Hunt] = {
-    forget_what_was_lost: Hunt({"progress"}),
-    take_loss_for_success: Hunt({LOST}),
+    forget_what_was_lost: Hunt({"progress", "partitions go on"}),
+    take_loss_for_success: Hunt({LOST, "offsets are told"}),
     new_sequence_for_each_try: Hunt({"no duplicates", "progress", ORDER}),
     call_back_twice: Hunt({"one completion"}),
     forget_to_call_back: Hunt({"progress"}),
     queue_behind: Hunt({ORDER}, PLAIN, ("error before append", "lost before append")),
     new_epoch_in_doubt: Hunt({"no duplicates"}, IDEMPOTENT, ("lost after append", "sequence error", "move leader")),
     two_leaders: Hunt({TWO}, {"metadata_max_age_ms": 500}, ("move leader", "answer delayed", "request delayed", "broker freezes")),
-    overtake_what_timed_out: Hunt({TWO}, {**IDEMPOTENT, **SHORT}, ("move leader", "answer delayed", "request delayed", "answer swallowed")),
+    overtake_what_timed_out: Hunt(
+        {TWO, ORDER}, {**IDEMPOTENT, **SHORT}, ("move leader", "answer delayed", "request delayed", "answer swallowed")
+    ),
     lose_count: Hunt({LEDGER}),
     call_it_not_written: Hunt({"not written is not in the log", "no duplicates"}),  # its number is given to the next batch
     exceed_memory: Hunt({"memory is bounded"}),
     never_rest: Hunt({HOT}),
     count_offsets_from_one: Hunt({LOST}),
-    number_from_zero_in_the_old_epoch: Hunt({LOST, "progress", HOT}, IDEMPOTENT, ("sequence error", "refusal", "error after append")),
+    number_from_zero_in_the_old_epoch: Hunt(
+        {LOST, "progress", "partitions go on", HOT}, IDEMPOTENT, ("sequence error", "refusal", "error after append")
+    ),
     start_over_when_the_topic_hides: Hunt({LOST, ORDER}, SINGLY, ("topic is hidden",)),
     mix_up_topics: Hunt({"no foreign records"}),
     pipeline_before_the_first_answer: Hunt({ORDER}, {**SINGLY, "max_in_flight_requests_per_connection": 5}, ("error before append",)),
@@ -316,12 +407,28 @@ MUTANTS: dict[Patch, Hunt] = {
     never_pause: Hunt({HOT}, faults=("no leader", "topic is hidden"), every=0.05, says=" Metadata requests in "),
     fail_without_saying_so: Hunt({"progress", LEDGER}, SHORT),
     take_damage_for_an_answer: Hunt({"failures are classified", GOES_ON}, {}, ("answer damaged", "identity damaged")),
-    give_up_when_there_is_no_id: Hunt({GOES_ON}, IDEMPOTENT, ("identity damaged",)),
+    give_up_when_there_is_no_id: Hunt({GOES_ON, "failures are classified"}, IDEMPOTENT, ("identity damaged",)),
+    never_retry: Hunt({NEEDLESS}),
+    never_retry_after_a_loss: Hunt({NEEDLESS}),
+    time_out_early: Hunt({NEEDLESS}, {"delivery_timeout_ms": 30_000}),
+    tell_no_offset: Hunt({"offsets are told"}),
+    leave_headers_out: Hunt({CONTENT}),
+    leave_timestamps_out: Hunt({CONTENT}),
+    leave_partitions_out: Hunt({CONTENT}),
+    take_an_empty_key_for_none: Hunt({CONTENT}),
+    stop_all_when_one_is_offline: Hunt({"partitions go on"}, faults=("partition is gone",), plan={"sick": True, "trouble": 20.0}),
+    wait_without_a_deadline: Hunt({"waits end in time"}),
+    wait_for_room_without_a_deadline: Hunt({"waits end in time"}),
+    lose_callbacks_in_a_crash: Hunt({"progress"}),
 }
 
 
 def hunted(mutant: Patch, count: int) -> Iterator[Simulation]:
     return (Simulation(seed, plan=MUTANTS[mutant].narrowed(draw(seed))) for seed in range(count))
+
+
+def test_every_promise_is_broken_by_a_mutant_of_the_client() -> None:
+    assert set().union(*(hunt.promises for hunt in MUTANTS.values())) == set(PRODUCER_PROMISES)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)

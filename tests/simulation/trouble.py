@@ -34,8 +34,13 @@ def _spell(what: str, begin: Callable[[ModelCluster, int, float], None], least: 
 
     def happen(sim: Schedule[Any, Any]) -> None:
         node = sim.some_node()
+        seconds = sim.random.uniform(least, most)
         sim.note(f"broker {node} {what}")
-        begin(sim.cluster, node, sim.random.uniform(least, most))
+        if begin is ModelCluster.deafen:
+            sim.disturb(seconds)  # whoever asks it for metadata is misled
+        else:
+            sim.disturb(seconds, node=node)
+        begin(sim.cluster, node, seconds)
 
     return happen
 
@@ -43,6 +48,7 @@ def _spell(what: str, begin: Callable[[ModelCluster, int, float], None], least: 
 def move_leader(sim: Schedule[Any, Any]) -> None:
     """Another broker leads a partition."""
     tp = sim.some_partition()
+    sim.disturb(0.0, tp)
     sim.note(f"leader of {tp} moves to {sim.cluster.move_leader(*tp)}")
 
 
@@ -52,7 +58,9 @@ def orphan(most: float) -> Trouble:
     def happen(sim: Schedule[Any, Any]) -> None:
         tp = sim.some_partition()
         sim.note(f"{tp} has no leader")
-        sim.cluster.orphan(*tp, sim.random.uniform(0.05, most))
+        seconds = sim.random.uniform(0.05, most)
+        sim.disturb(seconds, tp)
+        sim.cluster.orphan(*tp, seconds)
 
     return happen
 
@@ -63,8 +71,10 @@ def stop_broker(*, failover: float, least: float, most: float) -> Trouble:
     def happen(sim: Schedule[Any, Any]) -> None:
         node = sim.some_node()
         sim.note(f"broker {node} stops")
-        sim.cluster.stop_broker(node, failover=sim.random.uniform(0.0, failover))
-        sim.timeline.after(sim.random.uniform(least, most), lambda: sim.cluster.start_broker(node))
+        vacant, down = sim.random.uniform(0.0, failover), sim.random.uniform(least, most)
+        sim.disturb(max(vacant, down), node=node)
+        sim.cluster.stop_broker(node, failover=vacant)
+        sim.timeline.after(down, lambda: sim.cluster.start_broker(node))
 
     return happen
 
@@ -81,7 +91,9 @@ def slow_broker(*, each: float, most: float) -> Trouble:
         node = sim.some_node()
         sim.note(f"broker {node} is slow")
         sim.cluster.slow(node, sim.random.uniform(0.01, each))
-        sim.timeline.after(sim.random.uniform(0.1, most), lambda: sim.cluster.slow(node, 0.0))
+        seconds = sim.random.uniform(0.1, most)
+        sim.disturb(seconds, node=node)
+        sim.timeline.after(seconds, lambda: sim.cluster.slow(node, 0.0))
 
     return happen
 
@@ -92,8 +104,10 @@ def dark_node(least: float, most: float) -> Trouble:
     def happen(sim: Schedule[Any, Any]) -> None:
         node = sim.some_node()
         sim.note(f"nothing gets through to broker {node}")
+        seconds = sim.random.uniform(least, most)
+        sim.disturb(seconds, node=node)
         for weather in sim.weathers():
-            weather.darken(node, sim.random.uniform(least, most))
+            weather.darken(node, seconds)
 
     return happen
 
@@ -103,11 +117,13 @@ def cut_connection(sim: Schedule[Any, Any]) -> None:
     paths = [path for weather in sim.weathers() for path in weather.open_paths()]
     if paths:
         path = sim.random.choice(paths)
+        sim.disturb(0.0, node=path.node)
         path.weather.cut(path)
 
 
 def cut_all(sim: Schedule[Any, Any]) -> None:
     """All connections break."""
+    sim.disturb(0.0)
     for path in [path for weather in sim.weathers() for path in weather.open_paths()]:
         path.weather.cut(path)
 
@@ -117,7 +133,9 @@ def stale_metadata(most: float) -> Trouble:
 
     def happen(sim: Schedule[Any, Any]) -> None:
         sim.note("metadata is stale")
-        sim.cluster.stale_metadata(sim.random.uniform(0.1, most))
+        seconds = sim.random.uniform(0.1, most)
+        sim.disturb(seconds)
+        sim.cluster.stale_metadata(seconds)
 
     return happen
 
@@ -133,7 +151,9 @@ def hide_topic(most: float) -> Trouble:
     def happen(sim: Schedule[Any, Any]) -> None:
         topic = sim.some_partition().topic
         sim.note(f"metadata hides {topic}")
-        sim.cluster.hide_topic(topic, sim.random.uniform(0.1, most))
+        seconds = sim.random.uniform(0.1, most)
+        sim.disturb(seconds, *(p.tp for p in sim.cluster.topics[topic].partitions))
+        sim.cluster.hide_topic(topic, seconds)
 
     return happen
 

@@ -1,7 +1,8 @@
 """The simulated network. Rule: bytes of one connection stay in order and may end anywhere; connections know nothing of each other.
 
-It takes the place of `net.transport`: it carries out the `Connect`s, `Close`s and writes of an engine's turn against a `ModelCluster`.
-Buffers are copied only when the "socket" takes them, a little later, so that memory that is reused too early shows up as a foreign record.
+`VirtualTransport` takes the place of `net.transport.SocketTransport` under a real `net.loop.Loop`; `Weather` carries its bytes to a
+`ModelCluster` and back. Buffers are copied only when the "socket" takes them, often a little later, so that memory that is reused too
+early shows up as a foreign record.
 """
 
 from __future__ import annotations
@@ -12,17 +13,25 @@ from random import Random
 from typing import Any
 
 import attrs
+from invariants import Broken
+from virtual import World
 
-from pykafka4.core import Close, Connect
-from pykafka4.core.network import Network
-from pykafka4.errors import ConnectionLost
+from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.net.handoff import Wakeup
+from pykafka4.net.transport import Event, EventKind
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.session import Session
 from pykafka4.testing.timeline import Timeline
+from pykafka4.wire.frame import frame_size
 
-__all__ = ["Climate", "Path", "Weather"]
+__all__ = ["Climate", "Path", "VirtualTransport", "Weather"]
 
 SOCKET_DELAY = 0.0005  # until the socket has taken a write, at most
+SELECT_SECONDS = 0.00002  # what a `select` takes at least
+IDLE_TURNS = 10  # turns in a row with neither news nor a pause
+MOST_TURNS = 60_000
+TURNS_PER_NEWS = 12  # a loop that turns more often than this is hot
+TURNS_PER_SECOND = 150
 
 
 @attrs.define
@@ -71,41 +80,42 @@ class Weather:
         self.dark: dict[int, float] = {}  # node: until when nothing gets through
         self.connects = 0
         self.inputs = 0
-        self.network: Network | None = None
-        self.poke: Callable[[], None] = lambda: None
+        self.max_frame = 1 << 31
+        self.on_failed: Callable[[int], None] = lambda node: None  # told of a connection attempt that goes wrong by itself
+        self.report: Callable[[Event], None] = lambda event: None  # told of what happens to connections
 
-    def attach(self, network: Network, poke: Callable[[], None]) -> None:
-        """The engine's network hears from us; `poke` asks for a turn."""
-        self.network, self.poke = network, poke
+    # ---- carried out for the transport
 
-    # ---- carried out for the engine
-
-    def connect(self, order: Connect) -> None:
+    def connect(self, link: int, host: str, port: int) -> None:
         """Try; the answer comes later, or never."""
         self.connects += 1
-        node = next((b.node for b in self.cluster.brokers.values() if (b.host, b.port) == (order.host, order.port)), 0)
-        path = self.paths[order.link] = Path(order.link, node, self)
+        node = next((b.node for b in self.cluster.brokers.values() if (b.host, b.port) == (host, port)), 0)
+        path = self.paths[link] = Path(link, node, self)
         if self.random.random() >= self.climate.unanswered:
-            self._later(path, lambda: self._attempt(path, order))
+            self._later(path, lambda: self._attempt(path, f"{host}:{port}"))
+        else:
+            self.on_failed(node)
 
-    def _attempt(self, path: Path, order: Connect) -> None:
+    def _attempt(self, path: Path, where: str) -> None:
         if path.closed:
             return None
-        where = f"{order.host}:{order.port}"
         if path.node == 0:
             return self._lose(path, f"{where}: name not known")
-        path.session = None if self.random.random() < self.climate.refused else self.cluster.accept(path.node, path)
+        if self.random.random() < self.climate.refused:
+            self.on_failed(path.node)
+        else:
+            path.session = self.cluster.accept(path.node, path)
         if path.session is None:
             return self._lose(path, f"{where}: connection refused")
         self._log(f"link {path.link} connected to {path.node}")
-        return self._tell(lambda network, now: network.connected(now, path.link))
+        return self._tell(EventKind.CONNECTED, path)
 
-    def close(self, order: Close) -> None:
+    def close(self, link: int) -> None:
         """The client hangs up. What is under way arrives, or does not."""
-        path = self.paths.pop(order.link, None)
+        path = self.paths.pop(link, None)
         if path is None:
             return
-        self._log(f"link {path.link} to {path.node} closed: {order.reason}")
+        self._log(f"link {path.link} to {path.node} closed")
         path.closed = True
         self._end_session(path)
 
@@ -120,18 +130,27 @@ class Weather:
         else:
             session.lost()
 
-    def write(self, link: int, buffers: Iterable[Any]) -> None:
-        """The socket takes them a little later; only then are they copied."""
+    def write(self, link: int, buffers: Iterable[Any]) -> bool:
+        """The socket takes them at once, or a little later; only then are they copied. Whether it has taken them."""
         path = self.paths.get(link)
         if path is None:
-            return
+            return False
         views = [memoryview(buffer) for buffer in buffers]
+        if not path.pending and self.random.random() < 0.5:
+            self._take(path, views)
+            return True
         path.pending += 1
         path.taken_at = max(path.taken_at, self.timeline.now + self.random.random() * SOCKET_DELAY)
         self.timeline.at(path.taken_at, lambda: self._taken(path, views))
+        return False
 
     def _taken(self, path: Path, views: list[memoryview]) -> None:
         path.pending -= 1
+        self._take(path, views)
+        if not (path.closed or path.lost or path.pending):
+            self._tell(EventKind.WRITTEN, path)
+
+    def _take(self, path: Path, views: list[memoryview]) -> None:
         data = b"".join(views)
         for view in views:
             view.release()
@@ -139,8 +158,6 @@ class Weather:
             return
         path.up_at = self._arrival(path, path.up_at)
         self.timeline.at(path.up_at, lambda: self._to_broker(path, data))
-        if not path.pending:
-            self._tell(lambda network, now: network.written(now, path.link))
 
     def _to_broker(self, path: Path, data: bytes) -> None:
         if self._held(path.node):
@@ -164,11 +181,16 @@ class Weather:
         path.rest += data
         while len(path.rest) >= 4 and not path.closed:
             (size,) = struct.unpack_from(">i", path.rest)
+            try:
+                frame_size(path.rest, self.max_frame)
+            except KafkaError as error:
+                self._end_session(path)
+                return self._lose(path, error)
             if len(path.rest) < 4 + size:
                 break
             frame = bytes(path.rest[4 : 4 + size])
             del path.rest[: 4 + size]
-            self._tell(lambda network, now, frame=frame: network.receive(now, path.link, frame))  # type: ignore[misc]
+            self._tell(EventKind.FRAME, path, frame)
         return None
 
     def hang_up(self, path: Path) -> None:
@@ -209,19 +231,17 @@ class Weather:
 
     # ---- inside
 
-    def _lose(self, path: Path, reason: str) -> None:
+    def _lose(self, path: Path, reason: str | KafkaError) -> None:
         if path.closed or path.lost:
             return
         path.lost = True
         self.paths.pop(path.link, None)
         self._log(f"link {path.link} lost: {reason}")
-        self._tell(lambda network, now: network.lost(now, path.link, ConnectionLost(reason)))
+        self._tell(EventKind.LOST, path, ConnectionLost(reason) if isinstance(reason, str) else reason)
 
-    def _tell(self, act: Callable[[Network, float], object]) -> None:
-        assert self.network is not None
+    def _tell(self, kind: EventKind, path: Path, payload: Any = None) -> None:
         self.inputs += 1
-        act(self.network, self.timeline.now)
-        self.poke()
+        self.report(Event(kind, path.link, payload))
 
     def _later(self, path: Path, act: Callable[[], object]) -> None:
         self.timeline.at(self._arrival(path, self.timeline.now), act)
@@ -233,3 +253,105 @@ class Weather:
 
     def _held(self, node: int) -> bool:
         return self.dark.get(node, 0.0) > self.timeline.now
+
+
+class VirtualWakeup(Wakeup):
+    """As `Wakeup`, without a socket: the byte wakes the thread that selects."""
+
+    __slots__ = ("_transport", "_world", "foreign")
+
+    def __init__(self, world: World, transport: VirtualTransport) -> None:
+        self._world, self._transport = world, transport
+        self.asleep = self.news = False
+        self.foreign = 0  # how often another thread than the loop's asked
+        self._writer: Any = self
+
+    def wake(self) -> None:
+        """There is work."""
+        self._world.perhaps_yield()
+        if self._world.me() is not self._transport.thread:
+            self.foreign += 1
+        super().wake()
+
+    def send(self, data: bytes) -> None:
+        """The byte."""
+        self._transport.interrupt()
+
+    def clear(self) -> None:
+        """There are no bytes to take out."""
+
+    def close(self) -> None:
+        """There is no socket."""
+
+
+class VirtualTransport:
+    """What a `Loop` asks of its sockets, in virtual time. Watches that the loop does not spin."""
+
+    def __init__(self, world: World, weather: Weather, max_frame: int, after_turn: Callable[[VirtualTransport], None]) -> None:
+        self.world, self.weather, self._after_turn = world, weather, after_turn
+        self.wakeup = VirtualWakeup(world, self)
+        weather.max_frame, weather.report = max_frame, self._report
+        self.connect, self.close, self.write = weather.connect, weather.close, weather.write
+        self.process = world.me().process
+        self.thread: Any = None  # the loop's
+        self.turns = 0
+        self.began = world.now()
+        self._events: list[Event] = []
+        self._interrupted = self._waiting = False
+        self._idle = self._foreign = 0
+        self._quiet = True  # whether the last `select` brought nothing
+
+    def select(self, timeout: float | None) -> list[Event]:
+        """Wait; at least for as long as a system call takes."""
+        world = self.world
+        self.thread = world.me()
+        self.turns += 1
+        self._check_heat(timeout)
+        self._after_turn(self)
+        if self._events or self._interrupted:
+            world.sleep(SELECT_SECONDS)
+        else:
+            self._waiting = True
+            world.park(SELECT_SECONDS if timeout is None else max(timeout, SELECT_SECONDS))
+            self._waiting = False
+        self._interrupted = False
+        events, self._events = self._events, []
+        self._quiet = not events
+        return events
+
+    def interrupt(self) -> None:
+        """End the wait."""
+        self._interrupted = True
+        if self._waiting:
+            self.world.wake(self.thread)
+
+    def shut(self) -> None:
+        """The loop ends: every connection is closed."""
+        for link in list(self.weather.paths):
+            self.weather.close(link)
+
+    def abandon(self) -> None:
+        """Nobody forks here."""
+
+    def die(self) -> None:
+        """The process is gone: every connection breaks."""
+        self.weather.report = lambda event: None
+        for path in list(self.weather.paths.values()):
+            self.weather.cut(path)
+
+    def _report(self, event: Event) -> None:
+        self._events.append(event)
+        if self._waiting:
+            self.world.wake(self.thread)
+
+    def _check_heat(self, timeout: float | None) -> None:
+        foreign = self.wakeup.foreign
+        short = timeout is not None and timeout <= SELECT_SECONDS
+        self._idle = self._idle + 1 if short and self._quiet and foreign == self._foreign else 0
+        self._foreign = foreign
+        seconds = self.world.now() - self.began
+        allowed = 200 + TURNS_PER_NEWS * (self.weather.inputs + foreign) + TURNS_PER_SECOND * seconds
+        if self._idle > IDLE_TURNS:
+            self.world.fail(Broken("no hot loop", f"{self._idle} turns in a row without news and without a pause"))
+        elif self.turns > allowed or self.turns > MOST_TURNS:
+            self.world.fail(Broken("no hot loop", f"{self.turns} turns in {seconds:.3f} s with {self.weather.inputs} inputs"))

@@ -1,0 +1,130 @@
+"""Applications that produce. Each is a thread that uses the public API as applications do, and tells the watch what it was told."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from invariants import Broken, Sent, value_of
+
+from pykafka4.errors import BufferFull, ClosedError, KafkaError, KafkaTimeoutError
+from pykafka4.wire.hot import Delivery
+
+if TYPE_CHECKING:
+    from simulation import Simulation
+
+__all__ = ["Application", "timed"]
+
+SLACK: Final = 0.3  # seconds that a call may take beside what it waits for
+HEADERS: Final = ((), (), (("trace", b"1"),), (("a", None), ("b", b"x" * 20)))
+
+
+@contextlib.contextmanager
+def timed(sim: Any, what: str, limit: float) -> Iterator[None]:
+    """A call that has to end within `limit` virtual seconds."""
+    began = sim.timeline.now
+    yield
+    took = sim.timeline.now - began
+    if took > limit + SLACK:
+        raise Broken("waits end in time", f"{what} took {took:.3f} s of {limit:g}")
+
+
+class Application:
+    """A thread that sends records, and now and then flushes, waits for a record, or drops its handle."""
+
+    def __init__(self, sim: Simulation, number: int) -> None:
+        self.sim, self.number = sim, number
+        self.left = sim.plan.records
+        self._next = 0
+        self._pace = sim.random.choice((0.001, 0.02, sim.plan.trouble / sim.plan.records))
+        self._topics = [*sim.plan.topics, *sim.plan.unknown_topics]
+        self._keeps = sim.random.choice((1.0, 1.0, 0.5))  # how likely a handle is kept
+        self._last: Delivery | None = None
+
+    def run(self) -> None:
+        """The thread."""
+        sim = self.sim
+        sim.world.sleep(sim.random.random() * 0.05)
+        while self.left > 0 and not sim.closing:
+            for _ in range(min(self.left, sim.random.choice((1, 1, 1, 5, 20)))):
+                if not self.send():
+                    break
+            self._something_else()
+            sim.world.sleep(sim.random.expovariate(1 / (0.002 if sim.healed else self._pace)))
+
+    def _something_else(self) -> None:
+        sim, choice = self.sim, self.sim.random.random()
+        limit = sim.random.choice((0.0, 0.1, 1.0))
+        with contextlib.suppress(KafkaTimeoutError, ClosedError):
+            if choice < 0.03:
+                with timed(sim, "flush", limit):
+                    sim.producer.flush(limit)
+            elif choice < 0.06 and self._last is not None:
+                with timed(sim, "exception", limit):
+                    self._last.exception(limit)
+            elif choice < 0.07:
+                stats = sim.producer.stats()
+                if stats.accepted != stats.acked + stats.queued + stats.in_flight + stats.lost:
+                    raise Broken("the ledger balances", f"{stats}")
+
+    def _draw(self, callback: bool) -> Sent:
+        sim, random = self.sim, self.sim.random
+        topic = random.choice(self._topics)
+        count = sim.plan.topics.get(topic, 0)
+        choice = random.randrange(3)
+        sent = Sent(
+            actor=self.number,
+            number=self._next,
+            topic=topic,
+            value=value_of(topic, self.number, self._next, random.choice((30, 100, 100, 700))),
+            key=b"k%d" % random.randrange(10) if choice == 1 else b"" if random.random() < 0.05 else None,
+            headers=random.choice(HEADERS),
+            partition=random.randrange(count) if choice == 2 and count else None,
+            timestamp_ms=sim.cluster.wall_ms() - 5 if random.random() < 0.3 else None,
+            at=sim.timeline.now,
+            called=callback,
+        )
+        sent.dropped = random.random() > self._keeps
+        return sent
+
+    def send(self) -> bool:
+        """Send the next record; False when there was no room in time, or the producer is closed."""
+        sim = self.sim
+        sent = self._draw(sim.random.random() < 0.7)
+        raising, sending = sim.random.random() < 0.05, sim.random.random() < 0.02
+
+        def heard(delivery: Delivery) -> None:
+            sim.watch.answered(sent, delivery)
+            if sending and self.left > 0:
+                self.left -= 1
+                self._offer(self._draw(False), None)
+            if raising:
+                raise ValueError("a callback that raises")
+
+        self.left -= 1
+        if self._offer(sent, heard if sent.called else None):
+            return True
+        if sim.closing:
+            self.left = 0
+        else:
+            self.left += 1
+        return False
+
+    def _offer(self, sent: Sent, heard: Any) -> bool:
+        sim = self.sim
+        self._next += 1
+        sim.watch.offer(sent)
+        where: dict[str, Any] = {"key": sent.key, "partition": sent.partition, "timestamp_ms": sent.timestamp_ms}
+        try:
+            with timed(sim, "send", sim.max_block):
+                delivery = sim.producer.send(sent.topic, sent.value, headers=list(sent.headers), on_delivery=heard, **where)
+        except (BufferFull, KafkaError) as error:
+            sim.watch.refuse(sent)
+            if not isinstance(error, BufferFull) and not sim.closing:
+                raise Broken("the producer goes on", f"send raised {error!r}") from error
+            return False
+        sim.watch.accept(sent, delivery)
+        if not sent.dropped:
+            self._last = delivery
+        return True
