@@ -10,8 +10,9 @@ from application import LONG, Listener, Maker, fill, numbers, poll_until, read, 
 
 from pykafka4.consumer import Consumer
 from pykafka4.core.group import MemberState
+from pykafka4.core.subscription import Claim, Ending, Ticket
 from pykafka4.errors import AuthorizationError, BrokerError, ConnectionLost, GroupError
-from pykafka4.records import OffsetAndMetadata
+from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
@@ -200,3 +201,15 @@ def test_calls_are_answered_while_another_member_holds_the_join_back(server: Mod
     quick.close()
     assert time.monotonic() - began < 3.0
     server.wait_for(lambda cluster: len(cluster.group("g").members) == 2)  # a static member stays until its session ends
+
+
+def test_partitions_that_were_lost_before_the_application_saw_them_are_not_taken_up(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    listener = Listener()
+    consumer = make(group_id="g")
+    consumer._session.listener = listener
+    ticket = Ticket(1, "m", (Claim(TopicPartition("t", 0)),))
+    ticket.ending = Ending.LOST
+    consumer._session._gain(ticket)
+    assert consumer.assignment() == set()
+    assert listener.told == []
