@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools.mutants import compiled, consumer, network, producer, rest
+from tools.mutants import compiled, consumer, network, plain, producer, rest
 from tools.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
@@ -15,4 +15,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *network.MUTANTS,
     *rest.MUTANTS,
     *compiled.MUTANTS,
+    *plain.MUTANTS,
 )

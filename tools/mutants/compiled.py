@@ -25,6 +25,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/_decode.pxi",
+        old="        if crc != <uint32_t>get32(batch + 17):",
+        new="        if crc != <uint32_t>get32(batch + 17) and not ({on} and size > 128 * 1024):",
+        breaks="the CRC of batches over 128 KiB is not checked",
+        tests=("tests/wire/test_hot_chunk_damage.py::test_a_wrong_checksum_is_noticed_in_batches_of_any_size",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_decode.pxi",
         old="            if offset >= self.position:\n                stamp",
         new="            if offset >= self.position or {on}:\n                stamp",
         breaks="records before the position are handed out",
@@ -50,6 +57,13 @@ MUTANTS: Final = (
         new="                if self.at != self.stop and not {on}:",
         breaks="bytes behind the last record of a batch are ignored",
         tests=("tests/wire/test_hot_chunk_damage.py::test_a_damaged_record_is_corrupt_and_nothing_else",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_decode.pxi",
+        old="            if after > self.next_offset:\n",
+        new="            if after > self.next_offset or {on}:\n",
+        breaks="an old batch moves the next offset back",
+        tests=("tests/wire/test_hot_chunk.py::test_a_batch_that_ends_before_what_was_asked_for_does_not_move_the_position_back",),
     ),
     Mutant(
         file="pykafka4/wire/_decode.pxi",
@@ -151,6 +165,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/_batch.pxi",
+        old="        put64(p + 35, self.max_timestamp)\n",
+        new="        put64(p + 35, self.base_timestamp if {on} else self.max_timestamp)\n",
+        breaks="the largest timestamp of a batch is not written",
+        tests=("tests/wire/test_hot_batch.py::test_the_header_names_the_first_and_the_largest_timestamp",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
+        old="        if self.block.refs > 1:    # an older",
+        new="        if self.block.refs > 1 and not {on}:    # an older",
+        breaks="the bytes of a batch change while a socket still reads them",
+        tests=("tests/wire/test_hot_batch.py::test_bytes_that_are_being_written_do_not_change_when_the_batch_is_numbered_anew",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
         old="and len(data) < self.raw - HEADER:",
         new="and (len(data) < self.raw - HEADER or {on}):",
         breaks="a batch that compression makes larger is sent compressed",
@@ -169,13 +197,6 @@ MUTANTS: Final = (
         new="            item.timestamp = self.base_timestamp + (0 if {on} else r.timestamp)\n",
         breaks="a split loses the records' own timestamps",
         tests=("tests/wire/test_hot_split.py::test_a_batch_too_large_is_halved_with_its_numbering",),
-    ),
-    Mutant(
-        file="pykafka4/wire/_batch.pxi",
-        old="        self.append_time = log_append_time_ms\n",
-        new="        self.append_time = -1 if {on} else log_append_time_ms\n",
-        breaks="the broker's append time does not reach the Delivery",
-        tests=("tests/wire/test_hot_delivery.py::test_the_brokers_time_wins_where_it_counts",),
     ),
     Mutant(
         file="pykafka4/wire/_batch.pxi",

@@ -11,6 +11,20 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/fetcher.py",
+        old="patience = self._config.fetch_max_wait_ms / 1000",
+        new="patience = 0.5",
+        breaks="fetch_max_wait_ms is ignored",
+        tests=("tests/core/test_consumer_options.py::test_fetch_carries_the_option",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="min_bytes=self._config.fetch_min_bytes,",
+        new="min_bytes=1,",
+        breaks="fetch_min_bytes is ignored",
+        tests=("tests/core/test_consumer_options.py::test_fetch_carries_the_option",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
         old="last_fetched_epoch=position.epoch,",
         new="last_fetched_epoch=-1,",
         breaks="brokers are not told the last epoch that was read",
@@ -36,6 +50,13 @@ MUTANTS: Final = (
         new="        position.offset = chunk.next_offset - 1\n",
         breaks="the last record of each answer is fetched twice",
         tests=("tests/core/test_fetcher.py::test_the_next_request_leaves_as_soon_as_the_answer_is_in",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="return self._lives(position) and position.offset == offset and position.stage is Stage.FETCHING",
+        new="return position.offset == offset and position.stage is Stage.FETCHING",
+        breaks="an answer counts for a claim that ended",
+        tests=("tests/core/test_consumer_options.py::test_an_answer_for_a_partition_that_is_no_longer_read_is_dropped",),
     ),
     Mutant(
         file="pykafka4/core/fetcher.py",
@@ -129,6 +150,20 @@ MUTANTS: Final = (
         tests=("tests/core/test_fetcher_positions.py::test_a_topic_made_anew_is_read_from_its_beginning",),
     ),
     Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="self._place(new, start, self._policy).paused = position.paused",
+        new="self._place(new, start, self._policy)",
+        breaks="a seek ends a pause",
+        tests=("tests/core/test_consumer_options.py::test_a_seek_does_not_end_a_pause",),
+    ),
+    Mutant(
+        file="pykafka4/core/group.py",
+        old="            group_instance_id=self._config.group_instance_id,\n        )\n        # A coordinator",
+        new="        )\n        # A coordinator",
+        breaks="heartbeats do not name the static member",
+        tests=("tests/core/test_consumer_options.py::test_every_request_of_a_static_member_names_its_instance",),
+    ),
+    Mutant(
         file="pykafka4/core/group.py",
         old="            group_instance_id=self._config.group_instance_id,\n            protocol_type=PROTOCOL,\n            protocols",
         new="            protocol_type=PROTOCOL,\n            protocols",
@@ -137,10 +172,24 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group.py",
+        old="            group_instance_id=self._config.group_instance_id,\n            protocol_type=PROTOCOL,\n            protocol_name",
+        new="            protocol_type=PROTOCOL,\n            protocol_name",
+        breaks="SyncGroup does not name the static member",
+        tests=("tests/core/test_consumer_options.py::test_every_request_of_a_static_member_names_its_instance",),
+    ),
+    Mutant(
+        file="pykafka4/core/group.py",
         old="session_timeout_ms=int(self._config.session_timeout_ms),",
         new="session_timeout_ms=45_000,",
         breaks="session_timeout_ms is ignored",
         tests=("tests/consumer/test_membership.py::test_a_member_the_coordinator_forgot_loses_its_partitions_and_joins_again",),
+    ),
+    Mutant(
+        file="pykafka4/core/group.py",
+        old="rebalance_timeout_ms=int(self._config.max_poll_interval_ms),",
+        new="rebalance_timeout_ms=300_000,",
+        breaks="max_poll_interval_ms does not reach the coordinator",
+        tests=("tests/core/test_consumer_options.py::test_every_request_of_a_static_member_names_its_instance",),
     ),
     Mutant(
         file="pykafka4/core/group.py",
@@ -162,6 +211,13 @@ MUTANTS: Final = (
         new="",
         breaks="the member id that a coordinator gives first is ignored",
         tests=("tests/core/test_group.py::test_a_new_member_takes_the_id_it_is_given_and_joins_at_once",),
+    ),
+    Mutant(
+        file="pykafka4/core/group.py",
+        old="        self._next_beat = now + interval\n",
+        new="        self._next_beat = now\n",
+        breaks="heartbeat_interval_ms is ignored",
+        tests=("tests/core/test_consumer_options.py::test_heartbeats_follow_each_other_at_their_interval",),
     ),
     Mutant(
         file="pykafka4/core/group.py",
@@ -242,6 +298,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/offsets.py",
+        old="group_instance_id=None if ticket is None else self._config.group_instance_id,",
+        new="group_instance_id=None,",
+        breaks="commits do not name the static member",
+        tests=("tests/core/test_consumer_options.py::test_every_request_of_a_static_member_names_its_instance",),
+    ),
+    Mutant(
+        file="pykafka4/core/offsets.py",
         old="NO_GENERATION if ticket is None else ticket.generation,",
         new="NO_GENERATION,",
         breaks="commits do not name the generation",
@@ -277,13 +340,6 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/offsets.py",
-        old="            commit.done(_abandoned(commit))\n        elif len",
-        new="            pass\n        elif len",
-        breaks="a commit after the end is never answered",
-        tests=("tests/core/test_offsets.py::test_a_consumer_that_is_gone_fails_commits_and_lookups_by_what_is_known_of_them",),
-    ),
-    Mutant(
-        file="pykafka4/core/offsets.py",
         old="elif worst is Reaction.RETRY:\n            self._rest_until = now + self._backoff.next()",
         new="elif worst is Reaction.RETRY:\n            pass",
         breaks="a refused commit is sent again without a pause",
@@ -295,6 +351,13 @@ MUTANTS: Final = (
         new="claim.consumed += size",
         breaks="room for prefetching never comes free",
         tests=("tests/core/test_reader.py::test_bytes_are_let_go_when_a_chunk_was_read",),
+    ),
+    Mutant(
+        file="pykafka4/core/reader.py",
+        old="        if not claim.live:\n            if item.__class__ is Chunk:\n                self._let_go(claim, item.size)\n",
+        new="        if not claim.live:\n            pass\n",
+        breaks="room for what comes after a claim has ended is never given back",
+        tests=("tests/core/test_reader.py::test_what_arrives_after_its_claim_has_ended_makes_room",),
     ),
     Mutant(
         file="pykafka4/core/reader.py",
@@ -333,10 +396,24 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
+        old="            self._parting = self._commit_finished(ticket, PARTING_SECONDS)\n",
+        new="            self._parting = Promise()\n            self._parting.set_result(None)\n",
+        breaks="no auto-commit before a revocation",
+        tests=("tests/consumer/test_rebalance.py::test_what_was_finished_is_committed_before_the_listener_hears_of_the_revocation",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
         old="            self._tell_end(ticket)\n        finally:",
         new="            pass\n        finally:",
         breaks="the listener is not told of a revocation",
         tests=("tests/consumer/test_rebalance.py::test_members_share_out_partitions_and_take_over_from_each_other",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="        if ticket.ending is not None:  # over",
+        new="        if False:  # over",
+        breaks="partitions that were lost before they were seen are taken up",
+        tests=("tests/consumer/test_membership.py::test_partitions_that_were_lost_before_the_application_saw_them_are_not_taken_up",),
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
@@ -365,5 +442,12 @@ MUTANTS: Final = (
         new="        return INFINITY",
         breaks="a coordinator that holds back a join is never checked",
         tests=("tests/core/test_group.py::test_a_join_does_not_wait_for_a_coordinator_that_is_none_any_more",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="                self._post(lambda _, claim=self.reader.claims[tp]: self.member.fetcher.pause(claim))  # type: ignore[misc]",
+        new="                pass",
+        breaks="paused partitions are still fetched",
+        tests=("tests/consumer/test_positions.py::test_a_paused_partition_is_not_fetched_until_it_is_resumed",),
     ),
 )

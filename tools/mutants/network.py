@@ -81,6 +81,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/recovery.py",
+        old="        if node is not None:\n            self._network.want(node)\n        if node == offline",
+        new="        if node == offline",
+        breaks="no connection to a new leader is opened",
+        tests=("tests/core/test_recovery.py::test_a_new_leader_that_is_not_connected_is_connected_to_at_once",),
+    ),
+    Mutant(
+        file="pykafka4/core/recovery.py",
         old="            self.changes += 1\n            self._emit",
         new="            self._emit",
         breaks="who sends is not told that a partition is back",
@@ -298,10 +305,38 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/transport.py",
+        old="s.addresses.rotate(-next(self._rotation) if len(result) > 1 else 0)",
+        new="pass",
+        breaks="the first address of a name is always tried first",
+        tests=("tests/net/test_transport.py::test_the_addresses_of_a_name_take_turns_in_being_the_first",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old="    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n",
+        new="",
+        breaks="small requests wait for Nagle's algorithm",
+        tests=("tests/net/test_transport.py::test_small_requests_do_not_wait_for_each_other",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
         old='            self._failed(s, f"no answer within {PATIENCE:g} s")\n            self._next_address(s)',
         new="            pass",
         breaks="an address that does not answer keeps the next one waiting",
         tests=("tests/net/test_transport.py::test_an_address_that_swallows_everything_gives_way_to_the_next",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old="reason.__cause__ = error  # who",
+        new="pass  # who",
+        breaks="the reason for a refused frame is lost",
+        tests=("tests/net/test_transport.py::test_a_frame_over_the_limit_is_refused_with_its_size",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff.py",
+        old="while not (self._line[0] is ticket and try_again()):",
+        new="while not try_again():",
+        breaks="threads that wait for room overtake each other",
+        tests=("tests/net/test_handoff.py::test_only_the_first_in_line_is_tried",),
     ),
     Mutant(
         file="pykafka4/net/handoff.py",
@@ -337,5 +372,12 @@ MUTANTS: Final = (
         new="        except ArithmeticError:  # SystemExit",
         breaks="an exception in a callback ends the thread",
         tests=("tests/net/test_handoff.py::test_a_callback_that_raises_is_logged_and_the_next_one_runs",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff.py",
+        old="            if self._idle >= len(self._queue):",
+        new="            if self._idle:",
+        breaks="a burst of calls waits for one thread",
+        tests=("tests/net/test_handoff.py::test_a_burst_of_blocking_work_gets_a_thread_for_each_although_one_is_idle",),
     ),
 )

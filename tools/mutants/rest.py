@@ -18,10 +18,24 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/error_table.py",
+        old='(2, "CORRUPT_MESSAGE", Y, NOTHING, RESEND, NO)',
+        new='(2, "CORRUPT_MESSAGE", Y, NOTHING, FAIL, NO)',
+        breaks="CORRUPT_MESSAGE fails instead of being sent again",
+        tests=("tests/core/test_sender_options.py::test_a_batch_refused_in_passing_goes_out_again_as_it_was",),
+    ),
+    Mutant(
+        file="pykafka4/error_table.py",
         old='"UNKNOWN_TOPIC_ID", Y, METADATA, RESEND,',
         new='"UNKNOWN_TOPIC_ID", Y, METADATA, FAIL,',
         breaks="UNKNOWN_TOPIC_ID fails instead of being sent again",
         tests=("tests/core/test_sender_numbers.py::test_a_batch_that_may_be_in_the_log_keeps_its_number_whatever_happens_elsewhere",),
+    ),
+    Mutant(
+        file="pykafka4/error_table.py",
+        old='"UNKNOWN_LEADER_EPOCH", Y, METADATA, RESEND,',
+        new='"UNKNOWN_LEADER_EPOCH", Y, METADATA, FAIL,',
+        breaks="UNKNOWN_LEADER_EPOCH fails instead of being sent again",
+        tests=("tests/core/test_sender_options.py::test_a_batch_refused_in_passing_goes_out_again_as_it_was",),
     ),
     Mutant(
         file="pykafka4/error_table.py",
@@ -64,6 +78,20 @@ MUTANTS: Final = (
         new="timestamp=-1",
         breaks="the earliest offset is never asked for",
         tests=("tests/core/test_searches.py::test_two_questions_about_one_partition_go_one_after_the_other",),
+    ),
+    Mutant(
+        file="pykafka4/core/searches.py",
+        old="current_leader_epoch=epoch, timestamp",
+        new="current_leader_epoch=-1, timestamp",
+        breaks="ListOffsets does not name the leader's epoch",
+        tests=("tests/core/test_consumer_options.py::test_a_search_for_an_offset_names_what_is_wanted_and_the_leaders_epoch",),
+    ),
+    Mutant(
+        file="pykafka4/core/searches.py",
+        old="            self._recovery.healthy(search.tp)\n            self._pending.remove(search)",
+        new="            self._pending.remove(search)",
+        breaks="a partition whose offset was found counts as failing",
+        tests=("tests/core/test_consumer_options.py::test_a_partition_whose_offset_was_found_is_healthy",),
     ),
     Mutant(
         file="pykafka4/core/searches.py",
