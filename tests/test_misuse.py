@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 
 import pykafka4
 from pykafka4 import Client, ClosedError, ConfigError, Consumer, KafkaError, Producer, RecordTooLarge, TopicPartition
+from pykafka4.core.group import MemberState
+from pykafka4.core.subscription import Stage
 from pykafka4.misuse import check_topic, topic_partition
 from pykafka4.testing.server import ModelServer
 
@@ -139,3 +142,30 @@ def test_every_public_name_is_there() -> None:
         assert getattr(pykafka4, name) is not None
     with pytest.raises(AttributeError, match="Foo"):
         pykafka4.Foo  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_log_lines_of_the_loop_name_the_client(server: ModelServer, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "pykafka4"):
+        with Producer(bootstrap_servers=server.bootstrap_servers, client_id="billing-7") as producer:
+            producer.send("misuse", b"v").result(10)
+        with Consumer(
+            bootstrap_servers=server.bootstrap_servers, client_id="billing-8", group_id="g", auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.subscribe(["misuse"])
+            while not consumer.poll(0.1):
+                assert consumer.status()["consumer"]["state"].isidentifier()
+            states = consumer.status()["consumer"]
+    loop = [record.getMessage() for record in caplog.records if record.name.startswith("pykafka4.") and record.levelno == logging.INFO]
+    assert any("is connected" in line for line in loop)
+    assert any("generation" in line for line in loop)
+    for line in loop:
+        assert line.startswith(("billing-7: ", "billing-8: ")), line
+    assert (states["state"], states["reason"]) == ("stable", None)
+    assert all(partition["state"].isidentifier() for partition in states["partitions"].values())
+
+
+def test_states_are_identifiers_and_reasons_are_for_people() -> None:
+    for kind in (MemberState, Stage):
+        for state in kind:
+            assert state.value.isidentifier()
+            assert state.meaning is None or " " in state.meaning

@@ -455,7 +455,12 @@ class Cluster:
         if cluster_id is None or cluster_id == self.cluster_id:
             return
         if self.cluster_id is not None:
-            log.warning("cluster id changed from %s to %s: do bootstrap_servers name two clusters?", self.cluster_id, cluster_id)
+            log.warning(
+                "%s: cluster id changed from %s to %s: do bootstrap_servers name two clusters?",
+                self._config.client_id,
+                self.cluster_id,
+                cluster_id,
+            )
         self.cluster_id = cluster_id
 
     def _apply_topic(self, now: float, known: Topic, told: MetadataResponse.Topic, version: int) -> bool:

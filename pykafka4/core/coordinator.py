@@ -128,7 +128,7 @@ class Coordinator:
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
         """`node` is not, or no longer, the coordinator; of several that notice only the first counts."""
         if self.node == node:
-            log.info("group %s: coordinator %d is gone (%s)", self._config.group_id, node, reason)
+            log.info("%s: group %s: coordinator %d is gone (%s)", self._config.client_id, self._config.group_id, node, reason)
             self._network.doubt(now, node)  # frozen, it would not name its successor; cut off, it would name itself, heartbeats and all
             if self._told_by is not None:
                 self._network.doubt(now, self._told_by)
@@ -198,7 +198,7 @@ class Coordinator:
                 now, KafkaError(f"group {self._config.group_id} is coordinated by broker {node}, which the metadata does not name yet")
             )
             return
-        log.info("group %s: coordinated by broker %d", self._config.group_id, node)
+        log.info("%s: group %s: coordinated by broker %d", self._config.client_id, self._config.group_id, node)
         self.node = node
         self._wanted = False
         self._network.want(via(self.lane, node))  # connected while the join is under way, it is there for the first lookup

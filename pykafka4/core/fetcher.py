@@ -149,7 +149,8 @@ class Fetcher:
         error = self._cluster.topic_error(tp.topic)
         waits = str(offline.reason) if offline is not None else f"topic {tp.topic}: {error.name}" if error is not None else None
         return {
-            "doing": "paused" if position.paused else position.stage.value,
+            "state": "paused" if position.paused else position.stage.value,
+            "reason": None if position.paused else position.stage.meaning,
             "offset": position.offset,
             "end": position.claim.end,
             "buffered": position.buffered,
@@ -221,7 +222,12 @@ class Fetcher:
             if known is None or known == position.topic_id:
                 continue
             if position.topic_id is not None and position.stage is Stage.FETCHING:
-                log.warning("%s: the topic was deleted and created again; offset %d is void", position.tp, position.offset)
+                log.warning(
+                    "%s: %s: the topic was deleted and created again; offset %d is void",
+                    self._config.client_id,
+                    position.tp,
+                    position.offset,
+                )
                 self._restart(position)
             position.topic_id = known
 
@@ -291,7 +297,7 @@ class Fetcher:
     def _search(self, position: Position) -> None:
         def found(now: float, offset: int, epoch: int) -> None:
             position.search = None
-            log.info("%s: reading from offset %d, the %s", position.tp, offset, position.target.value)
+            log.info("%s: %s: reading from offset %d, the %s", self._config.client_id, position.tp, offset, position.target.value)
             self._locate(position, offset, -1)
 
         def wanted() -> bool:
@@ -541,7 +547,13 @@ class Fetcher:
         if self._policy is Start.NONE:
             self._explain_range(position)
             return
-        log.warning("%s: offset %d is out of range; going on at the %s", position.tp, position.offset, self._policy.value)
+        log.warning(
+            "%s: %s: offset %d is out of range; going on at the %s",
+            self._config.client_id,
+            position.tp,
+            position.offset,
+            self._policy.value,
+        )
         position.epoch = -1
         self._reset(position, self._policy)
 

@@ -43,17 +43,30 @@ ENDS_MEMBER: Final = ("FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED")  # in 
 
 
 class MemberState(enum.Enum):
-    """Where this member stands."""
+    """Where this member stands. The value is what `status()` shows as its state, `meaning` the same for people."""
 
-    UNJOINED = "not in the group"
-    JOINING = "waits for the other members"
-    SYNCING = "waits for its partitions"
-    STABLE = "has its partitions"
-    REVOKING = "waits for the application to give its partitions back"
-    LEAVING = "says good-bye"
-    FATAL = "refused for good"
+    UNJOINED = "unjoined"
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    REVOKING = "revoking"
+    LEAVING = "leaving"
+    FATAL = "fatal"
+
+    @property
+    def meaning(self) -> str | None:
+        """None for the ordinary state."""
+        return _MEANINGS.get(self)
 
 
+_MEANINGS = {
+    MemberState.UNJOINED: "is not in the group",
+    MemberState.JOINING: "waits for the other members of the group",
+    MemberState.SYNCING: "waits for its partitions",
+    MemberState.REVOKING: "waits for the application to give its partitions back",
+    MemberState.LEAVING: "leaves the group",
+    MemberState.FATAL: "the group refused it for good",
+}
 _U, _J, _S, _T, _R, _L, _F = MemberState
 
 MOVES = Transitions(
@@ -281,7 +294,7 @@ class Group:
             f"max_poll_interval_ms={self._config.max_poll_interval_ms:g} was over: the application has not called poll, nor a loop asked "
             "for its next record, for that long; raise that option, or lower max_poll_records"
         )
-        log.warning("group %s: leaving, %s", self._config.group_id, reason)
+        log.warning("%s: group %s: leaving, %s", self._config.client_id, self._config.group_id, reason)
         self._lost(now, reason, None)
         self._say_goodbye(now, now + LEAVE_SECONDS)
         return now
@@ -355,7 +368,12 @@ class Group:
                 self._sizes[topic] = self._cluster.partitions(topic)
             elif error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION":
                 self._sizes[topic] = 0
-                log.warning("group %s: subscribed topic %r does not exist; it will be read once it does", self._config.group_id, topic)
+                log.warning(
+                    "%s: group %s: subscribed topic %r does not exist; it will be read once it does",
+                    self._config.client_id,
+                    self._config.group_id,
+                    topic,
+                )
             elif error is not None and not error.retriable:
                 self._sizes[topic] = 0
                 self._application.put(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))
@@ -453,7 +471,7 @@ class Group:
         self._coordinator.well()
         self._alive, self._next_beat = sent_at, now + self._config.heartbeat_interval_ms / 1000
         ticket = self.ticket = Ticket(self.generation, self.member_id, tuple(Claim(tp) for tp in tps))
-        log.info("group %s: generation %d, %d partitions", self._config.group_id, self.generation, len(tps))
+        log.info("%s: group %s: generation %d, %d partitions", self._config.client_id, self._config.group_id, self.generation, len(tps))
         self._partitions.adopt(ticket.claims, Start.COMMITTED, self._fallback)
         self._application.put(Assigned(ticket))
 
@@ -543,7 +561,7 @@ class Group:
         """Ask the application to give its partitions back; what it has not read yet will be read by the next owner."""
         ticket = self.ticket
         assert ticket is not None
-        log.info("group %s: giving back %d partitions, %s", self._config.group_id, len(ticket.claims), reason)
+        log.info("%s: group %s: giving back %d partitions, %s", self._config.client_id, self._config.group_id, len(ticket.claims), reason)
         self._move(MemberState.REVOKING)
         ticket.ending, ticket.reason, ticket.deadline = Ending.REVOKED, reason, now + self._max_poll
         self._partitions.drop(ticket.claims)
@@ -553,7 +571,7 @@ class Group:
         """The partitions may be somebody else's already. The ticket stays until the application has heard of it."""
         ticket = self.ticket
         if ticket is not None and ticket.ending is not Ending.LOST:
-            log.warning("group %s: lost %d partitions, %s", self._config.group_id, len(ticket.claims), reason)
+            log.warning("%s: group %s: lost %d partitions, %s", self._config.client_id, self._config.group_id, len(ticket.claims), reason)
             ticket.ending, ticket.reason = Ending.LOST, reason
             self._partitions.drop(ticket.claims)
             self._application.put(Ended(ticket))

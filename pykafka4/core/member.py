@@ -138,7 +138,7 @@ class Member:
     def _auto_committed(self, error: KafkaError | None) -> None:
         self._auto_under_way = False
         if error is not None:
-            log.warning("group %s: auto-commit failed: %s", self._config.group_id, error)
+            log.warning("%s: group %s: auto-commit failed: %s", self._config.client_id, self._config.group_id, error)
 
     # ---------------------------------------------------------------- what is going on
 
@@ -152,7 +152,7 @@ class Member:
             "member_id": group.member_id,
             "generation": group.generation,
             "coordinator": coordinator.node,
-            "reason": None if trouble is None else str(trouble),
+            "reason": str(trouble) if trouble is not None else group.state.meaning,
             "partitions": {str(tp): self.fetcher.status(position) for tp, position in self.fetcher.positions.items()},
             "unknown_topics": [topic for topic in group.topics if not self._cluster.partitions(topic)],
         }

@@ -340,7 +340,7 @@ class Network:
             self.changes += 1
 
     def _move(self, now: float, endpoint: Endpoint, host: str, port: int) -> None:
-        log.info("broker %d moved from %s to %s:%d", broker_of(endpoint.node), endpoint.address, host, port)
+        log.info("%s: broker %d moved from %s to %s:%d", self._config.client_id, broker_of(endpoint.node), endpoint.address, host, port)
         connection = endpoint.connection
         reason = ConnectionLost(f"{endpoint.address}: broker {broker_of(endpoint.node)} moved to {host}:{port}")
         endpoint.host, endpoint.port, endpoint.leaving = host, port, self._given_up(endpoint)
@@ -460,20 +460,20 @@ class Network:
         broker = broker_of(endpoint.node)
         if broker in self._unreachable or (broker >= 0 and broker not in map(broker_of, self._ready)):
             self._unreachable.discard(broker)
-            log.info("%s (%s) is connected", _name(broker), endpoint.address)
+            log.info("%s: %s (%s) is connected", self._config.client_id, _name(broker), endpoint.address)
 
     def _log_ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
         """The end of its last connection is news, and so is the first attempt that fails, whatever the lane."""
         broker = broker_of(endpoint.node)
         if isinstance(reason.__cause__, DecodeError) and was_ready:
             if not endpoint.garbled:  # whoever asked asks again, perhaps for ever: here it can be seen
-                log.warning("%s is connected to again: %s", _name(broker), reason)
+                log.warning("%s: %s is connected to again: %s", self._config.client_id, _name(broker), reason)
             endpoint.garbled = True
         elif was_ready and broker not in map(broker_of, self._ready):
-            log.info("%s disconnected: %s", _name(broker), reason)
+            log.info("%s: %s disconnected: %s", self._config.client_id, _name(broker), reason)
         elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
             self._unreachable.add(broker)
-            log.warning("%s cannot be reached: %s", _name(broker), reason)
+            log.warning("%s: %s cannot be reached: %s", self._config.client_id, _name(broker), reason)
 
     def _part(self, endpoint: Endpoint, connection: Connection) -> None:
         """Forget a CLOSED connection; its answers remain to be given."""

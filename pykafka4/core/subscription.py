@@ -123,13 +123,26 @@ class Trouble:
 
 
 class Stage(enum.Enum):
-    """What a position waits for."""
+    """What a position waits for. The value is what `status()` shows as its state, `meaning` the same for people."""
 
-    UNKNOWN = "asks for the committed offset"
-    ASKING = "waits for the committed offset"
-    RESETTING = "looks for the first or last offset"
-    FETCHING = "reading"
-    STOPPED = "stopped by an error; seek goes on"
+    UNKNOWN = "unknown"
+    ASKING = "asking"
+    RESETTING = "resetting"
+    FETCHING = "fetching"
+    STOPPED = "stopped"
+
+    @property
+    def meaning(self) -> str | None:
+        """None for the ordinary state."""
+        return _STAGE_MEANINGS.get(self)
+
+
+_STAGE_MEANINGS = {
+    Stage.UNKNOWN: "asks for the committed offset",
+    Stage.ASKING: "waits for the committed offset",
+    Stage.RESETTING: "looks for the first or last offset",
+    Stage.STOPPED: "stopped by an error; seek goes on",
+}
 
 
 STAGES = Transitions(

@@ -99,7 +99,7 @@ def test_latest_begins_at_the_end_and_earliest_at_the_beginning(server: ModelSer
 def test_a_topic_that_does_not_exist_is_waited_for_and_read_from_its_beginning(server: ModelServer, make: Maker) -> None:
     consumer = make(auto_offset_reset="latest", group_id="g")
     consumer.subscribe(["later"])
-    poll_until(consumer, lambda: consumer.status()["consumer"]["state"] == "has its partitions")
+    poll_until(consumer, lambda: consumer.status()["consumer"]["state"] == "stable")
     assert consumer.status()["consumer"]["unknown_topics"] == ["later"]
     server.create_topic("later", 2)
     fill(server, "later", 0, numbers(0, 3))

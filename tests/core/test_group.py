@@ -702,6 +702,6 @@ def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: T
         talk.cluster.version += 1
         talk.run(1)
     assert [r.getMessage() for r in caplog.records if "tpyo" in r.getMessage()] == [
-        "group g: subscribed topic 'tpyo' does not exist; it will be read once it does"
+        "pykafka4: group g: subscribed topic 'tpyo' does not exist; it will be read once it does"
     ]
     assert talk.member.status(talk.now)["unknown_topics"] == ["tpyo"]

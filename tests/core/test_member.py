@@ -96,11 +96,11 @@ def test_status_says_what_each_partition_waits_for(talk: Talk) -> None:
     talk.committed({tp(0): 0, tp(1): 0})
     talk.answer(talk.fetch_at(1), LOST)
     status = talk.member.status(talk.now)
-    assert status["state"] == "has its partitions"
+    assert status["state"] == "stable"
     assert status["coordinator"] == 1
     assert status["unknown_topics"] == ["missing"]
     assert status["partitions"]["t-0"]["waits_for"] == "127.0.0.1:9092: connection refused"
-    assert status["partitions"]["t-1"]["doing"] == "reading"
+    assert status["partitions"]["t-1"]["state"] == "fetching"
 
 
 # ---------------------------------------------------------------- every error code, everywhere

@@ -62,7 +62,7 @@ def test_lanes_to_the_same_broker_are_no_news(caplog: pytest.LogCaptureFixture) 
         peer.network.want(2)
         peer.network.want(lane)
         peer.outage(1.0, 5.0)
-    said = [record.getMessage().replace(" (h2:2)", "").split(":")[0] for record in caplog.records]
+    said = [record.getMessage().replace(" (h2:2)", "").split(":")[1].strip() for record in caplog.records]
     assert said == ["broker 2 is connected", "broker 2 disconnected", "broker 2 cannot be reached"]
 
 
