@@ -21,12 +21,13 @@ from pykafka4.core.identity import Identity
 from pykafka4.core.ledger import Ledger
 from pykafka4.core.lines import Lines
 from pykafka4.core.network import Network
+from pykafka4.core.obstacles import Obstacles
 from pykafka4.core.parking import Parking
 from pykafka4.core.queues import PartitionQueue
 from pykafka4.core.recovery import Recovery
 from pykafka4.core.timers import Timers
 from pykafka4.error_table import Produce, Refresh, Written, error_code
-from pykafka4.errors import BrokerError, KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error, short_name
+from pykafka4.errors import BrokerError, KafkaError, broker_error, short_name
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.hot import Accumulator, Batch
@@ -36,7 +37,6 @@ __all__ = ["Sender"]
 
 log = get_log("pykafka4.producer")
 
-ZSTD_FROM = 7  # a broker that speaks this Produce knows the codec
 WAYS_OUT = {
     "UNSUPPORTED_FOR_MESSAGE_FORMAT": "the topic's message.format.version is older than 0.11: raise it, or write with "
     "enable_idempotence=False and without headers",
@@ -79,7 +79,7 @@ class Sender:
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         self.ledger = Ledger()
         self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._place_unnumbered, network.doubt)
-        self._oldest = ZSTD_FROM if config.compression_type == "zstd" else None  # the lowest Produce for our codec
+        self._obstacles = Obstacles(config, network, recovery)
         self._random = random
         self._progress, self._refuse = progress, refuse
         self._lines = Lines(self._leader)
@@ -249,30 +249,12 @@ class Sender:
         if queue.due is not None and queue.due.created + timeout <= now:
             self._seal_due(queue, now)
         for batch in [b for b in queue.batches if b.created + timeout <= now]:
-            reason = batch.last_error or self._obstacle(queue.tp) or self._late(queue, batch)
+            trouble = self.identity.trouble if queue in self._unnumbered else None
+            reason = batch.last_error or self._obstacles.of(queue, batch, trouble)
             queue.forsake(batch)
             self._fail(queue, batch, "TIMED_OUT", reason)
         self._watch(queue)
         self._lines.place(queue)
-
-    def _obstacle(self, tp: TopicPartition) -> KafkaError | None:
-        """What keeps a batch for `tp` from being sent at all, as far as is known."""
-        offline = self.recovery.offline.get(tp)
-        if offline is not None:
-            return offline.reason
-        return self.identity.trouble if self.queues[tp] in self._unnumbered else None
-
-    def _late(self, queue: PartitionQueue, batch: Batch) -> KafkaTimeoutError:
-        """Nothing has failed, and yet `batch` is not acknowledged: what is missing?"""
-        late = f"not acknowledged within delivery_timeout_ms={self.config.delivery_timeout_ms:g}"
-        missing = self.network.why_unreachable() or self._missing(queue, batch)
-        return KafkaTimeoutError(f"{late}: {missing}" if missing else late)
-
-    def _missing(self, queue: PartitionQueue, batch: Batch) -> str:
-        if batch.in_flight:
-            return f"broker {queue.node} has not answered"
-        leader = self._leader(queue.tp)
-        return "the partition has no leader" if leader is None else self.network.why_down(leader)
 
     # ---------------------------------------------------------------- the cluster
 
@@ -417,21 +399,10 @@ class Sender:
             self._lines.remove(queue)
             self._unready.append(queue)
             return None
-        if (refusal := self._unreadable(node)) is not None:
+        if (refusal := self._obstacles.unreadable(node)) is not None:
             self._fail(queue, batch, short_name(refusal), refusal)
             return None
         return batch
-
-    def _unreadable(self, node: int) -> KafkaError | None:
-        """Why `node` cannot take our batches. A broker that does not know the codec says UNKNOWN_SERVER_ERROR, which says nothing."""
-        if self._oldest is None:
-            return None
-        version = self.network.version(node, ProduceRequest.api_key)
-        if version is None or version >= self._oldest:
-            return None
-        return UnsupportedVersion(
-            f"broker {node} is older than Kafka 2.1 and does not know compression_type=zstd; use lz4, or upgrade the broker"
-        )
 
     def _seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
         """Seal the lingered batch now that its connection can take it: sealed earlier it would wait all the same, with fewer records."""
