@@ -4,9 +4,11 @@
         ...  # the client must still work; `place` says where this run was interrupted
 
 `act` is called again and again: the first run is interrupted at the first place, the next at the second and so on, until a run ends
-undisturbed. Places are bytecodes of the modules in `within` that the calling thread executes. CPython 3.11 delivers signals only when a
-function starts or resumes, after a call and at a backward jump; `everywhere=True` interrupts at all other bytecodes as well, which is more
-than the interpreter can do (a `with lock:` block, safe in practice, does not survive an interrupt just before it calls `__exit__`).
+undisturbed. Every run has a thread of its own: an exception raised between the bytecodes of an `except` block can stay in
+`sys.exc_info()` of its thread for good. Places are bytecodes of the modules in `within` that this thread executes. CPython 3.11 delivers
+signals only when a function starts or resumes, after a call and at a backward jump; `everywhere=True` interrupts at all other bytecodes as
+well, which is more than the interpreter can do (a `with lock:` block, safe in practice, does not survive an interrupt just before it calls
+`__exit__`).
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import pykafka4
 PACKAGE = str(Path(pykafka4.__file__).parent)
 STDLIB = (threading.__file__,)  # Python code that the application's waits run
 EVERYTHING = (PACKAGE, *STDLIB)
+DEADLINE = 60.0
 CHECKED = {"RESUME", "JUMP_BACKWARD", "CALL", "CALL_FUNCTION_EX", "CALL_KW"}  # after these the interpreter looks for signals
 
 
@@ -94,16 +97,24 @@ def undisturbed() -> Iterator[None]:
 def interrupted(act: Callable[[], object], at: int, *, within: tuple[str, ...] = EVERYTHING, everywhere: bool = False) -> str | None:
     """Run `act` with the interrupt at the `at`-th place; where that was, None if `act` ended before."""
     tracer = _Tracer(at, within, everywhere)
-    before = sys.gettrace()
-    sys.settrace(tracer)
-    try:
-        act()
-    except Interrupted:
-        pass
-    else:
-        assert not tracer.place, f"the interrupt at {tracer.place} was swallowed"
-    finally:
-        sys.settrace(before)
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        sys.settrace(tracer)
+        try:
+            act()
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            sys.settrace(None)
+
+    thread = threading.Thread(target=run, name="interrupted")
+    thread.start()
+    thread.join(DEADLINE)
+    assert not thread.is_alive(), f"act did not end within {DEADLINE:g} s; interrupted at {tracer.place or 'no place'}"
+    if errors and not isinstance(errors[0], Interrupted):
+        raise errors[0]
+    assert errors or not tracer.place, f"the interrupt at {tracer.place} was swallowed"
     return tracer.place or None
 
 
