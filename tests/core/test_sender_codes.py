@@ -222,6 +222,24 @@ def test_a_code_given_to_the_request_for_a_producer_id(code: int) -> None:
     assert handle.done() == bool(bench.refusals) == (code not in ASKED_AGAIN)
 
 
+def test_a_request_that_was_given_up_and_arrives_late_is_fenced() -> None:
+    """Written behind a later batch, it would stand in the log in the wrong order."""
+    bench, broker, groups = begin(0)
+    late = bench.requests.pop()
+    (epoch, _, _), producer = header(late), producer_id(late)
+    bench.network.up.clear()
+    bench.lose(late)
+    bench.poll(61)
+    assert [handle.exception(0).written for handle in groups[0][1]] == [MAYBE, MAYBE]
+    bench.network.up = {1, 2, 3}
+    handle = bench.batch(b"next")
+    broker.serve_all()
+    assert handle.exception(0) is None
+    assert producer == broker.producer
+    assert epoch < broker.epoch, "brokers refuse it"
+    assert broker.log == [b"first", b"next"]
+
+
 # ---------------------------------------------------------------- what a request and an answer say
 
 
