@@ -1,6 +1,7 @@
 """Fetcher. Rule: a position moves by fetched data or by the reset policy only; what arrives for a claim that ended is dropped unread.
 
-One Fetch is under way per broker. The next is sent as soon as the answer is in, before anybody decodes it, for the partitions that have
+One Fetch is under way per broker; one that waits for data while a position was sought or found is left behind, and the next goes out beside
+it over a second connection. The next is sent as soon as the answer is in, before anybody decodes it, for the partitions that have
 room: each may have its share of `prefetch_bytes` waiting for the application, and what waits and what was asked for fit into it together
 (but for a first batch that is larger than what was asked for: it comes whole). An answer counts only if it was asked at the offset that
 the position still has, so two brokers that both think they lead a partition cannot make a record come twice.
@@ -72,6 +73,7 @@ class Flight:
     """One Fetch under way: what was asked for, at which offset, and the bytes kept free for it."""
 
     node: int
+    lane: int
     reserved: int
     asked: dict[tuple[str, int], tuple[Position, int]]
     names: Mapping[UUID, str]
@@ -87,18 +89,20 @@ class Fetcher:
         recovery: Recovery,
         offsets: Offsets,
         intake: Intake,
-        lane: int,
+        lanes: tuple[int, int],
         send: Callable[[Request], None],
     ) -> None:
-        """`lane` is the connection for Fetch alone: a broker that has nothing new holds back whatever comes behind one."""
+        """`lanes` are connections for Fetch alone: a broker that has nothing new holds back whatever comes behind one."""
         self._config, self._cluster, self._recovery = config, cluster, recovery
-        self._offsets, self._intake, self._lane, self._send = offsets, intake, lane, send
+        self._offsets, self._intake, self.lanes, self._send = offsets, intake, lanes, send
         self._policy = Start(config.auto_offset_reset)
         self.searches = Searches(config, cluster, recovery, send)
         self.positions: dict[TopicPartition, Position] = {}
         self.delivered = 0  # bytes put before the application
         self._lines: dict[int, list[Position]] = {}  # by leader: what can be fetched
         self._flights: dict[int, Flight] = {}
+        self._left: dict[int, Flight] = {}  # those that no one waits for: the next Fetch went out beside them
+        self._fresh: list[Position] = []  # located since the last poll
         self._due: dict[int, None] = {}  # nodes to look at, in this order
         self._cramped: dict[int, None] = {}  # those that had no room
         self._garbled: set[int] = set()  # those whose last answer could not be understood
@@ -172,6 +176,8 @@ class Fetcher:
         self._regroup = True
         if position.stage is Stage.UNKNOWN:
             self._unlocated.append(position)
+        elif position.stage is Stage.FETCHING:
+            self._fresh.append(position)
         elif position.stage is Stage.RESETTING:
             self._search(position)
         return position
@@ -195,9 +201,22 @@ class Fetcher:
         self.searches.poll(now)
         if self._regroup:
             self._group_by_leader()
+        if self._fresh:
+            self._pass_by()
         if self._due:
             self._fetch(now)
         return self._timers.wake_at
+
+    def _pass_by(self) -> None:
+        """A Fetch that waits for data does not have a position just found or sought: leave it behind, once per broker at a time."""
+        fresh, self._fresh = self._fresh, []
+        for position in fresh:
+            leader = self._recovery.leader(position.tp) if self._lives(position) and not position.paused else None
+            flight = None if leader is None else self._flights.get(leader.node)
+            if flight is None or flight.node in self._left or flight.asked.get(position.tp, (None, 0))[0] is position:
+                continue
+            self._left[flight.node] = self._flights.pop(flight.node)
+            self._due[flight.node] = None
 
     def _group_by_leader(self) -> None:
         self._regroup = False
@@ -309,6 +328,7 @@ class Fetcher:
 
     def _locate(self, position: Position, offset: int, epoch: int) -> None:
         position.locate(offset, epoch)
+        self._fresh.append(position)
         self._intake.put(Located(position.claim, offset, epoch))
         self._regroup = True
 
@@ -360,7 +380,7 @@ class Fetcher:
     def _budget(self) -> int:
         """Bytes to ask one broker for: its part of the room, as far as that is not kept for answers that are under way."""
         room = self._config.prefetch_bytes - (self.delivered - self._intake.consumed)
-        free = room - sum(flight.reserved for flight in self._flights.values())
+        free = room - sum(flight.reserved for flights in (self._flights, self._left) for flight in flights.values())
         return min(self._config.fetch_max_bytes, room // len(self._lines), free)
 
     def _wait_for_space(self) -> None:
@@ -379,7 +399,8 @@ class Fetcher:
             self._timers.at(0.0, lambda now: None)
 
     def _ask(self, now: float, node: int, chosen: list[Position], budget: int, wait: float) -> None:
-        address = via(self._lane, node)
+        beside = self._left.get(node)
+        lane = self.lanes[1] if beside is not None and beside.lane == self.lanes[0] else self.lanes[0]
         topics: dict[str, list[FetchRequest.Topic.Partition]] = {}
         asked: dict[tuple[str, int], tuple[Position, int]] = {}
         for position in chosen:
@@ -406,17 +427,19 @@ class Fetcher:
             topics=[FetchRequest.Topic(topic=name, topic_id=ids[name] or NO_UUID, partitions=parts) for name, parts in topics.items()],
         )
         reserved = min(budget, sum(position.limit for position in chosen))
-        flight = Flight(node, reserved, asked, {topic_id: name for name, topic_id in ids.items() if topic_id is not None})
+        flight = Flight(node, lane, reserved, asked, {topic_id: name for name, topic_id in ids.items() if topic_id is not None})
         self._flights[node] = flight
         deadline = now + self._config.request_timeout_ms / 1000 + wait
         by_id = len(flight.names) == len(topics)
         on_reply = lambda at, got: self._answered(at, flight, got)  # noqa: E731
-        self._send(Request(address, message, deadline, on_reply, None if by_id else BY_NAME_ONLY, _with_epochs))
+        self._send(Request(via(lane, node), message, deadline, on_reply, None if by_id else BY_NAME_ONLY, _with_epochs))
 
     # ---------------------------------------------------------------- answers
 
     def _answered(self, now: float, flight: Flight, outcome: Outcome) -> None:
-        self._flights.pop(flight.node, None)
+        for flights in (self._flights, self._left):
+            if flights.get(flight.node) is flight:
+                del flights[flight.node]
         self._due.update(self._cramped)  # what was kept free for this one may be theirs, before it takes as much again
         self._due[flight.node] = None
         self._cramped.clear()

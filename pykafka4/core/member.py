@@ -37,10 +37,10 @@ class Member:
         self._config, self._network, self._cluster, self._reader = config, network, cluster, reader
         self._requests: list[Request] = []
         send = self._requests.append
-        group_lane, self._fetch_lane = network.new_lane(), network.new_lane()
+        group_lane, fetch_lane = network.new_lane(), network.new_lane()
         self.coordinator = Coordinator(config, network, cluster, group_lane, random, send, self._refused)
         self.offsets = Offsets(config, self.coordinator, random, send, lambda *verdict: self.group.on_commit_verdict(*verdict))
-        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, self._fetch_lane, send)
+        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), send)
         self.group = Group(config, self.coordinator, cluster, reader, self.fetcher, random, send, self.offsets)
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False
@@ -88,7 +88,8 @@ class Member:
         self.offsets.end()
         self.group.gone()
         self.coordinator.gone()
-        self._network.drop_lane(self._fetch_lane)
+        for lane in self.fetcher.lanes:
+            self._network.drop_lane(lane)
 
     # ---------------------------------------------------------------- commits
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from application import LONG, Maker, fill, poll_until, read, topic
 
@@ -106,6 +108,17 @@ def test_an_offset_out_of_range_without_a_policy_names_the_valid_range(server: M
     assert raised[0] is not raised[1]  # one instance raised again and again would collect tracebacks
     consumer.seek(("t", 0), 3)
     assert [r.offset for r in read(consumer, 2)] == [3, 4]
+
+
+def test_a_seek_does_not_wait_until_the_broker_answers_the_fetch_under_way(server: ModelServer, make: Maker) -> None:
+    topic(server, 5)
+    consumer = make.assigned(0, fetch_max_wait_ms=20_000)
+    read(consumer, 5)
+    consumer.poll(0.2)  # by now the next Fetch waits
+    consumer.seek(("t", 0), 3)
+    began = time.monotonic()
+    assert [r.offset for r in read(consumer, 2)] == [3, 4]
+    assert time.monotonic() - began < 5.0
 
 
 def test_an_offset_out_of_range_is_reset_by_policy(server: ModelServer, make: Maker) -> None:

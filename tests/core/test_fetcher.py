@@ -170,3 +170,57 @@ def test_data_that_makes_no_sense_stops_the_partition_with_an_error_and_no_hot_l
     talk.reader.seek(tp(0), 3)
     talk.run()
     assert talk.asked(talk.fetch_at(1)) == {tp(0): 3}
+
+
+# ---------------------------------------------------------------- a Fetch that waits for data is left behind
+
+
+def test_a_seek_does_not_wait_for_the_fetch_under_way(talk: Talk) -> None:
+    talk.assign(tp(0), tp(2), start=0)
+    waiting = talk.fetch_at(1)
+    talk.reader.seek(tp(0), 40)
+    talk.run()
+    _, beside = talk.pending(FetchRequest)
+    assert beside.node % LANE == 1
+    assert beside.node != waiting.node  # a connection of its own: the broker answers one request after the other
+    assert talk.asked(beside) == {tp(0): 40, tp(2): 0}
+    talk.fetched(beside, {tp(0): batch(40, 2), tp(2): batch(0, 2)})
+    assert sorted((r.partition, r.offset) for r in talk.poll()) == [(0, 40), (0, 41), (2, 0), (2, 1)]
+    third = talk.pending(FetchRequest)[-1]
+    assert third.node == beside.node
+    talk.fetched(waiting, {tp(0): batch(0, 5), tp(2): batch(0, 2)})  # what it brings was read already, or is not wanted any more
+    assert talk.poll() == []
+    assert talk.pending(FetchRequest) == [third]
+
+
+def test_what_the_fetch_left_behind_brings_is_read_if_it_comes_first(talk: Talk) -> None:
+    talk.assign(tp(0), tp(2), start=0)
+    waiting = talk.fetch_at(1)
+    talk.reader.seek(tp(0), 40)
+    talk.run()
+    beside = talk.pending(FetchRequest)[-1]
+    talk.fetched(waiting, {tp(2): batch(0, 2)})
+    talk.fetched(beside, {tp(0): batch(40, 1), tp(2): batch(0, 2)})
+    assert sorted((r.partition, r.offset) for r in talk.poll()) == [(0, 40), (2, 0), (2, 1)]
+
+
+def test_one_fetch_at_most_is_left_behind_at_each_broker(talk: Talk) -> None:
+    talk.assign(tp(0), start=0)
+    for offset in range(10, 20):
+        talk.reader.seek(tp(0), offset)
+        talk.run()
+    assert len(talk.pending(FetchRequest)) == 2
+    first, second = talk.pending(FetchRequest)
+    talk.fetched(first, {})
+    talk.fetched(second, {})
+    assert talk.asked(talk.fetch_at(1)) == {tp(0): 19}
+
+
+def test_a_position_found_later_does_not_wait_either() -> None:
+    talk = Talk(fetch_max_wait_ms=500)
+    talk.cluster.set("t", [1, 1])
+    talk.assign(tp(0), start=0)
+    talk.assign(tp(1))
+    talk.ends(5)
+    assert talk.asked(talk.pending(FetchRequest)[-1]) == {tp(0): 0, tp(1): 5}
+    assert len(talk.pending(FetchRequest)) == 2

@@ -87,7 +87,7 @@ def test_gone_means_no_partition_and_no_lane_is_left(talk: Talk) -> None:
     talk.reader.arrivals.clear()
     talk.member.gone()
     assert talk.member.fetcher.positions == {}
-    assert sorted(talk.network.dropped) == [1, 2, 3]
+    assert sorted(talk.network.dropped) == [1, 2, 3, 4]
     assert not talk.reader.arrivals  # a look-up that ends with its partitions is nobody's trouble
 
 
