@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 from net_talk import SECONDS, closed_port, python, until
@@ -82,6 +83,15 @@ def test_records_of_the_loop_are_handled_in_order_on_another_thread_as_of_their_
     assert record.msecs == int(record.created * 1000) % 1000
     assert (record.name, record.levelname, record.filename) == (NAME, "INFO", "test_logs.py")
     assert record.funcName == "<listcomp>"
+
+
+def test_the_time_of_a_record_is_when_it_was_logged(loop: Loop, notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "time", SimpleNamespace(time=lambda: 1234.5678))
+    on_loop(loop, lambda: log.info("it"))
+    assert logs.current().flush(SECONDS)
+    (record,) = notes.records
+    assert (record.created, record.msecs) == (1234.5678, 567.0)
+    assert record.relativeCreated < 0, "before this process began"
 
 
 def test_records_of_other_threads_are_handled_at_once(client: Client, notes: Notes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools.mutants import compiled, consumer, network, plain, producer, rest
+from tools.mutants import compiled, consumer, loop, network, plain, producer, rest
 from tools.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
@@ -13,6 +13,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *producer.MUTANTS,
     *consumer.MUTANTS,
     *network.MUTANTS,
+    *loop.MUTANTS,
     *rest.MUTANTS,
     *compiled.MUTANTS,
     *plain.MUTANTS,

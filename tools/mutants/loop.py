@@ -1,0 +1,121 @@
+"""Bugs of the loop: whose failure is whose, crashes, logging, and connections that nobody needs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+ONE_MACHINE = "tests/core/test_engine.py::test_an_exception_ends_its_machine_with_waiters_told_and_the_others_go_on"
+CRASHED_LOOP = "tests/test_isolation.py::test_a_loop_that_crashes_at_any_point_gives_every_record_one_outcome"
+LEADERLESS = "tests/core/test_recovery.py::test_thousands_of_partitions_without_leader_cost_no_connection_and_no_scan"
+
+MUTANTS: Final = (
+    Mutant(
+        file="pykafka4/core/engine.py",
+        old="                    request.on_reply = partial(self._answer, slot, request.on_reply)\n",
+        new="                    pass\n",
+        breaks="an exception in the answer to a request ends the client",
+        tests=(ONE_MACHINE,),
+    ),
+    Mutant(
+        file="pykafka4/core/engine.py",
+        old="jobs += [Job(job.run, partial(self._job_done, slot, job.then)) for job in effects.jobs]",
+        new="jobs += effects.jobs",
+        breaks="an exception at the end of a job ends the client",
+        tests=(ONE_MACHINE,),
+    ),
+    Mutant(
+        file="pykafka4/core/engine.py",
+        old="        self._deliver += _bring_down(slot.machine, reason)\n        for listener",
+        new="        _bring_down(slot.machine, reason)\n        for listener",
+        breaks="the callbacks of a machine that failed are lost",
+        tests=(ONE_MACHINE,),
+    ),
+    Mutant(
+        file="pykafka4/core/engine.py",
+        old="        self._slots = tuple(other for other in self._slots if other is not slot)\n        log.critical",
+        new="        log.critical",
+        breaks="a machine that failed is polled again",
+        tests=(ONE_MACHINE,),
+    ),
+    Mutant(
+        file="pykafka4/core/engine.py",
+        old="        if slot is not None and slot.failure is not None:\n            return\n",
+        new="",
+        breaks="calls for a machine that failed still reach it",
+        tests=("tests/core/test_engine.py::test_answers_jobs_and_calls_of_a_failed_machine_find_nobody",),
+    ),
+    Mutant(
+        file="pykafka4/net/loop.py",
+        old="        self._deliver += self.engine.crash(reason)\n",
+        new="        self.engine.crash(reason)\n",
+        breaks="a crash of the loop loses delivery callbacks",
+        tests=(CRASHED_LOOP,),
+    ),
+    Mutant(
+        file="pykafka4/net/loop.py",
+        old="            if waits_for is machine:\n",
+        new="            if False:\n",
+        breaks="who waits on a machine that failed is not told",
+        tests=("tests/net/test_loop.py::test_the_failure_of_a_machine_fails_its_promises_and_no_others",),
+    ),
+    Mutant(
+        file="pykafka4/net/loop.py",
+        old="            promise.set_exception(self._end())\n        elif",
+        new="            pass\n        elif",
+        breaks="a promise made after the end of the loop is never kept",
+        tests=("tests/net/test_loop.py::test_a_promise_made_after_the_end_fails_at_once",),
+    ),
+    Mutant(
+        file="pykafka4/net/logs.py",
+        old="        if self._queue.qsize() >= LIMIT:\n",
+        new="        if False:\n",
+        breaks="log records of the loop wait without bound",
+        tests=("tests/net/test_logs.py::test_the_loop_goes_on_while_a_handler_blocks_and_drops_are_counted",),
+    ),
+    Mutant(
+        file="pykafka4/net/logs.py",
+        old="        record.created, record.msecs = self.created, float(int(self.created * 1000) % 1000)\n",
+        new="        self.created  # noqa: B018\n",
+        breaks="log records of the loop tell when they were handled, not when they were logged",
+        tests=("tests/net/test_logs.py::test_the_time_of_a_record_is_when_it_was_logged",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff.py",
+        old="lambda: self._hand_over(callback))",
+        new="self._hand_over(callback) or (lambda: None))",
+        breaks="an executor that blocks stops the loop",
+        tests=("tests/net/test_loop.py::test_an_executor_whose_submit_blocks_does_not_stop_the_loop",),
+    ),
+    Mutant(
+        file="pykafka4/core/chooser.py",
+        old="least = 0 if any(0 <= node < LANE for node in self._ready) else -INFINITY",
+        new="least = -INFINITY",
+        breaks="bootstrap servers are connected to again and again while brokers are connected",
+        tests=("tests/core/test_network_any.py::test_doubting_every_broker_opens_no_connection_while_all_are_connected",),
+    ),
+    Mutant(
+        file="pykafka4/core/recovery.py",
+        old="        self._changed.update(change.topics & self._outages.keys())\n",
+        new="        self._changed.update(self._outages)\n",
+        breaks="every offline partition is looked at whenever any topic changes",
+        tests=(LEADERLESS,),
+    ),
+    Mutant(
+        file="pykafka4/core/recovery.py",
+        old="        if not outage.asking and self._network.up and not self._cluster.seeks(topic):\n",
+        new="        if False:\n",
+        breaks="nobody asks for a partition that the metadata does not know",
+        tests=("tests/core/test_recovery.py::test_a_partition_that_the_metadata_does_not_know_is_asked_about",),
+    ),
+    Mutant(
+        file="pykafka4/core/cluster.py",
+        old="        check_topic(topic)\n        known = self._topic(topic)\n",
+        new="        known = self._topic(topic)\n",
+        breaks="a name that is none spoils the metadata requests of everybody",
+        tests=("tests/core/test_cluster.py::test_a_name_that_kafka_does_not_allow_is_refused_and_spoils_no_other_request",),
+    ),
+)
