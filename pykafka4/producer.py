@@ -28,7 +28,7 @@ from pykafka4.net.handoff import Callbacks, Gate, Signal
 from pykafka4.options import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
-from pykafka4.wire.compression import CODECS, compress
+from pykafka4.wire.compression import CODECS, compress, require_codec
 from pykafka4.wire.hot import Accumulator, Batch, Delivery
 
 __all__ = ["Producer"]
@@ -231,6 +231,7 @@ class _Core:
 
     def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
         self.config = _config(client, executor, options)
+        require_codec(self.config.compression_type)
         self._given, self._executor = client, executor
         self.closers: set[int] = set()  # threads in `close`
         self.pending: list[Batch | Delivery] | None = None  # what had no outcome when the first `close` began

@@ -107,3 +107,16 @@ def test_a_failing_compiler_is_an_error_where_the_core_is_wanted(tree: Path) -> 
     done = build(tree, "wheel", CC="false", PYKAFKA4_BUILD_EXTENSION="yes")
     assert done.returncode != 0
     assert not list((tree / "dist").glob("*.whl"))
+
+
+@pytest.mark.parametrize(("wanted", "code"), [("auto", 0), ("yes", 1)])
+def test_without_cython_the_core_is_left_out_unless_it_is_wanted(tree: Path, tmp_path: Path, wanted: str, code: int) -> None:
+    without = tmp_path / "without"
+    without.mkdir()
+    (without / "Cython.py").write_text("raise ImportError('not installed')\n")
+    done = build(tree, "wheel", PYTHONPATH=str(without), PYKAFKA4_BUILD_EXTENSION=wanted)
+    assert bool(done.returncode) == bool(code), done.stderr
+    assert done.stderr.count("pykafka4: compiled core not built (not installed)") == (0 if code else 1)
+    assert len(list((tree / "dist").glob("*.whl"))) == (0 if code else 1)
+    if not code:
+        assert "--no-cache-dir" in done.stderr

@@ -81,15 +81,34 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
     while (size--) d = __builtin_ia32_crc32qi(d, (unsigned char)*p++);
     return ~d;
 }
-#elif defined(__ARM_FEATURE_CRC32)
-#include <arm_acle.h>
+#elif defined(__aarch64__) && defined(__GNUC__) && (defined(__linux__) || defined(__ARM_FEATURE_CRC32))
+/* Compilers assume the instruction on few targets only (Apple's), so the kernel is asked whether the processor has it. In assembly: the
+   intrinsics want a compiler option for the whole file, and the names of the built-in functions differ between compilers. */
+#ifdef __linux__
+#include <sys/auxv.h>
+#define CRC_HWCAP (1ul << 7) /* HWCAP_CRC32 */
+#endif
 static uint32_t crc32c_arm(uint32_t crc, const char *p, size_t size) {
     uint32_t c = ~crc;
     uint64_t v;
-    for (; size >= 8; p += 8, size -= 8) memcpy(&v, p, 8), c = __crc32cd(c, v);
-    while (size--) c = __crc32cb(c, (uint8_t)*p++);
+    for (; size >= 8; p += 8, size -= 8) {
+        memcpy(&v, p, 8);
+        __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(c) : "r"(v));
+    }
+    while (size--) {
+        uint32_t byte = (unsigned char)*p++;
+        __asm__(".arch_extension crc\n\tcrc32cb %w0, %w0, %w1" : "+r"(c) : "r"(byte));
+    }
     return ~c;
 }
+static int crc_arm_there(void) {
+#ifdef __linux__
+    return (getauxval(AT_HWCAP) & CRC_HWCAP) != 0;
+#else
+    return 1;
+#endif
+}
+#define CRC_ARM
 #endif
 
 static uint32_t (*crc32c_extend)(uint32_t, const char *, size_t) = crc32c_portable;
@@ -100,8 +119,8 @@ static void plat_init(void) {
     crc_zeros_init();
     __builtin_cpu_init();
     if (__builtin_cpu_supports("sse4.2")) crc32c_extend = crc32c_sse42;
-#elif defined(__ARM_FEATURE_CRC32)
-    crc32c_extend = crc32c_arm;
+#elif defined(CRC_ARM)
+    if (crc_arm_there()) crc32c_extend = crc32c_arm;
 #endif
 }
 
@@ -208,7 +227,9 @@ static int32_t murmur2_hash(const char *data, size_t size) {
 
 static inline int64_t wall_ms(void) {
     struct timespec t;
-#ifdef CLOCK_REALTIME_COARSE
+#ifdef _WIN32
+    timespec_get(&t, TIME_UTC); /* of C11; Windows has no clock_gettime */
+#elif defined(CLOCK_REALTIME_COARSE)
     clock_gettime(CLOCK_REALTIME_COARSE, &t);
 #else
     clock_gettime(CLOCK_REALTIME, &t);

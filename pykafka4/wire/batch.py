@@ -9,10 +9,11 @@ from __future__ import annotations
 import enum
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
+import google_crc32c
 
 from pykafka4.errors import ConfigError, DecodeError
 from pykafka4.wire.compression import CODECS, compress, decompress, repair_lz4
@@ -55,20 +56,6 @@ __all__ = [
     "varint",
 ]
 
-
-def _crc32c() -> Callable[[int, bytes], int]:
-    try:
-        import google_crc32c
-    except ImportError:
-        import crcmod.predefined
-
-        slow = crcmod.predefined.mkCrcFun("crc-32c")
-        return lambda value, data: int(slow(data, value))
-    extend: Callable[[int, bytes], int] = google_crc32c.extend
-    return extend
-
-
-_extend = _crc32c()
 
 # Where the fields of a batch header lie; messages of magic 0 and 1 share the first, second and MAGIC.
 BASE_OFFSET, LENGTH, LEADER_EPOCH, MAGIC, CRC, ATTRIBUTES, LAST_OFFSET_DELTA = 0, 8, 12, 16, 17, 21, 23
@@ -175,7 +162,7 @@ class RecordBatch:
 
 def crc32c(data: Readable, value: int = 0) -> int:
     """CRC-32C (Castagnoli) of `data`, going on from `value`."""
-    return _extend(value, data if isinstance(data, bytes) else bytes(data))
+    return int(google_crc32c.extend(value, data if isinstance(data, bytes) else bytes(data)))
 
 
 def varint(n: int) -> bytes:

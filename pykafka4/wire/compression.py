@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import struct
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-import lz4.frame
-import snappy
-import zstandard
-
 from pykafka4.errors import ConfigError, DecodeError, RecordTooLarge
 from pykafka4.wire.fields import Readable
 
-__all__ = ["CODECS", "CODEC_NAMES", "LEVELS", "compress", "decompress", "is_interruption", "repair_lz4"]
+__all__ = ["CODECS", "CODEC_NAMES", "LEVELS", "compress", "decompress", "is_interruption", "repair_lz4", "require_codec"]
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 CODEC_NAMES = {number: name for name, number in CODECS.items()}
@@ -38,6 +36,38 @@ _OF_CODECS = frozenset({"pykafka4", "snappy", "cramjam", "lz4", "zstandard"})  #
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
+
+
+# -- the libraries ---------------------------------------------------------------------
+
+# Imported on first use: where one cannot be (no wheel for this platform), everything else still works.
+
+
+@functools.cache
+def _library(module: str, package: str, codec: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(f"compression_type={codec!r} needs the package {package}, which cannot be imported ({error})") from error
+
+
+def _snappy() -> Any:
+    return _library("snappy", "python-snappy", "snappy")
+
+
+def _lz4() -> Any:
+    return _library("lz4.frame", "lz4", "lz4")
+
+
+def _zstd() -> Any:
+    return _library("zstandard", "zstandard", "zstd")
+
+
+def require_codec(name: str) -> None:
+    """ConfigError naming option and package where the library of the codec `name` cannot be imported."""
+    load = {"snappy": _snappy, "lz4": _lz4, "zstd": _zstd}.get(name)
+    if load is not None:
+        load()
 
 
 # -- compressing ---------------------------------------------------------------------
@@ -80,15 +110,15 @@ def _write_snappy(data: Any, _: int | None) -> bytes:
     view = memoryview(data).cast("B")
     parts = [_XERIAL.pack(_XERIAL_MAGIC, 1, 1)]
     for start in range(0, len(view), _XERIAL_BLOCK):
-        block = snappy.compress(view[start : start + _XERIAL_BLOCK])
+        block = _snappy().compress(view[start : start + _XERIAL_BLOCK])
         parts += (len(block).to_bytes(4, "big"), block)
     return b"".join(parts)
 
 
 def _write_lz4(data: Any, level: int | None) -> bytes:
     """Independent blocks and no content size: Java reads nothing else."""
-    packed: bytes = lz4.frame.compress(
-        data, compression_level=level or 0, block_size=lz4.frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+    packed: bytes = _lz4().compress(
+        data, compression_level=level or 0, block_size=_lz4().BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
     )
     return packed
 
@@ -97,7 +127,7 @@ def _write_zstd(data: Any, level: int | None) -> bytes:
     """Making a context costs more than compressing a small batch with it; a context serves one call at a time."""
     wanted = 3 if level is None else level
     pool = _ZSTD_WRITERS.setdefault(wanted, deque(maxlen=_POOLED))
-    context = _take(pool) or zstandard.ZstdCompressor(level=wanted)
+    context = _take(pool) or _zstd().ZstdCompressor(level=wanted)
     packed: bytes = context.compress(data)
     pool.append(context)
     return packed
@@ -129,7 +159,7 @@ def decompress(codec: int, data: Readable, max_size: int) -> bytes:
     view = memoryview(data).cast("B")
     try:
         return reader(view, max_size)
-    except _DAMAGE as error:
+    except _damage(codec) as error:
         raise DecodeError(f"damaged {CODEC_NAMES[codec]} data of {len(view)} bytes: {str(error) or error.__cause__}") from error
 
 
@@ -236,12 +266,12 @@ def _snappy_block(block: memoryview, out: _Output) -> bytes:
     out.reserve(size)
     if size > _SNAPPY_RATIO * len(block):
         raise DecodeError(f"a snappy block of {len(block)} bytes that claims to hold {size}")
-    made: bytes = snappy.decompress(block)
+    made: bytes = _snappy().decompress(block)
     return made
 
 
 def _read_lz4(view: memoryview, max_size: int) -> bytes:
-    out, frame = _Output(max_size), lz4.frame.LZ4FrameDecompressor()
+    out, frame = _Output(max_size), _lz4().LZ4FrameDecompressor()
     for place, piece in enumerate(_pieces(view)):
         if frame.eof:
             raise DecodeError(f"bytes behind the end of the lz4 frame, from {place * _PIECE} on")
@@ -257,13 +287,13 @@ def _read_lz4(view: memoryview, max_size: int) -> bytes:
 
 def _read_zstd(view: memoryview, max_size: int) -> bytes:
     """In one call, with the result as the window: streaming would hold the window beside it."""
-    frame = zstandard.get_frame_parameters(view)
+    frame = _zstd().get_frame_parameters(view)
     size = frame.content_size
     if (more := len(view) - _zstd_end(view, frame.has_checksum)) > 0:
         raise DecodeError(f"{more} bytes behind the end of the zstd frame")
-    context = _take(_ZSTD_READERS) or zstandard.ZstdDecompressor()
+    context = _take(_ZSTD_READERS) or _zstd().ZstdDecompressor()
     try:
-        if size == zstandard.CONTENTSIZE_UNKNOWN:
+        if size == _zstd().CONTENTSIZE_UNKNOWN:
             return _zstd_of_unknown_size(context, view, max_size)
         _Output(max_size).reserve(size)
         made: bytes = context.decompress(view, max_output_size=max(size, 1), allow_extra_data=False)
@@ -274,7 +304,8 @@ def _read_zstd(view: memoryview, max_size: int) -> bytes:
 
 def _zstd_end(view: memoryview, has_checksum: bool) -> int:
     """Where the frame ends, by the sizes that its blocks name; the library looks only where the content's size is known, and not 0."""
-    at, last = zstandard.frame_header_size(view), 0
+    at: int = _zstd().frame_header_size(view)
+    last = 0
     for _ in range(_BLOCKS):
         if last or at >= len(view):
             return at + 4 * has_checksum
@@ -290,7 +321,7 @@ def _zstd_of_unknown_size(context: Any, view: memoryview, max_size: int) -> byte
         if room <= max_size:
             try:
                 made: bytes = context.decompress(view, max_output_size=max(room, 1))
-            except zstandard.ZstdError:
+            except _zstd().ZstdError:
                 continue
             return made
     # The library says the same of a frame that is cut and of one that is too long: count, keeping nothing.
@@ -315,7 +346,7 @@ def repair_lz4(data: Readable) -> bytes:
     flags, block = view[4], view[5]
     if flags >> 6 != 1 or flags & _LZ4_DICTIONARY or not 4 <= block >> 4 <= 7:
         raise DecodeError(f"an lz4 frame with flags {flags:#x} and block size {block:#x}")
-    fresh = lz4.frame.LZ4FrameCompressor(
+    fresh = _lz4().LZ4FrameCompressor(
         block_size=block >> 4, block_linked=not flags & 0x20, block_checksum=bool(flags & 0x10), content_checksum=bool(flags & 0x04)
     )
     return bytes(fresh.begin()) + bytes(view[15 if flags & _LZ4_CONTENT_SIZE else 7 :])
@@ -326,4 +357,11 @@ _Reader: TypeAlias = Callable[[memoryview, int], bytes]
 _WRITERS: dict[int, _Writer] = {0: lambda data, _: bytes(data), 1: _write_gzip, 2: _write_snappy, 3: _write_lz4, 4: _write_zstd}
 _READERS: dict[int, _Reader] = {0: _read_none, 1: _read_gzip, 2: _read_snappy, 3: _read_lz4, 4: _read_zstd}
 # lz4 has no exception class of its own.
-_DAMAGE = (zlib.error, snappy.UncompressError, RuntimeError, EOFError, zstandard.ZstdError)
+_DAMAGE = (zlib.error, RuntimeError, EOFError)
+
+
+def _damage(codec: int) -> tuple[type[Exception], ...]:
+    """What the library of `codec` raises for damaged data."""
+    if codec == CODECS["snappy"]:
+        return (*_DAMAGE, _snappy().UncompressError)
+    return (*_DAMAGE, _zstd().ZstdError) if codec == CODECS["zstd"] else _DAMAGE

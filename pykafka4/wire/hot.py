@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ __all__ = [
     "murmur2",
 ]
 
+_HOW_TO_BUILD = "install a C compiler, then: pip install --force-reinstall --no-cache-dir pykafka4 (pip keeps a wheel built without one)"
 _MODULES = {"compiled": "pykafka4.wire._hot", "python": "pykafka4.wire.reference"}
 
 
@@ -37,16 +39,28 @@ def _choose(wanted: str | None) -> tuple[str, ModuleType]:
     if wanted:
         if wanted not in _MODULES:
             raise ImportError(f"PYKAFKA4_IMPL={wanted!r} must be one of {', '.join(_MODULES)}, or unset")
-        return wanted, importlib.import_module(_MODULES[wanted])
+        return wanted, _load(wanted)
     try:
-        return "compiled", importlib.import_module(_MODULES["compiled"])
+        return "compiled", _load("compiled")
     except ImportError as error:
         logging.getLogger("pykafka4").warning(
-            "the compiled core is not there (%s): the plain-Python one is used, which takes 15 to 40 times the CPU per record; "
-            "install a C compiler and reinstall, or set PYKAFKA4_IMPL=python to silence this",
+            "the compiled core cannot be used (%s): the plain-Python one takes 15 to 40 times the CPU per record; %s, "
+            "or set PYKAFKA4_IMPL=python to silence this",
             error,
+            "start Python with PYTHON_GIL=1" if _without_gil() else _HOW_TO_BUILD,
         )
-    return "python", importlib.import_module(_MODULES["python"])
+    return "python", _load("python")
+
+
+def _without_gil() -> bool:
+    return not getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def _load(name: str) -> ModuleType:
+    if name == "compiled" and _without_gil():
+        # Importing it would turn the GIL on for the whole process, or, with PYTHON_GIL=0, leave its memory without protection.
+        raise ImportError("it relies on the GIL, which is off in this interpreter")
+    return importlib.import_module(_MODULES[name])
 
 
 IMPLEMENTATION, _module = _choose(os.environ.get("PYKAFKA4_IMPL"))
