@@ -1,7 +1,7 @@
 # From fetched bytes to records. Rule: every length is checked against the bytes left before it is used.
 #
 # Runs on the application thread inside poll(), so it decodes at once: a value made lazily costs the same bytes object plus a
-# property call as soon as it is read.
+# property call as soon as it is read. Headers are the exception: see `_record.h`.
 
 
 cdef struct Raw:                   # one record as it lies in a batch

@@ -3,7 +3,7 @@
    It holds str, bytes, int and tuples of those, so it can be in no cycle and the collector need not see it: two million kept
    records then cost nothing per collection. T_OBJECT_EX members let CPython specialise `record.value` to a slot load.
 
-   Headers stay encoded until they are asked for: as objects they take up to 50 times their bytes, which would pass every bound
+   Headers stay encoded until they are asked for: as objects they can take 40 times their bytes, which would pass every bound
    on what is unpacked, and most applications read them of few records. Their lengths are checked when the record is made. */
 #pragma once
 #include <Python.h>
