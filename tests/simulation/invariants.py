@@ -7,7 +7,7 @@ its own account, which has to balance.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
@@ -172,6 +172,11 @@ class Truth:
         batch = next((b for b in reversed(log.batches) if b.base_offset <= offset < b.next_offset), None)
         return batch is not None and any(r.offset == offset and r.value == place.record.value for r in log.records_in(batch))
 
+    def below(self, tp: TopicPartition, offset: int) -> Iterator[WireRecord]:
+        """The records that lie before `offset` now."""
+        log = self._cluster.log(*tp)
+        return (r for b in log.batches if b.base_offset < offset for r in log.records_in(b) if r.offset < offset)
+
     def existing(self, place: Place) -> bool:
         """Whether the topic is the one it was appended to."""
         topic = self._cluster.topics.get(place.tp.topic)
@@ -180,7 +185,10 @@ class Truth:
     def living(self, value: bytes) -> list[Place]:
         """Where that value lies now."""
         places = self.places.get(value, [])
-        return places if len(places) < 2 else [p for p in places if self.lies(p)]
+        if len(places) < 2:
+            return places
+        # A record that was cut off with an old leader's log may lie at the same offset again.
+        return list({(p.tp, p.record.offset): p for p in places if self.lies(p)}.values())
 
 
 class Watch:
@@ -204,6 +212,7 @@ class Watch:
         self.unsafe: set[bytes] = set()  # values whose request ended without a definite answer
         self.unnumbered: set[bytes] = set()  # values that a broker acknowledged without knowing their offset
         self.repeated: set[bytes] = set()  # values that a broker took for a repetition: it tells the time of their batch
+        self.truncated: set[TopicPartition] = set()  # partitions that lost committed records in an unclean election
         self.led_anew: set[TopicPartition] = set()  # partitions whose leader was lost: with acks=1 records may go with it
         self.refused: dict[str, set[TopicPartition]] = defaultdict(set)  # final errors that brokers gave
         self.closed = False  # the application closed the producer, or the loop was crashed on purpose
@@ -214,6 +223,7 @@ class Watch:
         self.offered = self.accepted = self.acked = self.failed = self.maybe = 0
         self.codes: dict[str, int] = defaultdict(int)
         self._last: dict[tuple[UUID, TopicPartition, int], int] = {}
+        self._end: dict[tuple[UUID, TopicPartition], int] = {}  # the offset of the last record seen
         self._leaders: dict[TopicPartition, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         self._flows: dict[TopicPartition, Flow] = {}
 
@@ -362,11 +372,25 @@ class Watch:
         raise Broken("no duplicates", f"{sent.value[:40]!r} lies at {places}")
 
     def _look_at_order(self, sent: Sent, place: Place) -> None:
+        self._look_for_truncation(place)
         key, actor = (place.topic, place.tp, sent.actor), sent.actor
         before = self._last.get(key, -1)
         if sent.number < before and sent.topic not in self.unordered and not self._late(sent):
             raise Broken("order per partition", f"{place.tp}: record {sent.number} of actor {actor} lies behind its record {before}")
         self._last[key] = max(before, sent.number)
+
+    def _look_for_truncation(self, place: Place) -> None:
+        """A record at an offset that was taken before: what lay there and behind it went with an old leader's log."""
+        where, offset = (place.topic, place.tp), place.record.offset
+        if offset <= self._end.get(where, -1):
+            for key in [key for key in self._last if key[:2] == where]:
+                del self._last[key]
+            for record in self.truth.below(place.tp, offset):
+                sent = self.by_value.get(record.value or b"")
+                if sent is not None:
+                    key = (*where, sent.actor)
+                    self._last[key] = max(sent.number, self._last.get(key, -1))
+        self._end[where] = offset
 
     def _late(self, sent: Sent) -> bool:
         """Whether it was given up before, as maybe written: a request under way may come later, and a new producer id fences nothing."""
@@ -447,7 +471,7 @@ class Watch:
         for sent in self.sent:
             if sent.place is not None and self.truth.existing(sent.place) and not self.truth.lies(sent.place):
                 tp = sent.place.tp
-                if self.acks == -1 or tp not in self.led_anew:
+                if tp not in self.truncated and (self.acks == -1 or tp not in self.led_anew):
                     raise Broken(
                         "nothing acked is lost", f"{sent.value[:40]!r} was acked as {tp} offset {sent.place.record.offset}; it is gone"
                     )

@@ -38,7 +38,7 @@ class Plan:
     climate: Climate
     zombies: float
     give_up: bool  # the producer is closed in the middle of the trouble
-    crash: str  # what raises in the middle of the trouble: "", "loop" or "network"
+    crash: str  # what raises in the middle of the trouble: "", "loop", "network" or "sender"
     sick: bool  # everything goes wrong at one broker or partition, so that all others have to go on
     preempt: float  # how likely a thread that asks for a lock lets another go first
 
@@ -78,7 +78,7 @@ def draw(seed: int) -> Plan:
         zombies=r.choice((0.0, 0.5)),
         give_up=r.random() < 0.1,
         sick=sick,
-        crash=r.choice(("loop", "network")) if r.random() < 0.06 else "",
+        crash=r.choice(("loop", "network", "sender")) if r.random() < 0.06 else "",
         preempt=r.choice((0.0, 0.02, 0.2)),
     )
 
@@ -189,6 +189,39 @@ def _damage(api: type[InitProducerIdRequest | MetadataRequest]) -> Callable[[Sim
     return inject
 
 
+def _demote(sim: Simulation) -> None:
+    """Leadership is lost between the append and the acknowledgement; the new leader has the records, or lacks them."""
+    tp, kept = sim.some_partition(), sim.random.random() < 0.5
+    sim.note(f"{tp} loses its leader after the next append; the new one has {'it' if kept else 'it not'}")
+    sim.disturb(0.0, tp)
+    sim.cluster.lose_leadership_after_append(*tp, kept=kept)
+
+
+def _unclean(sim: Simulation) -> None:
+    """A replica that lacks the last batch leads: what was acknowledged may be gone, and what brokers knew of producers with it."""
+    tp = sim.some_partition()
+    sim.note(f"{tp}: unclean election")
+    sim.disturb(0.0, tp)
+    sim.watch.truncated.add(tp)
+    sim.watch.forgetful.add(tp.topic)
+    sim.watch.unordered.add(tp.topic)
+    sim.cluster.unclean_election(*tp)
+
+
+def _shrink(sim: Simulation) -> None:
+    tp, seconds = sim.some_partition(), sim.random.uniform(0.1, 3.0)
+    sim.note(f"{tp}: one replica is in sync")
+    sim.disturb(seconds, tp)
+    sim.cluster.shrink_isr(*tp, seconds)
+
+
+def _slow_follower(sim: Simulation) -> None:
+    node, seconds = sim.some_node(), sim.random.uniform(0.1, 3.0)
+    sim.note(f"broker {node} copies nothing")
+    sim.disturb(seconds)
+    sim.cluster.pause_replication(node, seconds)
+
+
 def _throttle(sim: Simulation) -> None:
     sim.note("the next Produce is throttled")
     sim.disturb(1.0)
@@ -240,6 +273,10 @@ FAULTS: Final[dict[str, Callable[[Simulation], None]]] = {
     "topic recreated": _recreate_topic,
     "more partitions": trouble.more_partitions(8),
     "producer state lost": _forget_producers,
+    "leadership lost after append": _demote,
+    "unclean election": _unclean,
+    "in-sync replicas shrink": _shrink,
+    "follower is slow": _slow_follower,
     "identity damaged": _damage(InitProducerIdRequest),
     "metadata damaged": _damage(MetadataRequest),
     "broker is deaf": trouble.deafen_broker(6.0),

@@ -236,7 +236,7 @@ class Simulation(Schedule[Plan, Report]):
         self._closer_done = True
 
     def _crash(self) -> None:
-        """The loop, or what all machines share, raises."""
+        """The loop raises, or the network, which all machines share, or the producer's own machine."""
         self.note(f"the {self.plan.crash} crashes")
         self.closing = self.watch.closed = self.watch.crashed = True
         if self.plan.crash == "loop":
@@ -245,7 +245,8 @@ class Simulation(Schedule[Plan, Report]):
         def poll(now: float) -> Any:
             raise Crash("injected")
 
-        self.engine.network.poll = poll  # type: ignore[method-assign]
+        machine: Any = self.sender if self.plan.crash == "sender" else self.engine.network
+        machine.poll = poll
 
     # ---- faults
 
