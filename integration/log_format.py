@@ -1,19 +1,19 @@
 """Reads the bytes of a partition's log: record batches and the message sets before them. Nothing of the client is used here.
 
 Invariant: a checksum, a length or a count that does not fit raises `Wrong`; only the end of the bytes may be incomplete, where a
-broker cut its answer. Checksums come from crcmod and zlib, decompression from the codecs' own libraries. `tests/integration/test_judge.py`
-compares what is read here with Kafka's own dump of the same files.
+broker cut its answer. Checksums come from crcmod and zlib, decompression from the codecs' own libraries.
+`tests/integration/test_log_format.py` compares what is read here with Kafka's own dump of the same files.
 """
 
 from __future__ import annotations
 
+import functools
 import gzip
 import struct
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import crcmod.predefined
 import lz4.block
 import snappy
 import zstandard
@@ -29,7 +29,17 @@ CODEC, APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
 XERIAL = b"\x82SNAPPY\x00"
 LARGEST = 256 << 20  # bytes of one batch, decompressed
 
-crc32c: Callable[[Any], int] = crcmod.predefined.mkCrcFun("crc-32c")
+
+@functools.cache
+def crc_function() -> Callable[[Any], int]:
+    import crcmod.predefined  # only here: offline tests import this module and may do without
+
+    made: Callable[[Any], int] = crcmod.predefined.mkCrcFun("crc-32c")
+    return made
+
+
+def crc32c(data: bytes) -> int:
+    return crc_function()(data)
 
 
 class Wrong(AssertionError):

@@ -18,6 +18,8 @@ from integration.waiting import until
 from pykafka4.wire.batch import WireRecord, build_batch
 from pykafka4.wire.compression import CODECS
 
+pytest.importorskip("crcmod")
+
 RECORDS = [
     WireRecord(
         timestamp_ms=1000 + n,
