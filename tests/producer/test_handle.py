@@ -142,7 +142,7 @@ def test_flush_and_close_on_the_callbacks_executor_do_not_wait_for_themselves(ma
     assert called.wait(SECONDS)
 
 
-def test_max_block_ms_is_one_deadline_over_all_rounds_of_waiting(server: ModelServer, make: Maker) -> None:
+def test_send_gives_up_after_max_block_ms(server: ModelServer, make: Maker) -> None:
     producer = make(**FEW, max_block_ms=400)
     stop_all(server)
     with pytest.raises(BufferFull, match="max_block_ms=400"):
