@@ -251,7 +251,7 @@ class World(logging.Handler):
                 range(3),
                 iter(()),
                 self.producer,
-                self.consumer,
+                Consumer,  # not the instance: iterating over it never ends
                 TopicPartition("t", 0),
                 OffsetAndMetadata(1),
                 threading.Lock(),
