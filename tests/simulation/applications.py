@@ -22,9 +22,18 @@ HEADERS: Final = ((), (), (("trace", b"1"),), (("a", None), ("b", b"x" * 20)))
 
 @contextlib.contextmanager
 def timed(sim: Any, what: str, limit: float) -> Iterator[None]:
-    """A call that has to end within `limit` virtual seconds."""
+    """A call that has to end within `limit` virtual seconds, also where it raises because its time is over."""
     began = sim.timeline.now
-    yield
+    try:
+        yield
+    except KafkaError:
+        judge_time(sim, what, began, limit)
+        raise
+    judge_time(sim, what, began, limit)
+
+
+def judge_time(sim: Any, what: str, began: float, limit: float) -> None:
+    """Complain if a call took longer than `limit`."""
     took = sim.timeline.now - began
     if took > limit + SLACK:
         raise Broken("waits end in time", f"{what} took {took:.3f} s of {limit:g}")
