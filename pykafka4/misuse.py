@@ -6,10 +6,11 @@ import difflib
 import math
 import operator
 import re
+from abc import ABCMeta
 from collections.abc import Iterable, Mapping
 from numbers import Real
-from typing import Any, NoReturn
-from weakref import WeakSet
+from typing import Any, NoReturn, Protocol
+from weakref import WeakValueDictionary
 
 from pykafka4.errors import ConfigError
 from pykafka4.peers import Needless
@@ -60,7 +61,7 @@ def check_timeout(timeout: object) -> float | None:
     return min(float(timeout), 1e9)
 
 
-class ShortCuts(type):
+class ShortCuts(type(Protocol)):  # type: ignore[misc]  # so that a subclass may also derive from an abc.ABC or a Protocol
     """The class of classes whose instances keep a faster function under the name of one of their methods.
 
     `_shortcut` of such a class is that name, `_fast(instance)` gives the function. It is used only while the method is the one that was
@@ -68,19 +69,23 @@ class ShortCuts(type):
     instances made before.
     """
 
-    _shortcut: str
-    _instances: WeakSet[Any]
+    _shortcut: str = ""
+    _instances: WeakValueDictionary[int, Any]  # by id: a subclass may define __eq__ and so have no hash
 
-    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], *, shortcut: str = "") -> None:
-        super().__init__(name, bases, body)
+    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], *, shortcut: str = "", **options: Any) -> ShortCuts:
+        """`shortcut` is the method's name, in the class that has the fast function. `options` are those of other base classes."""
+        return super().__new__(mcs, name, bases, body, **options)  # type: ignore[no-any-return]
+
+    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], *, shortcut: str = "", **options: Any) -> None:
+        super().__init__(name, bases, body, **options)
         if shortcut:
             type.__setattr__(cls, "_shortcut", shortcut)
             type.__setattr__(cls, "_written", body[shortcut])
-            type.__setattr__(cls, "_instances", WeakSet())
+            type.__setattr__(cls, "_instances", WeakValueDictionary())
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], *, shortcut: str = "") -> ShortCuts:
-        """`shortcut` is the method's name, in the class that has the fast function."""
-        return super().__new__(mcs, name, bases, body)
+    # No class here is a protocol itself: those of Protocol's metaclass look for attributes that only its own classes have.
+    __instancecheck__ = ABCMeta.__instancecheck__
+    __subclasscheck__ = ABCMeta.__subclasscheck__
 
     def __setattr__(cls, name: str, value: object) -> None:
         super().__setattr__(name, value)
@@ -92,13 +97,14 @@ class ShortCuts(type):
 
     def _look_again(cls, name: str) -> None:
         if name == cls._shortcut:
-            for instance in list(cls._instances):
-                cls.choose(instance)
+            for reference in cls._instances.valuerefs():  # a list, made in one step: other threads may make instances meanwhile
+                if (instance := reference()) is not None:
+                    cls.choose(instance)
 
     def choose(cls, instance: Any) -> None:
         """Give `instance` the fast function, or take it away."""
-        cls._instances.add(instance)
-        if getattr(type(instance), cls._shortcut) is cls._written:  # type: ignore[attr-defined]
+        cls._instances[id(instance)] = instance
+        if getattr(type(instance), cls._shortcut) is cls._written:
             instance.__dict__[cls._shortcut] = instance._fast()
         else:
             instance.__dict__.pop(cls._shortcut, None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 from unittest import mock
 
 import pytest
@@ -67,6 +68,54 @@ def test_a_patch_of_the_class_reaches_instances_made_before_and_ends_with_it(ser
             assert len(seen) == 2
         assert name in one.__dict__
         assert getattr(kind, name) is original
+
+
+class Sends(Protocol):
+    def send(self, topic: str, value: Any = None, **how: Any) -> Any: ...
+
+
+class Abstract(ABC):
+    @abstractmethod
+    def name(self) -> str: ...
+
+
+class Optioned:
+    option = 0
+
+    def __init_subclass__(cls, option: int = 0) -> None:
+        cls.option = option
+
+
+@pytest.mark.parametrize("kind", [Producer, Consumer])
+def test_a_subclass_may_have_other_base_classes_too(server: ModelServer, kind: type[Any]) -> None:
+    class Incomplete(kind, Abstract):
+        pass
+
+    class Mine(kind, Abstract, Iterable, Sends, Optioned, option=7):  # type: ignore[misc,type-arg]
+        def name(self) -> str:
+            return "mine"
+
+        def __iter__(self) -> Any:
+            return iter(())
+
+        def __eq__(self, other: object) -> bool:  # instances have no hash then
+            return self is other
+
+    class Overriding(Sends, kind):
+        pass
+
+    with pytest.raises(TypeError, match="abstract"):
+        Incomplete(bootstrap_servers=server.bootstrap_servers)
+    with Mine(bootstrap_servers=server.bootstrap_servers) as mine:
+        assert isinstance(mine, kind)
+        assert isinstance(mine, Abstract)
+        assert issubclass(Mine, kind)
+        assert not isinstance(mine, Overriding)
+        assert not isinstance(5, kind)
+        assert not issubclass(int, kind)
+        assert ("send" if kind is Producer else "poll") in mine.__dict__
+        assert Mine.option == 7
+    assert Overriding.send is Sends.send
 
 
 def test_a_patch_of_a_subclass_ends_with_it(server: ModelServer) -> None:
