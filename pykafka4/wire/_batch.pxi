@@ -127,16 +127,34 @@ cdef class Batch:
     @property
     def done(self) -> bool:
         """Whether every record has its outcome."""
+        cdef Batch b
+        cdef list left             # no recursion: a batch can be taken apart as often as it has records
         if self.state != S_SPLIT:
             return self.state >= S_ACKED
-        return all([(<Batch>run[2]).done for run in self.parts])
+        left = [self]
+        while left:
+            b = left.pop()
+            if b.state == S_SPLIT:
+                left.extend([run[2] for run in b.parts if run[1] == 0])
+            elif b.state < S_ACKED:
+                return False
+        return True
 
     @property
     def settled(self) -> bool:
         """Whether it is done and its callbacks have returned."""
+        cdef Batch b
+        cdef list left
         if self.state != S_SPLIT:
             return self._settled
-        return all([(<Batch>run[2]).settled for run in self.parts])
+        left = [self]
+        while left:
+            b = left.pop()
+            if b.state == S_SPLIT:
+                left.extend([run[2] for run in b.parts if run[1] == 0])
+            elif not b._settled:
+                return False
+        return True
 
     # ------------------------------------------------------------ memory
 
@@ -403,9 +421,16 @@ cdef class Batch:
 
     def lost(self) -> list:
         """Those of its records that failed, through splits."""
-        if self.state == S_SPLIT:
-            return [record for run in self.parts if run[1] == 0 for record in (<Batch>run[2]).lost()]
-        return self.records() if self.state == S_FAILED else []
+        cdef Batch b
+        cdef list left = [self]
+        cdef list out = []
+        while left:
+            b = left.pop()
+            if b.state == S_SPLIT:
+                left.extend([run[2] for run in reversed(b.parts) if run[1] == 0])
+            elif b.state == S_FAILED:
+                out.extend(b.records())
+        return out
 
     cdef object record(self, int index):
         """One of `records()` of a failed batch: read once, so that asking for each of them is not quadratic."""

@@ -388,12 +388,22 @@ class Batch(bytearray):
     @property
     def done(self) -> bool:
         """Whether every record has its outcome."""
-        return all(part.done for _, _, part in self._parts) if self.state == SPLIT else self.state >= ACKED
+        return all(part.state >= ACKED for part in self._leaves())
 
     @property
     def settled(self) -> bool:
         """Whether it is done and its callbacks have returned."""
-        return all(part.settled for _, _, part in self._parts) if self.state == SPLIT else self._settled
+        return all(part._settled for part in self._leaves())
+
+    def _leaves(self) -> Iterator[Batch]:
+        """Where its records are now, in order. Without recursion: a batch can be taken apart as often as it has records."""
+        left = [self]
+        while left:
+            batch = left.pop()
+            if batch.state == SPLIT:
+                left += [part for _, there, part in reversed(batch._parts) if there == 0]
+            else:
+                yield batch
 
     # ---- memory
 
@@ -550,9 +560,7 @@ class Batch(bytearray):
 
     def lost(self) -> list[ProducerRecord]:
         """Those of its records that failed, through splits."""
-        if self.state == SPLIT:
-            return [record for _, there, part in self._parts if there == 0 for record in part.lost()]
-        return self.records() if self.state == FAILED else []
+        return [record for part in self._leaves() if part.state == FAILED for record in part.records()]
 
     def split(self) -> list[Batch]:  # type: ignore[override]
         """Two batches of half the records each, sealed, with the sequence numbers the records had; ValueError for a single record."""

@@ -15,6 +15,7 @@ from hot_world import World, each_core, plain_records, wire_bytes
 from pykafka4.error_table import Written
 
 pytestmark = each_core
+DEEP = 700  # beyond the interpreter's bound on recursion
 
 
 @pytest.mark.parametrize("codec", [0, 1])
@@ -260,3 +261,19 @@ def test_destructors_that_look_at_handles_may_run_anywhere_in_a_division(core: M
     env = os.environ | {"PYTHONPATH": path}
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "ok")
+
+
+def test_a_batch_may_be_taken_apart_as_often_as_it_has_records(core: ModuleType) -> None:
+    world = World(core)
+    deliveries = [world.send(value=b"%d" % i) for i in range(DEEP)]
+    (batch,) = world.seal_all()
+    rest = batch
+    while rest is not None:
+        rest, (refused,) = rest.set_apart([0])
+        assert not batch.done
+        refused.fail("INVALID_RECORD", Written.NO)
+    assert batch.done
+    assert batch.settled
+    assert [record.value for record in batch.lost()] == [b"%d" % i for i in range(DEEP)]
+    assert deliveries[-1].done()
+    assert (world.acc.failed, world.acc.reserved, world.acc.batches) == (DEEP, 0, 0)
