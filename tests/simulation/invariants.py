@@ -63,6 +63,7 @@ CONSUMER_PROMISES: Final = {
     "progress": "everything is read and committed once everything healed",
     "no hot loop": "no turn without news or a pause, and requests are paced",
     "waits end in time": "a call ends within its timeout",
+    "no internal errors": "a call raises nothing but the errors that it documents",
 }
 PROMISES: Final = {**CONSUMER_PROMISES, **PRODUCER_PROMISES}
 

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, ClassVar, Generic, Protocol, TextIO, TypeVar
 
 from disturbance import Disturbances
+from invariants import Broken
 from virtual import World
 from weather import VirtualTransport, Weather
 
@@ -93,8 +94,9 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
             with self.world.installed(self.transport, self.plan.seed ^ 0xC0, lambda: self.cluster.wall_ms()):
                 self._run()
         except Exception as error:
-            error.add_note(f"seed {self.plan.seed}: {type(self).__name__}.replay({self.plan.seed}) tells the whole story")
-            raise
+            broken = error if isinstance(error, Broken) else Broken("no internal errors", f"{type(error).__name__}: {error}")
+            broken.add_note(f"seed {self.plan.seed}: {type(self).__name__}.replay({self.plan.seed}) tells the whole story")
+            raise broken from error.__cause__ if broken is error else error
         return self._report()
 
     @classmethod

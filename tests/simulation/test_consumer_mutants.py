@@ -170,7 +170,7 @@ MUTANTS: dict[Patch, Hunt] = {
     commit_what_is_in_hand: Hunt({"nothing unfinished is committed"}),
     commit_from_the_start_now_and_then: Hunt({"commits never go back"}),
     lose_a_chunk: Hunt({"positions never skip"}),
-    keep_what_is_revoked: Hunt({"records of owned partitions only", "progress"}, plan={"iterate": 0.0}),
+    keep_what_is_revoked: Hunt({"records of owned partitions only", "progress", "no internal errors"}, plan={"iterate": 0.0}),
     never_commit: Hunt({"progress", "a commit that returned is stored"}),
     give_everybody_everything: Hunt({"one owner per generation"}),
     never_rest: Hunt({"no hot loop"}),

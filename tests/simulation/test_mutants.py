@@ -386,7 +386,7 @@ MUTANTS: dict[Patch, Hunt] = {
     call_back_twice: Hunt({"one completion"}),
     forget_to_call_back: Hunt({"progress"}),
     queue_behind: Hunt({ORDER}, PLAIN, ("error before append", "lost before append")),
-    new_epoch_in_doubt: Hunt({"no duplicates"}, IDEMPOTENT, ("lost after append", "sequence error", "move leader")),
+    new_epoch_in_doubt: Hunt({"no duplicates", ORDER}, IDEMPOTENT, ("lost after append", "sequence error", "move leader")),
     two_leaders: Hunt({TWO}, {"metadata_max_age_ms": 500}, ("move leader", "answer delayed", "request delayed", "broker freezes")),
     overtake_what_timed_out: Hunt(
         {TWO, ORDER}, {**IDEMPOTENT, **SHORT}, ("move leader", "answer delayed", "request delayed", "answer swallowed")
@@ -400,12 +400,12 @@ MUTANTS: dict[Patch, Hunt] = {
         {LOST, "progress", "partitions go on", HOT}, IDEMPOTENT, ("sequence error", "refusal", "error after append")
     ),
     start_over_when_the_topic_hides: Hunt({LOST, ORDER}, SINGLY, ("topic is hidden",)),
-    mix_up_topics: Hunt({"no foreign records"}),
+    mix_up_topics: Hunt({"no foreign records"}, {"enable_idempotence": False, "acks": "1"}, ("more partitions",)),
     pipeline_before_the_first_answer: Hunt({ORDER}, {**SINGLY, "max_in_flight_requests_per_connection": 5}, ("error before append",)),
     fail_without_a_reason: Hunt({"failures are classified"}, SHORT),
     hand_back_another_record: Hunt({"failed records come back"}, SHORT),
     never_pause: Hunt({HOT}, faults=("no leader", "topic is hidden"), every=0.05, says=" Metadata requests in "),
-    fail_without_saying_so: Hunt({"progress", LEDGER}, SHORT),
+    fail_without_saying_so: Hunt({"progress", LEDGER, "partitions go on"}, SHORT),
     take_damage_for_an_answer: Hunt({"failures are classified", GOES_ON}, {}, ("answer damaged", "identity damaged")),
     give_up_when_there_is_no_id: Hunt({GOES_ON, "failures are classified"}, IDEMPOTENT, ("identity damaged",)),
     never_retry: Hunt({NEEDLESS}),
@@ -415,7 +415,7 @@ MUTANTS: dict[Patch, Hunt] = {
     leave_headers_out: Hunt({CONTENT}),
     leave_timestamps_out: Hunt({CONTENT}),
     leave_partitions_out: Hunt({CONTENT}),
-    take_an_empty_key_for_none: Hunt({CONTENT}),
+    take_an_empty_key_for_none: Hunt({CONTENT, "failed records come back"}),
     stop_all_when_one_is_offline: Hunt({"partitions go on"}, faults=("partition is gone",), plan={"sick": True, "trouble": 20.0}),
     wait_without_a_deadline: Hunt({"waits end in time"}),
     wait_for_room_without_a_deadline: Hunt({"waits end in time"}),
