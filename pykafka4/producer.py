@@ -217,7 +217,11 @@ class _Outcomes(Signal):
                 if not future.done():  # the awaiting task may be gone
                     future.set_result(None)
 
-            delivery.add_done_callback(lambda _: loop.call_soon_threadsafe(finish))
+            def done(_: Delivery) -> None:
+                with contextlib.suppress(RuntimeError):  # the asyncio loop is closed: nobody awaits any more
+                    loop.call_soon_threadsafe(finish)
+
+            delivery.add_done_callback(done)
             yield from future
         return delivery.result(0)
 

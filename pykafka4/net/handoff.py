@@ -14,7 +14,7 @@ import contextlib
 import socket
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 from pykafka4.errors import KafkaError, KafkaTimeoutError
@@ -405,7 +405,8 @@ class Callbacks:
 
     def on_executor(self) -> bool:
         """Whether the calling thread belongs to the application's ThreadPoolExecutor: callbacks may need this very thread to run."""
-        return system.current_thread() in getattr(self._executor, "_threads", ())
+        pool = self._executor
+        return isinstance(pool, ThreadPoolExecutor) and system.current_thread() in getattr(pool, "_threads", ())
 
     def in_callback(self) -> bool:
         """Whether the calling thread is running a callback: then it must not wait for what only another callback can bring."""

@@ -7,7 +7,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Protocol
 from unittest import mock
 
@@ -211,6 +211,49 @@ def test_a_delivery_is_awaited_by_everything_that_takes_awaitables(make: Maker) 
         return [*several, one, await task]
 
     assert [meta.topic for meta in asyncio.run(main())] == ["t"] * 4
+
+
+def test_an_outcome_that_comes_after_the_asyncio_loop_is_closed_is_no_error(
+    server: ModelServer, make: Maker, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = make(delivery_timeout_ms=2_000)
+    producer.send("t", b"known").result(SECONDS)
+    stop_all(server)
+    delivery = producer.send("t", b"v")
+
+    async def main() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(delivery, 0.01)
+
+    asyncio.run(main())
+    assert isinstance(delivery.exception(SECONDS), DeliveryFailed)
+    producer.flush(SECONDS)
+    assert "raised" not in caplog.text
+
+
+class OtherExecutor(Executor):
+    """An executor of the application, with an attribute that only has the name of one of the library's pool."""
+
+    def __init__(self) -> None:
+        self._threads = 1
+        self._pool = ThreadPoolExecutor(self._threads)
+
+    def submit(self, fn: Any, /, *args: Any, **how: Any) -> Any:
+        return self._pool.submit(fn, *args, **how)
+
+
+def test_flush_waits_for_callbacks_on_any_executor(make: Maker) -> None:
+    producer, may_go, called = make(callback_executor=OtherExecutor()), threading.Event(), threading.Event()
+
+    def on_delivery(_: Any) -> None:
+        may_go.wait(SECONDS)
+        called.set()
+
+    delivery = producer.send("t", b"v", on_delivery=on_delivery)
+    delivery.result(SECONDS)
+    threading.Timer(0.1, may_go.set).start()
+    producer.flush(SECONDS)
+    assert called.is_set()
 
 
 # -- listeners, partitions_for
