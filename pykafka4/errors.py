@@ -166,7 +166,7 @@ class BrokerError(KafkaError):
 
 
 class InvalidOffset(KafkaError):
-    """There is no offset to read on from, and auto_offset_reset=none says not to choose one.
+    """There is no offset to continue from, and auto_offset_reset=none forbids choosing one.
 
     `topic` and `partition` say where, `offset` where reading stood (None: nowhere yet). Every poll raises it until
     `seek((error.topic, error.partition), …)` says where to go on.

@@ -62,7 +62,7 @@ def check_timeout(timeout: object) -> float | None:
 
 
 class ShortCuts(type(Protocol)):  # type: ignore[misc]  # so that a subclass may also derive from an abc.ABC or a Protocol
-    """The class of classes whose instances keep a faster function under the name of one of their methods.
+    """Metaclass of classes whose instances shadow one of their methods with a faster function.
 
     `_shortcut` of such a class is that name, `_fast(instance)` gives the function. It is used only while the method is the one that was
     written in the class: a subclass that overrides it, or a tool that replaces it in the class (tracing does), is respected, also by

@@ -1,4 +1,4 @@
-"""What options and methods of other Kafka clients are called here, for the hints in error messages.
+"""Maps names of options and methods of other Kafka clients to those of this one, for the hints in error messages.
 
 The other clients are Java's, kafka-python, confluent-kafka (librdkafka) and aiokafka. Option names are compared with dots as underscores.
 """

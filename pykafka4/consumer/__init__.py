@@ -93,7 +93,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         return self._session.poll(timeout, max_records)
 
     def wakeup(self) -> None:
-        """Have the poll under way in another thread, or else the next one, return without waiting: [] if there are no records.
+        """Make the poll in progress in another thread, or else the next one, return at once: [] if there are no records.
 
         Allowed from any thread and from signal handlers. Iteration goes on; `close` ends it.
         """

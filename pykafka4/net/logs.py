@@ -1,4 +1,4 @@
-"""Hands what the loop threads log to the logging handlers, on a thread of its own, in order.
+"""Runs the logging handlers for what loop threads log, on a thread of its own, in order.
 
 Invariants: the loop never waits for a handler. At most LIMIT entries wait; what comes while they do is dropped, counted, and the count is
 logged. The thread ends with the last loop. Records keep the time and the thread of their origin. The thread is a real one even where the

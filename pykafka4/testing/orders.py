@@ -1,4 +1,4 @@
-"""What a test orders to go wrong on a `ModelServer`, by name. Invariant: an order that could never be met is refused when it is given."""
+"""Faults that a test orders from a `ModelServer`, by name. Invariant: a fault that could never happen is refused when it is ordered."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ class ModelServer:
         if crash is not None:
             raise RuntimeError("the model server crashed") from crash
 
-    # ---- what is to go wrong
+    # ---- faults
 
     def fail(
         self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, after: bool = False
@@ -224,9 +224,10 @@ class ModelServer:
         """Answer the next `times` requests of an API with an error: `fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders")`.
 
         `api` and `error` are Kafka's names. Requests about partitions (Produce, Fetch, ListOffsets, OffsetForLeaderEpoch) fail for each
-        partition that `topic` and `partition` let through, and each counts once. The work is not done, or with `after` (Produce only) it is
-        done and then answered with the error. ValueError, now, for everything that could never happen: a name that Kafka does not have, an
-        API that this release does not have, a place that its answer does not have.
+        partition that `topic` and `partition` let through, and each counts once. The request is not executed; with `after` (Produce,
+        OffsetCommit, JoinGroup, SyncGroup, Heartbeat, LeaveGroup) it is executed and then answered with the error. ValueError, at once,
+        for a fault that could never happen: a name that Kafka does not have, an API that this release does not have, a topic or partition
+        for an answer that has none.
         """
         self._order(lambda cluster: orders.fail(cluster, api, error, topic, partition, times, after))
 

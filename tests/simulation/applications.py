@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Application", "timed"]
 
 SLACK: Final = 0.3  # seconds that a call may take beside what it waits for
+IN_CALLBACKS: Final = 100  # added to the number of who sends from a callback: another thread, so there is no order between the two
 HEADERS: Final = ((), (), (("trace", b"1"),), (("a", None), ("b", b"x" * 20)))
 
 
@@ -77,16 +78,16 @@ class Application:
                 if stats.accepted != stats.acked + stats.queued + stats.in_flight + stats.lost:
                     raise Broken("the ledger balances", f"{stats}")
 
-    def _draw(self, callback: bool) -> Sent:
+    def _draw(self, callback: bool, actor: int) -> Sent:
         sim, random = self.sim, self.sim.random
         topic = random.choice(self._topics)
         count = sim.plan.topics.get(topic, 0)
         choice = random.randrange(3)
         sent = Sent(
-            actor=self.number,
+            actor=actor,
             number=self._next,
             topic=topic,
-            value=value_of(topic, self.number, self._next, random.choice((30, 100, 100, 700))),
+            value=value_of(topic, actor, self._next, random.choice((30, 100, 100, 700))),
             key=b"k%d" % random.randrange(10) if choice == 1 else b"" if random.random() < 0.05 else None,
             headers=random.choice(HEADERS),
             partition=random.randrange(count) if choice == 2 and count else None,
@@ -100,14 +101,14 @@ class Application:
     def send(self) -> bool:
         """Send the next record; False when there was no room in time, or the producer is closed."""
         sim = self.sim
-        sent = self._draw(sim.random.random() < 0.7)
+        sent = self._draw(sim.random.random() < 0.7, self.number)
         raising, sending = sim.random.random() < 0.05, sim.random.random() < 0.02
 
         def heard(delivery: Delivery) -> None:
             sim.watch.answered(sent, delivery)
             if sending and self.left > 0:
                 self.left -= 1
-                self._offer(self._draw(False), None)
+                self._offer(self._draw(False, IN_CALLBACKS + self.number), None)
             if raising:
                 raise ValueError("a callback that raises")
 

@@ -122,7 +122,15 @@ RESENT: Final = (
     "NOT_ENOUGH_REPLICAS",
     "FENCED_LEADER_EPOCH",
 )
-AFTER: Final = ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT", "UNKNOWN_SERVER_ERROR")
+AFTER: Final = (  # what a broker can answer although it has appended the batch
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "REQUEST_TIMED_OUT",
+    "UNKNOWN_SERVER_ERROR",
+    "NOT_LEADER_OR_FOLLOWER",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "KAFKA_STORAGE_ERROR",
+    "REPLICA_NOT_AVAILABLE",
+)
 
 
 def _fault_of(fault: Fault) -> Callable[[Simulation], None]:

@@ -25,7 +25,7 @@ from pykafka4.core.identity import Identity
 from pykafka4.core.ledger import Ledger
 from pykafka4.core.queues import UNASSIGNED, PartitionQueue
 from pykafka4.core.sender import ACTIONS, Sender
-from pykafka4.error_table import Produce, Written
+from pykafka4.error_table import BY_NAME, CODES, Produce, Written
 from pykafka4.errors import DeliveryFailed, KafkaError
 from pykafka4.net.handoff import Gate, Signal
 
@@ -182,6 +182,13 @@ def call_it_not_written(patch: pytest.MonkeyPatch) -> None:
         original(self, flight, now, attrs.evolve(outcome, written=Written.NO))
 
     around(patch, Sender, "_flight_lost", lost)
+
+
+def take_an_error_after_the_append_for_definite(patch: pytest.MonkeyPatch) -> None:
+    """Errors that brokers also give while they wait for the followers count as given before the append."""
+    for name in ("NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION", "KAFKA_STORAGE_ERROR", "REPLICA_NOT_AVAILABLE"):
+        row = BY_NAME[name]
+        patch.setitem(CODES, row.code, attrs.evolve(row, written=Written.NO))
 
 
 def exceed_memory(patch: pytest.MonkeyPatch) -> None:
@@ -393,6 +400,11 @@ MUTANTS: dict[Patch, Hunt] = {
     ),
     lose_count: Hunt({LEDGER}),
     call_it_not_written: Hunt({"not written is not in the log", "no duplicates"}),  # its number is given to the next batch
+    take_an_error_after_the_append_for_definite: Hunt(
+        {"not written is not in the log", "no duplicates", LOST},
+        {**IDEMPOTENT, **SHORT},
+        ("error after append", "leadership lost after append", "error before append"),
+    ),
     exceed_memory: Hunt({"memory is bounded"}),
     never_rest: Hunt({HOT}),
     count_offsets_from_one: Hunt({LOST}),
