@@ -653,25 +653,29 @@ def _call_back(function: Callable[[Delivery], object], delivery: Delivery) -> No
 class Delivery:
     """What `send` returns: the promise of one record's outcome. Keeping it keeps no batch memory."""
 
-    __slots__ = ("_batch", "_index", "_sizes", "timestamp_ms")
+    __slots__ = ("_place", "_sizes", "timestamp_ms")
 
     def __init__(self, r: Item) -> None:
-        self._batch: Batch
-        self._index = 0
+        self._place: tuple[Batch, int]  # its batch and its index there: replaced in one step, as several threads may look at once
         self.timestamp_ms = r.timestamp
         self._sizes = tuple(-1 if data is None else len(data) for data in (r.key, r.value))
 
+    def _found(self) -> tuple[Batch, int]:
+        """The batch it belongs to, through splits, and its index there."""
+        batch, index = place = self._place
+        while batch.state == SPLIT:
+            start, there, batch = next(run for run in reversed(batch._parts) if index >= run[0])
+            index += there - start
+            self._place = place = batch, index
+        return place
+
     def _home(self) -> Batch:
-        """The batch it belongs to, through splits."""
-        while self._batch.state == SPLIT:
-            start, there, self._batch = next(run for run in reversed(self._batch._parts) if self._index >= run[0])
-            self._index += there - start
-        return self._batch
+        return self._found()[0]
 
     @property
     def topic(self) -> str:
         """The topic it goes to."""
-        return self._batch.topic
+        return self._place[0].topic
 
     @property
     def partition(self) -> int | None:
@@ -688,48 +692,49 @@ class Delivery:
         """Whether the outcome is there and its batch's callbacks have returned."""
         return self._home()._settled
 
-    def _await_outcome(self, timeout: float | None) -> Batch:
-        if not self.done() and not self._batch._acc._hooks.wait(self.done, timeout):
+    def _await_outcome(self, timeout: float | None) -> tuple[Batch, int]:
+        if not self.done() and not self._place[0]._acc._hooks.wait(self.done, timeout):
             where = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
             raise KafkaTimeoutError(f"{where}: not acknowledged within {timeout:g} s; the record is still on its way, ask again")
-        return self._home()
+        return self._found()
 
-    def _failure(self, b: Batch) -> DeliveryFailed:
-        if self._index not in b._looked_at:
-            b._looked_at.add(self._index)
+    def _failure(self, b: Batch, index: int) -> DeliveryFailed:
+        if index not in b._looked_at:
+            b._looked_at.add(index)
             if b._acc._hooks.failure_seen is not None:
                 b._acc._hooks.failure_seen()
-        b._kept = b.records()  # read once, so that asking for each of them is not quadratic
-        return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._kept[self._index], fresh(b._cause))
+        if not isinstance(b._kept, list):  # read once, so that asking for each of them is not quadratic
+            b._kept = b.records()
+        return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._kept[index], fresh(b._cause))
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Where the record lies (`RecordMetadata`), once it is acknowledged.
 
         `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, DeliveryFailed when it failed.
         """
-        b = self._await_outcome(timeout)
+        b, index = self._await_outcome(timeout)
         if b.state == FAILED:
-            raise self._failure(b)
-        offset = b._base_offset + self._index if b._base_offset >= 0 else -1
+            raise self._failure(b, index)
+        offset = b._base_offset + index if b._base_offset >= 0 else -1
         return RecordMetadata(b.topic, b.partition, offset, b._append_time if b._append_time >= 0 else self.timestamp_ms, *self._sizes)
 
     def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
         """The DeliveryFailed of a record that failed, None for one that was acknowledged; waits like `result`."""
-        b = self._await_outcome(timeout)
-        return self._failure(b) if b.state == FAILED else None
+        b, index = self._await_outcome(timeout)
+        return self._failure(b, index) if b.state == FAILED else None
 
     def add_done_callback(self, fn: Callable[[Delivery], object]) -> None:
         """Have `fn(delivery)` called on the callback executor, once, when the outcome is there (at once if it is)."""
         if not callable(fn):
             raise TypeError(f"{self.topic}: a callback must be callable, not {type(fn).__name__}")
-        acc = self._batch._acc
+        acc = self._place[0]._acc
         if isinstance(acc.refusal, ForkedClientError):  # nobody here brings the outcome, and the lock may be held by who is not here
             raise acc.refusal.again()
         with acc._lock:
-            b = self._home()
+            b, index = self._found()
             pending = b.state < ACKED
             if pending:
-                rows = b._extras if b.partition != PARKING else b._home.parked_at(self._index).extras
+                rows = b._extras if b.partition != PARKING else b._home.parked_at(index).extras
                 rows.append((self, fn))
         if not pending:
             acc._hooks.submit(lambda: _call_back(fn, self))
@@ -738,7 +743,7 @@ class Delivery:
         raise TypeError("cannot pickle 'Delivery' object")
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata]:
-        awaiting = self._batch._acc._hooks.awaiting
+        awaiting = self._place[0]._acc._hooks.awaiting
         assert awaiting is not None
         return awaiting(self)
 

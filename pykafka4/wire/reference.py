@@ -237,7 +237,7 @@ class Accumulator(Account):
         return True
 
     def _write(self, b: Batch, r: Item, encoded: bytes, callback: Callable[[Delivery], object] | None, delivery: Delivery) -> None:
-        delivery._batch, delivery._index = b, b.count
+        delivery._place = b, b.count
         if callback is not None:
             b._callbacks.append((delivery, callback))
         b._put(r, encoded)
@@ -383,7 +383,7 @@ class Accumulator(Account):
 
     def _keep(self, t: Topic, p: Parked) -> None:
         assert t.limbo is not None
-        p.delivery._batch, p.delivery._index = t.limbo, t.parked_first + len(t.parked)
+        p.delivery._place = t.limbo, t.parked_first + len(t.parked)
         t.parked.append(p)
         t.parked_bytes += p.size
         self._reserved += p.size
@@ -480,11 +480,11 @@ class Accumulator(Account):
         """Give the oldest parked record of `t` its outcome: it fails as part of `b`."""
         p = self._unpark(t)
         r = p.item
-        p.delivery._batch, p.delivery._index = b, b.count
         assert isinstance(b._kept, list)
         b._kept.append(
             ProducerRecord(t.name, r.value, r.key, r.headers, r.partition if r.partition >= 0 else None, r.timestamp, Written.NO)
         )
+        p.delivery._place = b, b.count  # only now: another thread may look at the handle, and finds the batch failed
         b.count += 1
         self.failed += 1
         b._extras += [(p.delivery, p.callback)] if p.callback is not None else []

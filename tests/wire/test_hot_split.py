@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -277,3 +278,30 @@ def test_a_batch_may_be_taken_apart_as_often_as_it_has_records(core: ModuleType)
     assert [record.value for record in batch.lost()] == [b"%d" % i for i in range(DEEP)]
     assert deliveries[-1].done()
     assert (world.acc.failed, world.acc.reserved, world.acc.batches) == (DEEP, 0, 0)
+
+
+def test_threads_that_look_at_a_handle_at_once_find_the_same_record(core: ModuleType) -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        found = [offsets for _ in range(60) for offsets in looked_up_by_four_threads(World(core))]
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(offsets == list(range(64)) for offsets in found)
+    assert len(found) == 60 * 4
+
+
+def looked_up_by_four_threads(world: World) -> list[list[int]]:
+    deliveries = [world.send(value=b"%d" % i) for i in range(64)]
+    parts = world.seal_all()
+    while any(part.count > 1 for part in parts):
+        parts = [half for part in parts for half in part.split()]
+    for offset, part in enumerate(parts):
+        part.complete(offset, -1)
+    found: list[list[int]] = []
+    threads = [threading.Thread(target=lambda: found.append([d.result(0).offset for d in deliveries])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
