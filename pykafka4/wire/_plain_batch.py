@@ -9,7 +9,6 @@ import copy
 import datetime
 import re
 import struct
-from _thread import get_ident  # who runs this, not threads: the core starts none and waits for none
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -239,29 +238,26 @@ class Topic:
 
 
 class Section:
-    """A lock that notices when its thread comes back before it has left.
+    """The lock of the plain core, for `with section():`; a thread that comes back before it has left is refused. It has to be an RLock.
 
     The collector may run a destructor that sends, and a signal handler may send, in the middle of a change. Going on would meet half a
-    change, waiting would wait for ever; so it is refused. (The compiled core has no such middle.)
+    change, waiting would wait for ever. (The compiled core has no such middle.)
+
+    What the `with` enters is the lock itself, which is not Python code. Were it a method of this class, a KeyboardInterrupt at the method's
+    end would come after the lock was taken and before the `with` block that releases it, and every other thread would wait for ever.
     """
 
-    __slots__ = ("_enter", "_exit", "_owner")
+    __slots__ = ("_lock", "_mine")
 
     def __init__(self, lock: AbstractContextManager[Any, bool | None]) -> None:
-        # Bound here: binding makes an object, and the collector may run on that, just when the lock is held and has no owner.
-        self._enter, self._exit = lock.__enter__, lock.__exit__
-        self._owner: int | None = None
+        self._lock = lock
+        self._mine: Callable[[], bool] = getattr(lock, "_is_owned", bool)  # of threading.RLock; no other lock knows its thread
 
-    def __enter__(self) -> None:
-        me = get_ident()
-        if self._owner == me:
+    def __call__(self) -> AbstractContextManager[Any, bool | None]:
+        """The lock; BufferFull when this thread holds it."""
+        if self._mine():
             raise BufferFull("sent by a destructor or signal handler in the middle of another send; send it from elsewhere, or again")
-        self._enter()
-        self._owner = me
-
-    def __exit__(self, *error: Any) -> None:
-        self._owner = None
-        self._exit(*error)
+        return self._lock
 
 
 class Account:
@@ -289,7 +285,7 @@ class Account:
     @property
     def reserved(self) -> int:
         """Bytes reserved for records, sent or not."""
-        with self._lock:
+        with self._lock():
             self._sweep()
             return self._reserved
 
@@ -443,7 +439,7 @@ class Batch(bytearray):
         acc = self._acc
         if self.state == OPEN:
             raise RuntimeError(f"{self!r} must be sealed before it is compressed")
-        with acc._lock:
+        with acc._lock():
             if self.ready or self._compressing or self.state != SEALED:
                 return
             self._compressing = True
@@ -456,7 +452,7 @@ class Batch(bytearray):
                 interruption = error
             else:
                 _log.exception("%s-%s: compressing a batch failed; it is sent as it is", self.topic, self.partition)
-        with acc._lock:
+        with acc._lock():
             if self.state == SEALED and data is not None and len(data) < self._raw - HEADER:
                 self[HEADER:] = data
                 self._codec, self._used = acc._codec, HEADER + len(data)
@@ -506,7 +502,7 @@ class Batch(bytearray):
         for delivery, function in rows:
             _call_back(function, delivery)
         rows.clear()
-        with self._acc._lock:
+        with self._acc._lock():
             self._settle()
         self._acc._wake()
 
@@ -516,7 +512,7 @@ class Batch(bytearray):
         A broker that had the batch already answers with its highest timestamp, also where the records' own times count.
         Returns None, or a callable that runs the callbacks.
         """
-        with self._acc._lock:
+        with self._acc._lock():
             self._move(ACKED)
             self._base_offset = base_offset
             self._append_time = -1 if self.attempts > 1 and log_append_time_ms == self._max_timestamp else log_append_time_ms
@@ -527,7 +523,7 @@ class Batch(bytearray):
 
     def fail(self, code: str, written: Written, cause: BaseException | None = None) -> Callbacks | None:
         """It will not be delivered; the records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
-        with self._acc._lock:
+        with self._acc._lock():
             kept = bytes(self[HEADER:]) if self.state in (OPEN, SEALED) else None
             self._move(FAILED)
             self._kept, self._code, self._outcome_written, self._cause = kept, code, written, fresh(cause)
@@ -597,7 +593,7 @@ class Batch(bytearray):
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
         raws = list(self._raws())
         batches: list[Batch] = []
-        with self._acc._lock:
+        with self._acc._lock():
             for runs in groups:
                 there, part = 0, self._part([raw for start, count in runs for raw in raws[start : start + count]])
                 batches.append(part)
@@ -730,7 +726,7 @@ class Delivery:
         acc = self._place[0]._acc
         if isinstance(acc.refusal, ForkedClientError):  # nobody here brings the outcome, and the lock may be held by who is not here
             raise acc.refusal.again()
-        with acc._lock:
+        with acc._lock():
             b, index = self._found()
             pending = b.state < ACKED
             if pending:

@@ -187,7 +187,7 @@ class Accumulator(Account):
     def _meet(self, name: str) -> Topic:
         """The first send to a topic."""
         self._new_topic(name)
-        with self._lock:
+        with self._lock():
             topic = self._named(name)
             topic.announced = True
         return topic
@@ -214,7 +214,7 @@ class Accumulator(Account):
         self._choose(t, r)
         news, step = False, None
         while True:
-            with self._lock:
+            with self._lock():
                 self._sweep()
                 if not r.forced:
                     self._check_open()
@@ -369,7 +369,7 @@ class Accumulator(Account):
             if not t.announced:
                 self._new_topic(t.name)
                 t.announced = True
-            with self._lock:
+            with self._lock():
                 self._check_open()
                 if t.direct:
                     return False
@@ -404,7 +404,7 @@ class Accumulator(Account):
     def set_partitions(self, topic: str, count: int, available: Sequence[int]) -> None:
         """The topic has `count` partitions; those in `available` have a leader (none: no difference is made)."""
         chosen = [p for p in available if 0 <= p < count] or list(range(count))
-        with self._lock:
+        with self._lock():
             t = self._named(exact_name(topic))
             if count <= 0:
                 return
@@ -438,7 +438,7 @@ class Accumulator(Account):
 
     def _lose(self, t: Topic, p: Parked) -> tuple[str, Exception, Callbacks | None]:
         error = _no_partition(t, p.item.partition)
-        with self._lock:
+        with self._lock():
             lost = self._grave(t, "UNKNOWN_TOPIC_OR_PARTITION", error)
             self._bury(t, lost)
             return lost._code, error, lost._conclude()
@@ -446,19 +446,19 @@ class Accumulator(Account):
     def _place(self, t: Topic, p: Parked) -> None:
         """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are accounted for, so room is not asked for."""
         p.item.forced = True
-        with self._lock:
+        with self._lock():
             self._reserved -= p.size
             t.parked_bytes -= p.size
             p.size = 0
         self._append(t, p.item, p.callback, p.delivery)
-        with self._lock:
+        with self._lock():
             p.delivery._home()._extras.extend(p.extras)
             self._unpark(t)
 
     def fail_parked(self, topic: str, error: BaseException, before: float = INFINITY) -> tuple[int, Callbacks | None]:
         """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
         t = self._topics.get(exact_name(topic))
-        with self._lock:
+        with self._lock():
             if t is None or not t.parked or t.parked[0].created > before:
                 return 0, None
             lost = self._grave(t, short_name(error), error)
@@ -499,7 +499,7 @@ class Accumulator(Account):
 
     def take(self, now: float) -> tuple[list[Batch], list[Batch], float]:
         """(batches sealed since the last call, in that order; open ones whose linger has ended since; when the next one ends)."""
-        with self._lock:
+        with self._lock():
             self._sweep()
             due: list[Batch] = []
             deadline = INFINITY
@@ -519,7 +519,7 @@ class Accumulator(Account):
 
     def seal(self, batch: Batch) -> bool:
         """Seal an open batch now; False when somebody sealed it before, or it is empty."""
-        with self._lock:
+        with self._lock():
             if batch.state != OPEN or batch.count == 0:
                 return False
             if batch._acc is not self:
@@ -536,7 +536,7 @@ class Accumulator(Account):
 
     def forget(self, topic: str) -> bool:
         """Keep nothing of `topic` if no record of it is parked and no batch open or unsettled. The next `send` announces it again."""
-        with self._lock:
+        with self._lock():
             self._sweep()
             t = self._topics.get(exact_name(topic))
             if t is None or not t.direct or any(t.held.values()):
@@ -547,7 +547,7 @@ class Accumulator(Account):
 
     def unfinished(self) -> list[Batch | Delivery]:
         """Everything that is not settled: batches, and the handles of parked records."""
-        with self._lock:
+        with self._lock():
             return [*self._live, *(p.delivery for t in self._topics.values() for p in t.parked)]
 
 

@@ -26,6 +26,11 @@ from typing import Any
 import pykafka4
 
 PACKAGE = str(Path(pykafka4.__file__).parent)
+PLAIN_CORE = (
+    "reference.py",
+    "_plain_batch.py",
+    "_plain_decode.py",
+)  # changes several things in one call; an interrupt there can break a batch
 STDLIB = (threading.__file__,)  # Python code that the application's waits run
 EVERYTHING = (PACKAGE, *STDLIB)
 DEADLINE = 60.0
@@ -45,7 +50,8 @@ class _Tracer:
         self._names: dict[Any, dict[int, str]] = {}
 
     def __call__(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(self.within):
+        path = frame.f_code.co_filename
+        if not path.startswith(self.within) or (path.endswith(PLAIN_CORE) and frame.f_code.co_qualname != "Section.__call__"):
             return None
         if event == "call":
             frame.f_trace_opcodes, frame.f_trace_lines = True, False

@@ -55,7 +55,7 @@ class World:
             "make_room": self._make_room,
             "wait": lambda predicate, timeout: predicate(),
             "submit": self.submitted.append,
-            "lock": threading.Lock(),
+            "lock": threading.RLock(),
             "wall": lambda: self.wall_ms,
             "seed": 0,
             "compress": compress,
