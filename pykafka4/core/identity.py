@@ -118,6 +118,8 @@ class Identity:
         elif outcome.message.error_code:
             self._doubt(now, outcome.node)  # a broker cut off from the controllers has no ids to give
             self._refused(now, error_code(outcome.message.error_code))
+        elif outcome.message.producer_id in (self.producer_id, -1):  # partitions have seen it, in epochs from its first one on
+            self._again(now, KafkaError(f"InitProducerId: a fresh id was asked for, the broker gave {outcome.message.producer_id}"))
         else:
             self.producer_id, self.first_epoch = outcome.message.producer_id, outcome.message.producer_epoch
             self.state, self.trouble = TABLE.move(self.state, S.READY), None

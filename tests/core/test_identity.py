@@ -64,6 +64,24 @@ def test_a_new_queue_begins_in_the_epoch_that_the_broker_gave() -> None:
     assert h.identity.after(-1, -1, False) == (7, 3)
 
 
+def test_an_id_that_is_not_a_fresh_one_is_not_taken_and_asked_for_again_after_a_pause() -> None:
+    h = Harness()
+    h.give(-1, 0)
+    assert h.identity.after(-1, -1, False) is None
+    assert h.identity.ask(h.now) is None
+    h.now = h.identity.wake_at
+    h.give(7, 0)
+    h.identity.forget(7, 4)
+    assert h.identity.after(7, 3, True) is None
+    h.give(7, 0)
+    assert h.identity.after(-1, -1, False) == (7, 5), "epochs that a partition may have seen are not given again"
+    assert "the broker gave 7" in str(h.identity.trouble)
+    assert h.identity.ask(h.now) is None
+    h.now = h.identity.wake_at
+    h.give(8, 0)
+    assert h.identity.after(7, 3, True) == (8, 0)
+
+
 def test_a_queue_continues_in_the_next_epoch_without_asking_a_broker() -> None:
     h = Harness()
     h.give(7, 0)
