@@ -66,7 +66,7 @@ class Application:
     def _something_else(self) -> None:
         sim, choice = self.sim, self.sim.random.random()
         limit = sim.random.choice((0.0, 0.1, 1.0))
-        with contextlib.suppress(KafkaTimeoutError, ClosedError):
+        try:
             if choice < 0.03:
                 with timed(sim, "flush", limit):
                     sim.producer.flush(limit)
@@ -77,6 +77,9 @@ class Application:
                 stats = sim.producer.stats()
                 if stats.accepted != stats.acked + stats.queued + stats.in_flight + stats.lost:
                     raise Broken("the ledger balances", f"{stats}")
+        except KafkaError as error:
+            if not isinstance(error, (KafkaTimeoutError, ClosedError)) and not sim.watch.crashed:
+                raise
 
     def _draw(self, callback: bool, actor: int) -> Sent:
         sim, random = self.sim, self.sim.random

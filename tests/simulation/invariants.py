@@ -394,7 +394,12 @@ class Watch:
         self._end[where] = offset
 
     def _late(self, sent: Sent) -> bool:
-        """Whether it was given up before, as maybe written: a request under way may come later, and a new producer id fences nothing."""
+        """Whether it was given up before, as maybe written: a request under way may come later, and a new producer id fences nothing.
+
+        With acks=0 a record has its outcome when it is written to the socket; a request whose connection ends may be executed later.
+        """
+        if self.acks == 0:
+            return True
         return sent.delivery is None or (sent.delivery.done() and sent.delivery.exception(0) is not None)
 
     def look_at_flows(self) -> None:
