@@ -350,6 +350,8 @@ class Watch:
             if sent is None or sent.topic != tp.topic:
                 raise Broken("no foreign records", f"{value[:40]!r} lies in {tp}")
             self._look_at_content(sent, place)
+            if not self.truth.lies(place):  # its leader was lost in the same step, before this look
+                continue
             if len(self.truth.living(value)) > 1:
                 self._judge_duplicate(sent, tp)
                 continue
