@@ -185,6 +185,31 @@ def test_a_consumer_that_fails_raises_in_every_call_and_leaves_the_others_alone(
     healthy.close(SECONDS)
 
 
+def test_a_producer_that_fails_while_its_requests_are_being_written_leaves_the_others_alone(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Producer(client=client)
+    other.send("t", b"v").result(SECONDS)
+    producer = Producer(client=client, acks=0, enable_idempotence=False, linger_ms=60_000)  # without acks a written request is answered
+    for partition in range(3):
+        producer.send("t", b"v", partition=partition)
+    producer.flush(SECONDS)
+    handles = [producer.send("t", b"v", partition=partition) for partition in range(3)]
+
+    def fail(*_: Any) -> None:
+        raise ValueError("an injected failure")
+
+    monkeypatch.setattr(producer._core.sender, "_landed", fail)
+    with contextlib.suppress(KafkaError):
+        producer.flush(SECONDS)
+    assert all("an injected failure" in str(handle.exception(SECONDS)) for handle in handles)
+    assert other.send("t", b"v").result(SECONDS)
+    assert client.status()["state"] == "connected"
+    assert producer.stats().buffered_bytes == 0
+    producer.close(0)
+    assert other.close(SECONDS) == []
+
+
 def test_a_handler_that_produces_to_kafka_stalls_nobody_else(server: ModelServer) -> None:
     """It holds its lock while `send` waits for room, and the loop has something to log meanwhile."""
     producer = Producer(

@@ -283,7 +283,8 @@ class Connection:
         flight = Flight(request, version, self._correlation, now)
         self._correlation = (self._correlation + 1) & MAX_CORRELATION
         (self._flying if request.expects_reply else self._silent).append(flight)
-        return buffers
+        # Views: a batch gives its bytes back with its outcome, and its machine may fail before the transport has seen them.
+        return [buffer if isinstance(buffer, bytes) else memoryview(buffer) for buffer in buffers]
 
     def _take_reply(self, now: float, frame: Buffer) -> None:
         if not self._flying:

@@ -196,7 +196,9 @@ class Loop:
         for connect in turn.connect:
             self._transport.connect(connect.link, connect.host, connect.port)
         for link, buffers in turn.write:
-            if self._transport.write(link, buffers) and self.engine.network.written(now, link):
+            written = self._transport.write(link, buffers)
+            buffers.clear()  # views of batches: the transport has its own, and as long as any is there their memory is not free
+            if written and self.engine.network.written(now, link):
                 self._wakeup.news = True  # a request without a reply is answered: its machine may go on
         self._submit_callbacks()
         for job in turn.jobs:
