@@ -34,8 +34,9 @@ unit: base ## simulation, and unit tests with the compiled and the plain-Python 
 	@$(MAKE) --no-print-directory --keep-going -j2 --output-sync=target simulated compiled plain
 simulated: base ; $(PYTEST) -m simulation
 compiled: base ; $(PYTEST) -m 'not ($(REAL) or simulation)'
+# What does not depend on the core is tested once, with the compiled one.
 plain: base
-	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' --ignore tests/test_packaging.py
+	PYKAFKA4_IMPL=python $(PYTEST) -m 'not ($(REAL) or simulation)' tests/wire tests/core tests/producer tests/consumer tests/spark tests/test_client.py tests/test_isolation.py
 
 integration: kafka ## tests of the client against the real 3-broker cluster, Spark included
 	$(PYTEST) -m '(cluster or spark) and not (chaos or harness)'
