@@ -346,7 +346,7 @@ def test_bootstrap_goes_on_to_the_next_address(cluster: Cluster, topic: str) -> 
 
 @pytest.mark.parametrize(("servers", "why"), [("no-such-host.invalid:9092", ""), (NOWHERE, "refused")], ids=["names", "ports"])
 def test_no_broker_reachable_names_the_address_and_why_within_the_time_that_was_given(servers: str, why: str) -> None:
-    with pytest.raises(DeliveryFailed), Producer(bootstrap_servers=servers, delivery_timeout_ms=3_000) as producer:
+    with Producer(bootstrap_servers=servers, delivery_timeout_ms=3_000) as producer:
         began = time.monotonic()
         error = producer.send("t", b"x").exception(20)
         assert 2.9 < time.monotonic() - began < 15  # and not request_timeout_ms or max_block_ms, 30 and 60 s
@@ -366,7 +366,7 @@ def test_a_record_over_the_limit_is_refused_at_once(cluster: Cluster, topic: str
 
 def test_a_batch_over_the_topics_limit_is_split(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1, configs={"max.message.bytes": "20000"})
-    with pytest.raises(DeliveryFailed), Producer(bootstrap_servers=cluster.bootstrap, linger_ms=200) as producer:
+    with Producer(bootstrap_servers=cluster.bootstrap, linger_ms=200) as producer:
         handles = [producer.send(topic, b"%d " % n + bytes(500)) for n in range(200)]
         assert [h.result(60).offset for h in handles] == list(range(200))
         too_large = producer.send(topic, bytes(30_000)).exception(60)
