@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from pykafka4.config import ClientConfig
-from pykafka4.core import INFINITY, Close, Connect, Effects, Job, Machine, Outcome, Request
+from pykafka4.core import INFINITY, NOTHING, Close, Connect, Effects, Job, Machine, Outcome, Request
 from pykafka4.core.cluster import Cluster
 from pykafka4.core.network import Network
 from pykafka4.core.recovery import Recovery
@@ -119,7 +119,7 @@ class Engine:
             if effects.deliver:
                 self._deliver += effects.deliver
             if effects.jobs:
-                jobs += [Job(job.run, partial(self._job_done, slot, job.then)) for job in effects.jobs]
+                jobs += [Job(job.run, partial(self._answer, slot, job.then)) for job in effects.jobs]
             wake_at = min(wake_at, effects.wake_at)
         for machine in self._shared:
             effects = machine.poll(now)
@@ -151,10 +151,11 @@ class Engine:
             self._fail(slot, error)
             return NOTHING
 
-    def _answer(self, slot: Slot, on_reply: Callable[[float, Outcome], None], now: float, outcome: Outcome) -> None:
+    def _answer(self, slot: Slot, handler: Callable[[float, Any], None], now: float, result: Any) -> None:
+        """Give its machine the outcome of a request, or the result of a job, unless the machine has failed."""
         if slot.failure is None:
             try:
-                on_reply(now, outcome)
+                handler(now, result)
             except Exception as error:
                 self._fail(slot, error)
 
@@ -163,13 +164,6 @@ class Engine:
             on_reply(now, outcome)
         except Exception:
             log.exception("the handler of an answer failed")
-
-    def _job_done(self, slot: Slot, then: Callable[[float, Any], None], now: float, result: Any) -> None:
-        if slot.failure is None:
-            try:
-                then(now, result)
-            except Exception as error:
-                self._fail(slot, error)
 
     def _fail(self, slot: Slot, error: Exception) -> None:
         """The first failure counts. The machine is told like in a crash of the loop; what that raises is logged."""
@@ -199,6 +193,3 @@ def _bring_down(machine: Machine, reason: KafkaError) -> tuple[Callable[[], None
     except Exception:
         log.exception("%s could not be brought down cleanly", type(machine).__name__)
         return ()
-
-
-NOTHING = Effects()
