@@ -175,6 +175,7 @@ class Fetcher:
         position.topic_id = self._cluster.topic_id(claim.tp.topic)
         self._regroup = True
         if position.stage is Stage.UNKNOWN:
+            self._offsets.stored.pop(claim.tp, None)  # somebody else may have committed since this was last ours
             self._unlocated.append(position)
         elif position.stage is Stage.FETCHING:
             self._fresh.append(position)
@@ -261,6 +262,7 @@ class Fetcher:
 
     def _restart(self, position: Position) -> None:
         position.epoch = -1
+        self._offsets.stored.pop(position.tp, None)  # brokers forget the committed offsets of a topic that is deleted
         if self._policy is Start.NONE:
             self._stop(position, InvalidOffset.at(*position.tp, "the topic was deleted and created again", position.offset))
         else:

@@ -415,8 +415,16 @@ class Reader:
     # ---------------------------------------------------------------- markers whose turn has come
 
     def _take_located(self, located: Located, records_before: bool) -> bool:
-        """A place found by the group or the reset policy counts as reached: without records, it is what a restart begins at."""
+        """A place found by the group or the reset policy counts as reached: without records, it is what a restart begins at.
+
+        After a reset to a lower offset (the topic was made anew) progress begins again there: the higher one must not be committed any
+        more. So the records before it are handed out first, in a list of their own.
+        """
         claim = located.claim
+        if claim.position is not None and located.offset < claim.position:
+            if records_before:
+                return False
+            self.finished[claim.tp] = (located.offset, located.epoch)
         claim.position, claim.epoch = located.offset, located.epoch
         self._handed.append((claim, located.offset, located.epoch))
         self._queue.popleft()

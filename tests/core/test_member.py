@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from consumer_talk import LOST, Talk, batch, tp
@@ -55,6 +56,40 @@ def test_places_known_to_the_coordinator_are_not_committed_again(talk: Talk) -> 
     talk.poll()
     talk.run(5)
     assert talk.pending(OffsetCommitRequest) == []
+
+
+def test_a_place_known_from_an_earlier_assignment_is_committed_again(talk: Talk) -> None:
+    """Another member may have committed more in between; a seek back to that place must reach the coordinator."""
+    talk.stable(tp(0))
+    talk.committed({tp(0): 5})
+    ticket = talk.reader.ticket
+    assert ticket is not None
+    talk.member.fetcher.drop(ticket.claims)
+    talk.reader.release(ticket.claims)
+    claims = [Claim(tp(0))]
+    talk.reader.adopt(claims)
+    talk.member.fetcher.adopt(claims, Start.COMMITTED)
+    talk.reader.seek(tp(0), 5)
+    talk.poll()
+    talk.run(5)
+    assert talk.commits() == {tp(0): 5}
+
+
+def test_after_a_reset_the_place_known_to_the_coordinator_counts_no_more(talk: Talk) -> None:
+    """Brokers forget the committed offsets of a deleted topic: its namesake's must be committed, even where it is the same offset."""
+    talk.cluster.set("t", topic_id=UUID(int=1))
+    talk.stable(tp(0))
+    talk.committed({tp(0): 5})
+    talk.poll()
+    talk.cluster.set("t", topic_id=UUID(int=2))
+    talk.run()
+    talk.ends(0)
+    talk.fetched(talk.fetch_at(1), {})
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 5)})
+    assert len(talk.poll()) == 5
+    talk.poll()
+    talk.run(5)
+    assert talk.commits() == {tp(0): 5}
 
 
 def test_the_polling_thread_is_woken_by_whatever_arrives(talk: Talk) -> None:

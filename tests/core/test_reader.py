@@ -688,3 +688,39 @@ def test_without_a_policy_a_cut_below_what_was_read_is_raised_until_a_seek(desk:
         desk.reader.seek(tp(0), 2)
     assert desk.poll() == []
     assert [start for _, _, start in desk.seeks] == [min(cut, 3)]
+
+
+# ---------------------------------------------------------------- a reset to a lower offset
+
+
+def restarted(desk: Desk) -> None:
+    """Offsets up to 503 were read when the partition was reset to its beginning: the topic was deleted and created again."""
+    desk.put(500, 3)
+    claim = desk.reader.claims[tp(0)]
+    desk.reader.put(Located(claim, 0))
+    desk.put(0, 5)
+
+
+def test_progress_made_before_a_reset_to_a_lower_offset_is_not_committed_after_it(desk: Desk) -> None:
+    restarted(desk)
+    assert offsets(desk.poll()) == [500, 501, 502]
+    assert offsets(desk.poll()) == [0, 1, 2, 3, 4]
+    assert desk.finished() == 0
+    assert desk.reader.progress()[tp(0)] == (0, -1)
+    assert desk.reader.settle()[tp(0)] == (0, -1)
+
+
+def test_a_loop_over_records_behind_a_reset_to_a_lower_offset_makes_progress(desk: Desk) -> None:
+    restarted(desk)
+    assert offsets(desk.loop()) == [500, 501, 502]
+    iterator = desk.loop()
+    assert [next(iterator).offset for _ in range(3)] == [0, 1, 2]
+    assert desk.reader.progress()[tp(0)] == (2, 0)
+    assert desk.reader.settle()[tp(0)] == (2, 0)
+
+
+def test_a_reset_to_a_higher_offset_does_not_end_a_list(desk: Desk) -> None:
+    desk.put(0, 3)
+    desk.reader.put(Located(desk.reader.claims[tp(0)], 100))
+    desk.put(100, 2)
+    assert offsets(desk.poll()) == [0, 1, 2, 100, 101]

@@ -492,4 +492,32 @@ MUTANTS: Final = (
         breaks="a seek waits for the Fetch under way",
         tests=("tests/core/test_fetcher.py::test_a_seek_does_not_wait_for_the_fetch_under_way",),
     ),
+    Mutant(
+        file="pykafka4/core/reader.py",
+        old="            if records_before:\n                return False\n            self.finished[claim.tp] = (located.offset, located.epoch)\n",
+        new="            pass\n",
+        breaks="the offset reached before a reset to a lower one is committed after it",
+        tests=("tests/core/test_reader.py::test_progress_made_before_a_reset_to_a_lower_offset_is_not_committed_after_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/reader.py",
+        old="            self.finished[claim.tp] = (located.offset, located.epoch)\n",
+        new="            pass\n",
+        breaks="a loop makes no progress behind a reset to a lower offset",
+        tests=("tests/core/test_reader.py::test_a_loop_over_records_behind_a_reset_to_a_lower_offset_makes_progress",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="            self._offsets.stored.pop(claim.tp, None)  # somebody",
+        new="            pass  # somebody",
+        breaks="a place committed in an earlier assignment is taken for known",
+        tests=("tests/core/test_member.py::test_a_place_known_from_an_earlier_assignment_is_committed_again",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="        self._offsets.stored.pop(position.tp, None)  # brokers",
+        new="        # brokers",
+        breaks="a place committed in a deleted topic is taken for known in its namesake",
+        tests=("tests/core/test_member.py::test_after_a_reset_the_place_known_to_the_coordinator_counts_no_more",),
+    ),
 )
