@@ -230,7 +230,9 @@ class Session:
             if ticket.ending is not None:  # over before it was seen: its end comes next
                 self.reader.refuse(ticket.claims)
                 return
-            self.reader.adopt(ticket.claims)
+            by_hand = [claim for claim in ticket.claims if claim.tp in self.static]  # assigned since: the group's share ends soon
+            self.reader.refuse(by_hand)
+            self.reader.adopt(claim for claim in ticket.claims if claim.tp not in self.static)
             self._lost = ""
             self.reader.ticket = ticket
         self._tell("begin", "on_partitions_assigned", ticket)

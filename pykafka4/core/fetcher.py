@@ -119,9 +119,14 @@ class Fetcher:
             self._place(claim, start, self._policy if fallback is None else fallback(claim.tp))
 
     def drop(self, claims: Collection[Claim]) -> None:
-        """Stop reading the partitions of `claims`, under whatever claim a seek has put in its place."""
+        """Stop reading the partitions of `claims`, under whatever claim a seek has put in its place.
+
+        What another assignment reads of them by now (`subscribe` to something else, then `assign`) goes on.
+        """
         for claim in claims:
-            if self.positions.pop(claim.tp, None) is not None:
+            position = self.positions.get(claim.tp)
+            if position is not None and position.claim.origin is claim.origin:
+                del self.positions[claim.tp]
                 self._regroup = True
         for topic in {claim.tp.topic for claim in claims} - {tp.topic for tp in self.positions}:
             self._cluster.forget(topic, self)

@@ -465,7 +465,9 @@ class Group:
         self._enter(now, sent_at, tps)
 
     def _enter(self, now: float, sent_at: float, tps: list[TopicPartition]) -> None:
+        """Take up `tps`, but for topics not subscribed to: the subscription changed meanwhile, or the leader is wrong."""
         self._move(MemberState.STABLE)
+        tps = [tp for tp in tps if tp.topic in self.topics]
         self._attempt, self.error = None, None
         self._backoff.reset()
         self._coordinator.well()

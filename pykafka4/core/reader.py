@@ -258,8 +258,13 @@ class Reader:
     # ---------------------------------------------------------------- partitions
 
     def adopt(self, claims: Iterable[Claim]) -> None:
-        """These are read from now on."""
+        """These are read from now on, in place of claims from another assignment."""
         for claim in claims:
+            before = self.claims.get(claim.tp)
+            if before is not None and before is not claim:
+                before.live = False
+                self.paused.discard(claim.tp)
+                self.purge((before,))
             self.claims[claim.tp] = claim
 
     def release(self, claims: Collection[Claim]) -> None:
@@ -279,8 +284,9 @@ class Reader:
             claim.live = False
 
     def current(self, claims: Iterable[Claim]) -> list[Claim]:
-        """The claims that stand for the same partitions now, after seeks."""
-        return [self.claims[claim.tp] for claim in claims if claim.tp in self.claims]
+        """The claims that stand in their place now, after seeks; not those of another assignment of the same partitions."""
+        found = [(claim, self.claims.get(claim.tp)) for claim in claims]
+        return [now for claim, now in found if now is not None and now.origin is claim.origin]
 
     def purge(self, claims: Iterable[Claim]) -> None:
         """Drop what is buffered of `claims`, and what a loop left of its list."""
@@ -322,7 +328,8 @@ class Reader:
 
     def _replace(self, tp: TopicPartition, start: Start | int) -> Claim:
         self._complete_replacement()
-        old, new = self.claims[tp], Claim(tp)
+        old = self.claims[tp]
+        new = Claim(tp, old)
         new.position = start if isinstance(start, int) else None
         self._replacement = (old, new, start)
         self._complete_replacement()

@@ -30,10 +30,12 @@ class Start(enum.Enum):
 class Claim:
     """One partition, from an assignment or seek to the next. Compared by identity."""
 
-    __slots__ = ("consumed", "delivered", "end", "epoch", "live", "position", "tp", "troubled")
+    __slots__ = ("consumed", "delivered", "end", "epoch", "live", "origin", "position", "tp", "troubled")
 
-    def __init__(self, tp: TopicPartition) -> None:
+    def __init__(self, tp: TopicPartition, replaces: Claim | None = None) -> None:
+        """`replaces` is the claim that a seek ends; both have the same `origin`, the mark of their assignment."""
         self.tp = tp
+        self.origin: object = object() if replaces is None else replaces.origin
         # written by the loop
         self.delivered = 0  # bytes put before the application
         self.end = -1  # high watermark as the last answer gave it

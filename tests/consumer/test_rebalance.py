@@ -187,3 +187,32 @@ def test_what_was_finished_is_committed_before_the_listener_hears_of_the_revocat
 
     poll_until(first, revoked)
     assert seen == [{TopicPartition("t", 0): 10}]
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["assignment taken up", "assignment not seen yet"])
+def test_partitions_assigned_by_hand_are_read_on_when_the_group_takes_its_share_of_them_back(
+    server: ModelServer, make: Maker, seen: bool
+) -> None:
+    topic(server, 5, 5)
+    server.create_topic("u", 1)
+    consumer = make.member()
+    if seen:
+        read(consumer, 10)
+    else:
+        consumer.poll(0)
+        deadline = time.monotonic() + LONG
+        while consumer.status()["consumer"]["state"] != "stable":
+            assert time.monotonic() < deadline
+    consumer.subscribe(["u"])
+    consumer.assign([("t", 0)])
+    poll_until(consumer, lambda: consumer.assignment() == {("t", 0), ("u", 0)})
+    fill(server, "t", 0, numbers(5, 8))
+    fill(server, "t", 1, numbers(5, 8))
+    found: list[object] = []
+    deadline = time.monotonic() + LONG
+    while (0, 7) not in found:
+        assert time.monotonic() < deadline, consumer.status()
+        found += [(r.partition, r.offset) for r in consumer.poll(0.05)]
+    assert [f for f in found if f[0] == 0] == [(0, i) for i in range(8) if (0, i) in found]
+    assert all(partition == 0 for partition, _ in found)
+    assert consumer.assignment() == {("t", 0), ("u", 0)}

@@ -125,6 +125,26 @@ def test_dropped_partitions_are_not_asked_for(talk: Talk) -> None:
     assert [set(talk.asked(r)) for r in talk.pending(FetchRequest)] == [{tp(1)}]
 
 
+def test_the_end_of_an_assignment_leaves_a_later_assignment_of_the_same_partition(talk: Talk) -> None:
+    old = talk.assign(tp(0), start=0)
+    talk.assign(tp(0), start=5)
+    talk.reader.seek(tp(0), 7)
+    talk.member.fetcher.drop(old)
+    talk.reader.release(old)
+    for request in talk.pending(FetchRequest):
+        talk.fetched(request, {})
+    assert [talk.asked(r) for r in talk.pending(FetchRequest)] == [{tp(0): 7}]
+    assert set(talk.reader.claims) == {tp(0)}
+
+
+def test_the_end_of_an_assignment_ends_what_a_seek_put_in_its_place(talk: Talk) -> None:
+    claims = talk.assign(tp(0), start=0)
+    talk.reader.seek(tp(0), 7)
+    talk.member.fetcher.drop(claims)
+    talk.reader.release(claims)
+    assert (talk.member.fetcher.positions, talk.reader.claims) == ({}, {})
+
+
 def test_a_seek_of_a_claim_that_ended_meanwhile_changes_nothing(talk: Talk) -> None:
     (claim,) = talk.assign(tp(0), start=5)
     talk.member.fetcher.seek(Claim(tp(0)), Claim(tp(0)), 99)

@@ -705,3 +705,16 @@ def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: T
         "pykafka4: group g: subscribed topic 'tpyo' does not exist; it will be read once it does"
     ]
     assert talk.member.status(talk.now)["unknown_topics"] == ["tpyo"]
+
+
+def test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_up(talk: Talk) -> None:
+    """The subscription changed while the join was under way; what the application reads of the old topics by hand stays as it is."""
+    talk.member.group.subscribe(("t", "u"))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join()
+    talk.member.group.subscribe(("u",))
+    talk.sync([tp(0), tp(0, "u")])
+    (assigned, *_) = events(talk)
+    assert [claim.tp for claim in assigned.ticket.claims] == [tp(0, "u")]
+    assert set(talk.member.fetcher.positions) <= {tp(0, "u")}

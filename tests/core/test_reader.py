@@ -724,3 +724,17 @@ def test_a_reset_to_a_higher_offset_does_not_end_a_list(desk: Desk) -> None:
     desk.reader.put(Located(desk.reader.claims[tp(0)], 100))
     desk.put(100, 2)
     assert offsets(desk.poll()) == [0, 1, 2, 100, 101]
+
+
+def test_what_is_buffered_of_an_assignment_goes_when_another_takes_its_place(desk: Desk) -> None:
+    desk.put(0, 3)
+    desk.poll(1)
+    desk.reader.pause(tp(0))
+    (old,) = desk.claims
+    new = Claim(tp(0))
+    desk.reader.adopt([new])
+    assert (old.live, desk.reader.paused) == (False, set())
+    desk.put(7, 2)
+    assert offsets(desk.poll()) == [7, 8]
+    desk.reader.release([old])
+    assert desk.reader.claims == {tp(0): new}

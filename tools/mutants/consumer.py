@@ -520,4 +520,41 @@ MUTANTS: Final = (
         breaks="a place committed in a deleted topic is taken for known in its namesake",
         tests=("tests/core/test_member.py::test_after_a_reset_the_place_known_to_the_coordinator_counts_no_more",),
     ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="if position is not None and position.claim.origin is claim.origin:",
+        new="if position is not None:",
+        breaks="partitions assigned by hand are not read on when the group takes its share of them back",
+        tests=("tests/core/test_fetcher.py::test_the_end_of_an_assignment_leaves_a_later_assignment_of_the_same_partition",),
+    ),
+    Mutant(
+        file="pykafka4/core/reader.py",
+        old="if now is not None and now.origin is claim.origin]",
+        new="if now is not None]",
+        breaks="the end of one assignment releases partitions of another",
+        tests=("tests/core/test_reader.py::test_what_is_buffered_of_an_assignment_goes_when_another_takes_its_place",),
+    ),
+    Mutant(
+        file="pykafka4/core/reader.py",
+        old="        new = Claim(tp, old)\n",
+        new="        new = Claim(tp)\n",
+        breaks="partitions that were sought are kept after their assignment has ended",
+        tests=("tests/core/test_fetcher.py::test_the_end_of_an_assignment_ends_what_a_seek_put_in_its_place",),
+    ),
+    Mutant(
+        file="pykafka4/core/group.py",
+        old="        tps = [tp for tp in tps if tp.topic in self.topics]\n",
+        new="",
+        breaks="partitions of topics no longer subscribed to are taken up",
+        tests=("tests/core/test_group.py::test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_up",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="self.reader.adopt(claim for claim in ticket.claims if claim.tp not in self.static)",
+        new="self.reader.adopt(ticket.claims)",
+        breaks="an assignment seen late replaces partitions assigned by hand",
+        tests=(
+            "tests/consumer/test_rebalance.py::test_partitions_assigned_by_hand_are_read_on_when_the_group_takes_its_share_of_them_back",
+        ),
+    ),
 )
