@@ -1,6 +1,6 @@
 """Lines. Rule: a queue with something to send stands in exactly one place: the line of its leader, or among the leaderless.
 
-The leader is asked for when a queue is placed and again when it is picked: a leader change moves nothing in the queues themselves.
+The leader is asked for when a queue is placed; whoever picks a queue looks again. A leader change moves nothing in the queues themselves.
 """
 
 from __future__ import annotations
@@ -59,10 +59,6 @@ class Lines:
         """Who is next at `node`."""
         line = self._lines.get(node)
         return next(iter(line)) if line else None
-
-    def leads(self, node: int, queue: PartitionQueue) -> bool:
-        """Whether `node` still leads the partition of `queue`."""
-        return self._leader(queue.tp) == node
 
     def __iter__(self) -> Iterator[PartitionQueue]:
         for line in self._lines.values():

@@ -125,6 +125,11 @@ class Network:
         connection = self._ready.get(node)
         return None if connection is None else connection.version(api_key)
 
+    def link(self, node: int) -> int | None:
+        """The number of the connection to `node`, never given again to another; None while it is not READY."""
+        connection = self._ready.get(node)
+        return None if connection is None else connection.link
+
     def submit(self, now: float, request: Request) -> None:
         """Send `request` to its node. One for a node that is not READY waits, and fails as NO with the first attempt to connect to it."""
         node = request.node

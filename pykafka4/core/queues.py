@@ -13,6 +13,7 @@ from uuid import UUID
 
 import attrs
 
+from pykafka4.core import INFINITY
 from pykafka4.core.backoff import Backoff
 from pykafka4.records import TopicPartition
 from pykafka4.wire.hot import Batch
@@ -21,6 +22,7 @@ __all__ = ["SEQUENCES", "PartitionQueue"]
 
 SEQUENCES = 2**31  # sequence numbers wrap to 0 after 2^31 - 1
 UNASSIGNED = -1
+QUIET = 10.0  # seconds without an acknowledgement or a batch in flight: long enough for the leadership to leave and return unnoticed
 
 
 @attrs.define(eq=False)
@@ -35,6 +37,8 @@ class PartitionQueue:
     in_flight: int = 0
     strays: int = 0  # batches that failed while under way: their requests are not back yet
     node: int = -1  # where the last batch went
+    session: tuple[int | None, int] = (None, -1)  # the connection to the leader, and the leader's epoch, when the last batch went
+    acked_at: float = -INFINITY  # when a batch was acknowledged last
     broken: bool = False  # one of those in flight came back: wait for the others, then start again from the head
     held_until: float = 0.0
     proven: bool = False  # this leader has acknowledged a batch of this epoch, so it checks the order of the next ones
@@ -63,7 +67,7 @@ class PartitionQueue:
 
         A broker that has no state of this producer takes any sequence as the first. If the first batch met a transient error (too few
         replicas, say) and the second were accepted, the log would have them in the wrong order. So the first batch of an epoch goes
-        alone, and so does the first one to another leader: after an unclean election it may lack the state.
+        alone, and so does the first one to a leader that may lack the state (`meet`).
         """
         return not self.broken and not self.strays and self.in_flight < (self.depth if self.proven else 1) and now >= self.held_until
 
@@ -85,12 +89,27 @@ class PartitionQueue:
             batch.base_sequence = self.next_sequence
             self.next_sequence = (self.next_sequence + batch.count) % SEQUENCES
 
+    def meet(self, now: float, connection: int | None, leader_epoch: int) -> None:
+        """The next batch would go over this connection, to the leader of this epoch. Call it before `may_send`.
+
+        The same broker may have lost the producer's state since the last batch: with its log, while the connection was down or while it
+        was not the leader. After a silence both may have happened without a trace, and the state may have expired.
+        """
+        if (connection, leader_epoch) != self.session:
+            self.session, self.proven = (connection, leader_epoch), False
+        elif self.in_flight == 0 and now - self.acked_at > QUIET:
+            self.proven = False
+
+    def acknowledged(self, now: float) -> None:
+        """The leader has written a batch of this queue: from now on it checks the order of the next ones."""
+        self.acked_at, self.proven = now, True
+        self.backoff.reset()
+
     def sent(self, batch: Batch, node: int) -> None:
         """`batch`, the candidate, went out to `node`."""
         batch.in_flight = True
         self.in_flight += 1
-        if node != self.node:
-            self.node, self.proven = node, False
+        self.node = node
 
     def returned(self, batch: Batch) -> None:
         """An answer (or the loss of the connection) ended this flight of `batch`."""

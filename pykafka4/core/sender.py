@@ -382,9 +382,11 @@ class Sender:
 
     def _next(self, queue: PartitionQueue, node: int, now: float) -> Batch | None:
         """The batch of `queue` that may go to `node` now. A queue that has none leaves the line; what it waits for puts it back."""
-        if not self._lines.leads(node, queue):
+        leader = self.recovery.leader(queue.tp)
+        if leader is None or leader.node != node:
             self._lines.place(queue)
             return None
+        queue.meet(now, self.network.link(node), leader.epoch)
         if not queue.may_send(now) or (queue.in_flight and queue.node != node):
             self._lines.remove(queue)
             return None
@@ -505,8 +507,7 @@ class Sender:
             landed_at = answer.base_offset if row.produce is Produce.ACK else -1
             self._landed(queue, batch, landed_at, answer.log_append_time_ms)
             self.recovery.healthy(queue.tp)
-            queue.proven = True
-            queue.backoff.reset()
+            queue.acknowledged(now)
             return
         if row.written is Written.MAYBE:
             queue.doubt(batch)

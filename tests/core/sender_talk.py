@@ -29,10 +29,18 @@ class FakeNetwork:
     def __init__(self) -> None:
         self.up = {1, 2, 3}
         self.produce = 13
+        self.links = {1: 1, 2: 2, 3: 3}
         self.wanted: list[int] = []
 
     def ready(self, node: int) -> bool:
         return node in self.up
+
+    def link(self, node: int) -> int | None:
+        return self.links[node] if node in self.up else None
+
+    def reconnect(self, node: int) -> None:
+        """Another connection to the same broker."""
+        self.links[node] = max(self.links.values()) + 1
 
     def version(self, node: int, api_key: int) -> int | None:
         return self.produce
@@ -90,13 +98,14 @@ class FakeCluster:
 class FakeRecovery:
     def __init__(self) -> None:
         self.leaders = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 2}
+        self.epoch = 0  # of every leader
         self.changes = 0
         self.offline: dict[TopicPartition, Any] = {}
         self.reports: list[tuple[TopicPartition, KafkaError]] = []
 
     def leader(self, tp: TopicPartition) -> Leader | None:
         node = self.leaders.get(tp)
-        return None if node is None else Leader(node, 0)
+        return None if node is None else Leader(node, self.epoch)
 
     def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
         self.reports.append((tp, reason))

@@ -27,6 +27,7 @@ def flying(it: PartitionQueue, node: int = 1, count: int = 1) -> Any:
     made: Any = Fake(count)
     it.batches.append(made)
     it.number(made)
+    it.meet(0.0, node, 0)
     it.sent(made, node)
     return made
 
@@ -47,17 +48,17 @@ def test_nothing_follows_a_failed_batch_until_its_request_is_back() -> None:
 def test_the_first_batch_of_an_epoch_and_the_first_to_another_leader_go_alone() -> None:
     it = queue()
     it.returned(flying(it))
-    it.proven = True
+    it.acknowledged(0.0)
     flying(it)
     assert it.may_send(0.0), "five may be under way to the leader that knows us"
     moved = queue()
     moved.returned(flying(moved, node=1))
-    moved.proven = True
+    moved.acknowledged(0.0)
     flying(moved, node=2)
     assert not moved.may_send(0.0)
     renewed = queue()
     renewed.returned(flying(renewed))
-    renewed.proven = True
+    renewed.acknowledged(0.0)
     renewed.begin_epoch(7, 1)
     assert (renewed.producer_id, renewed.epoch, renewed.next_sequence) == (7, 1, 0)
     flying(renewed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from sender_talk import Bench, header, producer_id
+from sender_talk import Bench, header, producer_id, records
 
 from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed
@@ -136,6 +136,43 @@ def test_the_first_batch_to_another_leader_goes_alone() -> None:
     bench.answer(bench.requests.pop())
     bench.batch(b"three")
     assert [header(r)[1] for r in bench.requests] == [2, 3]
+
+
+@pytest.mark.parametrize("what", ["connection", "leader epoch", "silence"])
+def test_after_a_gap_in_which_the_leader_may_have_lost_the_log_the_first_batch_goes_alone(what: str) -> None:
+    """A broker that restarted without its log, or that was a follower of one that lacked ours, takes any sequence as the first."""
+    bench = Bench().proven()
+    if what == "connection":
+        bench.network.reconnect(1)
+    elif what == "leader epoch":
+        bench.recovery.epoch += 1
+    else:
+        bench.poll(60)
+    bench.batch(b"head")
+    bench.batch(b"second")
+    assert [records(r) for r in bench.requests] == [[b"head"]]
+    bench.answer(bench.requests.pop())
+    bench.batch(b"third")
+    assert [records(r) for r in bench.requests] == [[b"second"], [b"third"]]
+
+
+def test_a_lost_connection_to_a_leader_that_lost_the_log_swaps_no_batches() -> None:
+    bench = Bench().proven()
+    bench.batch(b"head")
+    bench.batch(b"second")
+    lost, bench.requests[:] = bench.requests[:], []
+    bench.network.reconnect(1)
+    for request in lost:
+        bench.lose(request)
+    assert [records(r) for r in bench.requests] == [[b"head"]], "were the head refused, the second would be the first in the new log"
+
+
+def test_slow_acknowledgements_do_not_end_the_pipeline() -> None:
+    bench = Bench().proven()
+    bench.batch(b"slow")
+    bench.poll(25)
+    bench.batch(b"meanwhile")
+    assert len(bench.requests) == 2
 
 
 def test_an_idle_topic_is_dropped_and_its_partitions_begin_in_a_later_epoch() -> None:

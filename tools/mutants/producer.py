@@ -101,9 +101,9 @@ MUTANTS: Final = (
         tests=("tests/core/test_sender_options.py::test_without_idempotence_one_batch_is_in_flight_also_after_an_acknowledgement",),
     ),
     Mutant(
-        file="pykafka4/core/sender.py",
-        old="            queue.proven = True\n",
-        new="",
+        file="pykafka4/core/queues.py",
+        old="        self.acked_at, self.proven = now, True\n",
+        new="        self.acked_at = now\n",
         breaks="the first batch's acknowledgement opens no pipeline",
         tests=("tests/core/test_sender.py::test_a_failed_batch_is_sent_again_before_those_behind_it",),
     ),
@@ -265,10 +265,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/queues.py",
-        old="self.node, self.proven = node, False",
-        new="self.node = node",
-        breaks="the first batch to another leader does not go alone",
-        tests=("tests/core/test_sender_numbers.py::test_the_first_batch_to_another_leader_goes_alone",),
+        old="self.session, self.proven = (connection, leader_epoch), False",
+        new="self.session = (connection, leader_epoch)",
+        breaks="after a lost connection two batches are in flight to a broker that may have lost its log, or to another leader",
+        tests=(
+            "tests/core/test_sender_numbers.py::test_a_lost_connection_to_a_leader_that_lost_the_log_swaps_no_batches",
+            "tests/core/test_sender_numbers.py::test_the_first_batch_to_another_leader_goes_alone",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/queues.py",
+        old="now - self.acked_at > QUIET:\n            self.proven = False",
+        new="now - self.acked_at > QUIET:\n            pass",
+        breaks="after a silence two batches are in flight to a broker whose state of the producer may have expired",
+        tests=("tests/core/test_sender_numbers.py::test_after_a_gap_in_which_the_leader_may_have_lost_the_log_the_first_batch_goes_alone",),
     ),
     Mutant(
         file="pykafka4/core/queues.py",
@@ -346,8 +356,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/sender.py",
-        old="            self.recovery.healthy(queue.tp)\n            queue.proven",
-        new="            queue.proven",
+        old="            self.recovery.healthy(queue.tp)\n            queue.acknowledged",
+        new="            queue.acknowledged",
         breaks="a partition that works again stays offline",
         tests=("tests/core/test_sender_options.py::test_an_acknowledgement_makes_its_partition_healthy",),
     ),
@@ -399,13 +409,6 @@ MUTANTS: Final = (
         new="        self.stale = self.spent = False\n",
         breaks="a new epoch starts with a pipeline",
         tests=("tests/core/test_queues.py::test_the_first_batch_of_an_epoch_and_the_first_to_another_leader_go_alone",),
-    ),
-    Mutant(
-        file="pykafka4/core/queues.py",
-        old="        if node != self.node:\n            self.node, self.proven = node, False",
-        new="        self.node = node",
-        breaks="the first batch to another leader does not go alone",
-        tests=("tests/core/test_sender_numbers.py::test_the_first_batch_to_another_leader_goes_alone",),
     ),
     Mutant(
         file="pykafka4/core/queues.py",
