@@ -290,11 +290,22 @@ class Fetcher:
             [p.tp for p in asking],
             INFINITY,
             lambda now, found: self._committed(now, asking, found),
-            lambda: any(self._lives(p) for p in asking),
+            lambda: any(self._waits(p) for p in asking),
+            lambda now, found: self._some_committed(now, asking, found),
         )
 
+    def _some_committed(self, now: float, asked: list[Position], found: Found) -> None:
+        """The coordinator refuses the others of `asked` for now: only these are left in it."""
+        known = [position for position in asked if position.tp in found]
+        asked[:] = [position for position in asked if position.tp not in found]
+        self._committed(now, known, found)
+
+    def _waits(self, position: Position) -> bool:
+        """Whether the committed offset of `position` is still to be found."""
+        return self._lives(position) and position.stage is Stage.ASKING
+
     def _committed(self, now: float, asked: list[Position], found: Found | KafkaError) -> None:
-        for position in [p for p in asked if self._lives(p)]:
+        for position in [p for p in asked if self._waits(p)]:
             if isinstance(found, KafkaError):
                 position.move(Stage.UNKNOWN)
                 self._tell_once(position, found)

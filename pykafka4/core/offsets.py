@@ -66,6 +66,7 @@ class Lookup:
     done: Callable[[float, Found | KafkaError], None]
     backoff: Backoff
     wanted: Callable[[], bool]
+    some: Callable[[float, Found], None] | None
     in_flight: bool = False
     rest_until: float = 0.0
     last_error: KafkaError | None = None
@@ -124,12 +125,14 @@ class Offsets:
         deadline: float,
         done: Callable[[float, Found | KafkaError], None],
         wanted: Callable[[], bool] = lambda: True,
+        some: Callable[[float, Found], None] | None = None,
     ) -> None:
         """Ask for the committed positions of `tps`; `done(now, answer)` gets None for those that have none.
 
-        Once `wanted()` is false nothing more is asked, and `done` is not called.
+        Once `wanted()` is false nothing more is asked, and `done` is not called. With `some(now, answer)` partitions that the coordinator
+        refuses do not hold up the others: those found are told at once, and `done` hears of the rest.
         """
-        lookup = Lookup(frozenset(tps), deadline, done, Backoff.retry(self._config, self._random), wanted)
+        lookup = Lookup(frozenset(tps), deadline, done, Backoff.retry(self._config, self._random), wanted, some)
         if self._ended:
             done(0.0, _unanswered(lookup))
         else:
@@ -332,6 +335,7 @@ class Offsets:
             self._coordinator.well()
             self._settle(now, lookup, _found(outcome.message, lookup.tps))
             return
+        self._tell_found(now, lookup, outcome.message)
         lookup.last_error = error = broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}")
         if verdict is Reaction.REFIND:
             self._coordinator.lost(now, node, error)
@@ -339,6 +343,14 @@ class Offsets:
             lookup.rest_until = now + lookup.backoff.next()
         else:
             self._settle(now, lookup, error)
+
+    def _tell_found(self, now: float, lookup: Lookup, answer: OffsetFetchResponse) -> None:
+        """Of an answer that refuses some partitions, pass on the others; `lookup` is about the refused ones from here on."""
+        refused = frozenset(TopicPartition(t.name, p.partition_index) for t in answer.topics for p in t.partitions if p.error_code)
+        found = lookup.tps - refused
+        if lookup.some is not None and not answer.error_code and found and found != lookup.tps:
+            lookup.tps &= refused
+            lookup.some(now, _found(answer, found))
 
     def _settle(self, now: float, lookup: Lookup, answer: Found | KafkaError) -> None:
         if lookup in self._lookups:

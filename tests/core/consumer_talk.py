@@ -248,7 +248,10 @@ class Talk:
     def left(self, request: Request) -> None:
         self.answer(request, LeaveGroupResponse(error_code=0, members=[]))
 
-    def committed(self, offsets: dict[TopicPartition, int] | None = None, error: str = "") -> None:
+    def committed(
+        self, offsets: dict[TopicPartition, int] | None = None, error: str = "", errors: dict[TopicPartition, str] | None = None
+    ) -> None:
+        """Answer the lookup under way; `errors` are of single partitions."""
         request = self.one(OffsetFetchRequest)
         rows: dict[str, list[OffsetFetchResponse.Topic.Partition]] = {}
         for topic in request.message.topics:
@@ -256,7 +259,11 @@ class Talk:
                 place = (offsets or {}).get(TopicPartition(topic.name, index), -1)
                 rows.setdefault(topic.name, []).append(
                     OffsetFetchResponse.Topic.Partition(
-                        partition_index=index, committed_offset=place, committed_leader_epoch=-1, metadata="", error_code=0
+                        partition_index=index,
+                        committed_offset=place,
+                        committed_leader_epoch=-1,
+                        metadata="",
+                        error_code=code((errors or {}).get(TopicPartition(topic.name, index), "")),
                     )
                 )
         topics = [OffsetFetchResponse.Topic(name=name, partitions=parts) for name, parts in rows.items()]

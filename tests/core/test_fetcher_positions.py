@@ -109,6 +109,25 @@ def test_a_lookup_that_is_refused_is_told_and_repeated() -> None:
     assert talk.asked(talk.fetch_at(1)) == {tp(0): 5}
 
 
+@pytest.mark.parametrize("error", ["UNSTABLE_OFFSET_COMMIT", "TOPIC_AUTHORIZATION_FAILED"])
+def test_a_partition_whose_committed_offset_is_refused_does_not_keep_the_others_from_being_read(error: str) -> None:
+    talk = Talk(group_id="g", enable_auto_commit=False)
+    talk.cluster.set("t", [1, 2, 2])
+    talk.cluster.set("u", [1])
+    talk.assign(tp(0), tp(1), tp(2), tp(0, "u"))
+    talk.find_coordinator()
+    talk.committed({tp(0): 5, tp(1): 6}, errors={tp(0, "u"): error})
+    talk.ends(0)
+    assert talk.asked(talk.fetch_at(1)) == {tp(0): 5}
+    asked = [talk.asked(request) for request in talk.pending(FetchRequest)]
+    assert {tp(1): 6, tp(2): 0} in asked
+    talk.run(2)
+    (topic,) = talk.one(OffsetFetchRequest).message.topics
+    assert (topic.name, topic.partition_indexes) == ("u", [0])
+    talk.committed({tp(0, "u"): 9})
+    assert any(talk.asked(request).get(tp(0, "u")) == 9 for request in talk.pending(FetchRequest))
+
+
 def test_a_log_that_was_cut_steps_back_and_no_further(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
     talk.assign(tp(0), start=0)
     talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 10, epoch=3)})

@@ -557,4 +557,22 @@ MUTANTS: Final = (
             "tests/consumer/test_rebalance.py::test_partitions_assigned_by_hand_are_read_on_when_the_group_takes_its_share_of_them_back",
         ),
     ),
+    Mutant(
+        file="pykafka4/core/offsets.py",
+        old="            lookup.some(now, _found(answer, found))\n",
+        new="            pass\n",
+        breaks="partitions found beside a refused one are never located",
+        tests=(
+            "tests/core/test_fetcher_positions.py::test_a_partition_whose_committed_offset_is_refused_does_not_keep_the_others_from_being_read",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/offsets.py",
+        old="        self._tell_found(now, lookup, outcome.message)\n",
+        new="",
+        breaks="a partition whose committed offset is refused keeps the others from being read",
+        tests=(
+            "tests/core/test_fetcher_positions.py::test_a_partition_whose_committed_offset_is_refused_does_not_keep_the_others_from_being_read",
+        ),
+    ),
 )
