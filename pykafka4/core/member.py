@@ -13,7 +13,7 @@ from pykafka4.core.coordinator import Coordinator
 from pykafka4.core.fetcher import Fetcher
 from pykafka4.core.group import Group
 from pykafka4.core.network import Network
-from pykafka4.core.offsets import Commit, Offsets
+from pykafka4.core.offsets import MISSING, Commit, Offsets
 from pykafka4.core.reader import Reader
 from pykafka4.core.recovery import Recovery
 from pykafka4.core.subscription import Ticket, Trouble
@@ -39,7 +39,8 @@ class Member:
         send = self._requests.append
         group_lane, fetch_lane = network.new_lane(), network.new_lane()
         self.coordinator = Coordinator(config, network, cluster, group_lane, random, send, self._refused)
-        self.offsets = Offsets(config, self.coordinator, random, send, lambda *verdict: self.group.on_commit_verdict(*verdict))
+        verdict = lambda *what: self.group.on_commit_verdict(*what)  # noqa: E731
+        self.offsets = Offsets(config, self.coordinator, random, send, verdict, self._exists)
         self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), send)
         self.group = Group(config, self.coordinator, cluster, reader, self.fetcher, random, send, self.offsets)
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
@@ -157,6 +158,11 @@ class Member:
             "partitions": {str(tp): self.fetcher.status(position) for tp, position in self.fetcher.positions.items()},
             "unknown_topics": [topic for topic in group.topics if not self._cluster.partitions(topic)],
         }
+
+    def _exists(self, topic: str) -> bool:
+        """False if brokers said that there is no such topic. They are asked only for topics that are subscribed to or read."""
+        error = self._cluster.topic_error(topic)
+        return error is None or error.name not in MISSING
 
     def _refused(self, error: KafkaError) -> None:
         """There is no way to the coordinator."""

@@ -15,11 +15,12 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.network import via
 from pykafka4.core.subscription import Ending, Ticket
+from pykafka4.error_table import error_code
 from pykafka4.errors import ClosedError, GroupError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
-__all__ = ["MOST_WAITING", "Commit", "Lookup", "Offsets", "names_of"]
+__all__ = ["MISSING", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
 
 BY_NAME_ONLY: Final = 9  # OffsetCommit from v10 on names topics by id
 ONE_GROUP: Final = 7  # OffsetFetch from v8 on asks for many groups in other fields; every broker speaks one of 1 to 7
@@ -28,6 +29,8 @@ ONE_GROUP: Final = 7  # OffsetFetch from v8 on asks for many groups in other fie
 STABLE_FROM: Final = 7
 MOST_WAITING: Final = 1000  # commits in line; more means the coordinator cannot be reached and the application does not look
 NO_GENERATION: Final = -1
+UNKNOWN_SECONDS: Final = 5.0  # how long the coordinator's broker may not have heard of a partition yet; then it was deleted
+MISSING: Final = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
 Places = Mapping[TopicPartition, OffsetAndMetadata]
 Found = Mapping[TopicPartition, OffsetAndMetadata | None]
@@ -49,6 +52,7 @@ class Commit:
     deadline: float
     done: Callable[[KafkaError | None], None]
     sent: bool = False
+    unknown_until: float | None = None  # a partition that is unknown to the coordinator's broker after that does not exist
     last_error: KafkaError | None = None
 
     @property
@@ -82,9 +86,13 @@ class Offsets:
         random: Random,
         send: Callable[[Request], None],
         on_verdict: Callable[[float, Ticket | None, Reaction, KafkaError], None],
+        exists: Callable[[str], bool],
     ) -> None:
-        """`on_verdict` hears what a commit's answer says about the member whose ticket it carried."""
-        self._config, self._coordinator, self._random = config, coordinator, random
+        """`on_verdict` hears what a commit's answer says about the member whose ticket it carried.
+
+        `exists` is False for topics that do not exist by the metadata.
+        """
+        self._config, self._coordinator, self._random, self._exists = config, coordinator, random, exists
         self._send, self._on_verdict = send, on_verdict
         self._line: deque[Commit] = deque()
         self._backoff = Backoff.retry(config, random)
@@ -238,21 +246,29 @@ class Offsets:
             else:
                 self._finish(commit, outcome.reason)
             return
-        verdicts = self._read_verdicts(outcome.message, asked)
+        verdicts = self._read_verdicts(now, commit, outcome.message, asked)
         for tp, verdict in verdicts.items():
             if verdict is Reaction.NONE:
                 self.stored[tp] = asked[tp].offset
                 commit.offsets.pop(tp, None)
         self._act(now, commit, node, outcome.message, verdicts)
 
-    def _read_verdicts(self, answer: OffsetCommitResponse, asked: Places) -> Verdicts:
+    def _read_verdicts(self, now: float, commit: Commit, answer: OffsetCommitResponse, asked: Places) -> Verdicts:
         verdicts = dict.fromkeys(asked, Reaction.RETRY)  # what the answer leaves out is not stored
         for topic in answer.topics:
             for partition in topic.partitions:
                 tp = TopicPartition(topic.name, partition.partition_index)
                 if tp in verdicts:
                     verdicts[tp] = reaction(partition.error_code)
+                    if error_code(partition.error_code).name in MISSING and self._is_gone(now, commit, tp):
+                        verdicts[tp] = Reaction.FATAL
         return verdicts
+
+    def _is_gone(self, now: float, commit: Commit, tp: TopicPartition) -> bool:
+        """Whether `tp`, which the coordinator's broker does not know, was deleted. Other commits must not wait behind it for long."""
+        if commit.unknown_until is None:
+            commit.unknown_until = now + UNKNOWN_SECONDS
+        return now >= commit.unknown_until or not self._exists(tp.topic)
 
     def _act(
         self, now: float, commit: Commit, node: int, answer: OffsetCommitResponse, verdicts: Mapping[TopicPartition, Reaction]
@@ -395,7 +411,7 @@ def _commit_error(answer: OffsetCommitResponse, verdicts: Verdicts, worst: React
     for topic in answer.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
-            if verdicts.get(tp) is worst and reaction(partition.error_code) is worst:
+            if verdicts.get(tp) is worst and partition.error_code:
                 return broker_error(partition.error_code, f"commit of {tp}", hints.get(worst))
     return KafkaError("the coordinator's answer leaves out some of the committed partitions")
 

@@ -10,7 +10,7 @@ from consumer_talk import LOST, Talk, tp
 
 from pykafka4.core import Failed
 from pykafka4.core.group import MemberState
-from pykafka4.core.offsets import MOST_WAITING
+from pykafka4.core.offsets import MOST_WAITING, UNKNOWN_SECONDS
 from pykafka4.core.subscription import Ending
 from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, BrokerError, ClosedError, GroupError, KafkaError, KafkaTimeoutError, UnsupportedVersion
@@ -91,6 +91,34 @@ def test_only_what_was_refused_for_now_is_sent_again(talk: Talk, error: str) -> 
     talk.run(1)
     assert talk.commits() == {tp(1): 2}
     assert outcomes == [None]
+
+
+def test_commits_wait_only_so_long_behind_one_of_a_deleted_partition(talk: Talk) -> None:
+    first, second = commit(talk, {tp(0): 1, tp(0, "gone"): 2}), commit(talk, {tp(1): 3})
+    talk.find_coordinator()
+    began = talk.now
+    while not first:
+        assert talk.now - began <= UNKNOWN_SECONDS + 2
+        talk.commits({tp(0, "gone"): "UNKNOWN_TOPIC_OR_PARTITION"})
+        talk.run(0.5)
+        talk.run(0.5)
+    assert talk.now - began >= UNKNOWN_SECONDS
+    (error,) = first
+    assert isinstance(error, BrokerError)
+    assert "commit of gone-0" in str(error)
+    assert talk.member.offsets.stored == {tp(0): 1}
+    assert talk.commits() == {tp(1): 3}
+    assert second == [None]
+
+
+def test_a_commit_of_a_topic_that_the_metadata_says_is_gone_is_refused_at_once(talk: Talk) -> None:
+    talk.cluster.set("gone", error="UNKNOWN_TOPIC_OR_PARTITION")
+    first, second = commit(talk, {tp(0): 1, tp(0, "gone"): 2}), commit(talk, {tp(1): 3})
+    talk.find_coordinator()
+    talk.commits({tp(0, "gone"): "UNKNOWN_TOPIC_OR_PARTITION"})
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in str(first[0])
+    assert talk.commits() == {tp(1): 3}
+    assert second == [None]
 
 
 def test_a_partition_that_the_answer_leaves_out_is_not_stored(talk: Talk) -> None:

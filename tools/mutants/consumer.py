@@ -575,4 +575,18 @@ MUTANTS: Final = (
             "tests/core/test_fetcher_positions.py::test_a_partition_whose_committed_offset_is_refused_does_not_keep_the_others_from_being_read",
         ),
     ),
+    Mutant(
+        file="pykafka4/core/offsets.py",
+        old="        return now >= commit.unknown_until or not self._exists(tp.topic)\n",
+        new="        return False\n",
+        breaks="commits wait for a minute behind one of a deleted partition",
+        tests=("tests/core/test_offsets.py::test_commits_wait_only_so_long_behind_one_of_a_deleted_partition",),
+    ),
+    Mutant(
+        file="pykafka4/core/member.py",
+        old="        return error is None or error.name not in MISSING\n",
+        new="        return True\n",
+        breaks="a commit of a deleted topic is tried again and again",
+        tests=("tests/core/test_offsets.py::test_a_commit_of_a_topic_that_the_metadata_says_is_gone_is_refused_at_once",),
+    ),
 )
