@@ -39,8 +39,9 @@ class Member:
         send = self._requests.append
         group_lane, fetch_lane = network.new_lane(), network.new_lane()
         self.coordinator = Coordinator(config, network, cluster, group_lane, random, send, self._refused)
-        verdict = lambda *what: self.group.on_commit_verdict(*what)  # noqa: E731
-        self.offsets = Offsets(config, self.coordinator, random, send, verdict, self._exists)
+        self.offsets = Offsets(
+            config, self.coordinator, random, send, lambda *verdict: self.group.on_commit_verdict(*verdict), self._exists
+        )
         self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), send)
         self.group = Group(config, self.coordinator, cluster, reader, self.fetcher, random, send, self.offsets)
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
