@@ -322,7 +322,12 @@ class _Core:
         )
         if self._inside():
             raise BufferFull(f"{limit}; a callback cannot wait for it: queue the record elsewhere, or send it from another thread")
-        room = self.gate.wait(lambda: self._refused() or self.acc.room(topic, partition, size), self.config.max_block_ms / 1000)
+        room = self.gate.wait(
+            lambda: self._refused() or self.acc.room(topic, partition, size),
+            self.config.max_block_ms / 1000,
+            key=(topic, partition),
+            hindered=lambda: self.acc.crowded(topic, partition, size),
+        )
         self.check_open()
         if not room:
             raise BufferFull(f"{limit}; no room within max_block_ms={self.config.max_block_ms:g}")

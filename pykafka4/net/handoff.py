@@ -213,11 +213,23 @@ class Promise(Generic[T]):
                 log.exception("a callback of a promise raised")
 
 
+class _Ticket:
+    """A thread's place in the line of a `Gate`."""
+
+    __slots__ = ("key", "latch", "steps_aside")
+
+    def __init__(self, key: object) -> None:
+        self.key, self.latch = key, _latch()
+        self.steps_aside = False  # whether what it waits for is of no use to those behind it
+
+
 class Gate:
     """First come, first served: threads that wait for room.
 
-    Only the first in line tries, so a small request cannot starve a large one. `counted(n)` is told how many stand in line whenever that
-    changes. `lock` is not used here: it is for those whose data structures need one where there is no compiled core.
+    Only the first in line tries, so a small request cannot starve a large one. A thread whose own obstacle keeps it from using the room
+    that there is (its partition is full) steps aside: those behind it try, except those with the same key, which wait for the same.
+    `counted(n)` is told how many stand in line whenever that changes. `lock` is not used here: it is for those whose data structures
+    need one where there is no compiled core.
     """
 
     __slots__ = ("_counted", "_line", "lock")
@@ -225,33 +237,59 @@ class Gate:
     def __init__(self, counted: Callable[[int], object] = lambda n: None) -> None:
         self.lock = system.RLock()
         self._counted = counted
-        self._line: deque[system.Lock] = deque()
+        self._line: deque[_Ticket] = deque()
 
     @property
     def waiting(self) -> int:
         """How many stand in line; a newcomer lines up when this is not 0."""
         return len(self._line)
 
-    def wait(self, try_again: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Stand in line until `try_again()` succeeds, up to `timeout` seconds; returns whether it did."""
-        ticket, deadline = _latch(), _deadline(timeout)
+    def wait(
+        self,
+        try_again: Callable[[], bool],
+        timeout: float | None = None,
+        key: object = None,
+        hindered: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Stand in line until `try_again()` succeeds, up to `timeout` seconds; returns whether it did.
+
+        `hindered()` says whether an obstacle of this `key` alone is in the way, so that those behind, with other keys, may go first.
+        """
+        ticket, deadline = _Ticket(key), _deadline(timeout)
         try:
             try:
                 self._line.append(ticket)
                 self._count()
-                return self._queue(ticket, try_again, deadline)
+                return self._queue(ticket, try_again, hindered, deadline)
             finally:
                 self._leave(ticket)
         finally:  # a ticket that stayed first in line would keep everybody behind it waiting
             self._leave(ticket)
 
-    def _queue(self, ticket: system.Lock, try_again: Callable[[], bool], deadline: float | None) -> bool:
-        while not (self._line[0] is ticket and try_again()):
-            if not ticket.acquire(True, _left(deadline)):  # each release opens it, from before the look at the line
+    def _queue(self, ticket: _Ticket, try_again: Callable[[], bool], hindered: Callable[[], bool], deadline: float | None) -> bool:
+        while True:
+            if ticket in self._first():
+                if try_again():
+                    return True
+                stepped_aside, ticket.steps_aside = ticket.steps_aside, hindered()
+                if ticket.steps_aside and not stepped_aside:
+                    self.release()  # for those behind
+            if not ticket.latch.acquire(True, _left(deadline)):  # each release opens it, from before the look at the line
                 return False
-        return True
 
-    def _leave(self, ticket: system.Lock) -> None:
+    def _first(self) -> list[_Ticket]:
+        """Whose turn it is: the first of those that do not step aside, and before it the first of each key that does."""
+        first: list[_Ticket] = []
+        aside: set[object] = set()
+        for ticket in self._line.copy():
+            if ticket.key not in aside:
+                first.append(ticket)
+                if not ticket.steps_aside:
+                    break
+                aside.add(ticket.key)
+        return first
+
+    def _leave(self, ticket: _Ticket) -> None:
         with contextlib.suppress(ValueError):
             self._line.remove(ticket)
         self._count()
@@ -265,10 +303,10 @@ class Gate:
             self._counted(told)
 
     def release(self) -> None:
-        """Room was made: the first in line tries again."""
+        """Room was made: whose turn it is tries again."""
         if self._line:
-            with contextlib.suppress(IndexError):  # the last one has just left
-                _open(self._line[0])
+            for ticket in self._first():
+                _open(ticket.latch)
 
 
 _inside: dict[system.Thread, int] = {}  # how many callbacks a thread is in; only that thread touches its entry

@@ -192,20 +192,22 @@ cdef class Accumulator:
 
     def room(self, topic, int partition, int64_t nbytes) -> bool:
         """Whether a record that asked `make_room` for this would get it now."""
+        return self.reserved + nbytes <= self.buffer_memory and not self.crowded(topic, partition, nbytes)
+
+    def crowded(self, topic, int partition, int64_t nbytes) -> bool:
+        """Whether `max_partition_bytes` keeps out a record that asked `make_room` for this, however much of `buffer_memory` is free."""
         cdef Topic t = self.topics.get(exact_name(topic))
         cdef int i
-        if self.reserved + nbytes > self.buffer_memory:
-            return False
         if t is None:
-            return True
+            return False
         if not t.direct:
-            return t.parked_bytes == 0 or t.parked_bytes + nbytes <= self.max_partition_bytes
+            return t.parked_bytes > 0 and t.parked_bytes + nbytes > self.max_partition_bytes
         if 0 <= partition < t.slots:
-            return self.partition_fits(t, partition, nbytes)
+            return not self.partition_fits(t, partition, nbytes)
         for i in range(t.available_count):
             if self.partition_fits(t, t.available[i], nbytes):
-                return True
-        return False
+                return False
+        return True
 
     cdef int beg(self, Topic t, Item* r, int64_t size) except -1:
         """Wait for room, in Python and without the GIL: afterwards nothing is as it was."""

@@ -350,14 +350,16 @@ class Accumulator(Account):
 
     def room(self, topic: str, partition: int, nbytes: int) -> bool:
         """Whether a record that asked `make_room` for this would get it now. Takes no lock: whoever asks may hold it."""
+        return self._reserved + nbytes <= self._buffer_memory and not self.crowded(topic, partition, nbytes)
+
+    def crowded(self, topic: str, partition: int, nbytes: int) -> bool:
+        """Whether `max_partition_bytes` keeps out a record that asked `make_room` for this, however much of `buffer_memory` is free."""
         t = self._topics.get(exact_name(topic))
-        if self._reserved + nbytes > self._buffer_memory:
-            return False
         if t is None:
-            return True
+            return False
         if not t.direct:
-            return t.parked_bytes == 0 or t.parked_bytes + nbytes <= self._max_partition_bytes
-        return any(self._partition_fits(t, p, nbytes) for p in ([partition] if partition >= 0 else t.available))
+            return t.parked_bytes > 0 and t.parked_bytes + nbytes > self._max_partition_bytes
+        return not any(self._partition_fits(t, p, nbytes) for p in ([partition] if partition >= 0 else t.available))
 
     # ---- records whose topic is not known yet
 

@@ -176,6 +176,54 @@ def test_one_who_gives_up_does_not_block_those_behind() -> None:
     assert not second.is_alive()
 
 
+def test_whoever_is_hindered_alone_lets_those_behind_go_first_but_not_those_with_the_same_key() -> None:
+    gate, full, served = Gate(), [True], list[str]()
+
+    def line_up(name: str, key: str) -> threading.Thread:
+        def serve() -> bool:
+            if key == "full" and full[0]:
+                return False
+            served.append(name)
+            return True
+
+        before = gate.waiting
+        thread = in_thread(lambda: gate.wait(serve, SECONDS, key=key, hindered=lambda: key == "full" and full[0]))
+        until(lambda: gate.waiting == before + 1 or name in served)
+        return thread
+
+    hindered = [line_up("first", "full"), line_up("second", "full")]
+    line_up("other", "healthy").join(SECONDS)
+    assert served == ["other"]
+    assert [ticket.steps_aside for ticket in gate._line] == [True, False], "the second was not tried"
+    full[0] = False
+    gate.release()
+    for thread in hindered:
+        thread.join(SECONDS)
+    assert served == ["other", "first", "second"]
+
+
+def test_whoever_was_hindered_and_now_waits_for_what_all_want_is_first_again() -> None:
+    gate, hindered, room, served = Gate(), [True], [False], list[str]()
+
+    def serve(name: str) -> bool:
+        if room[0]:
+            served.append(name)
+        return room[0]
+
+    first = in_thread(lambda: gate.wait(lambda: serve("first"), SECONDS, key=1, hindered=lambda: hindered[0]))
+    until(lambda: gate._line and gate._line[0].steps_aside)
+    hindered[0] = False
+    gate.release()
+    until(lambda: not gate._line[0].steps_aside)
+    second = in_thread(lambda: gate.wait(lambda: serve("second"), SECONDS, key=2))
+    until(lambda: gate.waiting == 2)
+    room[0] = True
+    gate.release()
+    for thread in (first, second):
+        thread.join(SECONDS)
+    assert served == ["first", "second"]
+
+
 # -- KeyboardInterrupt at every bytecode
 
 

@@ -188,6 +188,22 @@ def test_a_send_that_finds_no_room_in_time_names_what_is_full(server: ModelServe
     assert producer.stats().accepted == accepted
 
 
+@pytest.mark.parametrize("sick", ["without a leader", "not known"])
+def test_a_thread_that_waits_for_room_in_a_full_partition_keeps_no_other_waiting(server: ModelServer, make: Maker, sick: str) -> None:
+    producer = knowing(make(batch_size=2_048, buffer_memory=1 << 20, max_partition_bytes=16_384, linger_ms=0))
+    server.do(lambda cluster: cluster.hide_topic("hidden", 1_000.0))
+    server.do(lambda cluster: cluster.orphan("t", 0, 1_000.0))
+    blocked = Sending(producer, *(["hidden"] if sick == "not known" else []), partition=0)
+    healthy = threading.Thread(target=lambda: [producer.send("t", bytes(1_000), partition=1) for _ in range(100)], daemon=True)
+    healthy.start()
+    healthy.join(SECONDS)
+    assert not healthy.is_alive(), "it stands in line behind one whose partition takes nothing"
+    assert blocked.is_alive()
+    until(lambda: len(server.records("t", 1)) == 100)
+    producer.close(0)
+    blocked.refused()
+
+
 def test_a_callback_that_finds_no_room_is_told_at_once(server: ModelServer, make: Maker) -> None:
     producer, caught = knowing(make(**FEW)), list[BaseException]()
 

@@ -83,8 +83,20 @@ def test_one_full_partition_leaves_the_others_alone(core: ModuleType) -> None:
     assert world.begged[-1][:2] == ("t", 0)
     assert not world.acc.room("t", 0, 4096)
     assert world.acc.room("t", 1, 4096)
+    assert world.acc.crowded("t", 0, 4096)
+    assert not world.acc.crowded("t", 1, 4096)
+    assert not world.acc.crowded("t", -1, 4096), "a record without a partition goes to the other one"
     world.send(value=b"x" * 1000, partition=1)
     world.send(value=b"x" * 1000)
+
+
+def test_a_full_buffer_is_no_obstacle_of_one_partition(core: ModuleType) -> None:
+    world = World(core, {"t": 2}, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 1000)
+    assert not world.acc.room("t", -1, 4096)
+    assert not world.acc.crowded("t", -1, 4096)
 
 
 def test_records_without_key_leave_a_full_partition(core: ModuleType) -> None:

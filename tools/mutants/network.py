@@ -333,10 +333,27 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff.py",
-        old="while not (self._line[0] is ticket and try_again()):",
-        new="while not try_again():",
+        old="            if ticket in self._first():\n",
+        new="            if True:\n",
         breaks="threads that wait for room overtake each other",
         tests=("tests/net/test_handoff.py::test_only_the_first_in_line_is_tried",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff.py",
+        old="                stepped_aside, ticket.steps_aside = ticket.steps_aside, hindered()\n",
+        new="                stepped_aside = ticket.steps_aside\n",
+        breaks="a thread that waits for room in a full partition keeps those that write to others waiting",
+        tests=(
+            "tests/net/test_handoff.py::test_whoever_is_hindered_alone_lets_those_behind_go_first_but_not_those_with_the_same_key",
+            "tests/producer/test_delivery.py::test_a_thread_that_waits_for_room_in_a_full_partition_keeps_no_other_waiting",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff.py",
+        old="            if ticket.key not in aside:\n",
+        new="            if True:\n",
+        breaks="threads that wait for room in the same full partition overtake each other",
+        tests=("tests/net/test_handoff.py::test_whoever_is_hindered_alone_lets_those_behind_go_first_but_not_those_with_the_same_key",),
     ),
     Mutant(
         file="pykafka4/net/handoff.py",
