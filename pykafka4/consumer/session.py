@@ -246,9 +246,12 @@ class Session:
             return True
         if self._parting is None:
             reader.purge(reader.current(ticket.claims))
-            self._parting = self._commit_finished(ticket, PARTING_SECONDS)
+            parting = self._commit_finished(ticket, PARTING_SECONDS)
+            parting.add_done_callback(lambda _: self.signal.notify())
+            self._parting = parting
         left = deadline - self.client.loop.now()
-        if not _settled(self._parting, None if left == INFINITY else max(0.0, left)):
+        self.signal.wait(self._parting_is_over, None if left == INFINITY else max(0.0, left))
+        if not self._parting.done():
             return False
         self._lost = ticket.reason if ticket.ending is Ending.LOST else ""
         try:
@@ -257,6 +260,10 @@ class Session:
             self._forget(ticket)
             self._parting = None
         return True
+
+    def _parting_is_over(self) -> bool:
+        """Whether the last commit before partitions go has an outcome; or `wakeup` or `close` end the poll that waits for it."""
+        return self._parting is None or self._parting.done() or self._woken or self.closing
 
     def _forget(self, ticket: Ticket) -> None:
         self.reader.release(ticket.claims)

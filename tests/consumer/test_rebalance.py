@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
-from pykafka4.errors import ConfigError
+from pykafka4.consumer.session import PARTING_SECONDS
+from pykafka4.errors import ClosedError, ConfigError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.testing import ModelServer
+from pykafka4.testing import Fault, ModelServer
+from pykafka4.wire.messages_group import OffsetCommitRequest
 
 
 def test_members_share_out_partitions_and_take_over_from_each_other(server: ModelServer, make: Maker) -> None:
@@ -216,3 +219,32 @@ def test_partitions_assigned_by_hand_are_read_on_when_the_group_takes_its_share_
     assert [f for f in found if f[0] == 0] == [(0, i) for i in range(8) if (0, i) in found]
     assert all(partition == 0 for partition, _ in found)
     assert consumer.assignment() == {("t", 0), ("u", 0)}
+
+
+@pytest.mark.parametrize("how", ["wakeup", "close"])
+def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_to(server: ModelServer, make: Maker, how: str) -> None:
+    topic(server, 5, 5)
+    first = make.member(request_timeout_ms=20_000, auto_commit_interval_ms=60_000)
+    read(first, 10)
+    server.do(lambda cluster: cluster.inject(OffsetCommitRequest, Fault.SWALLOW, times=100))
+    second = make.member()
+    ended: list[object] = []
+
+    def wait() -> None:
+        try:
+            ended.append(first.poll(None))
+        except ClosedError as error:
+            ended.append(error)
+
+    poll_until(second, lambda: first.poll(0) == [] and first._session._parting is not None)
+    thread = threading.Thread(target=wait)
+    thread.start()
+    deadline = time.monotonic() + LONG
+    while first._session.signal.waiting == 0:
+        assert time.monotonic() < deadline
+    began = time.monotonic()
+    first.wakeup() if how == "wakeup" else first.close(0)
+    thread.join(LONG)
+    assert ended
+    assert time.monotonic() - began < PARTING_SECONDS / 3
+    assert ended == [[]] if how == "wakeup" else isinstance(ended[0], ClosedError)

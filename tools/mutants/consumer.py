@@ -589,4 +589,11 @@ MUTANTS: Final = (
         breaks="a commit of a deleted topic is tried again and again",
         tests=("tests/core/test_offsets.py::test_a_commit_of_a_topic_that_the_metadata_says_is_gone_is_refused_at_once",),
     ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="self._parting.done() or self._woken or self.closing",
+        new="self._parting.done() or self.closing",
+        breaks="wakeup does not end a poll that waits for the last commit of a revocation",
+        tests=("tests/consumer/test_rebalance.py::test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_to",),
+    ),
 )
