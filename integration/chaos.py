@@ -7,6 +7,7 @@ sending, and every record lies at the offset that was reported.
 
 from __future__ import annotations
 
+import bisect
 import threading
 import time
 from collections import Counter
@@ -24,6 +25,7 @@ __all__ = ["Cycle", "Load", "Verdict", "judge", "kill_cycle"]
 PARTITIONS = 6
 BEGIN_MS = time.time_ns() // 1_000_000  # timestamp of record 0; brokers delete segments whose records are all old
 FAILOVER, RECOVERY = 60.0, 60.0
+MARGIN = 1_000  # records that may be on their way to `send` while a load is told of new partitions
 
 
 class Content(NamedTuple):
@@ -43,16 +45,18 @@ def content(n: int) -> Content:
 
 
 class Load(threading.Thread):
-    """Sends record n = 0, 1, 2, … to partition n % 6 at `rate` per second until `enough()`; keeps what was reported of each."""
+    """Sends record n = 0, 1, 2, … to partition n % partitions at `rate` per second until `enough()`; keeps what was reported of each."""
 
-    def __init__(self, producer: Producer, topic: str, rate: float, enough: Callable[[int], bool]) -> None:
+    def __init__(self, producer: Producer, topic: str, rate: float, enough: Callable[[int], bool], partitions: int = PARTITIONS) -> None:
         super().__init__(name="chaos-load", daemon=True)
         self.producer, self.topic, self.rate, self.enough = producer, topic, rate, enough
         self.sent = 0
+        self.counts = [(0, partitions)]  # from which record on the topic has how many partitions
+        self.excused: set[int] = set()  # records whose loss is no fault of the client: their log was deleted or cut off
         self.offsets: dict[int, int] = {}  # record -> offset reported
         self.failures: dict[int, BaseException] = {}
         self.completions: Counter[int] = Counter()
-        self.last_ack = [0.0] * PARTITIONS  # monotonic seconds
+        self.last_ack = [0.0] * partitions  # monotonic seconds
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -67,8 +71,17 @@ class Load(threading.Thread):
         except BaseException as error:  # the test reads it
             self.error = error
 
-    def send_one(self) -> None:
-        """The next record; its partition follows from its number, so every partition has traffic."""
+    def partition(self, n: int) -> int:
+        """Where record `n` belongs; it follows from the number, so every partition has traffic."""
+        return n % self.counts[bisect.bisect_right(self.counts, n, key=lambda row: row[0]) - 1][1]
+
+    def grow(self, partitions: int) -> None:
+        """The topic has more partitions: records to be sent from now on go to all of them. Called on any thread."""
+        self.last_ack += [0.0] * (partitions - len(self.last_ack))
+        self.counts.append((self.sent + MARGIN, partitions))
+
+    def send_one(self, later_ms: int = 0) -> None:
+        """The next record, with a timestamp that is later than its own by `later_ms`."""
         n = self.sent
         key, value, headers, timestamp = content(n)
         self.producer.send(
@@ -76,8 +89,8 @@ class Load(threading.Thread):
             value,
             key=key,
             headers=headers,
-            timestamp_ms=timestamp,
-            partition=n % PARTITIONS,
+            timestamp_ms=timestamp + later_ms,
+            partition=self.partition(n),
             on_delivery=lambda d: self.finished(n, d),
         )
         self.sent += 1
@@ -90,7 +103,7 @@ class Load(threading.Thread):
             self.failures[n] = error
         else:
             self.offsets[n] = delivery.result(0).offset
-            self.last_ack[n % PARTITIONS] = time.monotonic()
+            self.last_ack[self.partition(n)] = time.monotonic()
 
 
 @attrs.frozen
@@ -162,18 +175,18 @@ def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
                 foreign.append(f"{topic}-{partition}@{record.offset}")
                 continue
             seen[n] += 1
-            if n < latest:
+            if n < latest and seen[n] == 1:
                 reordered.append(n)
             latest = max(latest, n)
             found = Content(record.key, record.value, record.headers, record.timestamp)
-            if found != content(n) or partition != n % PARTITIONS:
+            if found != content(n) or partition != load.partition(n):
                 changed.append(n)
-            if n in load.offsets and load.offsets[n] != record.offset:
+            if n in load.offsets and n not in load.excused and load.offsets[n] != record.offset:
                 wrong.append(n)
     return Verdict(
         sent=load.sent,
         acked=len(load.offsets),
-        lost=[n for n in load.offsets if not seen[n]],
+        lost=[n for n in load.offsets if not seen[n] and n not in load.excused],
         duplicated=[n for n, times in seen.items() if times > 1],
         reordered=reordered,
         changed=changed,

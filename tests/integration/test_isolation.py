@@ -41,36 +41,23 @@ class Observed(Load):
         self.refused: set[int] = set()
         self.refuse_in: int | None = None  # partition whose next record is one to be refused
 
-    def send_one(self) -> None:
+    def send_one(self, later_ms: int = 0) -> None:
         """As `Load`; a record to be refused is followed at once by a burst for its partition."""
         n = self.sent
-        if self.refuse_in != n % PARTITIONS:
-            super().send_one()
+        if self.refuse_in != self.partition(n):
+            super().send_one(later_ms)
             return
         self.refuse_in = None
         self.refused.add(n)
-        self.send_with(n, TOO_LATE)
+        super().send_one(TOO_LATE)
         for _ in range(BURST * PARTITIONS):
             super().send_one()
-
-    def send_with(self, n: int, later_ms: int) -> None:
-        key, value, headers, timestamp = content(n)
-        self.producer.send(
-            self.topic,
-            value,
-            key=key,
-            headers=headers,
-            timestamp_ms=timestamp + later_ms,
-            partition=n % PARTITIONS,
-            on_delivery=lambda d: self.finished(n, d),
-        )
-        self.sent += 1
 
     def finished(self, n: int, delivery: Any) -> None:
         """Note the outcome, and when it came."""
         super().finished(n, delivery)
         if n in self.offsets:
-            self.acks[n % PARTITIONS].append(time.monotonic())
+            self.acks[self.partition(n)].append(time.monotonic())
 
     def acks_per_second(self, partition: int, begin: float, end: float) -> float:
         """Acknowledgements per second in that time."""
