@@ -20,11 +20,12 @@ from integration.cluster import NOT_YET, Cluster
 from integration.waiting import until
 from pykafka4 import Producer
 
-__all__ = ["Cycle", "Load", "Verdict", "judge", "kill_cycle"]
+__all__ = ["TOO_LATE", "Cycle", "Load", "Verdict", "judge", "kill_cycle"]
 
 PARTITIONS = 6
 BEGIN_MS = time.time_ns() // 1_000_000  # timestamp of record 0; brokers delete segments whose records are all old
 FAILOVER, RECOVERY = 60.0, 60.0
+TOO_LATE = 10 * 24 * 3600 * 1000  # milliseconds in the future, which is more than topics take
 MARGIN = 1_000  # records that may be on their way to `send` while a load is told of new partitions
 
 
@@ -53,6 +54,9 @@ class Load(threading.Thread):
         self.sent = 0
         self.counts = [(0, partitions)]  # from which record on the topic has how many partitions
         self.excused: set[int] = set()  # records whose loss is no fault of the client: their log was deleted or cut off
+        self.shaken: set[int] = set()  # partitions with an unclean election, in which records may fail
+        self.refuse = False  # whether the next record has a timestamp that brokers refuse
+        self.refused: set[int] = set()
         self.offsets: dict[int, int] = {}  # record -> offset reported
         self.failures: dict[int, BaseException] = {}
         self.completions: Counter[int] = Counter()
@@ -80,9 +84,16 @@ class Load(threading.Thread):
         self.last_ack += [0.0] * (partitions - len(self.last_ack))
         self.counts.append((self.sent + MARGIN, partitions))
 
+    def excuse(self, concerned: Callable[[int], bool]) -> None:
+        """Of what was acknowledged so far, the loss of these records is not the client's fault. Called on any thread."""
+        self.excused.update(n for n in list(self.offsets) if concerned(n))
+
     def send_one(self, later_ms: int = 0) -> None:
         """The next record, with a timestamp that is later than its own by `later_ms`."""
         n = self.sent
+        if self.refuse:
+            self.refuse, later_ms = False, TOO_LATE
+            self.refused.add(n)
         key, value, headers, timestamp = content(n)
         self.producer.send(
             self.topic,
@@ -193,7 +204,7 @@ def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
         foreign=foreign,
         wrong_offset=wrong,
         not_completed_once=[n for n in range(load.sent) if load.completions[n] != 1],
-        failed=load.failures,
+        failed={n: error for n, error in load.failures.items() if load.partition(n) not in load.shaken},
         ended_by=load.error,
     )
 

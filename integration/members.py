@@ -25,7 +25,7 @@ from integration.waiting import until
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.messages_group import OffsetFetchRequest
 
-__all__ = ["Member", "Members", "committed"]
+__all__ = ["Member", "Members", "committed", "coordinator"]
 
 FIND, FETCH = 3, 7  # versions of FindCoordinator and OffsetFetch that ask for one group
 ANSWER = 60.0
@@ -202,18 +202,27 @@ def jumps(member: Member) -> list[str]:
     return told
 
 
+def coordinator(cluster: Cluster, group: str) -> int:
+    """The broker that coordinates a group."""
+    question = FindCoordinatorRequest(key=group, key_type=0, coordinator_keys=[])
+
+    def asked() -> int | None:
+        place = cluster.admin.of_any(lambda node: cluster.admin.ask(node, question, highest=FIND), "who coordinates")
+        return place.node_id if not place.error_code else None
+
+    return until(asked, ANSWER, f"the coordinator of {group}", forgive=NOT_YET)
+
+
 def committed(cluster: Cluster, group: str, topic: str, partitions: int) -> dict[int, int]:
     """What the coordinator has stored, asked without the client; -1 where nothing is."""
+    wanted = OffsetFetchRequest.Topic(name=topic, partition_indexes=list(range(partitions)))
+    message = OffsetFetchRequest(group_id=group, topics=[wanted], groups=[], require_stable=True)
 
     def asked() -> dict[int, int] | None:
-        question = FindCoordinatorRequest(key=group, key_type=0, coordinator_keys=[])
-        place = cluster.admin.of_any(lambda node: cluster.admin.ask(node, question, highest=FIND), "who coordinates")
-        wanted = OffsetFetchRequest.Topic(name=topic, partition_indexes=list(range(partitions)))
-        message = OffsetFetchRequest(group_id=group, topics=[wanted], groups=[], require_stable=True)
-        answer = cluster.admin.ask(place.node_id, message, highest=FETCH)
+        answer = cluster.admin.ask(coordinator(cluster, group), message, highest=FETCH)
         rows = [row for entry in answer.topics for row in entry.partitions]
-        if place.error_code or answer.error_code or any(row.error_code for row in rows):
+        if answer.error_code or any(row.error_code for row in rows):
             return None
         return {row.partition_index: row.committed_offset for row in rows}
 
-    return until(asked, ANSWER, f"what {group} has committed", forgive=(*NOT_YET, KeyError))
+    return until(asked, ANSWER, f"what {group} has committed", forgive=NOT_YET)

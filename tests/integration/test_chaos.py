@@ -1,19 +1,34 @@
-"""Leaders killed under load: nothing acknowledged is lost, nothing duplicated, nothing reordered. The judge reads the brokers' logs."""
+"""Leaders killed under load, and schedules drawn from the simulation's faults: nothing acknowledged is lost, repeated or reordered.
+
+The judge reads the brokers' logs. A drawn schedule follows from its seed, which is printed: `make chaos SEED=… CHAOS_RUNS=1` repeats it.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import statistics
+from pathlib import Path
 
+import attrs
 import pytest
 
-from integration.chaos import PARTITIONS, RECOVERY, Cycle, Load, judge, kill_cycle
+from integration.actions import FRAGILE, FRAGILE_CONFIGS, Run
+from integration.chaos import PARTITIONS, RECOVERY, Cycle, Load, Verdict, judge, kill_cycle
+from integration.chaos_plan import Plan, draw
 from integration.cluster import Cluster
+from integration.members import Members, committed
+from integration.proxied import Proxied
 from integration.waiting import until
-from pykafka4 import Producer
+from pykafka4 import DeliveryFailed, Producer
 
 RATE = 5_000
 FIRST_ACK = 3.0  # seconds after the new leader is in the metadata
+RUNS = int(os.environ.get("CHAOS_RUNS", "10"))
+DRAWN = (RUNS * 6 + 9) // 10  # runs that are drawn; the others kill leaders
+SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(1 << 31))
+SLOW_RATE = 500  # records per second of each load of a drawn run
+LATEST_END = 30.0  # seconds from when a member is asked to end until it has ended
 
 
 def run(cluster: Cluster, topic: str, records: int, cycles: int) -> None:
@@ -53,6 +68,98 @@ def test_nothing_is_lost_duplicated_or_reordered_while_leaders_are_killed(cluste
 @pytest.mark.cluster
 @pytest.mark.chaos
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("attempt", range(int(os.environ.get("CHAOS_RUNS", "10"))))
+@pytest.mark.parametrize("attempt", range(RUNS - DRAWN))
 def test_nothing_is_lost_in_200_000_records_and_8_kills(cluster: Cluster, topic: str, attempt: int) -> None:
     run(cluster, topic, records=200_000, cycles=8)
+
+
+@pytest.mark.cluster
+@pytest.mark.chaos
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", range(SEED, SEED + DRAWN))
+def test_a_schedule_drawn_from_the_faults_of_the_simulation_breaks_no_promise(
+    proxied_cluster: Proxied, topic: str, tmp_path: Path, seed: int
+) -> None:
+    plan = draw(seed, float(os.environ.get("CHAOS_SECONDS", "120")))
+    print(f"\nchaos: SEED={seed}, journals in {tmp_path}\n{plan}")
+    main, plain, fragile = topic, f"{topic}-plain", f"{topic}-fragile"
+    proxied_cluster.create_topic(main, PARTITIONS)
+    proxied_cluster.create_topic(plain, PARTITIONS)
+    proxied_cluster.create_topic(fragile, FRAGILE, plan.fragile_replicas, FRAGILE_CONFIGS)
+    ending = False
+    servers = proxied_cluster.bootstrap
+    with (
+        Members(servers, main, main, tmp_path) as members,
+        Producer(bootstrap_servers=servers, client_id="strict", **plan.idempotent) as strict,
+        Producer(bootstrap_servers=servers, client_id="plain", **plan.plain) as loose,
+    ):
+        loads = [
+            Load(strict, main, SLOW_RATE, lambda _: ending),
+            Load(loose, plain, SLOW_RATE, lambda _: ending),
+            Load(strict, fragile, SLOW_RATE, lambda _: ending, FRAGILE),
+        ]
+        for load in loads:
+            load.start()
+        for n in range(plan.members):
+            members.join("ours", f"s{n}" if plan.static else None)
+        until(lambda: all(all(load.last_ack) for load in loads), RECOVERY, "an acknowledgement from every partition")
+        run = Run(proxied_cluster, plan, loads[0], loads[2], members)
+        try:
+            run.play()
+        finally:
+            ending = True
+            print(f"chaos: SEED={seed}", *run.story, sep="\n  ")
+            proxied_cluster.heal_proxies()
+        proxied_cluster.heal()
+        for load in loads:
+            load.join(120)
+            assert not load.is_alive()
+        for producer in (strict, loose):
+            producer.flush(150)
+        stats = {producer: producer.stats() for producer in (strict, loose)}
+        if not members.living():
+            members.join("ours")
+        ends = {partition: end for partition, (_, end) in proxied_cluster.offsets(main).items()}
+        try:
+            members.wait_read(ends, RECOVERY)
+        finally:
+            members.end_all()
+    told = judged(proxied_cluster, plan, loads)
+    took = {member.name: member.took() for member in members.all if member.asked is not None}
+    print(
+        f"chaos: SEED={seed}: {sum(load.sent for load in loads):,} sent, {sum(run.done.values())} faults of {len(run.done)} kinds, "
+        f"{stats[strict].retries} + {stats[loose].retries} batches resent; {sum(map(len, members.read().values())):,} records read, "
+        f"{members.repeated():,} of them more than once; members ended within {max((s for s in took.values() if s), default=0):.1f} s"
+    )
+    assert told == []
+    assert members.complaints(proxied_cluster.log(main)) == []
+    assert all(seconds is not None and seconds <= LATEST_END for seconds in took.values()), took
+    assert committed(proxied_cluster, main, main, len(ends)) == ends
+
+
+def judged(cluster: Cluster, plan: Plan, loads: list[Load]) -> list[str]:
+    """What is wrong with the three loads of a drawn run."""
+    told = []
+    for load, name in zip(loads, ("main", "plain", "fragile"), strict=True):
+        verdict = judge(cluster, load.topic, load)
+        print(
+            f"chaos: {name}: {verdict.acked:,} of {verdict.sent:,} acknowledged, {len(load.failures)} failed, {len(verdict.lost)} lost, "
+            f"{len(verdict.duplicated)} duplicated, {len(load.excused):,} excused"
+        )
+        told += [f"{name}: {line}" for line in promised(verdict, load, plan, name).complaints()]
+    return told
+
+
+def promised(verdict: Verdict, load: Load, plan: Plan, name: str) -> Verdict:
+    """The verdict without what was announced: refused records, duplicates without idempotence, losses with acks=1."""
+    refused = {load.partition(n) for n in load.refused}
+    failed = {
+        n: error
+        for n, error in verdict.failed.items()
+        if not (load.partition(n) in refused and isinstance(error, DeliveryFailed) and error.code == "INVALID_TIMESTAMP")
+    }
+    verdict = attrs.evolve(verdict, failed=failed)
+    if name != "plain":
+        return verdict
+    verdict = attrs.evolve(verdict, duplicated=[])
+    return verdict if plan.plain["acks"] == "all" else attrs.evolve(verdict, lost=[], wrong_offset=[])

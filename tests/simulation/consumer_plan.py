@@ -10,6 +10,7 @@ import attrs
 import trouble
 from weather import Climate
 
+from integration.faults import CONSUMERS as LASTS
 from pykafka4.testing.faults import Fault
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
@@ -119,7 +120,7 @@ def _options(r: Random) -> dict[str, Any]:
 def _fetch_fault(sim: ConsumerSimulation) -> None:
     fault = sim.random.choice((Fault.DROP_BEFORE, Fault.DROP_AFTER, Fault.DROP_MIDWAY, Fault.SWALLOW, Fault.DELAY_REPLY))
     sim.note(f"the next Fetch: {fault.value}")
-    sim.cluster.inject(FetchRequest, fault, seconds=sim.random.uniform(0.1, 3.0))
+    sim.cluster.inject(FetchRequest, fault, seconds=sim.random.uniform(*LASTS["fetch fault"]))
 
 
 FETCH_ERRORS: Final = (
@@ -168,7 +169,7 @@ def _group_fault(sim: ConsumerSimulation) -> None:
     api = sim.random.choice(list(GROUP_ERRORS))
     fault = sim.random.choice((Fault.DROP_BEFORE, Fault.DROP_AFTER, Fault.SWALLOW, Fault.DELAY, Fault.DELAY_REPLY))
     sim.note(f"the next {api.__name__}: {fault.value}")
-    sim.cluster.inject(api, fault, seconds=sim.random.uniform(0.1, 3.0))
+    sim.cluster.inject(api, fault, seconds=sim.random.uniform(*LASTS["group fault"]))
 
 
 def _metadata_fault(sim: ConsumerSimulation) -> None:
@@ -217,15 +218,15 @@ def _end(sim: ConsumerSimulation, how: Callable[[Member], None]) -> None:
 
 CONSUMER_FAULTS: Final[dict[str, Callable[[ConsumerSimulation], None]]] = {
     "move leader": trouble.move_leader,
-    "no leader": trouble.orphan(2.0),
-    "broker stops": trouble.stop_broker(failover=1.5, least=0.2, most=4.0),
-    "broker freezes": trouble.freeze_broker(5.0),
-    "broker is slow": trouble.slow_broker(each=0.3, most=3.0),
+    "no leader": trouble.orphan(LASTS["no leader"]),
+    "broker stops": trouble.stop_broker(LASTS["broker stops"], failover=1.5),
+    "broker freezes": trouble.freeze_broker(LASTS["broker freezes"]),
+    "broker is slow": trouble.slow_broker(LASTS["broker is slow"], each=0.3),
     "connection is cut": trouble.cut_connection,
     "all connections are cut": trouble.cut_all,
-    "network is dark": trouble.dark_node(0.1, 4.0),
-    "metadata is stale": trouble.stale_metadata(3.0),
-    "topic is hidden": trouble.hide_topic(3.0),
+    "network is dark": trouble.dark_node(LASTS["network is dark"]),
+    "metadata is stale": trouble.stale_metadata(LASTS["metadata is stale"]),
+    "topic is hidden": trouble.hide_topic(LASTS["topic is hidden"]),
     "fetch fault": _fetch_fault,
     "fetch error": _fetch_error,
     "offsets error": _offsets_error,
@@ -239,6 +240,6 @@ CONSUMER_FAULTS: Final[dict[str, Callable[[ConsumerSimulation], None]]] = {
     "member closes": _close,
     "member dies": _die,
     "answer damaged": _damage,
-    "broker is deaf": trouble.deafen_broker(6.0),
+    "broker is deaf": trouble.deafen_broker(LASTS["broker is deaf"]),
 }
 LATER: Final = ("answer damaged", "broker is deaf")  # only some seeds have it, so that all others go on telling the story they always told

@@ -10,6 +10,7 @@ import attrs
 import trouble
 from weather import Climate
 
+from integration.faults import PRODUCERS as LASTS
 from pykafka4.testing.faults import Fault, When
 from pykafka4.wire.messages_cluster import MetadataRequest
 from pykafka4.wire.messages_data import ProduceRequest
@@ -133,9 +134,9 @@ AFTER: Final = (  # what a broker can answer although it has appended the batch
 )
 
 
-def _fault_of(fault: Fault) -> Callable[[Simulation], None]:
+def _fault_of(fault: Fault, name: str) -> Callable[[Simulation], None]:
     def inject(sim: Simulation) -> None:
-        seconds = sim.random.uniform(0.05, 3.0)
+        seconds = sim.random.uniform(*LASTS[name])
         sim.note(f"the next Produce: {fault.value}")
         sim.cluster.inject(ProduceRequest, fault, seconds=seconds, times=sim.random.choice((1, 1, 3)))
 
@@ -217,14 +218,14 @@ def _unclean(sim: Simulation) -> None:
 
 
 def _shrink(sim: Simulation) -> None:
-    tp, seconds = sim.some_partition(), sim.random.uniform(0.1, 3.0)
+    tp, seconds = sim.some_partition(), sim.random.uniform(*LASTS["in-sync replicas shrink"])
     sim.note(f"{tp}: one replica is in sync")
     sim.disturb(seconds, tp)
     sim.cluster.shrink_isr(*tp, seconds)
 
 
 def _slow_follower(sim: Simulation) -> None:
-    node, seconds = sim.some_node(), sim.random.uniform(0.1, 3.0)
+    node, seconds = sim.some_node(), sim.random.uniform(*LASTS["follower is slow"])
     sim.note(f"broker {node} copies nothing")
     sim.disturb(seconds)
     sim.cluster.pause_replication(node, seconds)
@@ -232,8 +233,8 @@ def _slow_follower(sim: Simulation) -> None:
 
 def _throttle(sim: Simulation) -> None:
     sim.note("the next Produce is throttled")
-    sim.disturb(1.0)
-    sim.cluster.throttle(ProduceRequest, sim.random.uniform(0.05, 1.0))
+    sim.disturb(LASTS["throttled"][1])
+    sim.cluster.throttle(ProduceRequest, sim.random.uniform(*LASTS["throttled"]))
 
 
 def _recreate_topic(sim: Simulation) -> None:
@@ -255,22 +256,22 @@ def _forget_producers(sim: Simulation) -> None:
 
 FAULTS: Final[dict[str, Callable[[Simulation], None]]] = {
     "move leader": trouble.move_leader,
-    "no leader": trouble.orphan(1.5),
-    "broker stops": trouble.stop_broker(failover=1.0, least=0.1, most=3.0),
-    "broker freezes": trouble.freeze_broker(4.0),
-    "broker is slow": trouble.slow_broker(each=0.5, most=2.0),
-    "network is dark": trouble.dark_node(0.05, 3.0),
+    "no leader": trouble.orphan(LASTS["no leader"]),
+    "broker stops": trouble.stop_broker(LASTS["broker stops"], failover=1.0),
+    "broker freezes": trouble.freeze_broker(LASTS["broker freezes"]),
+    "broker is slow": trouble.slow_broker(LASTS["broker is slow"], each=0.5),
+    "network is dark": trouble.dark_node(LASTS["network is dark"]),
     "connection is cut": trouble.cut_connection,
     "all connections are cut": trouble.cut_all,
-    "metadata is stale": trouble.stale_metadata(2.0),
-    "topic is hidden": trouble.hide_topic(5.0),
-    "lost before append": _fault_of(Fault.DROP_BEFORE),
-    "lost after append": _fault_of(Fault.DROP_AFTER),
-    "lost midway in the answer": _fault_of(Fault.DROP_MIDWAY),
-    "answer swallowed": _fault_of(Fault.SWALLOW),
-    "request delayed": _fault_of(Fault.DELAY),
-    "answer delayed": _fault_of(Fault.DELAY_REPLY),
-    "answer damaged": _fault_of(Fault.GARBAGE),
+    "metadata is stale": trouble.stale_metadata(LASTS["metadata is stale"]),
+    "topic is hidden": trouble.hide_topic(LASTS["topic is hidden"]),
+    "lost before append": _fault_of(Fault.DROP_BEFORE, "lost before append"),
+    "lost after append": _fault_of(Fault.DROP_AFTER, "lost after append"),
+    "lost midway in the answer": _fault_of(Fault.DROP_MIDWAY, "lost midway in the answer"),
+    "answer swallowed": _fault_of(Fault.SWALLOW, "answer swallowed"),
+    "request delayed": _fault_of(Fault.DELAY, "request delayed"),
+    "answer delayed": _fault_of(Fault.DELAY_REPLY, "answer delayed"),
+    "answer damaged": _fault_of(Fault.GARBAGE, "answer damaged"),
     "error before append": _error_before,
     "error after append": _error_after,
     "refusal": _error_fatal,
@@ -287,9 +288,9 @@ FAULTS: Final[dict[str, Callable[[Simulation], None]]] = {
     "follower is slow": _slow_follower,
     "identity damaged": _damage(InitProducerIdRequest),
     "metadata damaged": _damage(MetadataRequest),
-    "broker is deaf": trouble.deafen_broker(6.0),
-    "partition is gone": trouble.orphan(15.0),
-    "broker is gone": trouble.stop_broker(failover=15.0, least=5.0, most=15.0),
+    "broker is deaf": trouble.deafen_broker(LASTS["broker is deaf"]),
+    "partition is gone": trouble.orphan(LASTS["partition is gone"]),
+    "broker is gone": trouble.stop_broker(LASTS["broker is gone"], failover=15.0),
 }
 # Only some seeds have these: they keep much else from happening.
 LATER: Final = ("identity damaged", "metadata damaged", "broker is deaf")

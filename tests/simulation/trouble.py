@@ -1,4 +1,4 @@
-"""Trouble. Rule: what can happen to any cluster is written once; a plan says how long it lasts at the most."""
+"""Trouble. Rule: what can happen to any cluster is written once; `integration.faults` says how long it lasts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from schedule import Schedule
 
+from integration.faults import Span
 from pykafka4.records import TopicPartition
 from pykafka4.testing.model import ModelCluster
 
@@ -29,12 +30,12 @@ __all__ = [
 Trouble: TypeAlias = "Callable[[Schedule[Any, Any]], None]"
 
 
-def _spell(what: str, begin: Callable[[ModelCluster, int, float], None], least: float, most: float) -> Trouble:
+def _spell(what: str, begin: Callable[[ModelCluster, int, float], None], span: Span) -> Trouble:
     """Something that a broker is in for a while."""
 
     def happen(sim: Schedule[Any, Any]) -> None:
         node = sim.some_node()
-        seconds = sim.random.uniform(least, most)
+        seconds = sim.random.uniform(*span)
         sim.note(f"broker {node} {what}")
         if begin is ModelCluster.deafen:
             sim.disturb(seconds)  # whoever asks it for metadata is misled
@@ -52,26 +53,26 @@ def move_leader(sim: Schedule[Any, Any]) -> None:
     sim.note(f"leader of {tp} moves to {sim.cluster.move_leader(*tp)}")
 
 
-def orphan(most: float) -> Trouble:
+def orphan(span: Span) -> Trouble:
     """Nobody leads a partition."""
 
     def happen(sim: Schedule[Any, Any]) -> None:
         tp = sim.some_partition()
         sim.note(f"{tp} has no leader")
-        seconds = sim.random.uniform(0.05, most)
+        seconds = sim.random.uniform(*span)
         sim.disturb(seconds, tp)
         sim.cluster.orphan(*tp, seconds)
 
     return happen
 
 
-def stop_broker(*, failover: float, least: float, most: float) -> Trouble:
+def stop_broker(span: Span, *, failover: float) -> Trouble:
     """A broker is down; others lead after a while."""
 
     def happen(sim: Schedule[Any, Any]) -> None:
         node = sim.some_node()
         sim.note(f"broker {node} stops")
-        vacant, down = sim.random.uniform(0.0, failover), sim.random.uniform(least, most)
+        vacant, down = sim.random.uniform(0.0, failover), sim.random.uniform(*span)
         sim.disturb(max(vacant, down), node=node)
         sim.cluster.stop_broker(node, failover=vacant)
         sim.timeline.after(down, lambda: sim.cluster.start_broker(node))
@@ -79,32 +80,32 @@ def stop_broker(*, failover: float, least: float, most: float) -> Trouble:
     return happen
 
 
-def freeze_broker(most: float) -> Trouble:
+def freeze_broker(span: Span) -> Trouble:
     """A broker hears everything and does nothing."""
-    return _spell("freezes", ModelCluster.freeze, 0.05, most)
+    return _spell("freezes", ModelCluster.freeze, span)
 
 
-def slow_broker(*, each: float, most: float) -> Trouble:
+def slow_broker(span: Span, *, each: float) -> Trouble:
     """A broker takes up to `each` seconds for a request."""
 
     def happen(sim: Schedule[Any, Any]) -> None:
         node = sim.some_node()
         sim.note(f"broker {node} is slow")
         sim.cluster.slow(node, sim.random.uniform(0.01, each))
-        seconds = sim.random.uniform(0.1, most)
+        seconds = sim.random.uniform(*span)
         sim.disturb(seconds, node=node)
         sim.timeline.after(seconds, lambda: sim.cluster.slow(node, 0.0))
 
     return happen
 
 
-def dark_node(least: float, most: float) -> Trouble:
+def dark_node(span: Span) -> Trouble:
     """Nothing gets through to a broker, and nobody is told."""
 
     def happen(sim: Schedule[Any, Any]) -> None:
         node = sim.some_node()
         sim.note(f"nothing gets through to broker {node}")
-        seconds = sim.random.uniform(least, most)
+        seconds = sim.random.uniform(*span)
         sim.disturb(seconds, node=node)
         for weather in sim.weathers():
             weather.darken(node, seconds)
@@ -128,30 +129,30 @@ def cut_all(sim: Schedule[Any, Any]) -> None:
         path.weather.cut(path)
 
 
-def stale_metadata(most: float) -> Trouble:
+def stale_metadata(span: Span) -> Trouble:
     """Brokers tell what was true before."""
 
     def happen(sim: Schedule[Any, Any]) -> None:
         sim.note("metadata is stale")
-        seconds = sim.random.uniform(0.1, most)
+        seconds = sim.random.uniform(*span)
         sim.disturb(seconds)
         sim.cluster.stale_metadata(seconds)
 
     return happen
 
 
-def deafen_broker(most: float) -> Trouble:
+def deafen_broker(span: Span) -> Trouble:
     """A broker hears no news and tells what was true before."""
-    return _spell("hears no news", ModelCluster.deafen, 0.1, most)
+    return _spell("hears no news", ModelCluster.deafen, span)
 
 
-def hide_topic(most: float) -> Trouble:
+def hide_topic(span: Span) -> Trouble:
     """Metadata does not know a topic."""
 
     def happen(sim: Schedule[Any, Any]) -> None:
         topic = sim.some_partition().topic
         sim.note(f"metadata hides {topic}")
-        seconds = sim.random.uniform(0.1, most)
+        seconds = sim.random.uniform(*span)
         sim.disturb(seconds, *(p.tp for p in sim.cluster.topics[topic].partitions))
         sim.cluster.hide_topic(topic, seconds)
 
