@@ -28,6 +28,7 @@ from pykafka4.wire.messages_group import OffsetFetchRequest
 __all__ = ["Member", "Members", "committed", "coordinator"]
 
 FIND, FETCH = 3, 7  # versions of FindCoordinator and OffsetFetch that ask for one group
+ROOT = Path(__file__).parent.parent
 ANSWER = 60.0
 ENDED = 60.0  # seconds after which a member that was asked to end is killed
 
@@ -117,7 +118,7 @@ class Members:
         settings = {**self.settings, "kind": kind, "instance": instance, "name": name}
         with path.open("wb") as out, path.with_suffix(".err").open("wb") as err:
             command = [sys.executable, "-m", "integration.member", json.dumps(settings)]
-            process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=ROOT)
         self.all.append(Member(name, kind, instance, process, path))
         return self.all[-1]
 
