@@ -251,7 +251,7 @@ class Session:
             self._parting = parting
         left = deadline - self.client.loop.now()
         self.signal.wait(self._parting_is_over, None if left == INFINITY else max(0.0, left))
-        if not self._parting.done():
+        if self._parting is None or not self._parting.done():  # None: `close` in another thread has taken it over
             return False
         self._lost = ticket.reason if ticket.ending is Ending.LOST else ""
         try:
