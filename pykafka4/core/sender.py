@@ -364,21 +364,24 @@ class Sender:
 
     def _pick(self, node: int, now: float) -> list[tuple[PartitionQueue, Batch]]:
         """At most one batch of each queue in `node`'s line, up to max_request_size; those not reached keep their turn."""
-        entries: list[tuple[PartitionQueue, Batch]] = []
+        entries: dict[PartitionQueue, Batch] = {}
         size = 0
         while (queue := self._lines.head(node)) is not None:
+            if queue in entries:  # a batch that another thread sealed meanwhile put it back into the line
+                self._lines.remove(queue)
+                continue
             batch = self._next(queue, node, now)
             if batch is None:
                 continue
             if entries and size + batch.size > self.config.max_request_size:
                 break
             self._lines.remove(queue)
-            entries.append((queue, batch))
+            entries[queue] = batch
             size += batch.size
             queue.sent(batch, node)
-        for queue, _ in entries:
+        for queue in entries:
             self._lines.place(queue)
-        return entries
+        return list(entries.items())
 
     def _next(self, queue: PartitionQueue, node: int, now: float) -> Batch | None:
         """The batch of `queue` that may go to `node` now. A queue that has none leaves the line; what it waits for puts it back."""

@@ -107,6 +107,34 @@ def test_leader_change_waits_for_what_is_in_flight_to_the_old_leader() -> None:
     assert [r.node for r in bench.requests] == [1, 3]
 
 
+def test_a_request_has_one_batch_per_partition_while_other_threads_send_more() -> None:
+    bench = Bench().proven()
+    bench.recovery.leaders[TopicPartition("t", 1)] = 1
+    bench.cluster.version += 1
+    bench.batch(partition=1)  # the first one to another leader goes alone
+    bench.answer(bench.requests.pop())
+
+    class Busy:
+        """An accumulator to which another thread sends while the sender seals the batch of partition 1."""
+
+        def seal(self, batch: Any) -> bool:
+            sealed = bench.acc.seal(batch)
+            if batch.partition == 1:
+                sent.append(bench.acc.send("t", b"from another thread", partition=0))
+            return sealed
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(bench.acc, name)
+
+    sent = [bench.acc.send("t", b"v", partition=partition) for partition in (0, 1)]
+    bench.sender.acc = Busy()  # type: ignore[assignment]
+    bench.settle()
+    assert len(sent) == 3
+    for request in bench.requests:
+        indexes = [p.index for topic in request.message.topic_data for p in topic.partition_data]
+        assert len(indexes) == len(set(indexes)), "brokers keep one batch per partition of a request"
+
+
 def test_without_idempotence_one_batch_per_partition_is_in_flight() -> None:
     bench = Bench(enable_idempotence=False)
     bench.batch(b"one")

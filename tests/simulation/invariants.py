@@ -6,6 +6,7 @@ its own account, which has to balance.
 
 from __future__ import annotations
 
+import bisect
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,6 @@ from uuid import UUID
 
 import attrs
 
-from pykafka4.core.queues import PartitionQueue
 from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition
@@ -37,6 +37,7 @@ PRODUCER_PROMISES: Final = {
     "no foreign records": "nothing lies in a log that nobody sent to it",
     "one completion": "a callback runs once, after the outcome",
     "one leader at a time": "batches of a partition never travel to two brokers at once",
+    "one batch per request": "a request has at most one batch of a partition: brokers keep one of several, and acknowledge it for all",
     "not written is not in the log": "a record that failed as not written is not in the log and does not come later",
     "failures are classified": "a failure is a DeliveryFailed with a known code",
     "failed records come back": "a failure carries the record",
@@ -170,8 +171,11 @@ class Truth:
         if topic is None or topic.id != place.topic:
             return False
         log, offset = self._cluster.log(*place.tp), place.record.offset
-        batch = next((b for b in reversed(log.batches) if b.base_offset <= offset < b.next_offset), None)
-        return batch is not None and any(r.offset == offset and r.value == place.record.value for r in log.records_in(batch))
+        at = bisect.bisect_right(log.batches, offset, key=lambda batch: batch.next_offset)
+        if at == len(log.batches) or log.batches[at].base_offset > offset:
+            return False
+        records = log.records_in(log.batches[at])
+        return any(r is place.record for r in records) or any(r.offset == offset and r.value == place.record.value for r in records)
 
     def below(self, tp: TopicPartition, offset: int) -> Iterator[WireRecord]:
         """The records that lie before `offset` now."""
@@ -411,9 +415,10 @@ class Watch:
             waiting = flow.waiting
             while waiting and waiting[0].done:
                 waiting.popleft()
-                flow.since, flow.proven = now, True
-            if waiting and now - flow.since > base and not self.closed and not self.crashed:
+                flow.since, flow.look_at, flow.proven = now, now, True
+            if waiting and now - flow.since > base and now >= flow.look_at and not self.closed and not self.crashed:
                 calm = self.disturbances.calm(tp if flow.proven else None, flow.since, now)
+                flow.look_at = now + base - calm  # faults of the past are all known: it cannot be over `base` before
                 if calm > base:
                     raise Broken(
                         "partitions go on",
@@ -426,7 +431,7 @@ class Watch:
         stats = sender.ledger.stats(acc.accepted, acc.reserved)
         if not self.accepted <= stats.accepted <= self.offered:
             raise Broken("the ledger balances", f"{stats.accepted} accepted, {self.accepted} to {self.offered} were sent")
-        flying = sum(b.count for b in self._flying(sender.queues.values()))
+        flying = sum(b.count for queue in sender.queues.values() if queue.in_flight for b in queue.batches if b.in_flight)
         if stats.in_flight != flying:
             raise Broken("the ledger balances", f"{stats.in_flight} in flight, {flying} are")
         waiting = sum(1 if isinstance(item, Delivery) else item.count for item in acc.unfinished() if not _done(item))
@@ -437,14 +442,10 @@ class Watch:
                 "the ledger balances", f"{stats.acked} acked and {stats.lost} failed, the accumulator counts {acc.acked} and {acc.failed}"
             )
 
-    def _flying(self, queues: object) -> list[Batch]:
-        assert hasattr(queues, "__iter__")
-        return [
-            batch for queue in queues if isinstance(queue, PartitionQueue) and queue.in_flight for batch in queue.batches if batch.in_flight
-        ]
-
     def departed(self, tps: list[TopicPartition], node: int) -> None:
         """A produce request for these partitions went out to `node`."""
+        if len(set(tps)) < len(tps):
+            raise Broken("one batch per request", f"a request to {node} has batches of {sorted(map(str, tps))}")
         for tp in tps:
             at = self._leaders[tp]
             at[node] += 1
@@ -494,6 +495,7 @@ class Flow:
 
     waiting: deque[Sent] = attrs.Factory(deque)
     since: float = 0.0  # when it last went on, or began
+    look_at: float = 0.0  # when it has to be looked at again
     proven: bool = False  # whether it ever went on: before that it needs metadata and a producer id, as all do
 
 

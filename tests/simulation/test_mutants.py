@@ -165,6 +165,25 @@ def two_leaders(patch: pytest.MonkeyPatch) -> None:
     around(patch, Sender, "_next", following)
 
 
+def put_two_batches_of_a_partition_into_a_request(patch: pytest.MonkeyPatch) -> None:
+    """A queue that gets another batch while a request is made up stands in its line again at once."""
+
+    def picked(original: Any, self: Sender, node: int, now: float) -> Any:
+        entries: list[Any] = []
+        while (queue := self._lines.head(node)) is not None:
+            batch = self._next(queue, node, now)
+            if batch is None:
+                continue
+            self._lines.remove(queue)
+            entries.append((queue, batch))
+            queue.sent(batch, node)
+        for queue, _ in entries:
+            self._lines.place(queue)
+        return entries
+
+    around(patch, Sender, "_pick", picked)
+
+
 def overtake_what_timed_out(patch: pytest.MonkeyPatch) -> None:
     """A batch that timed out under way is no reason to wait."""
     around(patch, PartitionQueue, "forsake", lambda original, self, batch: None)
@@ -395,6 +414,12 @@ MUTANTS: dict[Patch, Hunt] = {
     queue_behind: Hunt({ORDER}, PLAIN, ("error before append", "lost before append")),
     new_epoch_in_doubt: Hunt({"no duplicates", ORDER}, IDEMPOTENT, ("lost after append", "sequence error", "move leader")),
     two_leaders: Hunt({TWO}, {"metadata_max_age_ms": 500}, ("move leader", "answer delayed", "request delayed", "broker freezes")),
+    put_two_batches_of_a_partition_into_a_request: Hunt(
+        {"one batch per request"},
+        {**SINGLY, "max_in_flight_requests_per_connection": 5, "compression_type": "lz4"},
+        ("move leader",),
+        plan={"preempt": 0.5, "actors": 3, "records": 80, "topics": {"t": 4, "u": 3}},
+    ),
     overtake_what_timed_out: Hunt(
         {TWO, ORDER}, {**IDEMPOTENT, **SHORT}, ("move leader", "answer delayed", "request delayed", "answer swallowed")
     ),
