@@ -112,7 +112,10 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         log (`written`). Closing twice is allowed, and after a Ctrl-C the next call finishes what the first one began. So is closing from
         a callback: nothing is waited for there, and while another thread closes nothing is done. In a forked child nothing happens.
         """
-        return self._core.close(check_timeout(timeout))
+        undelivered = self._core.close(check_timeout(timeout))
+        if self._core.undelivered is not None:
+            self._finalizer.detach()  # it would keep a closed producer alive that is part of a cycle, by way of a listener say
+        return undelivered
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The partitions of `topic`; asks the cluster if they are not known, and has a topic that is not there created as `send` would.

@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -300,3 +301,15 @@ def test_a_closed_producer_is_forgotten_in_silence(server: ModelServer) -> None:
         warnings.simplefilter("error")
         del producer
         gc.collect()
+
+
+def test_a_closed_producer_that_its_clients_listener_refers_to_is_collected(server: ModelServer) -> None:
+    client = Client(bootstrap_servers=server.bootstrap_servers)
+    producer = Producer(client=client)
+    client.events(lambda event, producer=producer: None)  # type: ignore[misc]
+    producer.close()
+    client.close()
+    reference = weakref.ref(producer)
+    del producer, client
+    gc.collect()
+    assert reference() is None
