@@ -115,9 +115,9 @@ def request_refusal(data: bytes, version: int) -> Appended | None:
     return Appended("TRANSACTIONAL_ID_AUTHORIZATION_FAILED") if header.attributes & TRANSACTIONAL else None
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class StoredBatch:
-    """A batch in the log."""
+    """A batch in the log, shared by the replicas that have it. Only `decoded` changes."""
 
     base_offset: int
     header: Header
@@ -407,7 +407,9 @@ class PartitionLog:
         """The records of one batch; a control batch has none that anybody sees."""
         if batch.header.attributes & CONTROL:
             return ()
-        return records_of(read_header(batch.data)) if batch.decoded is None else batch.decoded
+        if batch.decoded is None:
+            batch.decoded = tuple(records_of(read_header(batch.data)))
+        return batch.decoded
 
     def offset_at(self, timestamp_ms: int) -> tuple[int, int]:
         """(offset, timestamp) of the first record stamped `timestamp_ms` or later; (-1, -1) when there is none."""

@@ -13,19 +13,15 @@ __all__ = ["Moment", "Timeline"]
 class Moment:
     """Something that will happen; `cancel` makes it not happen."""
 
-    __slots__ = ("_number", "act", "at")
+    __slots__ = ("act", "at")
 
-    def __init__(self, at: float, number: int, act: Callable[[], object]) -> None:
+    def __init__(self, at: float, act: Callable[[], object]) -> None:
         self.at = at
-        self._number = number
         self.act: Callable[[], object] | None = act
 
     def cancel(self) -> None:
         """Forget it; harmless when it has happened already."""
         self.act = None
-
-    def __lt__(self, other: Moment) -> bool:
-        return (self.at, self._number) < (other.at, other._number)
 
 
 class Timeline:
@@ -35,14 +31,16 @@ class Timeline:
 
     def __init__(self, now: float = 0.0) -> None:
         self.now = now
-        self._moments: list[Moment] = []
+        self._moments: list[tuple[float, int, Moment]] = []  # tuples compare without a call of Python code
         self._count = 0
 
     def at(self, when: float, act: Callable[[], object]) -> Moment:
         """Do `act` at `when`, not before now."""
         self._count += 1
-        moment = Moment(max(when, self.now), self._count, act)
-        heapq.heappush(self._moments, moment)
+        if when < self.now:
+            when = self.now
+        moment = Moment(when, act)
+        heapq.heappush(self._moments, (when, self._count, moment))
         return moment
 
     def after(self, delay: float, act: Callable[[], object]) -> Moment:
@@ -52,16 +50,21 @@ class Timeline:
     @property
     def next_at(self) -> float:
         """When the next thing happens; infinity when nothing will."""
-        while self._moments and self._moments[0].act is None:
-            heapq.heappop(self._moments)
-        return self._moments[0].at if self._moments else INFINITY
+        moments = self._moments
+        while moments:
+            at, _, moment = moments[0]
+            if moment.act is not None:
+                return at
+            heapq.heappop(moments)
+        return INFINITY
 
     def step(self) -> bool:
         """Jump to the next thing and do it; False when nothing is left."""
         if self.next_at == INFINITY:
             return False
-        moment = heapq.heappop(self._moments)
-        self.now = max(self.now, moment.at)
+        at, _, moment = heapq.heappop(self._moments)
+        if at > self.now:
+            self.now = at
         act, moment.act = moment.act, None
         assert act is not None
         act()

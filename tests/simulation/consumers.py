@@ -6,8 +6,10 @@ them as compaction leaves them.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import attrs
@@ -62,10 +64,11 @@ class Ledger:
         self._done_below[tp] = log.end_offset
         return log.end_offset
 
-    def _after(self, tp: TopicPartition, offset: int) -> list[WireRecord]:
+    def _after(self, tp: TopicPartition, offset: int) -> Iterator[WireRecord]:
         log = self._cluster.log(*tp)
-        batches = [b for b in log.batches if b.next_offset > offset]
-        return [r for b in batches for r in log.records_in(b) if r.offset >= offset]
+        first = bisect.bisect_right(log.batches, offset, key=lambda batch: batch.next_offset)
+        batches = itertools.islice(log.batches, first, None)
+        return (r for b in batches for r in log.records_in(b) if r.offset >= offset)
 
     def begin(self, tp: TopicPartition, offset: int) -> bool:
         """Whether reading begins at `offset`: with auto_offset_reset=latest, where nothing that is still in the log was committed."""

@@ -133,6 +133,9 @@ class Simulation(Schedule[Plan, Report]):
                 undelivered = self.producer.close()
             if undelivered:
                 raise Broken("progress", f"close gives {len(undelivered)} records back, and all had their outcome")
+        elif self.watch.crashed:
+            with timed(self, "close", SHORT):
+                self.producer.close()
         self._ended = True
 
     def _observe(self, network: Any) -> None:
@@ -147,7 +150,7 @@ class Simulation(Schedule[Plan, Report]):
     def _watched(self, request: Request) -> Request:
         batches: list[Batch] = [part.records for topic in request.message.topic_data for part in topic.partition_data]
         tps = [TopicPartition(batch.topic, batch.partition) for batch in batches]
-        values = [values_in(batch) for batch in batches]
+        written = [bytes(batch) for batch in batches]  # copied, as its memory may have another use when the answer comes
         try:
             self.watch.departed(tps, request.node)
         except Broken as broken:
@@ -155,21 +158,21 @@ class Simulation(Schedule[Plan, Report]):
 
         def answered(now: float, outcome: Outcome) -> None:
             self.watch.returned(tps, request.node)
-            self._note_unsafe(tps, values, outcome)
+            self._note_unsafe(tps, written, outcome)
             request.on_reply(now, outcome)
 
         return attrs.evolve(request, on_reply=answered)
 
-    def _note_unsafe(self, tps: list[TopicPartition], values: list[list[bytes]], outcome: Outcome) -> None:
+    def _note_unsafe(self, tps: list[TopicPartition], written: list[bytes], outcome: Outcome) -> None:
         """After which requests a record may lie in the log without the client's knowing."""
         answers = {}
         if isinstance(outcome, Reply) and outcome.message is not None:
             answers = {(t.name, p.index): p.error_code for t in outcome.message.responses for p in t.partition_responses}
-        for tp, sent in zip(tps, values, strict=True):
+        for tp, data in zip(tps, written, strict=True):
             code = answers.get(tp)
             known = CODES.get(code) if code is not None else None
             if known is None or known.written is Written.MAYBE or known.name in MAYBE_WRITTEN:
-                self.watch.unsafe.update(sent)
+                self.watch.unsafe.update(values_in(data))
 
     # ---- running
 
@@ -285,7 +288,6 @@ class Simulation(Schedule[Plan, Report]):
         return found
 
     def _saw_batch(self, where: str, data: Any, result: Appended) -> None:
-        header = parse_header(bytes(data))
         if result.error in FINAL_CODES:
             topic, _, partition = where.rpartition("-")
             self.watch.refused[result.error].add(TopicPartition(topic, int(partition)))
@@ -293,7 +295,7 @@ class Simulation(Schedule[Plan, Report]):
             self.watch.repeated.update(values_in(data))
         if (result.error == "DUPLICATE_SEQUENCE_NUMBER" or result.duplicate) and result.base_offset < 0:
             self.watch.unnumbered.update(values_in(data))
-        if header is not None and self._story is not None:
+        if self._story is not None and (header := parse_header(bytes(data))) is not None:
             first = header.base_sequence
             identity = f"{header.producer_id}/{header.producer_epoch} {first}…{header.last_sequence}" if first >= 0 else "no identity"
             again = " again" if result.duplicate else ""

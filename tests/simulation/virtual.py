@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from random import Random
 from typing import Any, Final
-from unittest.mock import patch
-from weakref import WeakSet
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
@@ -317,30 +316,42 @@ class World:
         """The client's threads, clock, network and chance are those of this world."""
         accumulator = vars(pykafka4.producer)["Accumulator"]
         seeds = Random(seed)
-        with contextlib.ExitStack() as stack:
-            for name, value in (
-                ("Condition", partial(Condition, self)),
-                ("Lock", partial(Lock, self)),
-                ("RLock", partial(RLock, self)),
-                ("Thread", partial(Thread, self)),
-                ("current_thread", self.me),
-                ("get_ident", lambda: self._current.ident),
-                ("monotonic", self.now),
-            ):
-                stack.enter_context(patch.object(system, name, value))
-            stack.enter_context(patch.object(pykafka4.net.loop, "SocketTransport", transport))
-            stack.enter_context(patch.object(pykafka4.client, "_CLIENTS", WeakSet()))
-            stack.enter_context(patch.object(pykafka4.client, "Random", lambda: Random(seeds.random())))
-            made = lambda **options: accumulator(wall=wall_ms, seed=seeds.randrange(1 << 30), **options)  # noqa: E731
-            stack.enter_context(patch.object(pykafka4.producer, "Accumulator", made))
-            collecting = gc.isenabled()
-            gc.disable()  # when it runs depends on what ran before; handles that are dropped are freed at once all the same
-            try:
-                yield
-            finally:
-                self._close()
-                if collecting:
-                    gc.enable()
+        finalizers: list[weakref.finalize[Any, Any]] = []
+        finalize = weakref.finalize
+
+        def noted(*args: Any) -> weakref.finalize[Any, Any]:
+            finalizers.append(finalize(*args))
+            return finalizers[-1]
+
+        places: tuple[tuple[Any, str, Any], ...] = (
+            (system, "Condition", partial(Condition, self)),
+            (system, "Lock", partial(Lock, self)),
+            (system, "RLock", partial(RLock, self)),
+            (system, "Thread", partial(Thread, self)),
+            (system, "current_thread", self.me),
+            (system, "get_ident", lambda: self._current.ident),
+            (system, "monotonic", self.now),
+            (pykafka4.net.loop, "SocketTransport", transport),
+            (weakref, "finalize", noted),
+            (pykafka4.client, "_CLIENTS", weakref.WeakSet()),
+            (pykafka4.client, "Random", lambda: Random(seeds.random())),
+            (pykafka4.producer, "Accumulator", lambda **options: accumulator(wall=wall_ms, seed=seeds.randrange(1 << 30), **options)),
+        )
+        before = [(owner, name, vars(owner)[name]) for owner, name, _ in places]
+        collecting = gc.isenabled()
+        gc.disable()  # when it runs depends on what ran before; handles that are dropped are freed at once all the same
+        try:
+            for owner, name, value in places:
+                setattr(owner, name, value)
+            yield
+        finally:
+            self._close()
+            for owner, name, value in before:
+                setattr(owner, name, value)
+            for finalizer in finalizers:
+                finalizer.detach()  # of clients that were never closed: the registry of finalizers would keep the schedule alive
+            if collecting:
+                gc.enable()
 
     def _close(self) -> None:
         """End all threads that are left."""
