@@ -101,6 +101,7 @@ class Sender:
 
     def poll(self, now: float) -> Effects:
         """Take what was sealed, do what is due, and send what can be sent."""
+        self.acc.hungry = True  # until `_produce` has looked for room: what other threads seal meanwhile makes another turn
         self._timers.run(now)
         parked_until = self._parking.poll(now)
         if self._flush or self._parking.take_hurried():

@@ -15,6 +15,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from pykafka4.errors import KafkaError, KafkaTimeoutError
@@ -344,16 +345,25 @@ class _Workers:
 
     def _start(self) -> bool:
         """One thread more. An interpreter that is shutting down refuses (Python 3.12), and so does a system that has no more."""
+        given_up: list[None] = []
         self._threads += 1
         try:
-            system.Thread(target=self._run, name=self._name, daemon=True).start()
-        except RuntimeError as error:
+            system.Thread(target=partial(self._run, given_up), name=self._name, daemon=True).start()
+        except BaseException as error:  # perhaps Ctrl-C, and nobody knows whether the thread was started
+            given_up.append(None)
             self._threads -= 1
+            if not isinstance(error, RuntimeError):
+                raise
+            if isinstance(error.__context__, KeyboardInterrupt):  # it came while `start` held the lock of a Condition
+                raise error.__context__ from None
             log.info("%s: no thread more: %s", self._name, error)
             return False
         return True
 
-    def _run(self) -> None:
+    def _run(self, given_up: list[None]) -> None:
+        with self._lock:  # held by whoever starts this thread, until it is known whether it counts
+            if given_up:
+                return
         while (fn := self._take()) is not None:
             self._attempt(fn)
             del fn  # do not keep what it holds until the next one comes

@@ -281,6 +281,19 @@ def test_signals_promises_and_callbacks_survive_an_interrupt_everywhere() -> Non
         assert done.wait(SECONDS), f"callbacks stand still after an interrupt at {place}"
 
 
+def test_an_interrupt_while_the_first_thread_for_callbacks_is_started_keeps_none_from_being_started() -> None:
+    for at in range(1, 1000):
+        callbacks = Callbacks()
+        place = interrupted(lambda: callbacks.submit(int), at)  # noqa: B023
+        done = threading.Event()
+        in_thread(lambda done=done, callbacks=callbacks: callbacks.submit(done.set))
+        assert done.wait(SECONDS), f"no callback runs any more after an interrupt at {place}"
+        assert callbacks._workers._threads == 1, f"one thread, so that callbacks keep their order; interrupted at {place}"
+        if place is None:
+            return
+    pytest.fail("submit never ended undisturbed")
+
+
 def test_the_loop_is_woken_by_the_next_thread_after_an_interrupt_anywhere_in_a_wake_up() -> None:
     wakeup = Wakeup()
     try:

@@ -357,6 +357,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff.py",
+        old="            given_up.append(None)\n            self._threads -= 1\n",
+        new="            given_up.append(None)\n",
+        breaks="after a Ctrl-C while the thread for callbacks is started none is ever started",
+        tests=(
+            "tests/net/test_handoff.py::test_an_interrupt_while_the_first_thread_for_callbacks_is_started_keeps_none_from_being_started",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff.py",
         old='if self._outcome.setdefault("", outcome) is outcome:',
         new='if self._outcome.update({"": outcome}) is None:',
         breaks="the second result of a promise counts",

@@ -46,6 +46,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/sender.py",
+        old="        self.acc.hungry = True  # until",
+        new="        # until",
+        breaks="a batch that is sealed while the sender is polled waits until something else wakes the loop",
+        tests=("tests/core/test_sender_wakes.py::test_a_batch_that_is_sealed_while_the_sender_looks_for_requests_is_taken_at_once",),
+    ),
+    Mutant(
+        file="pykafka4/core/sender.py",
         old="            acks=self.config.acks,\n",
         new="            acks=1,\n",
         breaks="acks=1 is sent whatever the option says",
