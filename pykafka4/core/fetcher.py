@@ -92,11 +92,11 @@ class Fetcher:
         lanes: tuple[int, int],
         send: Callable[[Request], None],
     ) -> None:
-        """`lanes` are connections for Fetch alone: a broker that has nothing new holds back whatever comes behind one."""
+        """`lanes` are connections for Fetch and ListOffsets: a broker that has nothing new holds back whatever comes behind a Fetch."""
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._offsets, self._intake, self.lanes, self._send = offsets, intake, lanes, send
         self._policy = Start(config.auto_offset_reset)
-        self.searches = Searches(config, cluster, recovery, send)
+        self.searches = Searches(config, cluster, recovery, self._lane_for_searches, send)
         self.positions: dict[TopicPartition, Position] = {}
         self.delivered = 0  # bytes put before the application
         self._lines: dict[int, list[Position]] = {}  # by leader: what can be fetched
@@ -361,6 +361,14 @@ class Fetcher:
         if self._lives(position) and not position.claim.troubled:
             position.claim.troubled = True
             self._intake.put(Trouble(position.claim, error, Lasting.ONCE))
+
+    def _lane_for_searches(self, node: int) -> int:
+        """The connection to `node` that no Fetch occupies, else that of the Fetch which has waited longer."""
+        left, flight = self._left.get(node), self._flights.get(node)
+        if left is not None and flight is not None:
+            return via(left.lane, node)
+        busy = left or flight
+        return via(self.lanes[0] if busy is None or busy.lane != self.lanes[0] else self.lanes[1], node)
 
     # ---------------------------------------------------------------- asking
 

@@ -38,10 +38,13 @@ class Search:
 class Searches:
     """ListOffsets for one consumer, one request per leader with all its partitions."""
 
-    __slots__ = ("_cluster", "_config", "_pending", "_recovery", "_send", "_stirred")
+    __slots__ = ("_address", "_cluster", "_config", "_pending", "_recovery", "_send", "_stirred")
 
-    def __init__(self, config: ClientConfig, cluster: Cluster, recovery: Recovery, send: Callable[[Request], None]) -> None:
-        self._config, self._cluster, self._recovery, self._send = config, cluster, recovery, send
+    def __init__(
+        self, config: ClientConfig, cluster: Cluster, recovery: Recovery, address: Callable[[int], int], send: Callable[[Request], None]
+    ) -> None:
+        """`address(node)` names the connection to use: one that no request that brokers hold back (Produce, Fetch, JoinGroup) occupies."""
+        self._config, self._cluster, self._recovery, self._address, self._send = config, cluster, recovery, address, send
         self._pending: list[Search] = []
         self._stirred = False
 
@@ -88,7 +91,7 @@ class Searches:
             timeout_ms=int(self._config.request_timeout_ms),
         )
         deadline = now + self._config.request_timeout_ms / 1000
-        self._send(Request(node, message, deadline, lambda at, outcome: self._answered(at, asked, outcome)))
+        self._send(Request(self._address(node), message, deadline, lambda at, outcome: self._answered(at, asked, outcome)))
 
     def _answered(self, now: float, asked: dict[TopicPartition, Search], outcome: Outcome) -> None:
         self._stirred = True

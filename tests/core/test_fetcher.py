@@ -9,9 +9,9 @@ from consumer_talk import Talk, batch, fetching, partition, tp
 
 from pykafka4.core import INFINITY
 from pykafka4.core.network import LANE
-from pykafka4.core.subscription import Claim, Stage
+from pykafka4.core.subscription import Claim, Stage, Start
 from pykafka4.errors import CorruptRecord
-from pykafka4.wire.messages_data import FetchRequest, FetchResponse
+from pykafka4.wire.messages_data import FetchRequest, FetchResponse, ListOffsetsRequest
 
 
 @pytest.fixture
@@ -244,3 +244,23 @@ def test_a_position_found_later_does_not_wait_either() -> None:
     talk.ends(5)
     assert talk.asked(talk.pending(FetchRequest)[-1]) == {tp(0): 0, tp(1): 5}
     assert len(talk.pending(FetchRequest)) == 2
+
+
+def test_a_search_does_not_wait_behind_the_fetch_under_way(talk: Talk) -> None:
+    """The broker holds that back until there is data; of two it has, the one sent first is answered first."""
+    talk.assign(tp(0), start=0)
+    held = talk.fetch_at(1)
+    talk.reader.seek(tp(0), Start.LATEST)
+    talk.run()
+    search = talk.one(ListOffsetsRequest)
+    assert (search.node % LANE, search.node // LANE) == (1, 4)
+    assert held.node // LANE == 2
+    talk.ends(7)
+    beside = [request for request in talk.pending(FetchRequest) if request is not held]
+    assert [request.node // LANE for request in beside] == [4]
+    talk.reader.seek(tp(0), Start.EARLIEST)
+    talk.run()
+    assert talk.one(ListOffsetsRequest).node // LANE == 2
+    talk.fetched(held, {})
+    talk.ends(0)
+    assert {request.node // LANE for request in talk.pending(FetchRequest)} == {2, 4}

@@ -596,4 +596,18 @@ MUTANTS: Final = (
         breaks="wakeup does not end a poll that waits for the last commit of a revocation",
         tests=("tests/consumer/test_rebalance.py::test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_to",),
     ),
+    Mutant(
+        file="pykafka4/core/searches.py",
+        old="self._send(Request(self._address(node), message,",
+        new="self._send(Request(node, message,",
+        breaks="a search waits behind a Produce that a broker holds back",
+        tests=("tests/core/test_searches.py::test_each_leader_is_asked_once_for_all_its_partitions_over_a_lane_for_fetches",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="            return via(left.lane, node)\n        busy = left or flight\n",
+        new="            return via(flight.lane, node)\n        busy = left\n",
+        breaks="a search waits behind the Fetch under way",
+        tests=("tests/core/test_fetcher.py::test_a_search_does_not_wait_behind_the_fetch_under_way",),
+    ),
 )
