@@ -241,15 +241,15 @@ class Sender:
         oldest = queue.batches[0] if queue.batches else queue.due
         if not queue.watched and oldest is not None:
             queue.watched = True
-            self._timers.at(oldest.created + self.config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
+            self._timers.at(oldest.sent_at + self.config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         """Fail the batches of `queue` that were not acknowledged within delivery_timeout_ms."""
         queue.watched = False
         timeout = self.config.delivery_timeout_ms / 1000  # added, as in `_watch`: now - timeout rounds differently, and nothing is late
-        if queue.due is not None and queue.due.created + timeout <= now:
+        if queue.due is not None and queue.due.sent_at + timeout <= now:
             self._seal_due(queue, now)
-        for batch in [b for b in queue.batches if b.created + timeout <= now]:
+        for batch in [b for b in queue.batches if b.sent_at + timeout <= now]:
             trouble = self.identity.trouble if queue in self._unnumbered else None
             reason = batch.last_error or self._obstacles.of(queue, batch, trouble)
             queue.forsake(batch)

@@ -11,6 +11,7 @@ cdef struct Item:                  # a record on its way into a batch
     const char* headers
     int64_t key_size, value_size, headers_size
     int64_t timestamp
+    double sent_at                 # when `send` took it; set where it is forced
     int32_t partition
     bint free                      # any partition will do
     bint forced                    # room is taken whatever the bounds say: its bytes are accounted for already
@@ -335,6 +336,7 @@ cdef class Accumulator:
             cap = <int32_t>need
         self.introduce(b, t, partition, now, self.obtain(cap))
         b.callbacks = callbacks
+        b.sent_at = r.sent_at if r.forced else now
         t.open[partition] = b
         self.link(b)
         if now + self.linger < self.wake_at:

@@ -95,7 +95,8 @@ cdef class Batch:
     cdef public int64_t producer_id
     cdef public int producer_epoch, base_sequence, attempts
     cdef public bint written, in_flight
-    cdef public double not_before, first_sent
+    cdef public double sent_at    # when `send` took its first record: before `created` if that was parked
+    cdef public double first_sent
     cdef public object last_error
 
     def __cinit__(self):
@@ -561,7 +562,7 @@ cdef class Batch:
         b.raw = b.used
         b._ready = acc.codec == 0
         b.attempts, b.first_sent, b.last_error = self.attempts, self.first_sent, self.last_error
-        b.not_before = self.not_before
+        b.sent_at = self.sent_at
         return b
 
     cdef int share(self, Batch part, list runs) except -1:

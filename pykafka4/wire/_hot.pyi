@@ -95,7 +95,7 @@ class Batch:
     attempts: int
     written: bool
     in_flight: bool
-    not_before: float
+    sent_at: float
     first_sent: float
     last_error: Any
     @property

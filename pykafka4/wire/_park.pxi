@@ -185,6 +185,7 @@ cdef int place(Accumulator acc, Topic t, Parked p) except -1:
         r.headers_size = PyBytes_GET_SIZE(p.headers)
     r.partition = p.partition
     r.timestamp = p.timestamp
+    r.sent_at = p.created
     r.free = r.asked = r.news = False
     r.forced = True
     acc.reserved -= p.size

@@ -168,6 +168,7 @@ class Item:
     forced: bool = False  # room is taken whatever the bounds say: its bytes are accounted for already
     asked: bool = False  # it has waited for room: those still waiting came later
     free: bool = False  # any partition will do
+    sent_at: float = 0.0  # when `send` took it; set where it is forced
     tail: bytes = b""  # key, value and headers, encoded
 
     def __attrs_post_init__(self) -> None:
@@ -359,7 +360,8 @@ class Batch(bytearray):
         self.producer_id = self.producer_epoch = self.base_sequence = -1
         self.attempts = 0
         self.written = self.in_flight = False
-        self.not_before = self.first_sent = 0.0
+        self.sent_at = created  # when `send` took its first record: before `created` if that was parked
+        self.first_sent = 0.0
         self.last_error: Any = None
 
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -621,7 +623,7 @@ class Batch(bytearray):
         part._resize(part._used)
         part.state, part.ready = SEALED, acc._codec == 0
         part.attempts, part.first_sent, part.last_error = self.attempts, self.first_sent, self.last_error
-        part.not_before = self.not_before
+        part.sent_at = self.sent_at
         return part
 
     # ---- records

@@ -257,6 +257,8 @@ class Accumulator(Account):
                 return news, lambda: self._beg(t, r, need)
             cap = need
         batch = Batch(self, t, partition, now)
+        if r.forced:
+            batch.sent_at = r.sent_at
         self._introduce(batch, cap)
         t.open[partition] = batch
         self._opened[batch] = None
@@ -447,7 +449,7 @@ class Accumulator(Account):
 
     def _place(self, t: Topic, p: Parked) -> None:
         """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are accounted for, so room is not asked for."""
-        p.item.forced = True
+        p.item.forced, p.item.sent_at = True, p.created
         with self._lock():
             self._reserved -= p.size
             t.parked_bytes -= p.size

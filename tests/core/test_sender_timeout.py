@@ -24,6 +24,26 @@ def test_delivery_timeout_says_not_written_when_it_never_left() -> None:
     assert error.record.value == b"v"
 
 
+@pytest.mark.parametrize("leader", [1, None])
+def test_the_time_that_a_record_waited_for_its_topic_counts(leader: int | None) -> None:
+    bench = Bench(delivery_timeout_ms=100_000, unknown_topic_timeout_ms=90_000)
+    bench.recovery.leaders[TopicPartition("t", 0)] = leader  # type: ignore[assignment]
+    bench.cluster.hidden.add("t")
+    delivery = bench.acc.send("t", b"parked", partition=0)
+    bench.poll(80)
+    bench.cluster.hidden.clear()
+    bench.cluster.version += 1
+    bench.settle()
+    assert not delivery.done()
+    bench.poll(19)
+    assert not delivery.done()
+    assert bench.poll().wake_at <= bench.now + 1
+    bench.poll(1)
+    error = delivery.exception(0)
+    assert isinstance(error, DeliveryFailed)
+    assert (error.code, error.written) == ("TIMED_OUT", Written.NO if leader is None else Written.MAYBE)
+
+
 LATE = "not acknowledged within delivery_timeout_ms=10000"
 
 

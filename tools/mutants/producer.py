@@ -46,6 +46,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/sender.py",
+        old="[b for b in queue.batches if b.sent_at + timeout <= now]",
+        new="[b for b in queue.batches if b.created + timeout <= now]",
+        breaks="delivery_timeout_ms begins anew when the topic of a parked record becomes known",
+        tests=("tests/core/test_sender_timeout.py::test_the_time_that_a_record_waited_for_its_topic_counts",),
+    ),
+    Mutant(
+        file="pykafka4/core/sender.py",
         old="        self.acc.hungry = True  # until",
         new="        # until",
         breaks="a batch that is sealed while the sender is polled waits until something else wakes the loop",
