@@ -84,9 +84,8 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
-        """Queue a record and return its `Delivery`; blocks only while `buffer_memory` is full, up to `max_block_ms`.
-
-        Or as long at most while brokers are asked whether an explicit `partition` beyond those known was added.
+        """Queue a record and return its `Delivery`. Blocks for at most `max_block_ms`, and only in two cases: `buffer_memory` (or
+        `max_partition_bytes`) is full, or `partition` is not known and brokers are asked whether it was added.
 
         `value` and `key` are bytes-like, str (sent as UTF-8) or None (a null; a null value is a tombstone). `headers` are (name, value)
         pairs or a mapping. Without `partition` a key chooses it (murmur2, as in Java), without a key it is whichever is being filled.
@@ -304,20 +303,29 @@ class _Core:
         check_topic(topic)
         self.client.loop.call(lambda _: self.sender.want(topic), self.sender)
 
-    def _seek(self, topic: str, partition: int) -> None:
-        """`partition` is beyond those known of `topic`. It may have been added since they were asked for: ask again, up to max_block_ms.
+    def _until(self, deadline: float) -> float:
+        """When a `send` ends that has to wait: max_block_ms after it first waited. `deadline` is infinite until then."""
+        return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
+
+    def _seek(self, topic: str, partition: int, deadline: float) -> float:
+        """`partition` is beyond those known of `topic`. It may have been added since they were asked for: ask again, until `deadline`.
 
         Not more often than failed requests are tried again, whatever the application does; what is so fresh is believed.
         """
         loop, cluster, config = self.client.loop, self.client.engine.cluster, self.config
         if self._inside() or loop.ask(lambda now: cluster.age(topic, now), SHORT) * 1000 < config.retry_backoff_ms:
-            return
+            return deadline
+        until = self._until(deadline)
         with contextlib.suppress(KafkaTimeoutError):
-            self.client.refresh_metadata([topic], config.max_block_ms / 1000)
+            self.client.refresh_metadata([topic], max(0.0, until - system.monotonic()))
         loop.ask(lambda now: self.sender.tell(topic, now), SHORT, machine=self.sender)
+        return until
 
-    def _make_room(self, topic: str, partition: int, size: int) -> None:
-        """Wait for `size` bytes, in the order of asking; BufferFull when max_block_ms is over, or at once inside a callback."""
+    def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
+        """Wait for `size` bytes, in the order of asking. Returns the deadline for waiting again: another thread may take them first.
+
+        BufferFull when `deadline` (the first time: max_block_ms) is over, or at once inside a callback.
+        """
         where = f"{topic}-{partition}" if partition >= 0 else topic
         limit = (
             f"buffer_memory={self.config.buffer_memory} or max_partition_bytes={self.config.max_partition_bytes} is in use "
@@ -325,15 +333,17 @@ class _Core:
         )
         if self._inside():
             raise BufferFull(f"{limit}; a callback cannot wait for it: queue the record elsewhere, or send it from another thread")
+        until = self._until(deadline)
         room = self.gate.wait(
             lambda: self._refused() or self.acc.room(topic, partition, size),
-            self.config.max_block_ms / 1000,
+            max(0.0, until - system.monotonic()),
             key=(topic, partition),
             hindered=lambda: self.acc.crowded(topic, partition, size),
         )
         self.check_open()
         if not room:
             raise BufferFull(f"{limit}; no room within max_block_ms={self.config.max_block_ms:g}")
+        return until
 
     def _count_waiters(self, waiting: int) -> None:
         self.acc.waiters = waiting

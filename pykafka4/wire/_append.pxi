@@ -12,6 +12,7 @@ cdef struct Item:                  # a record on its way into a batch
     int64_t key_size, value_size, headers_size
     int64_t timestamp
     double sent_at                 # when `send` took it; set where it is forced
+    double deadline                # when its waiting for room ends; INFINITY before it has waited
     int32_t partition
     bint free                      # any partition will do
     bint forced                    # room is taken whatever the bounds say: its bytes are accounted for already
@@ -212,7 +213,7 @@ cdef class Accumulator:
 
     cdef int beg(self, Topic t, Item* r, int64_t size) except -1:
         """Wait for room, in Python and without the GIL: afterwards nothing is as it was."""
-        self.make_room(t.name, UNDECIDED if r.free else r.partition, size)
+        r.deadline = self.make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
         r.asked = True
         return 0
 
@@ -446,7 +447,7 @@ cdef class Accumulator:
         """Settle the partition of `r`, or that any will do."""
         if r.partition >= 0:
             if r.partition >= t.count and self.seek is not None:
-                self.seek(t.name, r.partition)
+                r.deadline = self.seek(t.name, r.partition, r.deadline)
             if r.partition >= t.count:
                 raise ValueError(f"{t.name}: partition={r.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
         elif r.key_size >= 0:
@@ -563,6 +564,7 @@ cdef class Accumulator:
         if on_delivery is not None and not PyCallable_Check(on_delivery):
             raise TypeError(f"{t.name}: on_delivery must be callable, not {type(on_delivery).__name__}")
         r.free = r.forced = r.asked = r.news = False
+        r.deadline = INFINITY
         d = Delivery.__new__(Delivery)
         d.timestamp = r.timestamp
         d.key_size = <int32_t>r.key_size

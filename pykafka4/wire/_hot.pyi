@@ -164,7 +164,7 @@ class Accumulator:
         clock: Callable[[], float],
         wake: Callable[[], object],
         new_topic: Callable[[str], object],
-        make_room: Callable[[str, int, int], object],
+        make_room: Callable[[str, int, int, float], float],
         wait: Callable[[Callable[[], bool], float | None], bool],
         submit: Callable[[Callable[[], None]], object],
         lock: AbstractContextManager[Any, bool | None] | None = None,
@@ -172,7 +172,7 @@ class Accumulator:
         failure_seen: Callable[[], object] | None = None,
         wall: Callable[[], int] | None = None,
         seed: int | None = None,
-        seek: Callable[[str, int], object] | None = None,
+        seek: Callable[[str, int, float], float] | None = None,
     ) -> None: ...
     def send(
         self,

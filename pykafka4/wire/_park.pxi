@@ -115,7 +115,7 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
             continue
         if (acc.waiters == 0 or r.asked) and acc.room(t.name, UNDECIDED, size):
             break
-        acc.make_room(t.name, UNDECIDED if r.partition < 0 else r.partition, size)
+        r.deadline = acc.make_room(t.name, UNDECIDED if r.partition < 0 else r.partition, size, r.deadline)
         r.asked = True
     t.parked.append(p)
     d.batch = t.limbo
@@ -188,6 +188,7 @@ cdef int place(Accumulator acc, Topic t, Parked p) except -1:
     r.sent_at = p.created
     r.free = r.asked = r.news = False
     r.forced = True
+    r.deadline = INFINITY
     acc.reserved -= p.size
     t.parked_bytes -= p.size
     p.size = 0

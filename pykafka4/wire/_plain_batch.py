@@ -169,6 +169,7 @@ class Item:
     asked: bool = False  # it has waited for room: those still waiting came later
     free: bool = False  # any partition will do
     sent_at: float = 0.0  # when `send` took it; set where it is forced
+    deadline: float = float("inf")  # when its waiting for room ends; infinity before it has waited
     tail: bytes = b""  # key, value and headers, encoded
 
     def __attrs_post_init__(self) -> None:

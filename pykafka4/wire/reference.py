@@ -94,9 +94,12 @@ class Accumulator(Account):
 
     `send` runs on the application's threads, everything else on the loop. The callables given:
     `clock()` monotonic seconds; `wake()` there is news for the loop; `new_topic(name)` the first record for a topic is here, checks the
-    name and may raise; `make_room(topic, partition or -1, bytes)` waits until a retry makes sense, or raises; `wait(predicate, timeout)`
-    waits for a handle; `submit(callable)` runs a late callback; `wall()` milliseconds since the epoch for records without a timestamp;
-    `seek(topic, partition)` looks again for a partition that is not known, before it is refused.
+    name and may raise; `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises;
+    `wait(predicate, timeout)` waits for a handle; `submit(callable)` runs a late callback; `wall()` milliseconds since the epoch for
+    records without a timestamp; `seek(topic, partition, deadline)` looks again for a partition that is not known, before it is refused.
+
+    A record may have to wait several times, within one deadline (of `clock`): `make_room` and `seek` get infinity the first time, then
+    what they returned the last time.
     """
 
     def __init__(
@@ -112,7 +115,7 @@ class Accumulator(Account):
         clock: Callable[[], float],
         wake: Callable[[], object],
         new_topic: Callable[[str], object],
-        make_room: Callable[[str, int, int], object],
+        make_room: Callable[[str, int, int, float], float],
         wait: Callable[[Callable[[], bool], float | None], bool],
         submit: Callable[[Callbacks], object],
         lock: AbstractContextManager[Any, bool | None] | None = None,
@@ -120,7 +123,7 @@ class Accumulator(Account):
         failure_seen: Callable[[], object] | None = None,
         wall: Callable[[], int] | None = None,
         seed: int | None = None,
-        seek: Callable[[str, int], object] | None = None,
+        seek: Callable[[str, int, float], float] | None = None,
     ) -> None:
         if batch_size < HEADER + plain.LEAST_RECORD:
             raise ValueError(f"batch_size={batch_size} has no room for a record")
@@ -202,7 +205,7 @@ class Accumulator(Account):
     def _choose(self, t: Topic, r: Item) -> None:
         """Settle the partition of `r`, or that any will do."""
         if r.partition >= t.count and self._seek is not None:
-            self._seek(t.name, r.partition)
+            r.deadline = self._seek(t.name, r.partition, r.deadline)
         if r.partition >= t.count:
             raise _no_partition(t, r.partition)
         if r.partition < 0 and r.key is not None:
@@ -347,7 +350,7 @@ class Accumulator(Account):
 
     def _beg(self, t: Topic, r: Item, size: int) -> None:
         """Wait for room, without the lock: afterwards nothing is as it was."""
-        self._make_room(t.name, UNDECIDED if r.free else r.partition, size)
+        r.deadline = self._make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
         r.asked = True
 
     def room(self, topic: str, partition: int, nbytes: int) -> bool:
@@ -382,7 +385,7 @@ class Accumulator(Account):
                 if (self.waiters == 0 or r.asked) and self.room(t.name, UNDECIDED, size):
                     self._keep(t, Parked(r, delivery, callback, self._clock(), size))
                     return True
-            self._make_room(t.name, r.partition, size)
+            r.deadline = self._make_room(t.name, r.partition, size, r.deadline)
             r.asked = True
 
     def _keep(self, t: Topic, p: Parked) -> None:

@@ -131,7 +131,7 @@ class Bench:
             clock=lambda: self.now,
             wake=self.note_wake,
             new_topic=lambda topic: self.sender.want(topic),
-            make_room=lambda topic, partition, size: None,
+            make_room=lambda topic, partition, size, deadline: deadline,
             wait=lambda predicate, timeout: predicate(),
             submit=lambda fn: fn(),
             lock=contextlib.nullcontext(),

@@ -39,7 +39,7 @@ class Lot:
             clock=lambda: self.now,
             wake=lambda: None,
             new_topic=lambda topic: self.parking.want(topic),
-            make_room=lambda *_: None,
+            make_room=lambda *_: 0.0,
             wait=lambda predicate, timeout: predicate(),
             submit=lambda fn: fn(),
             lock=contextlib.nullcontext(),

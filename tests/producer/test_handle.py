@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Protocol
 from unittest import mock
@@ -16,6 +16,8 @@ from net_talk import SECONDS
 from producing import FEW, Maker, stop_all, values
 
 from pykafka4 import BufferFull, Client, Consumer, DeliveryFailed, KafkaTimeoutError, Producer
+from pykafka4.net import system
+from pykafka4.net.handoff import Gate
 from pykafka4.testing import ModelServer
 
 GONE = {"delivery_timeout_ms": 300, "linger_ms": 0}
@@ -199,6 +201,29 @@ def test_send_gives_up_after_max_block_ms(server: ModelServer, make: Maker) -> N
             began = time.monotonic()
             producer.send("t", b"y" * 5000)
     assert 0.3 < time.monotonic() - began < 0.4 + SECONDS / 2
+
+
+def test_max_block_ms_counts_from_the_first_wait_when_other_threads_take_the_room(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = make(**FEW, max_block_ms=400)
+    stop_all(server)
+    with pytest.raises(BufferFull):
+        while True:
+            producer.send("t", b"y" * 5000)
+    now, waits = 1000.0, list[float]()
+
+    def wait(_: Gate, try_again: Callable[[], bool], timeout: float, **how: object) -> bool:
+        nonlocal now
+        waits.append(round(timeout, 6))
+        now += 0.15
+        return timeout > 0 and len(waits) < 10  # there is room, and when this thread gets there it is taken
+
+    monkeypatch.setattr(system, "monotonic", lambda: now)
+    monkeypatch.setattr(Gate, "wait", wait)
+    with pytest.raises(BufferFull, match="no room within max_block_ms=400"):
+        producer.send("t", b"y" * 5000)
+    assert waits == [0.4, 0.25, 0.1, 0.0]
 
 
 def test_a_delivery_is_awaited_by_everything_that_takes_awaitables(make: Maker) -> None:

@@ -14,6 +14,7 @@ from net_talk import SECONDS, until
 from producing import FEW, Maker, Sending, balanced, knowing, start_all, stop_all
 
 from pykafka4 import BufferFull, Client, KafkaTimeoutError, Producer
+from pykafka4.core import INFINITY
 from pykafka4.testing import ModelServer
 
 FAST: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 1}
@@ -75,7 +76,7 @@ def test_an_interrupt_while_send_waits_for_room_lets_those_behind_in(server: Mod
 
     def fill() -> None:
         with pytest.raises(BufferFull):
-            producer._core._make_room("t", 0, 60_000)
+            producer._core._make_room("t", 0, 60_000, INFINITY)
 
     object.__setattr__(producer._core.config, "max_block_ms", 1)
     count = sum(1 for _ in interrupts(fill))

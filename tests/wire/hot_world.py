@@ -22,6 +22,7 @@ except ImportError:
 
 IMPLEMENTATIONS = [reference] if compiled is None else [compiled, reference]
 MIB = 1024 * 1024
+MAX_BLOCK = 60.0
 
 
 def name_of(implementation: ModuleType) -> str:
@@ -41,6 +42,7 @@ class World:
         self.wakes = 0
         self.new_topics: list[str] = []
         self.begged: list[tuple[str, int, int]] = []
+        self.deadlines: list[float] = []  # for each of these, until when the record may still wait
         self.on_full: Callable[[], object] | None = None  # what a caller that waits for room sees happen
         self.submitted: list[Callable[[], None]] = []
         settings: dict[str, Any] = {
@@ -67,11 +69,14 @@ class World:
     def _wake(self) -> None:
         self.wakes += 1
 
-    def _make_room(self, topic: str, partition: int, size: int) -> None:
+    def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
         self.begged.append((topic, partition, size))
+        self.deadlines.append(deadline)
+        until = min(deadline, self.now + MAX_BLOCK)
         if self.on_full is None:
             raise BufferFull("full")
         self.on_full()
+        return until
 
     def send(self, topic: str = "t", value: Any = b"v", **more: Any) -> Any:
         return self.acc.send(topic, value, **more)

@@ -7,8 +7,9 @@ import weakref
 from types import ModuleType
 
 import pytest
-from hot_world import World, each_core, wire_bytes
+from hot_world import MAX_BLOCK, World, each_core, wire_bytes
 
+from pykafka4.core import INFINITY
 from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull
 
@@ -37,6 +38,49 @@ def test_a_full_buffer_asks_for_room_and_goes_on_when_there_is_some(core: Module
     world.ack_all()
     assert all(d.done() for d in deliveries)
     assert world.acc.reserved == 0
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["partitions known", "partitions unknown"])
+def test_a_record_that_waits_for_room_several_times_keeps_its_first_deadline(core: ModuleType, known: bool) -> None:
+    world = World(core, {"t": 1} if known else {}, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 1000)
+    first = world.now + MAX_BLOCK
+    world.deadlines.clear()
+
+    def taken_by_another_thread() -> None:
+        world.now += 10
+        if len(world.deadlines) == 4:
+            raise BufferFull("no room in time")
+
+    world.on_full = taken_by_another_thread
+    with pytest.raises(BufferFull):
+        world.send(value=b"x" * 1000)
+    assert world.deadlines == [INFINITY, first, first, first]
+
+
+def test_each_record_has_a_deadline_of_its_own(core: ModuleType) -> None:
+    world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    world.on_full = world.ack_all
+    while len(world.deadlines) < 3:
+        world.send(value=b"x" * 1000)
+        world.now += 1
+    assert world.deadlines == [INFINITY] * 3
+
+
+def test_waiting_for_a_partition_and_then_for_room_share_a_deadline(core: ModuleType) -> None:
+    def seek(topic: str, partition: int, deadline: float) -> float:
+        world.acc.set_partitions(topic, 2, range(2))
+        return min(deadline, 123.0)
+
+    world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024, seek=seek)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 1000)
+    with pytest.raises(BufferFull):
+        world.send(value=b"x" * 50_000, partition=1)
+    assert world.deadlines[-1] == 123.0
 
 
 def test_reserved_never_passes_the_bound(core: ModuleType) -> None:

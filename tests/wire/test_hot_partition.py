@@ -7,6 +7,8 @@ from types import ModuleType
 import pytest
 from hot_world import World, each_core
 
+from pykafka4.core import INFINITY
+
 pytestmark = each_core
 
 JAVA_HASHES = {
@@ -28,10 +30,12 @@ def test_murmur2_is_that_of_the_java_client(core: ModuleType, key: bytes, hashed
 def test_a_partition_that_is_not_known_is_looked_for_before_it_is_refused(core: ModuleType) -> None:
     sought: list[tuple[str, int]] = []
 
-    def seek(topic: str, partition: int) -> None:
+    def seek(topic: str, partition: int, deadline: float) -> float:
+        assert deadline == INFINITY
         sought.append((topic, partition))
         if partition == 2:
             world.acc.set_partitions(topic, 3, range(3))
+        return deadline
 
     world = World(core, {"t": 2}, seek=seek)
     assert world.send(partition=1).partition == 1

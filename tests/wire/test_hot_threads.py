@@ -92,7 +92,7 @@ class Loop:
         self.seen = [0] * crowd  # records of each thread
         self.queue: list[Any] = []
 
-    def _make_room(self, topic: str, partition: int, size: int) -> None:
+    def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
         acc = self.world.acc
         if threading.current_thread() is self.thread or getattr(Sending.running, "here", False):
             raise BufferFull("neither the loop nor a destructor waits")
@@ -102,6 +102,7 @@ class Loop:
         acc.waiters -= 1
         if not room:
             raise BufferFull(f"no room for {size} bytes beside {acc.reserved}")
+        return deadline
 
     def turn(self) -> None:
         self.queue.extend(self.world.seal_all())

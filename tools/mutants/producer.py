@@ -11,6 +11,13 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/producer.py",
+        old="return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)",
+        new="return system.monotonic() + self.config.max_block_ms / 1000",
+        breaks="max_block_ms begins anew each time another thread takes the room",
+        tests=("tests/producer/test_handle.py::test_max_block_ms_counts_from_the_first_wait_when_other_threads_take_the_room",),
+    ),
+    Mutant(
+        file="pykafka4/producer.py",
         old="max_partition_bytes=config.partition_bytes,",
         new="max_partition_bytes=config.buffer_memory,",
         breaks="max_partition_bytes is ignored",
