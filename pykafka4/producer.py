@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -22,7 +24,7 @@ from pykafka4.core.ledger import ProducerStats
 from pykafka4.core.sender import Sender
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
-from pykafka4.misuse import ShortCuts, check_timeout, check_topic, hint, refuse_pickling
+from pykafka4.misuse import ShortCuts, check_count, check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.net import logs, system
 from pykafka4.net.handoff import Callbacks, Gate, Signal
 from pykafka4.options import ProducerOptions
@@ -46,9 +48,9 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
 
     `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
     Options are those of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
-    Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless each failure was looked at inside the block already
-    (`result()` or `exception()` of its Delivery). An exception raised inside the block gets out after at most 5 s of delivering; a note on
-    it counts the records that were left.
+    Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless the application knows of each failure already: it was
+    looked at (`result()` or `exception()` of its Delivery), or raised by `delivery_scope` or `raise_failures` inside the block. An
+    exception raised inside the block gets out after at most 5 s of delivering; a note on it counts the records that were left.
     """
 
     def __init__(
@@ -130,12 +132,13 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         return self._core.stats()
 
     def raise_failures(self, since: int = 0) -> None:
-        """Raise the first DeliveryFailed there was after `since` failed records (an earlier `stats().lost`), if there was one.
+        """Raise DeliveryFailed if there were failures after `since` failed records (an earlier `stats().lost`) that are not known yet.
 
-        Of more than 100 failed batches it may be another early one. For those who want to stop at the first failure, where
-        `delivery_scope` has the last word. A note says how many failed in all.
+        A failure is known once it was looked at (`result()` or `exception()` of its Delivery), or was among those that `delivery_scope`
+        or this method raised before in the same thread (in asyncio: the same task). The first one is raised (of more than 100 failed
+        batches it may be another early one), and a note says how many there are.
         """
-        self._core.raise_failures(since)
+        self._core.raise_failures(check_count(since, "since"))
 
     def status(self) -> dict[str, Any]:
         """Why is nothing flowing: brokers, offline partitions with reason, queued bytes."""
@@ -143,10 +146,10 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
 
     @contextlib.contextmanager
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
-        """A block that ends only when everything sent is acknowledged; raises the first DeliveryFailed of the records that failed in it.
+        """A block that ends only when everything sent has its outcome, and then raises as `raise_failures` does for what failed in it.
 
-        Of more than 100 failed batches it may be another early one. What other threads send through the same producer meanwhile counts,
-        too. When the block itself raises, that is what is raised.
+        What other threads send through the same producer meanwhile counts, too. When the block itself raises, that is what is raised.
+        `timeout` is that of `flush`.
         """
         limit, mark = check_timeout(timeout), self._core.sender.ledger.failures_seen
         yield self
@@ -160,7 +163,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         undelivered = self.close(None if kind is None else self._core.exit_seconds)
-        if kind is None and (self._failures_at_start or self._core.unseen):
+        if kind is None:
             self._core.raise_failures(self._failures_at_start)
         elif undelivered and error is not None:
             error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
@@ -185,17 +188,19 @@ class _Outcomes(Signal):
     def __init__(self, callbacks: Callbacks) -> None:
         super().__init__()
         self._callbacks = callbacks
-        self._seen: deque[None] = deque()  # one per failed record whose failure the application has looked at
+        self._seen: deque[int] = deque()
         self.forked = False
 
     @property
-    def failures_seen(self) -> int:
-        """How many failed records the application knows of."""
-        return len(self._seen)
+    def looked_at(self) -> list[int]:
+        """For each failed record that the application has looked at: how many had failed before its batch."""
+        while True:
+            with contextlib.suppress(RuntimeError):  # another thread looks at one just now
+                return list(self._seen)
 
-    def failure_seen(self) -> None:
-        """The application looks at the failure of a record, for the first time."""
-        self._seen.append(None)
+    def failure_seen(self, before: int) -> None:
+        """The application looks at the failure of a record, for the first time; `before` others had failed before its batch."""
+        self._seen.append(before)
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
         """As `Signal.wait`; ForkedClientError where there is something to wait for and nobody who brings it."""
@@ -242,7 +247,7 @@ class _Core:
         self.closers: set[int] = set()  # threads in `close`
         self.pending: list[Batch | Delivery] | None = None  # what had no outcome when the first `close` began
         self.undelivered: list[ProducerRecord] | None = None  # what came of that, once it is closed
-        self.unseen = 0  # failed records that nobody had looked at by then
+        self._serial = next(_serials)
 
     def open(self) -> None:
         """Start what `undo` or `close` stop."""
@@ -423,18 +428,25 @@ class _Core:
         """How long an exception that leaves a `with` block may be held up by deliveries."""
         return min(EXIT_SECONDS, self.config.delivery_timeout_ms / 1000)
 
-    def unseen_failures(self) -> int:
-        """How many failed records the application has not looked at."""
-        return self.sender.ledger.failures_seen - self.signal.failures_seen
-
     def raise_failures(self, mark: int) -> None:
-        """Raise the first failure after `mark`, if there was one; a note says how many there were."""
-        count, first = self.sender.ledger.failures_since(mark)
+        """Raise the first failure after `mark` that the application does not know of, if there is one; a note says how many there are."""
+        now, told = self.sender.ledger.failures_seen, _told.get().get(self._serial, ())
+        count, first = self.sender.ledger.failures_since(mark, self.signal.looked_at, told)
         if first is not None:
             error = DeliveryFailed(first.topic, first.partition, str(first.code), first.written, None, first.cause)
             if count > 1:
                 error.add_note(f"{count} records failed in all")
+            self._tell(mark, now)
             raise error
+
+    def _tell(self, start: int, end: int) -> None:
+        """From here on this thread or task knows of the failures from `start` to `end`."""
+        alive = {core._serial for core in list(_cores)}
+        others = {serial: ranges for serial, ranges in _told.get().items() if serial in alive}
+        ranges = others.get(self._serial, ())
+        while ranges and ranges[-1][1] >= start:  # they end one after the other, at the number of failures there were
+            start, ranges = min(start, ranges[-1][0]), ranges[:-1]
+        _told.set({**others, self._serial: (*ranges, (start, end))})
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Flush, give up the rest, stop what is ours. Wherever Ctrl-C ends this, the next call goes on from there."""
@@ -458,8 +470,7 @@ class _Core:
         if not self._wait_settled(self.pending, patience):
             self._give_up(self.pending)
         self._stop()
-        self.unseen = self.unseen_failures()  # now: the next line looks at failures, too
-        self.undelivered = [record for item in self.pending for record in _lost(item)]
+        self.undelivered = [record for item in self.pending for record in item.lost()]
         return self.undelivered
 
     def _give_up(self, pending: Sequence[Batch | Delivery]) -> None:
@@ -529,6 +540,9 @@ class _Forgotten:
 
 
 _cores: weakref.WeakSet[_Core] = weakref.WeakSet()
+_serials = itertools.count()
+# By the serial number of a producer: the failures that a DeliveryFailed of no Delivery was raised for in this thread or task.
+_told: ContextVar[Mapping[int, tuple[tuple[int, int], ...]]] = ContextVar("_told", default={})  # noqa: B039  # never changed in place
 
 
 def _after_fork() -> None:
@@ -547,14 +561,6 @@ def _settled(item: Batch | Delivery) -> bool:
 
 def _done(item: Batch | Delivery) -> bool:
     return item.done() if isinstance(item, Delivery) else item.done
-
-
-def _lost(item: Batch | Delivery) -> list[ProducerRecord]:
-    """The records of `item` that failed."""
-    if isinstance(item, Batch):
-        return item.lost()
-    error = item.exception(0)
-    return [error.record] if isinstance(error, DeliveryFailed) and error.record is not None else []
 
 
 def _config(client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> ProducerConfig:

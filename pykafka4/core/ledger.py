@@ -6,6 +6,7 @@ Every record that `send` accepted is in exactly one of these places; the simulat
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 import attrs
 
@@ -40,6 +41,15 @@ class ProducerStats:
         return sum(self.failed.values())
 
 
+@attrs.frozen
+class Failure:
+    """A batch that failed: its records, how many records had failed before, and why."""
+
+    before: int
+    records: int
+    error: DeliveryFailed
+
+
 class Ledger:
     """The sender's account."""
 
@@ -48,9 +58,9 @@ class Ledger:
     def __init__(self) -> None:
         self.acked = self.in_flight = self.retries = self.requests = 0
         self.failed: Counter[tuple[str, Written]] = Counter()
-        self.failures: list[tuple[int, DeliveryFailed]] = []  # (records failed before this one, the failure)
+        self.failures: list[Failure] = []
         self.failures_seen = 0
-        self._last: tuple[int, DeliveryFailed] | None = None
+        self._last: Failure | None = None
         self._batches, self._stride = 0, 1  # failed; of so many one is kept
 
     def sent(self, records: int, retried_batches: int) -> None:
@@ -70,28 +80,38 @@ class Ledger:
 
     def lost(self, topic: str, partition: int | None, code: str, written: Written, records: int, cause: Exception) -> None:
         """Queued records failed for good."""
-        self._remember(DeliveryFailed(topic, partition, code, written, None, cause))
+        self._remember(Failure(self.failures_seen, records, DeliveryFailed(topic, partition, code, written, None, cause)))
         self.failures_seen += records
         self.failed[code, written] += records
 
-    def _remember(self, failure: DeliveryFailed) -> None:
+    def _remember(self, failure: Failure) -> None:
         """The first of all, the last, and between them one of every `_stride`."""
-        self._last = (self.failures_seen, failure)
+        self._last = failure
         if self._batches % self._stride == 0:
             if len(self.failures) == REMEMBERED:
                 del self.failures[1::2]
                 self._stride *= 2
-            self.failures.append(self._last)
+            self.failures.append(failure)
         self._batches += 1
 
-    def failures_since(self, mark: int) -> tuple[int, DeliveryFailed | None]:
-        """How many records failed since `failures_seen` was `mark`, and the first of these failures. For any thread.
+    def failures_since(
+        self, mark: int, looked_at: Collection[int] = (), told: Collection[tuple[int, int]] = ()
+    ) -> tuple[int, DeliveryFailed | None]:
+        """How many records failed since `failures_seen` was `mark` that the application does not know of, and the first of these failures.
 
-        Where many more than `REMEMBERED` batches failed it is an early one, for not all are kept; it is None only when there was none.
+        It knows of those it has looked at (for each such record, how many had failed before its batch) and of those in the disjoint ranges
+        `told`. Where many more than `REMEMBERED` batches failed it is an early failure, for not all are kept; it is None only when there
+        was none. For any thread.
         """
-        known = (*self.failures, self._last) if self._last is not None else ()
-        first = next((failure for seen, failure in known if seen >= mark), None)
-        return self.failures_seen - mark, first
+        total = self.failures_seen  # before the failures: each of those counted is among them
+        known = [failure for failure in (*self.failures, self._last) if failure is not None and failure.before >= mark]
+        covered = sum(end - max(start, mark) for start, end in told if end > mark)
+        looked = Counter(before for before in looked_at if before >= mark and not any(start <= before < end for start, end in told))
+        count = total - mark - covered - looked.total()
+        if count <= 0 or not known:
+            return 0, None
+        news = (f for f in known if looked[f.before] < f.records and not any(start <= f.before < end for start, end in told))
+        return count, next(news, known[-1]).error
 
     def stats(self, accepted: int, buffered_bytes: int) -> ProducerStats:
         """The account at this moment, for the application."""

@@ -78,6 +78,7 @@ cdef class Batch:
     cdef readonly int32_t partition, count
     cdef int32_t used, cap, raw    # bytes as they are now; bytes uncompressed
     cdef int32_t blocks            # alive, exported ones included
+    cdef int64_t failed_before     # records of the producer that failed before this batch did
     cdef int64_t owed              # bytes freed while callbacks still have to run
     cdef int64_t base_timestamp, max_timestamp
     cdef readonly int state
@@ -367,6 +368,7 @@ cdef class Batch:
         self.code = code
         self.outcome_written = written
         self.cause = cause
+        self.failed_before = self.acc.failed
         self.acc.failed += self.count
         return self.conclude(settlement)
 

@@ -133,7 +133,7 @@ cdef class Delivery:
         if self.index not in b.looked_at:
             b.looked_at.add(self.index)
             if b.hooks.failure_seen is not None:
-                b.hooks.failure_seen()
+                b.hooks.failure_seen(b.failed_before)
         return DeliveryFailed(b.topic, self.partition, b.code, b.outcome_written, b.record(self.index), fresh(b.cause))
 
     def result(self, timeout=None):
@@ -158,6 +158,11 @@ cdef class Delivery:
         """The DeliveryFailed of a record that failed, None for one that was acknowledged; waits like `result`."""
         self.await_outcome(timeout)
         return self.failure() if self.home().state == S_FAILED else None
+
+    def lost(self) -> list:
+        """Its record, if that failed. Does not count as looking at the failure."""
+        cdef Batch b = self.home()
+        return [b.record(self.index)] if b.state == S_FAILED else []
 
     def add_done_callback(self, fn) -> None:
         """Have `fn(delivery)` called on the callback executor, once, when the outcome is there (at once if it is)."""

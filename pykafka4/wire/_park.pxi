@@ -231,6 +231,7 @@ cdef Batch grave(Accumulator acc, Topic t, str code, object error):
     b.code = code
     b.cause = fresh(error)
     b.outcome_written = Written.NO
+    b.failed_before = acc.failed
     acc.batches += 1
     acc.live.add(b)
     return b

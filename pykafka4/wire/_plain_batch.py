@@ -192,7 +192,7 @@ class Hooks:
     wait: Callable[[Callable[[], bool], float | None], bool]
     submit: Callable[[Callbacks], object]
     awaiting: Callable[[Delivery], Generator[Any, Any, RecordMetadata]] | None
-    failure_seen: Callable[[], object] | None
+    failure_seen: Callable[[int], object] | None
 
 
 @attrs.define(eq=False)
@@ -355,6 +355,7 @@ class Batch(bytearray):
         self._base_offset = self._append_time = -1
         self._code, self._outcome_written = "", Written.NO
         self._cause: BaseException | None = None
+        self._failed_before = 0  # records of the producer that failed before this batch did
         self._kept: bytes | list[ProducerRecord] | None = None
         self._looked_at: set[int] = set()  # failed records whose failure the application asked for
         self._parts: list[tuple[int, int, Batch]] = []  # runs of records: (first index here, first index there, batch)
@@ -530,6 +531,7 @@ class Batch(bytearray):
             kept = bytes(self[HEADER:]) if self.state in (OPEN, SEALED) else None
             self._move(FAILED)
             self._kept, self._code, self._outcome_written, self._cause = kept, code, written, fresh(cause)
+            self._failed_before = self._acc.failed
             self._acc.failed += self.count
             callbacks = self._conclude()
         self._acc._nudge()
@@ -556,6 +558,12 @@ class Batch(bytearray):
             ProducerRecord(self.topic, r.value, r.key, r.headers, self.partition, self._base_timestamp + r.timestamp, written)
             for r in self._raws()
         ]
+
+    def _record(self, index: int) -> ProducerRecord:
+        """One of `records()` of a failed batch: read once, so that asking for each of them is not quadratic."""
+        if not isinstance(self._kept, list):
+            self._kept = self.records()
+        return self._kept[index]
 
     def lost(self) -> list[ProducerRecord]:
         """Those of its records that failed, through splits."""
@@ -701,10 +709,8 @@ class Delivery:
         if index not in b._looked_at:
             b._looked_at.add(index)
             if b._acc._hooks.failure_seen is not None:
-                b._acc._hooks.failure_seen()
-        if not isinstance(b._kept, list):  # read once, so that asking for each of them is not quadratic
-            b._kept = b.records()
-        return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._kept[index], fresh(b._cause))
+                b._acc._hooks.failure_seen(b._failed_before)
+        return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._record(index), fresh(b._cause))
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Where the record lies (`RecordMetadata`), once it is acknowledged.
@@ -721,6 +727,11 @@ class Delivery:
         """The DeliveryFailed of a record that failed, None for one that was acknowledged; waits like `result`."""
         b, index = self._await_outcome(timeout)
         return self._failure(b, index) if b.state == FAILED else None
+
+    def lost(self) -> list[ProducerRecord]:
+        """Its record, if that failed. Does not count as looking at the failure."""
+        b, index = self._found()
+        return [b._record(index)] if b.state == FAILED else []
 
     def add_done_callback(self, fn: Callable[[Delivery], object]) -> None:
         """Have `fn(delivery)` called on the callback executor, once, when the outcome is there (at once if it is)."""

@@ -95,8 +95,9 @@ class Accumulator(Account):
     `send` runs on the application's threads, everything else on the loop. The callables given:
     `clock()` monotonic seconds; `wake()` there is news for the loop; `new_topic(name)` the first record for a topic is here, checks the
     name and may raise; `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises;
-    `wait(predicate, timeout)` waits for a handle; `submit(callable)` runs a late callback; `wall()` milliseconds since the epoch for
-    records without a timestamp; `seek(topic, partition, deadline)` looks again for a partition that is not known, before it is refused.
+    `wait(predicate, timeout)` waits for a handle; `failure_seen(n)` the failure of a record was looked at, and `n` had failed before
+    its batch; `submit(callable)` runs a late callback; `wall()` milliseconds since the epoch for records without a timestamp;
+    `seek(topic, partition, deadline)` looks again for a partition that is not known, before it is refused.
 
     A record may have to wait several times, within one deadline (of `clock`): `make_room` and `seek` get infinity the first time, then
     what they returned the last time.
@@ -120,7 +121,7 @@ class Accumulator(Account):
         submit: Callable[[Callbacks], object],
         lock: AbstractContextManager[Any, bool | None] | None = None,
         awaiting: Callable[[Delivery], Generator[Any, Any, RecordMetadata]] | None = None,
-        failure_seen: Callable[[], object] | None = None,
+        failure_seen: Callable[[int], object] | None = None,
         wall: Callable[[], int] | None = None,
         seed: int | None = None,
         seek: Callable[[str, int, float], float] | None = None,
@@ -479,7 +480,7 @@ class Accumulator(Account):
         """A failed batch without bytes, for parked records that get no partition any more."""
         batch = Batch(self, t, UNDECIDED, 0.0)
         batch.state, batch._kept, batch._code, batch._cause = FAILED, [], code, fresh(error)
-        batch._used = 0
+        batch._used, batch._failed_before = 0, self.failed
         self._introduce(batch, 0)
         return batch
 

@@ -129,13 +129,76 @@ def test_a_scope_raises_the_first_failure_of_its_own(server: ModelServer, make: 
     with producer.delivery_scope(SECONDS):
         producer.send("t", b"kept")
     assert values(server) == [b"kept"]
-    with pytest.raises(DeliveryFailed) as caught:
-        producer.raise_failures()
-    assert caught.value.__notes__ == ["2 records failed in all"]
+
+
+def test_failures_are_raised_once_in_each_thread(server: ModelServer, make: Maker) -> None:
+    producer, elsewhere = make(), list[BaseException]()
+    with out_of_reach(server):
+        one, two = [producer.send("t", b"v", partition=99) for _ in range(2)]
+    producer.flush(SECONDS)
     producer.raise_failures(since=producer.stats().lost)
     with pytest.raises(DeliveryFailed) as caught:
         producer.raise_failures()
-    assert caught.value.__notes__ == ["2 records failed in all"], "told anew each time"
+    assert caught.value.__notes__ == ["2 records failed in all"]
+    producer.raise_failures()
+
+    def other() -> None:
+        assert one.exception(SECONDS) is not None
+        try:
+            producer.raise_failures()
+        except DeliveryFailed as error:
+            elsewhere.append(error)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join(SECONDS)
+    assert len(elsewhere) == 1, "the other thread's records may be among them"
+    assert not hasattr(elsewhere[0], "__notes__"), "one of the two was looked at"
+    assert two.exception(SECONDS) is not None
+
+
+def test_failures_are_raised_once_in_each_asyncio_task(server: ModelServer, make: Maker) -> None:
+    producer = make()
+    with out_of_reach(server):
+        producer.send("t", b"v", partition=99)
+    producer.flush(SECONDS)
+
+    async def task() -> None:
+        with pytest.raises(DeliveryFailed):
+            producer.raise_failures()
+        producer.raise_failures()
+
+    async def main() -> None:
+        await asyncio.gather(task(), task())
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("looked_at", range(4))
+def test_a_scope_raises_only_failures_that_nobody_looked_at(server: ModelServer, make: Maker, looked_at: int) -> None:
+    producer = make()
+    with out_of_reach(server):
+        before = producer.send("t", b"v", partition=99)
+    producer.flush(SECONDS)
+    expected = pytest.raises(DeliveryFailed, match=f"partition={90 + looked_at}") if looked_at < 3 else contextlib.nullcontext()
+    with expected, producer.delivery_scope(SECONDS):
+        with out_of_reach(server):
+            sent = [producer.send("u", b"v", partition=90 + n) for n in range(3)]
+        for delivery in sent[:looked_at]:
+            assert delivery.exception(SECONDS) is not None
+        assert before.exception(SECONDS) is not None, "it failed before the block, so it cannot stand for a failure of the block"
+
+
+def test_a_failure_that_an_inner_block_raised_is_not_raised_by_the_outer_one(server: ModelServer) -> None:
+    with Producer(bootstrap_servers=server.bootstrap_servers) as producer:
+        with pytest.raises(DeliveryFailed, match="partition=99"), producer.delivery_scope(SECONDS), out_of_reach(server):
+            producer.send("t", b"v", partition=99)
+        producer.send("t", b"v", partition=0)
+    with pytest.raises(DeliveryFailed, match="partition=98"), Producer(bootstrap_servers=server.bootstrap_servers) as producer:
+        with pytest.raises(DeliveryFailed, match="partition=99"), producer.delivery_scope(SECONDS), out_of_reach(server):
+            producer.send("t", b"v", partition=99)
+        with out_of_reach(server):
+            producer.send("u", b"v", partition=98)
 
 
 def test_a_scope_whose_block_raises_raises_that(make: Maker) -> None:
