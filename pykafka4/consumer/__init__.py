@@ -160,7 +160,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
     def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None) -> None:
         """The same without waiting; `on_done(offsets, error)` is called on the callback executor, with None for no error.
 
-        Commits reach the coordinator in the order in which they were made.
+        Commits reach the coordinator in the order in which they were made. Further ones than 1,000 that wait for it fail.
+        BufferFull when 10,000 such callbacks have not begun.
         """
         self._session.commit_async(offsets, on_done)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from operator import length_hint
@@ -34,7 +35,7 @@ from pykafka4.core.member import COMMIT_SECONDS, Member
 from pykafka4.core.offsets import Found, names_of
 from pykafka4.core.reader import Place, Reader
 from pykafka4.core.subscription import Assigned, Claim, Ending, Start, Ticket
-from pykafka4.errors import ClosedError, ConfigError, GroupError, KafkaError, KafkaTimeoutError
+from pykafka4.errors import BufferFull, ClosedError, ConfigError, GroupError, KafkaError, KafkaTimeoutError
 from pykafka4.net import logs, system
 from pykafka4.net.handoff import Promise, Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -49,6 +50,7 @@ PARTING_LEAST: Final = 1.0  # it is sent even by those who do not wait for its a
 LEAVE_SECONDS: Final = 5.0
 SHORT: Final = 10.0  # the loop answers at once; this bounds the wait if it cannot
 ILLEGAL_GENERATION: Final = 22
+MOST_OWED: Final = 10_000
 
 
 class Session:
@@ -72,6 +74,7 @@ class Session:
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch on
         self._woken = False  # by `wakeup`: the poll under way, or the next, returns without waiting
         self._closer: dict[str, tuple[Thread, object]] = {}  # who closes: its listener may still commit
+        self._owed: deque[None] = deque()  # one for each callback of commit_async that has not begun
         self.closing = self.closed = False
         self.member: Member = self.client.loop.ask(self._start, SHORT, "starting the consumer")
         self.client.attach(self)
@@ -427,10 +430,17 @@ class Session:
     def commit_async(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
         """See Consumer.commit_async."""
         check_on_done(on_done)
+        if on_done is not None and len(self._owed) >= MOST_OWED:
+            raise BufferFull(f"{MOST_OWED:,} callbacks of commit_async have not run yet: the callback executor is busy or blocked")
         places = self._places(offsets)
         promise = self._send_commit(places, self._ticket_for(places), COMMIT_SECONDS)
         if on_done is not None:
-            promise.add_done_callback(lambda p: self.client.callbacks.submit(lambda: on_done(places, _outcome(p))))
+            self._owed.append(None)
+            promise.add_done_callback(lambda p: self.client.callbacks.submit(lambda: self._call_back(on_done, places, p)))
+
+    def _call_back(self, on_done: OnDone, places: dict[TopicPartition, OffsetAndMetadata], promise: Promise[KafkaError | None]) -> None:
+        self._owed.pop()
+        on_done(places, _outcome(promise))
 
     def _places(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
         self.check()

@@ -11,6 +11,8 @@ whose loss would block other threads is removed twice, by nested `finally` block
 from __future__ import annotations
 
 import contextlib
+import itertools
+import os
 import socket
 from collections import deque
 from collections.abc import Callable
@@ -310,6 +312,18 @@ class Gate:
                 _open(ticket.latch)
 
 
+_forks = itertools.count(1)
+_process = 0  # how many forks lie between the process that imported this and this one
+
+
+def _after_fork() -> None:
+    global _process
+    _process = next(_forks)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
 _inside: dict[system.Thread, int] = {}  # how many callbacks a thread is in; only that thread touches its entry
 
 
@@ -364,7 +378,8 @@ class _Workers:
         with self._lock:  # held by whoever starts this thread, until it is known whether it counts
             if given_up:
                 return
-        while (fn := self._take()) is not None:
+        process = _process
+        while process == _process and (fn := self._take()) is not None:  # what `fn` left in a child of a fork has nothing to do there
             self._attempt(fn)
             del fn  # do not keep what it holds until the next one comes
 
@@ -386,18 +401,21 @@ class _Workers:
 
 
 class _Callback:
-    """A call that happens once, whoever makes it."""
+    """A call that happens once, whoever makes it, and never in a forked child, whose parent makes it."""
 
-    __slots__ = ("_fn",)
+    __slots__ = ("_fn", "_process")
 
     def __init__(self, fn: Callable[[], Any]) -> None:
         self._fn = [fn]
+        self._process = _process
 
     @property
     def begun(self) -> bool:
         return not self._fn
 
     def __call__(self) -> None:
+        if self._process != _process:
+            return
         try:
             fn = self._fn.pop()  # one step under the interpreter's lock
         except IndexError:
@@ -407,7 +425,7 @@ class _Callback:
         _inside[me] = depth + 1
         try:
             fn()
-        except Exception:
+        except BaseException:  # SystemExit ends the callback, not the executor's thread
             log.exception("a callback raised")
         finally:
             if depth:
@@ -441,8 +459,8 @@ class Callbacks:
                 future = executor.submit(callback)
                 future.add_done_callback(lambda _: self._look_after(callback))
                 return
-            except Exception as error:  # most likely shut down before the client
-                log.warning("callback_executor takes no more callbacks (%s); they run on a thread of the client", error)
+            except BaseException as error:  # most likely shut down before the client
+                log.warning("callback_executor takes no more callbacks (%r); they run on a thread of the client", error)
                 self._executor = None
         callback()
 
@@ -505,7 +523,7 @@ class Feed:
         for event in events:
             try:
                 self._listener(event)
-            except Exception:
+            except BaseException:  # those that follow are heard all the same
                 log.exception("a listener of client.events raised")
 
 

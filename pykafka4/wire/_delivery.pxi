@@ -27,13 +27,14 @@ cdef class Settlement:
         self.batch = None
         acc = batch.acc
         try:
-            self.run(batch)
+            self.run(batch, acc)
         finally:
             batch.settle()
             if acc is not None:
                 acc.wake()
 
-    cdef void run(self, Batch batch):
+    cdef void run(self, Batch batch, Accumulator acc):
+        """Where a callback forks, those that follow run in the parent alone."""
         cdef Delivery d
         cdef int32_t i
         if self.callbacks is not None:
@@ -48,8 +49,12 @@ cdef class Settlement:
                     d.key_size = self.meta[i].key_size
                     d.value_size = self.meta[i].value_size
                     call_back(callback, d)
+                    if acc is not None and acc.refusal is not None and isinstance(acc.refusal, ForkedClientError):
+                        return
         for pair in self.extras or ():
             call_back(pair[1], pair[0])
+            if acc is not None and isinstance(acc.refusal, ForkedClientError):
+                return
         self.callbacks = self.extras = None
 
 

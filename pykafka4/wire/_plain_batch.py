@@ -505,6 +505,8 @@ class Batch(bytearray):
             return
         for delivery, function in rows:
             _call_back(function, delivery)
+            if isinstance(self._acc.refusal, ForkedClientError):  # the callback forked: those that follow run in the parent alone
+                return
         rows.clear()
         with self._acc._lock():
             self._settle()

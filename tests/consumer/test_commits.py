@@ -12,7 +12,7 @@ import pytest
 from application import LONG, Maker, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
-from pykafka4.errors import GroupError, KafkaTimeoutError
+from pykafka4.errors import BufferFull, GroupError, KafkaTimeoutError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.messages_group import OffsetCommitRequest
@@ -54,6 +54,27 @@ def test_commits_can_name_offsets_and_be_asynchronous(server: ModelServer, make:
     consumer.commit_async({("t", 0): 9}, on_done)
     assert done.wait(LONG)
     assert outcomes == [({("t", 0): OffsetAndMetadata(9)}, None)]
+
+
+def test_callbacks_of_commits_that_wait_for_a_blocked_one_are_bounded(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pykafka4.consumer.session.MOST_OWED", 20)
+    topic(server, 0)
+    consumer = make.assigned(0, group_id="g", enable_auto_commit=False)
+    begun, go, done = threading.Event(), threading.Event(), list[int]()
+    consumer.commit_async({("t", 0): 0}, lambda *_: (begun.set(), go.wait(LONG)))
+    assert begun.wait(LONG)
+    for n in range(1, 21):
+        consumer.commit_async({("t", 0): n}, lambda offsets, _: done.append(offsets["t", 0].offset))
+    with pytest.raises(BufferFull, match="20 callbacks of commit_async have not run yet"):
+        consumer.commit_async({("t", 0): 99}, lambda *_: None)
+    consumer.commit_async({("t", 0): 21})
+    go.set()
+    consumer.commit({("t", 0): 22})
+    poll_until(consumer, lambda: len(done) == 20)
+    assert done == list(range(1, 21))
+    consumer.commit_async({("t", 0): 23}, lambda *_: None)
 
 
 def test_a_new_consumer_of_the_group_goes_on_behind_what_was_committed(server: ModelServer, make: Maker) -> None:

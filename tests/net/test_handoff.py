@@ -379,6 +379,33 @@ def test_a_callback_that_raises_is_logged_and_the_next_one_runs(caplog: pytest.L
     assert "broken callback" in caplog.text
 
 
+def test_what_a_callback_raises_on_the_applications_executor_is_logged_whatever_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        callbacks, done = Callbacks(executor), threading.Event()
+        callbacks.submit(lambda: (_ for _ in ()).throw(SystemExit("leave")))
+        callbacks.submit(done.set)
+        assert done.wait(SECONDS)
+    assert "SystemExit: leave" in caplog.text
+
+
+def test_callbacks_that_a_forked_childs_copy_of_an_executor_holds_do_not_run_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Holding(Executor):
+        def submit(self, fn: Callable[[], Any]) -> Any:  # type: ignore[override]
+            held.append(fn)
+            return Future()
+
+    held, ran = list[Callable[[], Any]](), list[str]()
+    callbacks = Callbacks(Holding())
+    callbacks.submit(lambda: ran.append("parent's"))
+    until(lambda: held)
+    with monkeypatch.context() as child:
+        child.setattr(handoff, "_process", handoff._process + 1)
+        held[0]()
+        assert ran == []
+    held[0]()
+    assert ran == ["parent's"]
+
+
 def test_the_applications_executor_is_used_and_outlived(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
     inside: list[bool] = []
@@ -414,8 +441,8 @@ def test_callbacks_that_the_applications_executor_drops_are_run_all_the_same() -
     assert seen == [*range(1, 10), 0], "each once, those dropped in their order"
 
 
-@pytest.mark.parametrize("error", [RuntimeError("shut down"), queue.Full(), ValueError("no")])
-def test_an_executor_that_refuses_does_not_stop_the_callbacks(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("shut down"), queue.Full(), ValueError("no"), SystemExit(1)])
+def test_an_executor_that_refuses_does_not_stop_the_callbacks(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
     class Refusing(Executor):
         def submit(self, *args: Any, **more: Any) -> Future[Any]:
             raise error
@@ -545,12 +572,13 @@ def test_a_slow_listener_ends_up_knowing_who_is_offline() -> None:
     assert heard == ["a off again", "b off", "b on"]
 
 
-def test_a_listener_that_raises_hears_of_the_next_event(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, GeneratorExit])
+def test_a_listener_that_raises_hears_of_the_next_event(kind: type[BaseException], caplog: pytest.LogCaptureFixture) -> None:
     held, heard = Held(), list[object]()
 
     def listener(event: object) -> None:
         heard.append(event)
-        raise ValueError("listener broke")
+        raise kind("listener broke")
 
     it = Feed(held, listener)  # type: ignore[arg-type]
     it.alternate(1, "one")

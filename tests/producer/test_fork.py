@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import sys
 import warnings
 from collections.abc import Callable
 
@@ -11,6 +14,7 @@ from net_talk import SECONDS
 from producing import Maker, in_child, knowing, stop_all, values
 
 from pykafka4 import ForkedClientError, Producer
+from pykafka4.net import handoff
 from pykafka4.producer import _Core
 from pykafka4.testing import ModelServer
 from pykafka4.wire.hot import Delivery
@@ -43,6 +47,39 @@ def test_a_forked_child_is_told_at_once(server: ModelServer, make: Maker, use: s
     stop_all(server)
     delivery = producer.send("t", b"v", partition=0)
     assert in_child(lambda: str(USES[use](producer, delivery))).startswith("ForkedClientError: this ")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("leave", [lambda: None, lambda: sys.exit(3)], ids=["by returning", "by sys.exit"])
+def test_where_a_callback_forks_the_child_ends_with_it_and_the_others_run_in_the_parent_alone(
+    make: Maker, leave: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handoff, "IDLE_SECONDS", 10 * SECONDS)  # what the thread of callbacks waits for more of them
+    reader, writer = os.pipe()
+    children: list[int] = []
+
+    def fork(_: Delivery) -> None:
+        child = os.fork()
+        if child:
+            children.append(child)
+        else:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(int(SECONDS))
+            os.write(writer, b"child ")
+            leave()
+
+    producer = make(linger_ms=60_000)
+    producer.send("t", b"1", partition=0, on_delivery=fork)
+    second = producer.send("t", b"2", partition=0, on_delivery=lambda _: os.write(writer, b"second "))
+    second.add_done_callback(lambda _: os.write(writer, b"third "))
+    producer.send("t", b"3", partition=1, on_delivery=lambda _: os.write(writer, b"fourth "))
+    producer.flush(SECONDS)
+    os.close(writer)
+    _, status = os.waitpid(children[0], 0)
+    said = os.read(reader, 1000)
+    os.close(reader)
+    assert sorted(said.split()) == [b"child", b"fourth", b"second", b"third"]
+    assert os.waitstatus_to_exitcode(status) == 0
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
