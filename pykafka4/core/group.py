@@ -247,7 +247,20 @@ class Group:
             self._revoke(now, "the subscription changed")
         elif self.leadership.outgrown():
             self._revoke(now, "partitions or topics of the group appeared or went")
-        return self._live(now)
+        elif self.leadership.ask_at <= now and self._coordinator.node is not None:
+            self._ask_what_was_dealt(now, self._coordinator.node)
+        ask_at = self.leadership.ask_at
+        return min(self._live(now), ask_at if ask_at > now else INFINITY)
+
+    def _ask_what_was_dealt(self, now: float, node: int) -> None:
+        ticket = self.ticket
+
+        def answered(at: float, outcome: Outcome) -> None:
+            if ticket is self.ticket:
+                self.leadership.learn(at, outcome)
+
+        message = self.leadership.question(now, self._config.group_id or "")
+        self._ask(node, message, now + self._config.request_timeout_ms / 1000, answered)
 
     def _revoking(self, now: float) -> float:
         ticket = self.ticket

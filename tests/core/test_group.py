@@ -9,9 +9,10 @@ import pytest
 from consumer_talk import LOST, Talk, code, tp
 
 from pykafka4.core import Failed
-from pykafka4.core.assignors import subscription_bytes
+from pykafka4.core.assignors import assignment_bytes, subscription_bytes
 from pykafka4.core.coordinator import CHECK
 from pykafka4.core.group import COMMITS_FIRST, MOVES, MemberState
+from pykafka4.core.leadership import ASK_AGAIN
 from pykafka4.core.network import LANE
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.error_table import Written
@@ -19,6 +20,8 @@ from pykafka4.errors import UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.messages_group import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -231,6 +234,25 @@ def test_a_static_leader_that_came_back_leaves_the_assignment_as_it_is(talk: Tal
     talk.find_coordinator()
     talk.join(member="a", leader="a", members=[other("a", "t")], skip_assignment=True)
     assert talk.shares() == {}
+
+
+def test_a_static_leader_that_came_back_asks_what_was_dealt_out_and_rejoins_if_partitions_are_missing(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    keep_alive(talk)
+    talk.find_coordinator()
+    talk.join(member="a", leader="a", members=[other("a", "t")], skip_assignment=True)
+    talk.sync([tp(0)])
+    assert state(talk) is MemberState.STABLE
+    request = talk.one(DescribeGroupsRequest)
+    assert (request.node, request.message.groups) == (talk.one(OffsetFetchRequest).node, ["g"])
+    talk.answer(request, LOST)
+    talk.run(ASK_AGAIN)
+    member = DescribeGroupsResponse.Group.Member(member_id="a", member_assignment=assignment_bytes([tp(0)]))
+    group = DescribeGroupsResponse.Group(error_code=0, group_id="g", group_state="Stable", members=[member])
+    talk.answer(talk.one(DescribeGroupsRequest), DescribeGroupsResponse(groups=[group]))
+    assert state(talk) is MemberState.REVOKING
+    assert talk.pending(DescribeGroupsRequest) == []
 
 
 def held_join(talk: Talk) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_talk import Cluster, tp
+from consumer_talk import LOST, Cluster, tp
 
-from pykafka4.core import INFINITY
-from pykafka4.core.assignors import assigned_partitions, subscription_bytes
+from pykafka4.core import INFINITY, Reply
+from pykafka4.core.assignors import assigned_partitions, assignment_bytes, subscription_bytes
 from pykafka4.core.leadership import Leadership
-from pykafka4.wire.messages_group import JoinGroupResponse
+from pykafka4.wire.messages_group import DescribeGroupsResponse, JoinGroupResponse
 
 
 def answer(leader: str = "m", protocol: str | None = "range", **members: list[str]) -> JoinGroupResponse:
@@ -89,3 +89,77 @@ def test_only_a_leader_wants_the_topics_of_the_others_and_only_todays(cluster: A
     leadership.decide(answer(m=["t"]), 5.0)
     leadership.resign()
     assert not cluster.users
+
+
+# ---------------------------------------------------------------- a static leader that came back
+
+
+def described(*shares: list[Any], state: str = "Stable", error: int = 0) -> Reply:
+    """What DescribeGroups says when each member has one of `shares`."""
+    members = [
+        DescribeGroupsResponse.Group.Member(member_id=f"m-{n}", member_assignment=assignment_bytes(tps)) for n, tps in enumerate(shares)
+    ]
+    group = DescribeGroupsResponse.Group(error_code=error, group_id="g", group_state=state, members=members)
+    return Reply(DescribeGroupsResponse(groups=[group]), 5, 1)
+
+
+def returned(cluster: Any, *topics: str) -> Leadership:
+    """The leader of a group whose assignment stands."""
+    leadership = Leadership(cluster)
+    back = answer(m=list(topics), n=list(topics))
+    back.skip_assignment = True
+    leadership.decide(back, 5.0)
+    assert leadership.deal(0.0) == {}
+    return leadership
+
+
+def test_partitions_added_while_a_static_leader_was_away_call_for_a_new_deal(cluster: Any) -> None:
+    leadership = returned(cluster, "t")
+    assert not leadership.outgrown()
+    assert leadership.ask_at <= 0.0
+    assert leadership.question(0.0, "g").groups == ["g"]
+    assert leadership.ask_at == INFINITY
+    leadership.learn(0.0, described([tp(0)], [tp(1)]))
+    assert leadership.ask_at == INFINITY
+    assert leadership.outgrown()
+
+
+def test_an_assignment_that_has_all_partitions_stands_until_there_are_more(cluster: Any) -> None:
+    leadership = returned(cluster, "t")
+    leadership.question(0.0, "g")
+    leadership.learn(0.0, described([tp(0), tp(1)], [tp(2)]))
+    assert not leadership.outgrown()
+    cluster.set("t", [1] * 4)
+    assert leadership.outgrown()
+
+
+@pytest.mark.parametrize("outcome", [LOST, described(state="PreparingRebalance"), described(error=15)], ids=["lost", "unstable", "refused"])
+def test_what_was_dealt_out_is_asked_for_until_there_is_an_answer(cluster: Any, outcome: Any) -> None:
+    leadership = returned(cluster, "t")
+    leadership.question(0.0, "g")
+    leadership.learn(2.0, outcome)
+    assert 2.0 < leadership.ask_at < 10.0
+    assert not leadership.outgrown()
+    leadership.question(leadership.ask_at, "g")
+    leadership.learn(9.0, described([tp(0), tp(1)], []))
+    assert leadership.outgrown()
+
+
+def test_an_assignment_that_cannot_be_read_is_taken_for_whole(cluster: Any) -> None:
+    leadership = returned(cluster, "t")
+    leadership.question(0.0, "g")
+    broken = described([tp(0)])
+    broken.message.groups[0].members[0].member_assignment = b"\0\1\xff"
+    leadership.learn(0.0, broken)
+    assert (leadership.ask_at, leadership.outgrown()) == (INFINITY, False)
+
+
+def test_nothing_is_asked_by_those_who_deal_or_follow(cluster: Any) -> None:
+    leadership = returned(cluster, "t")
+    leadership.decide(answer(m=["t"]), 5.0)
+    assert leadership.ask_at == INFINITY
+    assert leadership.deal(0.0) is not None
+    assert leadership.ask_at == INFINITY
+    leadership = returned(cluster, "t")
+    leadership.decide(answer(leader="n"), 5.0)
+    assert leadership.ask_at == INFINITY

@@ -610,4 +610,18 @@ MUTANTS: Final = (
         breaks="a search waits behind the Fetch under way",
         tests=("tests/core/test_fetcher.py::test_a_search_does_not_wait_behind_the_fetch_under_way",),
     ),
+    Mutant(
+        file="pykafka4/core/leadership.py",
+        old="self._dealt, self._picture, self.due, self.ask_at = None, None, INFINITY, now\n",
+        new="self._dealt, self._picture, self.due = {t: self._cluster.partitions(t) for t in self._topics()}, None, INFINITY\n",
+        breaks="a static leader that comes back takes partitions added meanwhile for dealt out",
+        tests=("tests/core/test_leadership.py::test_partitions_added_while_a_static_leader_was_away_call_for_a_new_deal",),
+    ),
+    Mutant(
+        file="pykafka4/core/leadership.py",
+        old="            self.ask_at = now + ASK_AGAIN\n",
+        new="            pass\n",
+        breaks="a static leader asks only once what was dealt out",
+        tests=("tests/core/test_leadership.py::test_what_was_dealt_out_is_asked_for_until_there_is_an_answer",),
+    ),
 )
