@@ -12,7 +12,7 @@ BENCH_ROUNDS ?= 3
 FUZZ ?= 50
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented format sim chaos fuzz bench bench-against bench-idle options clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented format sim chaos fuzz bench bench-against bench-idle bench-outage options clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ bench-against: base ## CPU per record of this checkout against another commit's,
 
 bench-idle: kafka ## what an idle producer and consumer cost, with brokers and without
 	$(PY) -m benchmarks.idle
+
+bench-outage: base ## what a client costs while 3,000 partitions have no leader, on the model cluster
+	$(PY) -m benchmarks.outage
 
 options: base ## render docs/options.md and pykafka4/options.py from the configuration
 	$(PY) -m tools.options

@@ -17,6 +17,7 @@ import attrs
 from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, INFINITY, Effects, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.metadata_queue import IN_TURNS, MetadataQueue
 from pykafka4.core.network import Network
 from pykafka4.core.question import PATIENCE
 from pykafka4.core.topic import Leader, Topic
@@ -114,7 +115,9 @@ class Cluster:
         self._names: dict[UUID, str] = {}
         self.on_forgotten: list[Callable[[str], None]] = []  # (topic): nobody needs it any more
         self._wanted: dict[str, dict[object, bool]] = {}  # topic -> its users, and whether brokers may create it for them
-        self._pending: dict[str, float] = {BROKERS: -INFINITY}  # what to ask for, and from when on
+        self._queue = MetadataQueue(config, random)  # what to ask for
+        self._queue.put(BROKERS, -INFINITY)
+        self._vanishing: dict[str, None] = {}  # topics that were known, and that brokers say do not exist
         self._asked: dict[int, tuple[frozenset[str], float]] = {}  # requests under way: number -> (names, since)
         self._number = self._told = 0  # of the last request, and of the last whose answer told of the brokers
         self._told_by: int | None = None  # the broker whose picture this is
@@ -224,7 +227,7 @@ class Cluster:
         self._doubt(now)
         for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
             known = self._topic(name)
-            if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000:
+            if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000 and not self._queue.in_turns(name):
                 known.backoff.reset()
                 known.not_before = now
             self._ask_for(name, known.not_before)
@@ -241,7 +244,7 @@ class Cluster:
         for name in sorted(names):
             if name != BROKERS:
                 self.want(name, waiter)
-            self._ask_for(name, now)
+            self._ask_now(name, now)
         return waiter
 
     def give_up(self, waiter: Waiter) -> None:
@@ -303,7 +306,8 @@ class Cluster:
 
     def _drop(self, name: str) -> None:
         """Know nothing of it; an answer that is still to come finds nobody to tell."""
-        self._pending.pop(name, None)
+        self._queue.discard(name)
+        self._vanishing.pop(name, None)
         known = self._topics.pop(name)
         for topic_id in (known.topic_id, *known.former_ids):
             if topic_id is not None:
@@ -320,8 +324,18 @@ class Cluster:
         return [BROKERS, *self._wanted]
 
     def _ask_for(self, name: str, when: float) -> None:
+        """From `when` on; a topic that was asked for many times in vain takes turns with others."""
+        known = self._topic(name)
+        if name != BROKERS and known.backoff.attempts >= IN_TURNS:
+            self._queue.put_in_turns(name, len(known.leaders))
+        else:
+            self._queue.put(name, when)
+        self._wake_at = -INFINITY
+
+    def _ask_now(self, name: str, now: float) -> None:
+        """Somebody waits for the answer."""
         self._topic(name)
-        self._pending[name] = min(when, self._pending.get(name, INFINITY))
+        self._queue.put(name, now)
         self._wake_at = -INFINITY
 
     def _lost(self, now: float, node: int) -> None:
@@ -337,12 +351,20 @@ class Cluster:
         for number, (names, since) in self._asked.items():
             if since > -INFINITY and since + PATIENCE <= now:
                 self._asked[number] = (names, -INFINITY)  # nobody waits for it any more; its answer is welcome all the same
-                for name in self._still(names):
-                    self._pending.setdefault(name, now)
-        vanished = now - self._config.unknown_topic_timeout_ms / 1000
-        for name in [n for n in self._pending if (t := self._topics[n]).missing_since is not None and t.leaders]:
-            if (self._topics[name].missing_since or now) <= vanished:
-                self._topics[name].leaders, self._topics[name].epochs, self._topics[name].available = [], [], []
+                self._ask_again(names, now)
+        if self._vanishing:
+            self._clear_vanished(now)
+
+    def _clear_vanished(self, now: float) -> None:
+        """What was known of a topic lasts for `unknown_topic_timeout_ms` after brokers began to say that it does not exist."""
+        since = now - self._config.unknown_topic_timeout_ms / 1000
+        for name in list(self._vanishing):
+            known = self._topics[name]
+            if known.missing_since is None:
+                del self._vanishing[name]
+            elif known.missing_since <= since:
+                del self._vanishing[name]
+                known.leaders, known.epochs, known.available = [], [], []
                 self._changed(frozenset((name,)), False)
 
     def _set_expiry(self, now: float) -> None:
@@ -351,7 +373,7 @@ class Cluster:
     def _next(self, now: float) -> tuple[Request | None, float]:
         """The request to send now, and when to look again."""
         patient = max((since + PATIENCE for _, since in self._asked.values()), default=-INFINITY)
-        starts = max(patient, self._not_before, min(self._pending.values(), default=INFINITY))
+        starts = max(patient, self._not_before, self._queue.due_at)
         if starts > now:
             return None, min(starts, self._expires, patient if patient > now else INFINITY)
         if not self._network.reachable(now):
@@ -362,11 +384,11 @@ class Cluster:
     def _ask(self, now: float) -> Request:
         """A request for all that is due, or will be in a moment. Topics to create go by themselves: the flag is for a whole request."""
         soon = now + self._config.retry_backoff_ms / 1000
-        due = [name for name, when in self._pending.items() if when <= soon]
+        due = self._queue.due(now, soon)
         creating = [name for name in due if any(self._wanted.get(name, {}).values()) and not self._topics[name].leaders]
         names = creating or due
+        self._queue.asked(names, now)
         for name in names:
-            del self._pending[name]
             self._topics[name].asked_at = now
         self._number += 1
         number = self._number
@@ -403,8 +425,13 @@ class Cluster:
     def _failed(self, now: float, names: frozenset[str], reason: KafkaError) -> None:
         self.error = reason
         self._not_before = now + self._retry.next()
+        self._ask_again(names, self._not_before)
+
+    def _ask_again(self, names: frozenset[str], when: float) -> None:
+        """There was no answer, or none yet."""
         for name in self._still(names):
-            self._pending.setdefault(name, self._not_before)
+            if name not in self._queue:
+                self._ask_for(name, when)
 
     def _still(self, names: frozenset[str]) -> list[str]:
         """Those of `names` that somebody needs. Sorted: a set has another order in every process, and no run could be repeated."""
@@ -436,6 +463,7 @@ class Cluster:
         for name in self._still(names):
             self._pace(now, name, name in topics or (name == BROKERS and brokers_changed))
         if topics or brokers_changed:
+            self._queue.news()
             self._changed(topics, brokers_changed)
 
     def _pace(self, now: float, name: str, changed: bool) -> None:
@@ -466,7 +494,7 @@ class Cluster:
     def _apply_topic(self, now: float, known: Topic, told: MetadataResponse.Topic, version: int) -> bool:
         before = known.picture()
         if told.error_code:
-            self._apply_error(now, known, told.error_code)
+            self._apply_error(now, told.name or "", known, told.error_code)
         elif told.topic_id in known.former_ids:
             return False
         else:
@@ -477,12 +505,14 @@ class Cluster:
         known.settle()
         return known.picture() != before
 
-    def _apply_error(self, now: float, known: Topic, code: int) -> None:
+    def _apply_error(self, now: float, name: str, known: Topic, code: int) -> None:
         row = error_code(code)
         known.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
         if code in MISSING:
             known.missing_since = now if known.missing_since is None else known.missing_since
             known.leaders = [None] * len(known.leaders)
+            if known.leaders:
+                self._vanishing[name] = None
 
     def _apply_partitions(self, now: float, known: Topic, told: MetadataResponse.Topic, version: int) -> None:
         topic_id = None if told.topic_id == NO_UUID else told.topic_id
