@@ -535,7 +535,7 @@ class Fetcher:
             position.reported = False
             self._recovery.healthy(position.tp)
         if answer.diverging_epoch.epoch >= 0:
-            self._truncate(position, answer.diverging_epoch.end_offset)
+            self._truncate(position, answer.diverging_epoch)
             return
         position.claim.end = answer.high_watermark
         if answer.records:
@@ -572,11 +572,11 @@ class Fetcher:
         self.delivered += chunk.size
         self._intake.put(chunk)
 
-    def _truncate(self, position: Position, end: int) -> None:
+    def _truncate(self, position: Position, agreed: Answer.EpochEndOffset) -> None:
         """An unclean election cut the log below what we read. The application steps back itself: it knows how far it has come."""
         position.move(Stage.STOPPED)
         self._regroup = True
-        self._intake.put(Truncated(position.claim, max(end, 0), raises=self._policy is Start.NONE))
+        self._intake.put(Truncated(position.claim, max(agreed.end_offset, 0), agreed.epoch, raises=self._policy is Start.NONE))
 
     # what an error code of a partition does, by name; all others go by the table
 

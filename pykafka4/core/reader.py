@@ -326,11 +326,12 @@ class Reader:
             self.finished.pop(tp, None)
         self._replace(tp, start)
 
-    def _replace(self, tp: TopicPartition, start: Start | int) -> Claim:
+    def _replace(self, tp: TopicPartition, start: Start | int, epoch: int = -1) -> Claim:
+        """Put a new claim in the place of the old one. `epoch` is the leader epoch of the record before `start`, where it is known."""
         self._complete_replacement()
         old = self.claims[tp]
         new = Claim(tp, old)
-        new.position = start if isinstance(start, int) else None
+        new.position, new.epoch = start if isinstance(start, int) else None, epoch
         self._replacement = (old, new, start)
         self._complete_replacement()
         return new
@@ -386,8 +387,7 @@ class Reader:
 
     def _step_back(self, claim: Claim, offset: int) -> None:
         """Fetch again from `offset`; what was handed out of `claim` stays handed out."""
-        new = self._replace(claim.tp, offset)
-        new.epoch = claim.epoch
+        new = self._replace(claim.tp, offset, claim.epoch)
         self._handed = [(new if c is claim else c, position, epoch) for c, position, epoch in self._handed]
 
     # ---------------------------------------------------------------- what arrives
@@ -458,7 +458,11 @@ class Reader:
             truncated.offset,
             lost,
         )
-        self.seek(claim.tp, truncated.offset if claim.position is None else min(claim.position, truncated.offset))
+        offset, epoch = truncated.offset, truncated.epoch
+        if claim.position is not None and claim.position < offset:
+            offset, epoch = claim.position, claim.epoch
+        self.finished[claim.tp] = (offset, epoch)
+        self._replace(claim.tp, offset, epoch)
         return True
 
 

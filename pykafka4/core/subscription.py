@@ -102,6 +102,7 @@ class Truncated:
 
     claim: Claim
     offset: int
+    epoch: int = -1  # leader epoch of the record before `offset`
     raises: bool = False  # auto_offset_reset=none: the application is told instead of being set back
 
 
@@ -194,7 +195,7 @@ class Position:
         self.by_policy = start is Start.COMMITTED  # not told where to begin
         self.search: Any = None  # the one under way for it
         if isinstance(start, int):
-            self.locate(start, -1)
+            self.locate(start, claim.epoch)  # known where the client itself steps back, so that a further truncation is noticed
         elif start is not Start.COMMITTED:
             self.move(Stage.RESETTING)
 

@@ -144,6 +144,37 @@ def test_a_log_that_was_cut_steps_back_and_no_further(talk: Talk, caplog: pytest
     assert talk.pending(ListOffsetsRequest) == []
 
 
+def fetched_epoch(talk: Talk, offset: int) -> int:
+    """The epoch that the Fetch at `offset` names."""
+    parts = [topic.partitions[0] for request in talk.pending(FetchRequest) for topic in request.message.topics]
+    return next(part.last_fetched_epoch for part in parts if part.fetch_offset == offset)
+
+
+def test_a_second_truncation_is_noticed_before_anything_was_read_after_the_first(talk: Talk) -> None:
+    """Without the epoch the broker could only answer OFFSET_OUT_OF_RANGE, and auto_offset_reset would choose where to go on."""
+    talk.assign(tp(0), start=0)
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 10, epoch=3)})
+    diverged = Answer(
+        partition_index=0, error_code=0, high_watermark=6, records=None, diverging_epoch=Answer.EpochEndOffset(epoch=2, end_offset=6)
+    )
+    talk.fetched(talk.fetch_at(1), {tp(0): diverged})
+    talk.poll()
+    talk.poll()
+    talk.run()
+    assert fetched_epoch(talk, 6) == 2
+
+
+def test_a_truncation_is_noticed_after_the_client_fetches_paused_records_again(talk: Talk) -> None:
+    talk.assign(tp(0), start=0)
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 10, epoch=3)})
+    talk.reader.drain()
+    assert next(talk.reader.take_one_by_one(10)).offset == 0
+    talk.reader.pause(tp(0))  # nine records of the loop's list are fetched again later
+    talk.member.fetcher.resume(talk.reader.claims[tp(0)])
+    talk.run()
+    assert fetched_epoch(talk, 1) == 3
+
+
 def test_a_topic_made_anew_is_read_from_its_beginning(talk: Talk) -> None:
     talk.cluster.set("t", topic_id=UUID(int=1))
     talk.assign(tp(0), start=40)

@@ -80,6 +80,13 @@ MUTANTS: Final = (
         tests=("tests/core/test_fetcher_positions.py::test_a_log_that_was_cut_steps_back_and_no_further",),
     ),
     Mutant(
+        file="pykafka4/core/reader.py",
+        old="self._replace(claim.tp, offset, epoch)",
+        new="self._replace(claim.tp, offset)",
+        breaks="the epoch is forgotten when a truncated log is read on",
+        tests=("tests/core/test_fetcher_positions.py::test_a_second_truncation_is_noticed_before_anything_was_read_after_the_first",),
+    ),
+    Mutant(
         file="pykafka4/core/fetcher.py",
         old="budget = max(1, min(budget, self._config.receive_message_max_bytes - FRAME - PER_PARTITION * len(chosen)))",
         new="budget = max(1, budget)",
