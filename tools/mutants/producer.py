@@ -53,8 +53,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/sender.py",
-        old="[b for b in queue.batches if b.sent_at + timeout <= now]",
-        new="[b for b in queue.batches if b.created + timeout <= now]",
+        old="self._timers.at(oldest.sent_at +",
+        new="self._timers.at(oldest.created +",
         breaks="delivery_timeout_ms begins anew when the topic of a parked record becomes known",
         tests=("tests/core/test_sender_timeout.py::test_the_time_that_a_record_waited_for_its_topic_counts",),
     ),
