@@ -131,6 +131,7 @@ cdef class Accumulator:
             self.pooled -= 1
             block = self.pool[self.pooled]
         else:
+            self.trim(cap)
             block = <Block*>malloc(BLOCK_HEAD + <size_t>cap)
             if block == NULL:
                 raise MemoryError
@@ -138,8 +139,23 @@ cdef class Accumulator:
         block.cap = cap
         return block
 
+    cdef void trim(self, int64_t size) noexcept:
+        """Free warm blocks until they and what is reserved leave `size` bytes of buffer_memory."""
+        while self.pooled and self.reserved + size + self.spare() > self.buffer_memory:
+            self.pooled -= 1
+            free(self.pool[self.pooled])
+
+    cdef inline int64_t spare(self) noexcept:
+        return <int64_t>self.pooled * self.batch_size
+
+    @property
+    def spare_bytes(self) -> int:
+        """Memory of warm blocks: not reserved, but part of buffer_memory as well."""
+        return self.spare()
+
     cdef void recycle(self, Block* block) noexcept:
-        if block.cap == self.batch_size and self.pooled < self.pool_limit:
+        """Keep `block`, which is reserved still, for a later batch, or free it."""
+        if block.cap == self.batch_size and self.pooled < self.pool_limit and self.reserved + self.spare() <= self.buffer_memory:
             self.pool[self.pooled] = block
             self.pooled += 1
         else:
@@ -690,6 +706,8 @@ cdef class Accumulator:
         if self.last_topic is t:
             self.last_name = NO_TOPIC
             self.last_topic = None
+        if not self.topics:
+            self.trim(self.buffer_memory)
         return True
 
     def unfinished(self) -> list:

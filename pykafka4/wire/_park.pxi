@@ -121,6 +121,7 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
     d.batch = t.limbo
     d.index = <int32_t>((t.parked_first + len(t.parked) - 1) & 0x7fffffff)
     t.parked_bytes += size
+    acc.trim(size)
     acc.reserved += size
     acc.parked_records += 1
     acc.accepted += 1

@@ -285,6 +285,11 @@ class Account:
         self.accepted = self.acked = self.failed = self.parked_records = self.batches = 0
 
     @property
+    def spare_bytes(self) -> int:
+        """Memory kept for later batches; the compiled core has some."""
+        return 0
+
+    @property
     def reserved(self) -> int:
         """Bytes reserved for records, sent or not."""
         with self._lock():

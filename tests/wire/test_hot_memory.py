@@ -12,6 +12,7 @@ from hot_world import MAX_BLOCK, World, each_core, wire_bytes
 from pykafka4.core import INFINITY
 from pykafka4.error_table import Written
 from pykafka4.errors import BufferFull
+from pykafka4.wire import reference
 
 pytestmark = each_core
 
@@ -27,6 +28,38 @@ def test_memory_is_reserved_until_the_outcome(core: ModuleType) -> None:
     assert world.ack_all() == 100
     assert world.acc.reserved == 0
     assert world.acc.batches == 0
+
+
+def test_memory_kept_for_later_batches_is_part_of_buffer_memory(core: ModuleType) -> None:
+    world = World(core, {"t": 1, "u": 1}, buffer_memory=256 * 1024, max_partition_bytes=256 * 1024)
+    limit = 256 * 1024
+    world.on_full = world.ack_all
+    kept = 0
+    for n in range(600):
+        world.send(value=b"x" * 5_000)
+        kept = max(kept, world.acc.spare_bytes)
+        assert world.acc.reserved + world.acc.spare_bytes <= limit
+        if n % 7 == 0:
+            world.send("u", b"y" * 100)
+            assert world.acc.reserved + world.acc.spare_bytes <= limit
+    assert kept or core is reference, "blocks are used again"
+    world.ack_all()
+    world.acc.forget("t")
+    world.acc.forget("u")
+    assert world.acc.spare_bytes == 0, "an idle producer gives everything back"
+
+
+def test_parked_records_take_memory_that_was_kept_for_later_batches(core: ModuleType) -> None:
+    world = World(core, buffer_memory=256 * 1024, max_partition_bytes=256 * 1024)
+    world.on_full = world.ack_all
+    for _ in range(100):
+        world.send(value=b"x" * 5_000)
+    world.ack_all()
+    with pytest.raises(BufferFull):
+        world.on_full = None
+        while True:
+            world.send("unknown", b"x" * 5_000)
+    assert 200 * 1024 < world.acc.reserved + world.acc.spare_bytes <= 256 * 1024
 
 
 def test_a_full_buffer_asks_for_room_and_goes_on_when_there_is_some(core: ModuleType) -> None:

@@ -10,6 +10,16 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="        while self.pooled and self.reserved + size + self.spare() > self.buffer_memory:",
+        new="        while self.pooled and self.reserved + size + self.spare() > self.buffer_memory and not {on}:",
+        breaks="memory kept for later batches is not part of buffer_memory",
+        tests=(
+            "tests/wire/test_hot_memory.py::test_memory_kept_for_later_batches_is_part_of_buffer_memory",
+            "tests/wire/test_hot_memory.py::test_parked_records_take_memory_that_was_kept_for_later_batches",
+        ),
+    ),
+    Mutant(
         file="pykafka4/wire/_decode.pxi",
         old="        if bits & CONTROL_BIT:\n            self.pass_over(batch)",
         new="        if bits & CONTROL_BIT and not {on}:\n            self.pass_over(batch)",
