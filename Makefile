@@ -10,7 +10,8 @@ SIM_SCHEDULES ?= 200000
 CHAOS_RUNS ?= 10
 BENCH_ROUNDS ?= 3
 FUZZ ?= 50
-SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
+SAMPLE ?= 150
+FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
 .PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented format sim chaos fuzz bench bench-against bench-idle bench-outage options clean
 
@@ -55,8 +56,8 @@ compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, readin
 	$(PYTEST) -s --timeout 0 -m compat
 
 
-mutants: base ## deliberate bugs of the client, one by one; a test must notice each (WORDS=… chooses some)
-	$(PY) -m tools.mutants $(WORDS)
+mutants: base ## deliberate bugs, and a sample of mutations of core/; a test must notice each (WORDS=… SAMPLE=… SEED=…)
+	$(PY) -m tools.mutants --sample $(SAMPLE) $(if $(SEED),--seed $(SEED)) $(WORDS)
 
 check: base ## ruff, format, mypy --strict, import contracts, what is rendered from the options; long files and functions are reported
 	@$(PY) -m tools.sizes
@@ -79,8 +80,8 @@ sim: base ## 200,000 simulated schedules (SIM_SCHEDULES=…)
 chaos: kafka ## ten runs of about two minutes, six drawn from a seed and four that kill leaders; and isolation, a rebalance storm, leaderless partitions (CHAOS_RUNS=… SEED=…)
 	CHAOS_RUNS=$(CHAOS_RUNS) CHAOS_SEED=$(SEED) $(PYTEST) -s --timeout 0 -m chaos
 
-fuzz: base ## hostile bytes into every decoder, from a new seed and FUZZ times as many (FUZZ=… SEED=…)
-	PYKAFKA4_FUZZ=$(FUZZ) $(PYTEST) --timeout 0 --hypothesis-seed=$(SEED) tests/wire
+fuzz: base ## hostile bytes into every decoder, hostile arguments into the public API: from a new seed, FUZZ times as many (FUZZ=… SEED=…)
+	PYKAFKA4_FUZZ=$(FUZZ) PYKAFKA4_FUZZ_SEED=$(FUZZ_SEED) $(PYTEST) --timeout 0 --hypothesis-seed=$(FUZZ_SEED) tests/wire tests/test_hostile_calls.py
 
 bench: kafka ## produce and consume against confluent-kafka, on the sink and on the real cluster (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.bench --rounds $(BENCH_ROUNDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +10,13 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parent / "net" / "hostile_calls.py"
+CALLS = 400
+TIMES = int(os.environ.get("PYKAFKA4_FUZZ", "1"))  # `make fuzz`: so many times the four runs, from another first seed
+FIRST = int(os.environ.get("PYKAFKA4_FUZZ_SEED", "1"))
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + 4 * TIMES))
 def test_no_argument_of_the_public_api_kills_the_interpreter_the_loop_or_another_record(seed: int) -> None:
-    done = subprocess.run([sys.executable, str(SCRIPT), str(seed), "400"], capture_output=True, text=True, timeout=240)
+    done = subprocess.run([sys.executable, str(SCRIPT), str(seed), str(CALLS)], capture_output=True, text=True, timeout=240)
     assert done.stdout.endswith("survived\n"), f"exit {done.returncode}\n{done.stderr[-4000:]}"
     assert done.returncode == 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ SWOLLEN = tuple(count + element * 2000 for count in (b"\xd1\x0f", b"\x00\x00\x07
 _PIECES = st.one_of(st.sampled_from((b"", *BYTES, *LENGTHS)), st.sampled_from(SWOLLEN), st.binary(min_size=1, max_size=4))
 _DROPPED = st.sampled_from((0, 1, 1, 2, 4, 1 << 16))
 _EDITS = st.lists(st.tuples(st.integers(0, 1 << 16), _DROPPED, _PIECES), min_size=1, max_size=4)
+Meter = Callable[[], AbstractContextManager[None]]
+MEASURED_AT_ONCE = 2_000  # examples
 _LAST: dict[tuple[Path, str], Path] = {}
 
 
@@ -57,15 +60,26 @@ def hostile(*valid: bytes) -> st.SearchStrategy[bytes]:
     return st.one_of(damaged(*valid), damaged(*valid), damaged(*valid), st.binary(max_size=80))
 
 
+def meters(examples: int) -> tuple[Meter, Meter]:
+    """What measures the memory of a whole search, and of each input.
+
+    Hypothesis remembers what it has tried, which is more than the limit after a long search: there each input is measured by itself.
+    """
+    return (at_most, nullcontext) if examples <= MEASURED_AT_ONCE else (nullcontext, at_most)
+
+
 def search(bytes_: st.SearchStrategy[bytes], read: Callable[[bytes], Any], kept_as: str, *allowed: type[Exception], many: int = 2) -> None:
     """`read` takes or refuses any of `bytes_`, and never with more than 64 MiB; `many`: how many times the examples of other tests."""
+    examples = many * settings.default.max_examples
+    of_all, of_each = meters(examples)
 
-    @settings(max_examples=many * settings.default.max_examples)
+    @settings(max_examples=examples)
     @given(data=bytes_)
     def reading(data: bytes) -> None:
-        survives(read, data, kept_as, *allowed)
+        with of_each():
+            survives(read, data, kept_as, *allowed)
 
-    with at_most():
+    with of_all():
         reading()
 
 

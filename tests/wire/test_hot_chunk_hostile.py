@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 from chunk_bytes import batch_of, records
-from hostile_bytes import damaged, keep
+from hostile_bytes import damaged, keep, meters
 from hot_world import IMPLEMENTATIONS, as_tuples, decoded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_meter import at_most
 
 from pykafka4.errors import CorruptRecord, DecodeError, RecordTooLarge
 from pykafka4.wire.batch import (
@@ -81,12 +80,16 @@ MUTANTS = st.one_of(damaged(*SEEDS), damaged(*SEEDS).map(resealed_maybe), damage
 
 
 def test_mutated_bytes_give_the_same_records_and_errors_from_both_and_cost_little() -> None:
-    @settings(max_examples=60 * settings.default.max_examples)
+    examples = 60 * settings.default.max_examples
+    of_all, of_each = meters(examples)
+
+    @settings(max_examples=examples)
     @given(MUTANTS, st.sampled_from((0, 0, 3, 7)), st.sampled_from((1, 7, 1000)))
     def decoding(data: bytes, offset: int, step: int) -> None:
-        check(data, offset, step)
+        with of_each():
+            check(data, offset, step)
 
-    with at_most():
+    with of_all():
         decoding()
 
 

@@ -1,9 +1,9 @@
-"""`python -m tools.mutants`: see `tools.mutants.run`."""
+"""`python -m tools.mutants`: see `tools.mutants.command`."""
 
 from __future__ import annotations
 
 import sys
 
-from tools.mutants.run import main
+from tools.mutants.command import main
 
 sys.exit(main())

@@ -17,6 +17,9 @@ class Stale(Exception):
 class Mutant:
     """One deliberate bug. `tests`: node ids, at least one of which must fail with it; all of them pass without it.
 
+    `otherwise`: what is run when all of `tests` pass. Only mutations drawn by a tool have it: nobody has said which test notices them, and one
+    with which the package cannot even be imported counts as noticed.
+
     In compiled sources the bug is chosen at run time, so that all are built at once: `new` is written with `{on}`, which stands for a C
     expression that is true when this mutant is on.
     """
@@ -26,6 +29,12 @@ class Mutant:
     new: str
     breaks: str
     tests: tuple[str, ...]
+    otherwise: tuple[str, ...] = ()
+
+    @property
+    def drawn(self) -> bool:
+        """Whether a tool made it."""
+        return bool(self.otherwise)
 
     @property
     def compiled(self) -> bool:

@@ -1,19 +1,16 @@
-"""Runs mutants in copies of the tree.
+"""Runs mutants in copies of the tree, two at a time.
 
-Invariant: a mutant counts as killed only if one of its own tests failed, not if pytest could not run.
-
-python -m tools.mutants                     # all, two at a time; exit code 1 for a survivor
-python -m tools.mutants sender 'split'      # those whose file or description contains one of the words
-python -m tools.mutants --find tests/core   # which test fails first, among the given ones instead of the mutant's own
+Invariant: a mutant of the catalogue counts as killed only if one of its own tests failed, not if pytest could not run.
 """
 
 from __future__ import annotations
 
-import argparse
 import enum
 import os
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,13 +22,14 @@ from pathlib import Path
 
 import attrs
 
-from tools.mutants.catalogue import MUTANTS
 from tools.mutants.mutant import Mutant, Stale
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 2
 LONGEST = 900.0  # seconds for the tests of one mutant
 ONE_TEST = 120  # seconds; a test that hangs with a mutant fails
+SCHEDULES = "100"  # of the simulation, for a drawn mutation that no unit test noticed; a tenth as many of consumers
+MEMORY = 6 << 30  # bytes of address space for the tests of one mutant: a bug may allocate without end
 BUILD = 900.0
 SWITCH = "PYKAFKA4_MUTANT"  # which compiled mutant is on, by number
 CORE = "pykafka4/wire/_hot.pyx"
@@ -89,7 +87,7 @@ class Tree:
             cached.unlink()
 
     def test(self, tests: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
-        """pytest in this tree. Its own package comes before the installed one."""
+        """pytest in this tree."""
         options = [
             "-x",
             "-q",
@@ -101,21 +99,45 @@ class Tree:
             "--tb=line",
             f"--timeout={ONE_TEST}",
         ]
-        return subprocess.run(
-            [sys.executable, "-m", "pytest", *options, *tests],
+        command = [sys.executable, "-m", "pytest", *options, *tests]
+        return self.run(command, **environment)
+
+    def environment(self) -> dict[str, str]:
+        """Variables for commands in this tree. Its own package comes before the installed one."""
+        return {**os.environ, "PYTHONPATH": str(self.folder), "PYKAFKA4_SIM_SCHEDULES": SCHEDULES}
+
+    def imports(self) -> bool:
+        """Whether the package can be imported."""
+        return self.run([sys.executable, "-c", "import pykafka4.spark, pykafka4.testing"]).returncode == 0
+
+    def run(self, command: Sequence[str], **environment: str) -> subprocess.CompletedProcess[str]:
+        """A command in this tree, with the processes that it starts. Raises TimeoutExpired when it does not end."""
+        process = subprocess.Popen(
+            command,
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.folder), **environment},
+            env={**self.environment(), **environment},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=LONGEST,
-            check=False,
+            start_new_session=True,
         )
+        with process:
+            if hasattr(resource, "prlimit"):
+                resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
+            try:
+                out, err = process.communicate(timeout=LONGEST)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def judged(mutant: Mutant, done: subprocess.CompletedProcess[str], seconds: float) -> Verdict:
     """What pytest's exit code means."""
-    if done.returncode in (1, -11, -6):  # a test failed, hung (pytest-timeout ends the process so), or the interpreter died of it
+    if done.returncode in (1, -11, -6) or (
+        done.returncode == 2 and mutant.drawn and FAILED.search(done.stdout)
+    ):  # a test failed, hung (pytest-timeout ends the process so), or the interpreter died of it
         failed = FAILED.findall(done.stdout)
         if done.returncode == 1 and not failed and "Timeout" not in done.stdout + done.stderr:
             return Verdict(mutant, Fate.BROKEN, tail(done), seconds)
@@ -143,12 +165,17 @@ def run_one(tree: Tree, mutant: Mutant, tests: Sequence[str], on: int) -> Verdic
     compile(changed, mutant.file, "exec")
     tree.write(mutant.file, changed)
     try:
-        done = tree.test(tests)
+        verdict = judged(mutant, tree.test(tests), time.monotonic() - began)
+        if verdict.fate is Fate.SURVIVED and mutant.otherwise:
+            verdict = judged(mutant, tree.test(mutant.otherwise), time.monotonic() - began)
+        if verdict.fate is Fate.BROKEN and mutant.drawn and not tree.imports():
+            return attrs.evolve(verdict, fate=Fate.KILLED, detail="every test: the package cannot be imported")
+        return verdict
     except subprocess.TimeoutExpired:
-        return Verdict(mutant, Fate.BROKEN, f"its tests took more than {LONGEST:g} s", LONGEST)
+        fate = Fate.KILLED if mutant.drawn else Fate.BROKEN
+        return Verdict(mutant, fate, f"its tests took more than {LONGEST:g} s", LONGEST)
     finally:
         tree.write(mutant.file, source)
-    return judged(mutant, done, time.monotonic() - began)
 
 
 def build(tree: Tree, compiled: Sequence[tuple[int, Mutant]]) -> list[Verdict]:
@@ -183,7 +210,7 @@ def build(tree: Tree, compiled: Sequence[tuple[int, Mutant]]) -> list[Verdict]:
 
 def control(tree: Tree, mutants: Iterable[Mutant]) -> str:
     """What fails without any mutant; empty when all the tests that mutants name pass."""
-    tests = sorted({test for mutant in mutants for test in mutant.tests})
+    tests = sorted({test for mutant in mutants for test in (*mutant.tests, *mutant.otherwise)})
     if not tests:
         return ""
     done = tree.test(tests)
@@ -220,30 +247,3 @@ def survey(
             tell(verdict)
         with ThreadPoolExecutor(WORKERS) as pool:
             return stale + list(pool.map(work, [mutant for mutant in mutants if id(mutant) not in skip]))
-
-
-def chosen(words: Sequence[str]) -> list[Mutant]:
-    return [mutant for mutant in MUTANTS if not words or any(word in mutant.file or word in mutant.breaks for word in words)]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("words", nargs="*", help="only mutants whose file or description contains one of these")
-    parser.add_argument("--find", nargs="+", default=[], metavar="TEST", help="run these tests instead of each mutant's own")
-    asked = parser.parse_args(arguments)
-    began = time.monotonic()
-
-    def tell(verdict: Verdict) -> None:
-        mutant = verdict.mutant
-        print(f"{verdict.fate.value:9} {verdict.seconds:5.1f} s  {mutant.file}: {mutant.breaks}\n{'':18} {verdict.detail}", flush=True)
-
-    verdicts = survey(chosen(asked.words), tell, asked.find, controlled=not asked.find)
-    counts = {fate: sum(verdict.fate is fate for verdict in verdicts) for fate in Fate}
-    print(f"{len(verdicts)} mutants in {time.monotonic() - began:.0f} s: " + ", ".join(f"{n} {fate.value}" for fate, n in counts.items()))
-    return 0 if counts[Fate.KILLED] == len(verdicts) and verdicts else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The sample of mutations: the same for the same seed, only of what runs, and what is listed as equivalent is there and is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+pytest.importorskip("cosmic_ray", reason="needs cosmic-ray; pip install -e '.[dev]'")
+
+from tools.mutants.equivalent import EQUIVALENT, Equivalent
+from tools.mutants.run import Fate, Tree, run_one
+from tools.mutants.sample import candidates, draw, forgotten
+
+CODE = """from __future__ import annotations
+
+
+def wait(now: int | None, pause: float) -> float | None:
+    if now is None:
+        return pause  # some 3 seconds
+    if pause > 10:
+        return 10.0
+    return now + pause
+
+
+def many(count: int) -> bool:
+    return count >= 100
+"""
+FILE = "sources/code_under_test.py"
+ENTRY = Equivalent(FILE, "if pause > 10:", "if pause >= 10:", "the result is 10 either way")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / FILE).parent.mkdir()
+    (tmp_path / FILE).write_text(CODE)
+    return tmp_path
+
+
+def changes(root: Path, seed: int, size: int = 100) -> list[str]:
+    return [mutant.breaks.partition(", ")[2] for mutant in draw(size, seed, (), (root / FILE).parent, root)]
+
+
+def test_a_seed_draws_the_same_mutations_every_time_and_another_seed_others(root: Path) -> None:
+    assert changes(root, 1, 4) == changes(root, 1, 4)
+    assert len(set(changes(root, 1, 4))) == 4
+    assert len({tuple(changes(root, seed, 4)) for seed in range(5)}) > 1
+
+
+def test_a_changed_line_changes_no_other_mutation_of_the_sample(root: Path) -> None:
+    before = set(changes(root, 1))
+    (root / FILE).write_text("import attrs\n" + CODE.replace("count >= 100", "count >= 200"))
+    after = set(changes(root, 1))
+    assert before - after
+    assert {change for change in before if "count" not in change} == {change for change in after if "count" not in change}
+
+
+def test_only_what_runs_is_mutated() -> None:
+    lines = CODE.splitlines()
+    at = {lines[candidate.span[0][0] - 1].strip().partition("  #")[0] for candidate in candidates(FILE, CODE)}
+    assert at == {"if now is None:", "if pause > 10:", "return 10.0", "return now + pause", "return count >= 100"}
+    assert not any(candidate.operator.endswith("_Is_Eq") for candidate in candidates(FILE, CODE))
+
+
+def test_what_is_listed_as_equivalent_is_not_drawn(root: Path) -> None:
+    def drawn(listed: tuple[Equivalent, ...]) -> list[int]:
+        samples = ((seed, draw(100, seed, listed, (root / FILE).parent, root)) for seed in range(40))
+        return [seed for seed, sample in samples if any("'if pause >= 10:'" in mutant.breaks for mutant in sample)]
+
+    assert drawn(())
+    assert not drawn((ENTRY,))
+
+
+@pytest.mark.parametrize("change", [{"line": "if pause > 11:"}, {"becomes": "if pause == 10: pass"}])
+def test_an_entry_that_fits_no_mutation_is_stale(root: Path, change: dict[str, str]) -> None:
+    stale = Equivalent(**{"file": FILE, "line": ENTRY.line, "becomes": ENTRY.becomes, "reason": "", **change})
+    assert forgotten([ENTRY, stale], root) == [stale]
+
+
+def test_every_entry_of_the_list_is_a_mutation_of_the_source_and_has_a_reason() -> None:
+    assert forgotten() == []
+    assert all(entry.reason for entry in EQUIVALENT)
+    assert len(set(EQUIVALENT)) == len(EQUIVALENT)
+
+
+def test_a_drawn_mutation_is_judged_by_the_other_tests_too_when_those_near_it_pass(root: Path) -> None:
+    (root / "pytest.ini").write_text("[pytest]\npythonpath = sources\n")
+    (root / "test_near.py").write_text("def test_near():\n    import code_under_test as code\n    assert code.wait(1, 2.0) == 3.0\n")
+    (root / "test_far.py").write_text("def test_far():\n    import code_under_test as code\n    assert code.many(100)\n")
+    mutant = next(
+        mutant for mutant in draw(100, 1, (), (root / FILE).parent, root) if "count >=" in mutant.breaks and "_GtE_Gt" in mutant.breaks
+    )
+    mutant = attrs.evolve(mutant, tests=("test_near.py",), otherwise=("test_far.py",))
+    verdict = run_one(Tree(root), mutant, mutant.tests, 1)
+    assert (verdict.fate, verdict.detail) == (Fate.KILLED, "test_far.py::test_far")
+    mutant = attrs.evolve(mutant, otherwise=("test_near.py::test_near",))
+    assert run_one(Tree(root), mutant, mutant.tests, 1).fate is Fate.SURVIVED

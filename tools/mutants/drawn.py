@@ -1,0 +1,69 @@
+"""Judges drawn mutations: those inside functions in the children of one process (`tools.mutants.host`), the others one by one.
+
+Invariant: as for the mutants of the catalogue, a verdict is given only when the same tests pass without a mutation.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tools.mutants.mutant import Mutant
+from tools.mutants.run import ROOT, Fate, Tree, Verdict, survey
+
+__all__ = ["judge_all"]
+
+LOOK = 0.5  # seconds between looks at what the host has found out
+
+
+def judge_all(mutants: Sequence[Mutant], tell: Callable[[Verdict], None]) -> list[Verdict]:
+    """The verdict on each, told as it is known. SystemExit when a test fails without a mutation."""
+    if not mutants:
+        return []
+    verdicts: list[Verdict] = []
+
+    def settle(verdict: Verdict) -> None:
+        verdicts.append(verdict)
+        tell(verdict)
+
+    with TemporaryDirectory(prefix="drawn-") as folder:
+        tree = Tree.of(ROOT, Path(folder, "tree"))
+        refused = []
+        for number, fate, detail, ran, seconds in hosted(tree, mutants, Path(folder)):
+            if number < 0:
+                if fate != Fate.KILLED.value:
+                    continue
+                raise SystemExit(f"a test fails without any mutation, so it shows nothing: {detail}")
+            if fate == "refused":
+                refused.append(mutants[number])
+            elif fate == Fate.KILLED.value:
+                settle(Verdict(mutants[number], Fate.KILLED, detail, seconds))
+            else:
+                settle(Verdict(mutants[number], Fate.SURVIVED, f"{ran} tests passed with it", seconds))
+    return verdicts + (survey(refused, tell, controlled=False) if refused else [])
+
+
+def hosted(tree: Tree, mutants: Sequence[Mutant], folder: Path) -> Iterator[list[Any]]:
+    """What the host says about each, as it says it."""
+    jobs, out, log = folder / "jobs", folder / "out", folder / "log"
+    jobs.write_text(json.dumps([(mutant.file, mutant.new, mutant.tests) for mutant in mutants]))
+    out.touch()
+    tests = dict.fromkeys(test for mutant in mutants for test in mutant.otherwise)
+    command = [sys.executable, "-m", "tools.mutants.host", str(jobs), str(out), *tests]
+    with log.open("w") as output, subprocess.Popen(command, cwd=tree.folder, env=tree.environment(), stdout=output, stderr=output) as host:
+        told, ended = 0, False
+        while not ended:
+            ended = host.poll() is not None
+            lines = out.read_text().splitlines()
+            yield from (json.loads(line) for line in lines[told:])
+            told = len(lines)
+            if not ended:
+                time.sleep(LOOK)
+    if told < 1 + len(mutants):
+        raise SystemExit(f"the host of the tests ended with {host.returncode} after {told - 1} mutations:\n{log.read_text()[-3000:]}")
