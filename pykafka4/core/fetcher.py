@@ -254,7 +254,16 @@ class Fetcher:
                     position.offset,
                 )
                 self._restart(position)
+            elif position.topic_id is not None:
+                self._search_anew(position)
             position.topic_id = known
+
+    def _search_anew(self, position: Position) -> None:
+        """The topic was made anew while the beginning of `position` was looked for: an answer under way may be about the old topic."""
+        if position.by_policy and position.fallback is Start.LATEST:
+            position.fallback = position.target = Start.EARLIEST
+        if position.search is not None:
+            self._search(position)
 
     def _look_whether_new(self, position: Position, error: ErrorCode | None) -> None:
         """A partition that was not there when its reading began is read from its beginning, whatever `latest` says."""
@@ -338,11 +347,11 @@ class Fetcher:
             self._locate(position, offset, -1)
 
         def wanted() -> bool:
-            return self._lives(position) and position.stage is Stage.RESETTING
+            return position.search is search and self._lives(position) and position.stage is Stage.RESETTING
 
         refused = lambda now, error: self._tell_once(position, error)  # noqa: E731
-        position.search = Search(position.tp, position.target, found, refused, wanted)
-        self.searches.begin(position.search)
+        position.search = search = Search(position.tp, position.target, found, refused, wanted)
+        self.searches.begin(search)
 
     def _locate(self, position: Position, offset: int, epoch: int) -> None:
         position.locate(offset, epoch)

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final, Protocol
+from uuid import UUID
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
@@ -19,6 +20,7 @@ from pykafka4.core.cluster import Cluster
 from pykafka4.core.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.leadership import Leadership
 from pykafka4.core.network import via
+from pykafka4.core.offsets import MISSING
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Lasting, Start, Ticket, Trouble
 from pykafka4.errors import DecodeError, KafkaError, broker_error
 from pykafka4.logs import get_log
@@ -148,6 +150,7 @@ class Group:
         self._joined_with: tuple[str, ...] = ()
         self._joined_at = (-1, 0.0)  # whom, and when
         self._sizes: dict[str, int] = {}  # partitions per topic when the subscription was first looked at
+        self._ids: dict[str, UUID | None] = {}  # of these topics
         self._picture = -1
         self._protocol: str | None = None
         self._attempt: object = None  # the join or sync under way; answers to another are ignored
@@ -169,6 +172,7 @@ class Group:
         self.topics = topics
         self._picture = -1
         self._sizes = {topic: size for topic, size in self._sizes.items() if topic in topics}
+        self._ids = {topic: topic_id for topic, topic_id in self._ids.items() if topic in topics}
         for topic in topics:
             self._cluster.want(topic, self)
         if self.state is MemberState.FATAL:
@@ -178,6 +182,7 @@ class Group:
         """Stop being a member; `then` is called once the coordinator knows, or `patience` seconds passed."""
         self.gone()
         self._sizes.clear()
+        self._ids.clear()
         self._when_left.append(then)
         if self.ticket is not None:
             self._partitions.drop(self.ticket.claims)
@@ -372,11 +377,18 @@ class Group:
     # ---------------------------------------------------------------- topics
 
     def _look_at_topics(self) -> None:
-        """Note how large each topic was when it was first looked at, and say what can never be read."""
+        """Note how large each topic was when it was first looked at, and say what can never be read.
+
+        All of a topic that is created again later is new.
+        """
         for topic in self.topics:
+            error, before = self._cluster.topic_error(topic), self._ids.get(topic)
+            topic_id = self._ids[topic] = self._cluster.topic_id(topic) or before
             if topic in self._sizes:
+                missing = error is not None and error.name in MISSING and not self._cluster.partitions(topic)
+                if missing or (before is not None and topic_id != before):
+                    self._sizes[topic] = 0
                 continue
-            error = self._cluster.topic_error(topic)
             if self._cluster.partitions(topic):
                 self._sizes[topic] = self._cluster.partitions(topic)
             elif error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION":

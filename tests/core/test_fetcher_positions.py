@@ -186,6 +186,25 @@ def test_a_topic_made_anew_is_read_from_its_beginning(talk: Talk) -> None:
     assert talk.poll() == []
 
 
+@pytest.mark.parametrize(("start", "time"), [(Start.COMMITTED, -2), (Start.LATEST, -1)], ids=["by policy", "seek_to_end"])
+def test_an_offset_of_a_topic_found_before_it_was_made_anew_does_not_count(start: Start, time: int) -> None:
+    talk = Talk(auto_offset_reset="latest")
+    talk.cluster.set("t", [1], topic_id=UUID(int=1))
+    talk.assign(tp(0), start=start)
+    old = talk.one(ListOffsetsRequest)
+    talk.cluster.set("t", topic_id=UUID(int=2))
+    talk.run()
+    _, new = talk.pending(ListOffsetsRequest)
+    assert new.message.topics[0].partitions[0].timestamp == time
+    talk.sent.remove(new)
+    talk.ends(100)
+    assert talk.pending(FetchRequest) == []
+    talk.sent.append(new)
+    assert old not in talk.sent
+    talk.ends(3)
+    assert talk.asked(talk.fetch_at(1)) == {tp(0): 3}
+
+
 def test_positions_wait_for_a_leader(talk: Talk) -> None:
     talk.cluster.set("t", [-1, 2, 1])
     talk.assign(tp(0), start=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from uuid import UUID
 
 import pytest
 from consumer_talk import LOST, Talk, code, tp
@@ -19,6 +20,7 @@ from pykafka4.error_table import Written
 from pykafka4.errors import UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from pykafka4.wire.messages_data import ListOffsetsRequest
 from pykafka4.wire.messages_group import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
@@ -740,3 +742,39 @@ def test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_
     (assigned, *_) = events(talk)
     assert [claim.tp for claim in assigned.ticket.claims] == [tp(0, "u")]
     assert set(talk.member.fetcher.positions) <= {tp(0, "u")}
+
+
+@pytest.mark.parametrize(
+    ("ids", "noticed"),
+    [((UUID(int=1), UUID(int=2)), True), ((UUID(int=1), UUID(int=2)), False), ((None, None), True)],
+    ids=["by id and absence", "by id alone", "by absence alone"],
+)
+def test_a_topic_made_anew_is_read_from_its_beginning_by_whoever_is_assigned_it(ids: tuple[Any, Any], noticed: bool) -> None:
+    talk = Talk(group_id="g", auto_offset_reset="latest", max_poll_interval_ms=60_000, enable_auto_commit=False)
+    talk.cluster.set("t", [1, 2], topic_id=ids[0])
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.committed()
+    assert start_of_search(talk) == -1
+    talk.ends(100)
+    if noticed:
+        talk.cluster.set("t", [], error="UNKNOWN_TOPIC_OR_PARTITION")
+        talk.run()
+    talk.cluster.set("t", [1, 2], topic_id=ids[1])
+    talk.run()
+    talk.ends()
+    talk.beat(talk.run(3) and talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    talk.reader.drain()
+    talk.reader.events.clear()
+    talk.sent.clear()
+    release(talk)
+    talk.join(generation=2)
+    talk.sync([tp(1)])
+    talk.committed()
+    assert start_of_search(talk) == -2
+
+
+def start_of_search(talk: Talk) -> int:
+    """The time that the only ListOffsets asks for."""
+    timestamp: int = talk.one(ListOffsetsRequest).message.topics[0].partitions[0].timestamp
+    return timestamp

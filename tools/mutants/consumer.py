@@ -631,4 +631,25 @@ MUTANTS: Final = (
         breaks="a static leader asks only once what was dealt out",
         tests=("tests/core/test_leadership.py::test_what_was_dealt_out_is_asked_for_until_there_is_an_answer",),
     ),
+    Mutant(
+        file="pykafka4/core/group.py",
+        old="                if missing or (before is not None and topic_id != before):\n",
+        new="                if missing:\n",
+        breaks="with latest, records of a topic created again are skipped after a rebalance",
+        tests=("tests/core/test_group.py::test_a_topic_made_anew_is_read_from_its_beginning_by_whoever_is_assigned_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/group.py",
+        old="                if missing or (before is not None and topic_id != before):\n",
+        new="                if before is not None and topic_id != before:\n",
+        breaks="with latest, records of a topic without an id that was created again are skipped after a rebalance",
+        tests=("tests/core/test_group.py::test_a_topic_made_anew_is_read_from_its_beginning_by_whoever_is_assigned_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="        if position.search is not None:\n            self._search(position)\n",
+        new="        pass\n",
+        breaks="the last offset of a deleted topic is taken for its namesake's",
+        tests=("tests/core/test_fetcher_positions.py::test_an_offset_of_a_topic_found_before_it_was_made_anew_does_not_count",),
+    ),
 )
