@@ -20,7 +20,7 @@ from pykafka4.errors import ClosedError, GroupError, KafkaError, KafkaTimeoutErr
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
-__all__ = ["MISSING", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
+__all__ = ["LATE_SECONDS", "MISSING", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
 
 BY_NAME_ONLY: Final = 9  # OffsetCommit from v10 on names topics by id
 ONE_GROUP: Final = 7  # OffsetFetch from v8 on asks for many groups in other fields; every broker speaks one of 1 to 7
@@ -30,6 +30,7 @@ STABLE_FROM: Final = 7
 MOST_WAITING: Final = 1000  # commits in line; more means the coordinator cannot be reached and the application does not look
 NO_GENERATION: Final = -1
 UNKNOWN_SECONDS: Final = 5.0  # how long the coordinator's broker may not have heard of a partition yet; then it was deleted
+LATE_SECONDS: Final = 30.0  # a request whose connection is lost is executed by then, or never
 MISSING: Final = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
 Places = Mapping[TopicPartition, OffsetAndMetadata]
@@ -101,6 +102,8 @@ class Offsets:
         self._lookups: list[Lookup] = []
         self._ended = False
         self.stored: dict[TopicPartition, int] = {}  # what the coordinator is known to have
+        # Partitions of a commit that got no answer: the coordinator may execute it until then, and so go back behind a later one.
+        self._late: dict[TopicPartition, float] = {}
 
     @property
     def busy(self) -> bool:
@@ -242,6 +245,7 @@ class Offsets:
         if isinstance(outcome, Failed):
             commit.last_error = outcome.reason
             if outcome.passing:
+                self._late.update(dict.fromkeys(asked, now + LATE_SECONDS))
                 self._coordinator.lost(now, node, outcome.reason)
             else:
                 self._finish(commit, outcome.reason)
@@ -249,7 +253,11 @@ class Offsets:
         verdicts = self._read_verdicts(now, commit, outcome.message, asked)
         for tp, verdict in verdicts.items():
             if verdict is Reaction.NONE:
-                self.stored[tp] = asked[tp].offset
+                if self._late.get(tp, now) > now:
+                    self.stored.pop(tp, None)
+                else:
+                    self._late.pop(tp, None)
+                    self.stored[tp] = asked[tp].offset
                 commit.offsets.pop(tp, None)
         self._act(now, commit, node, outcome.message, verdicts)
 

@@ -10,7 +10,7 @@ from consumer_talk import LOST, Talk, tp
 
 from pykafka4.core import Failed
 from pykafka4.core.group import MemberState
-from pykafka4.core.offsets import MOST_WAITING, UNKNOWN_SECONDS
+from pykafka4.core.offsets import LATE_SECONDS, MOST_WAITING, UNKNOWN_SECONDS
 from pykafka4.core.subscription import Ending
 from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, BrokerError, ClosedError, GroupError, KafkaError, KafkaTimeoutError, UnsupportedVersion
@@ -301,6 +301,27 @@ def test_an_auto_commit_that_fails_is_logged_and_tried_again(auto: Talk, caplog:
     assert "auto-commit failed" in caplog.text
     auto.run(5)
     assert auto.commits() == {tp(0): 5}
+
+
+def test_auto_commit_repeats_itself_while_a_lost_commit_may_still_be_executed(auto: Talk) -> None:
+    """The coordinator that is reached again may find the request of the connection before in its queue, and go back to its offset."""
+    joined(auto)
+    auto.reader.finished[tp(0)] = (5, 0)
+    auto.run(5)
+    auto.answer(auto.one(OffsetCommitRequest), LOST)
+    auto.run(1)
+    auto.find_coordinator()
+    auto.reader.finished[tp(0)] = (6, 0)
+    assert auto.commits() == {tp(0): 5}
+    for _ in range(2):
+        auto.run(5)
+        assert auto.commits() == {tp(0): 6}
+    for _ in range(int(LATE_SECONDS // 5)):
+        auto.run(5)
+        if auto.pending(OffsetCommitRequest):
+            auto.commits()
+    auto.run(5)
+    assert auto.pending(OffsetCommitRequest) == []
 
 
 def test_only_one_auto_commit_is_under_way(auto: Talk) -> None:

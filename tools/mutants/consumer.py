@@ -80,6 +80,13 @@ MUTANTS: Final = (
         tests=("tests/core/test_fetcher_positions.py::test_a_log_that_was_cut_steps_back_and_no_further",),
     ),
     Mutant(
+        file="pykafka4/core/offsets.py",
+        old="if self._late.get(tp, now) > now:",
+        new="if False:",
+        breaks="a commit that a lost request may undo is not repeated",
+        tests=("tests/core/test_offsets.py::test_auto_commit_repeats_itself_while_a_lost_commit_may_still_be_executed",),
+    ),
+    Mutant(
         file="pykafka4/core/reader.py",
         old="self._replace(claim.tp, offset, epoch)",
         new="self._replace(claim.tp, offset)",
