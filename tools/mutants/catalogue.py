@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools.mutants import compiled, consumer, loop, network, plain, producer, rest
+from tools.mutants import application, compiled, consumer, consumer_api, loop, network, plain, producer, rest, spark
 from tools.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
@@ -15,6 +15,9 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *network.MUTANTS,
     *loop.MUTANTS,
     *rest.MUTANTS,
+    *application.MUTANTS,
+    *consumer_api.MUTANTS,
+    *spark.MUTANTS,
     *compiled.MUTANTS,
     *plain.MUTANTS,
 )

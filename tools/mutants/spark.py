@@ -1,0 +1,201 @@
+"""Bugs of the writer for Spark."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+MUTANTS: Final = (
+    Mutant(
+        file="pykafka4/spark/writer.py",
+        old="        check(producer, failed)\n\n\ndef check",
+        new="        pass\n\n\ndef check",
+        breaks="a task that has failed waits for the rest",
+        tests=("tests/spark/test_writer.py::test_a_failure_ends_the_wait_for_the_others",),
+    ),
+    Mutant(
+        file="pykafka4/spark/writer.py",
+        old="            wait(producer, failed, patience)",
+        new="            pass",
+        breaks="a task does not look for failures while it waits",
+        tests=("tests/spark/test_writer.py::test_a_failure_ends_the_wait_for_the_others",),
+    ),
+    Mutant(
+        file="pykafka4/spark/writer.py",
+        old="        error.add_note(trouble(producer))\n",
+        new="",
+        breaks="a full buffer does not say what is in the way",
+        tests=("tests/spark/test_delivery.py::test_a_full_buffer_says_which_partition_is_in_the_way_and_why",),
+    ),
+    Mutant(
+        file="pykafka4/spark/writer.py",
+        old="    ProducerConfig.parse(config)\n    wanted",
+        new="    wanted",
+        breaks="a wrong option is found out on the workers",
+        tests=("tests/spark/test_writer.py::test_a_wrong_option_is_named_on_the_driver",),
+    ),
+    Mutant(
+        file="pykafka4/spark/writer.py",
+        old="PartitionWriter(dict(config), topic, wanted)",
+        new="PartitionWriter(config, topic, wanted)",
+        breaks="changing the caller's dictionary changes the writer",
+        tests=("tests/spark/test_writer.py::test_the_callers_dictionary_may_change_afterwards",),
+    ),
+    Mutant(
+        file="pykafka4/spark/writer.py",
+        old="self.write(chain((first,), rows))",
+        new="self.write(rows)",
+        breaks="the first row of a partition is not written",
+        tests=("tests/spark/test_writer.py::test_every_row_is_sent_in_order",),
+    ),
+    Mutant(
+        file="pykafka4/spark/writer.py",
+        old="    check_topic(topic)\n",
+        new="",
+        breaks="a wrong topic is found out on the workers",
+        tests=("tests/spark/test_writer.py::test_a_wrong_option_is_named_on_the_driver",),
+    ),
+    Mutant(
+        file="pykafka4/spark/writer.py",
+        old="(*mine.leased, *mine.idle.values())",
+        new="mine.idle.values()",
+        breaks="worker_stats leaves out producers at work",
+        tests=("tests/spark/test_writer.py::test_worker_stats_show_producers_at_work_and_idle",),
+    ),
+    Mutant(
+        file="pykafka4/spark/_pool.py",
+        old="        self.keep(config, producer)",
+        new="        discard(producer)",
+        breaks="every task makes a producer of its own",
+        tests=("tests/spark/test_pool.py::test_the_next_task_gets_the_same_producer",),
+    ),
+    Mutant(
+        file="pykafka4/spark/_pool.py",
+        old="            self.leased.remove(producer)\n            discard(producer)\n            raise",
+        new="            self.leased.remove(producer)\n            self.keep(config, producer)\n            raise",
+        breaks="a producer of a task that failed serves the next one",
+        tests=("tests/spark/test_pool.py::test_a_failed_task_closes_its_producer_and_the_next_gets_a_new_one",),
+    ),
+    Mutant(
+        file="pykafka4/spark/_pool.py",
+        old="        if producer is None or fit(producer):",
+        new="        if True:",
+        breaks="a producer that broke while idle serves the next task",
+        tests=("tests/spark/test_pool.py::test_a_producer_that_broke_while_idle_is_replaced",),
+    ),
+    Mutant(
+        file="pykafka4/spark/_pool.py",
+        old="if len(self.idle) >= LIMIT else []",
+        new="if False else []",
+        breaks="idle producers pile up",
+        tests=("tests/spark/test_pool.py::test_no_more_than_the_limit_lie_idle_and_the_oldest_goes",),
+    ),
+    Mutant(
+        file="pykafka4/spark/_pool.py",
+        old="surplus = [self.idle.pop(config)] if config in self.idle else []",
+        new="surplus: list[Producer] = []",
+        breaks="a producer that another replaced is never closed",
+        tests=("tests/spark/test_pool.py::test_two_tasks_at_once_get_two_producers_and_one_is_kept",),
+    ),
+    Mutant(
+        file="pykafka4/spark/_pool.py",
+        old="_pools.setdefault(os.getpid(), Pool())",
+        new="_pools.setdefault(0, Pool())",
+        breaks="a forked worker uses the producers of its parent",
+        tests=("tests/spark/test_pool.py::test_a_forked_worker_starts_with_a_pool_of_its_own",),
+    ),
+    Mutant(
+        file="pykafka4/spark/_pool.py",
+        old="    producer.close(timeout=0)",
+        new="    producer.close()",
+        breaks="a failed task waits for what its producer cannot deliver",
+        tests=("tests/spark/test_pool.py::test_two_tasks_at_once_get_two_producers_and_one_is_kept",),
+    ),
+    Mutant(
+        file="pykafka4/spark/_pool.py",
+        old="        except BaseException:\n            self.leased",
+        new="        except Exception:\n            self.leased",
+        breaks="a task that is interrupted leaves its producer at work",
+        tests=("tests/spark/test_pool.py::test_a_task_that_is_interrupted_counts_as_failed",),
+    ),
+    Mutant(
+        file="pykafka4/spark/_pool.py",
+        old="            discard(self.idle.popitem()[1])",
+        new="            self.idle.popitem()",
+        breaks="closing the pool leaves its producers open",
+        tests=("tests/spark/test_pool.py::test_close_closes_what_is_idle",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old="if found is not fields and found != fields:",
+        new="if fields is None:",
+        breaks="rows whose fields change are read by the places of the first",
+        tests=("tests/spark/test_columns.py::test_rows_whose_fields_change_on_the_way_are_read_by_name_all_the_same",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old="    if fields.count(column.name) == 1:",
+        new="    if column.name in fields:",
+        breaks="of two columns of one name the first is taken",
+        tests=("tests/spark/test_columns.py::test_a_column_that_is_there_twice_is_refused",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old='hint = f"; did you mean {near[0]!r}?" if near else ""',
+        new='hint = ""',
+        breaks="a column that is not there gets no hint",
+        tests=("tests/spark/test_columns.py::test_a_missing_column_is_named_with_its_option_and_the_nearest_one",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old='        pair = pair["key"], pair["value"]\n',
+        new="        pass\n",
+        breaks="header structs of value and key are read the wrong way round",
+        tests=("tests/spark/test_columns.py::test_headers_keep_order_repetition_and_nulls",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old="int(value.replace(microsecond=0).timestamp()) * 1000 + value.microsecond // 1000",
+        new="int(value.timestamp() * 1000)",
+        breaks="timestamps lose a millisecond",
+        tests=("tests/spark/test_columns.py::test_timestamps_are_exact_to_the_millisecond",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old="(isinstance(value, int) and not isinstance(value, bool))",
+        new="isinstance(value, int)",
+        breaks="a boolean column is taken for a partition",
+        tests=("tests/spark/test_columns.py::test_a_wrong_type_names_column_and_option_and_what_it_must_be",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old="if value is None or isinstance(value, BYTES):",
+        new="if True:",
+        breaks="values that are no bytes reach the producer",
+        tests=("tests/spark/test_columns.py::test_a_wrong_type_names_column_and_option_and_what_it_must_be",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old='return "timestamp_ms" if self.option == "timestamp" else self.option',
+        new="return self.option",
+        breaks="the column of timestamps reaches no argument of send",
+        tests=("tests/spark/test_columns.py::test_timestamps_are_exact_to_the_millisecond",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old="        if name is not None and (not isinstance(name, str) or not name):",
+        new="        if False:",
+        breaks="a column's name that is no text is taken",
+        tests=("tests/spark/test_columns.py::test_a_column_name_that_is_no_text_is_refused_before_any_row",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old="for option, name in names.items() if name is not None)",
+        new="for option, name in names.items())",
+        breaks="columns that are left out are looked for",
+        tests=("tests/spark/test_columns.py::test_an_option_left_out_is_not_passed_on",),
+    ),
+)
