@@ -329,7 +329,6 @@ class Offsets:
         message = OffsetFetchRequest(
             group_id=self._config.group_id or "",
             topics=[OffsetFetchRequest.Topic(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
-            require_stable=True,
         )
         request = Request(
             address,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from core_talk import FAR, Answers, config, frame, metadata, read, request, versions
@@ -69,6 +70,7 @@ def test_the_version_told_to_brokers_is_the_packages() -> None:
     [
         (b"\0\x23" + b"\0\0\0\0", 0),  # error 35 and no versions
         (b"\0\x23" + b"\0\0\0\1" + b"\0\x12\0\0\0\2", 2),  # error 35 and what it speaks, in the form of v0
+        (b"\0\x23" + b"\0\0\0\1" + b"\0\x12\0\0\0\3", 3),  # one less than was asked in
         (b"\0\x23\1\0\x12\0\0\0\2", 0),  # librdkafka's mock: neither v0 nor v4
         (b"\0\x23", 0),
         (b"", 0),
@@ -405,3 +407,36 @@ def test_an_illegal_step_raises() -> None:
     connection = ready()
     with pytest.raises(RuntimeError, match="NEGOTIATING cannot follow READY"):
         connection.connected(0.0)
+
+
+def test_requests_count_as_in_flight_while_queued_while_unanswered_and_until_the_socket_took_them() -> None:
+    connection = ready()
+    submit(connection)
+    submit(connection, message=ProduceRequest(acks=0, timeout_ms=1, topic_data=[]), expects_reply=False)
+    assert connection.in_flight == 2
+    connection.outgoing(0.0)
+    assert connection.in_flight == 2
+    submit(connection)
+    assert connection.in_flight == 3
+
+
+def test_a_throttled_connection_with_nothing_to_send_wakes_nobody_when_the_throttle_ends() -> None:
+    connection = ready()
+    submit(connection)
+    ((header, _),) = read(connection.outgoing(0.0))
+    told = metadata({})
+    told.throttle_time_ms = 2_000
+    connection.receive(1.0, frame(told, header.version, header.correlation_id))
+    settle(connection)
+    assert not connection.outgoing(1.0)
+    assert connection.wake_at > 3.0
+
+
+def test_what_is_written_of_a_batch_is_a_view_so_that_the_batch_may_be_given_back_before() -> None:
+    connection = ready()
+    partition = ProduceRequest.Topic.Partition(index=0, records=bytearray(b"records"))
+    topic = ProduceRequest.Topic(name="t", topic_id=UUID(int=1), partition_data=[partition])
+    submit(connection, message=ProduceRequest(acks=1, timeout_ms=1, topic_data=[topic]))
+    written = connection.outgoing(0.0)
+    assert b"records" in b"".join(written)
+    assert {type(buffer) for buffer in written} == {bytes, memoryview}

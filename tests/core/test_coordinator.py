@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from consumer_talk import LOST, Talk, tp
 
@@ -136,3 +138,36 @@ def test_losing_somebody_who_is_not_the_coordinator_any_more_changes_nothing(tal
     talk.find_coordinator(2)
     talk.member.coordinator.lost(talk.now, 1, LOST.reason)
     assert talk.member.coordinator.node == 2
+
+
+def checked(talk: Talk) -> Any:
+    """The request that asks whether broker 1 still is the coordinator."""
+    talk.find_coordinator(1)
+    talk.member.coordinator.check(talk.now, talk.now - 60.0)
+    talk.run()
+    return talk.one(FindCoordinatorRequest)
+
+
+def test_a_check_that_names_the_same_coordinator_changes_nothing(talk: Talk) -> None:
+    request, doubts = checked(talk), list(talk.network.doubts)
+    talk.answer(request, found(1))
+    assert talk.member.coordinator.node == 1
+    assert talk.network.doubts == doubts
+
+
+def test_a_check_that_names_another_coordinator_is_believed(talk: Talk) -> None:
+    talk.answer(checked(talk), found(2))
+    assert talk.member.coordinator.node == 2
+
+
+def test_a_check_of_somebody_who_is_not_the_coordinator_any_more_changes_nothing(talk: Talk) -> None:
+    request = checked(talk)
+    talk.member.coordinator.lost(talk.now, 1, LOST.reason)
+    talk.member.coordinator.want()
+    talk.run(1.0)
+    (question,) = [other for other in talk.pending(FindCoordinatorRequest) if other is not request]
+    talk.answer(question, found(2))
+    doubts = list(talk.network.doubts)
+    talk.answer(request, found(3))
+    assert talk.member.coordinator.node == 2
+    assert talk.network.doubts == doubts

@@ -138,3 +138,16 @@ def test_no_answer_is_asked_for_that_would_not_be_let_in() -> None:
     (message,) = fetches(talk)
     names_and_numbers = len("t") + 10 * 60
     assert message.max_bytes + names_and_numbers < 50_000
+
+
+def test_a_partition_that_holds_nothing_has_nothing_buffered_and_one_that_holds_its_share_is_not_asked_for() -> None:
+    data = batch(0, 100, size=20)
+    talk = Talk(prefetch_bytes=2 * len(data), max_partition_fetch_bytes=len(data))
+    talk.cluster.set("t", [1, 1])
+    talk.assign(tp(0), tp(1), start=0)
+    talk.run()
+    assert [talk.member.fetcher.positions[tp(n)].buffered for n in (0, 1)] == [0, 0]
+    talk.fetched(talk.fetch_at(1), {tp(0): data})
+    talk.run()
+    assert talk.member.fetcher.positions[tp(0)].buffered == len(data)
+    assert set(talk.asked(talk.fetch_at(1))) == {tp(1)}

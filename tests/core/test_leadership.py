@@ -131,6 +131,7 @@ def test_an_assignment_that_has_all_partitions_stands_until_there_are_more(clust
     assert not leadership.outgrown()
     cluster.set("t", [1] * 4)
     assert leadership.outgrown()
+    assert leadership.outgrown(), "said until the partitions are dealt out"
 
 
 @pytest.mark.parametrize("outcome", [LOST, described(state="PreparingRebalance"), described(error=15)], ids=["lost", "unstable", "refused"])

@@ -738,3 +738,12 @@ def test_what_is_buffered_of_an_assignment_goes_when_another_takes_its_place(des
     assert offsets(desk.poll()) == [7, 8]
     desk.reader.release([old])
     assert desk.reader.claims == {tp(0): new}
+
+
+def test_a_cut_below_what_was_read_says_how_many_offsets_are_gone(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    desk.put(0, 5)
+    assert len(desk.poll()) == 5
+    desk.reader.put(Truncated(desk.reader.claims[tp(0)], 2))
+    desk.poll()
+    assert "cut at offset 2" in caplog.text
+    assert "3 offsets that were read" in caplog.text

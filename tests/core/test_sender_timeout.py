@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 from sender_talk import LOST, Bench, header
 
+from pykafka4.core import Failed
 from pykafka4.error_table import Written
-from pykafka4.errors import DeliveryFailed
+from pykafka4.errors import DeliveryFailed, UnsupportedVersion
 from pykafka4.records import TopicPartition
 
 
@@ -87,3 +88,17 @@ def test_delivery_timeout_says_maybe_when_in_flight_and_the_late_answer_changes_
     assert bench.sender.ledger.acked == acked
     bench.batch(b"next")
     assert header(bench.requests[-1])[:2] == (1, 0), "the hole needs a new epoch"
+
+
+def test_every_batch_of_a_request_that_the_broker_does_not_speak_fails() -> None:
+    bench = Bench()
+    bench.recovery.leaders[TopicPartition("t", 1)] = bench.recovery.leaders[TopicPartition("t", 0)]
+    bench.network.up.clear()
+    deliveries = [bench.batch(b"v", partition) for partition in (0, 1)]
+    bench.network.up.add(1)
+    bench.cluster.version += 1
+    bench.settle()
+    (request,) = bench.requests
+    request.on_reply(bench.now, Failed(UnsupportedVersion("too old"), Written.NO))
+    bench.poll()
+    assert [delivery.exception(0).code for delivery in deliveries] == ["UNSUPPORTED_VERSION"] * 2

@@ -19,4 +19,101 @@ class Equivalent:
     reason: str
 
 
-EQUIVALENT: Final[tuple[Equivalent, ...]] = ()
+EQUIVALENT: Final[tuple[Equivalent, ...]] = (
+    Equivalent(
+        "pykafka4/core/sender.py",
+        "if fresh or batch.producer_id < 0:",
+        "if fresh or batch.producer_id != 0:",
+        "a batch that keeps its number is finished with the same identity, and has the same bytes again",
+    ),
+    Equivalent(
+        "pykafka4/core/offsets.py",
+        "self._rest_until = 0.0",
+        "self._rest_until = 1.0",
+        "a time in the past either way: the clock counts from the start of the machine",
+    ),
+    Equivalent(
+        "pykafka4/core/network.py",
+        "self._wake_at = -INFINITY",
+        "self._wake_at = not INFINITY",
+        "0 is in the past, too",
+    ),
+    Equivalent(
+        "pykafka4/core/coordinator.py",
+        "self._checked_at = -INFINITY",
+        "self._checked_at = not INFINITY",
+        "the request that is looked after was sent later than at 0",
+    ),
+    Equivalent(
+        "pykafka4/core/fetcher.py",
+        "position.reported = False",
+        "position.reported = True",
+        "that a partition is healthy is told recovery once more, which does nothing for one that is not offline",
+    ),
+    Equivalent(
+        "pykafka4/core/cluster.py",
+        "self._expires = now + self._config.metadata_max_age_ms / 1000 * (1 - 0.2 * self._random.random())",
+        "self._expires = now + self._config.metadata_max_age_ms / 1001 * (1 - 0.2 * self._random.random())",
+        "a thousandth, where the random share is up to a fifth",
+    ),
+    Equivalent(
+        "pykafka4/core/fetcher.py",
+        "self._seen = (-1, -1)",
+        "self._seen = (-1, +1)",
+        "no version of the picture is -1, so the first look differs either way",
+    ),
+    Equivalent(
+        "pykafka4/core/parking.py",
+        "self._picture = -1",
+        "self._picture = - 2",
+        "no version of the picture is either",
+    ),
+    Equivalent(
+        "pykafka4/core/cluster.py",
+        "self._unplaced = False",
+        "self._unplaced = True",
+        "the network is told the brokers known so far once more",
+    ),
+    Equivalent(
+        "pykafka4/core/network.py",
+        "self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 and e.connection is not None)",
+        "self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 or e.connection is not None)",
+        "an endpoint that is looked at without need stays as it is",
+    ),
+    Equivalent(
+        "pykafka4/core/sender.py",
+        "if not changed and self.recovery.changes == self._recovered:",
+        "if not changed and self.recovery.changes <= self._recovered:",
+        "the count of changes only grows",
+    ),
+    Equivalent(
+        "pykafka4/core/sender.py",
+        "for index, part in zip(sorted(reasons), refused, strict=True):",
+        "for index, part in zip(sorted(reasons), refused, strict=False):",
+        "set_apart gives one part for each index",
+    ),
+    Equivalent(
+        "pykafka4/core/group.py",
+        "if self._lease_ends(now) <= now:",
+        "if self._lease_ends(now) < now:",
+        "differs in the turn whose clock reads exactly the end of the lease",
+    ),
+    Equivalent(
+        "pykafka4/core/group.py",
+        "self.generation = -1",
+        "self.generation = - 0",
+        "no request carries the generation before the next one is joined",
+    ),
+    Equivalent(
+        "pykafka4/core/coordinator.py",
+        "ONE_KEY = 3",
+        "ONE_KEY = 2",
+        "versions 1 to 3 ask for one key alike",
+    ),
+    Equivalent(
+        "pykafka4/core/network.py",
+        "SPARE_IDLE = 30.0",
+        "SPARE_IDLE = 29.0",
+        "any time well over the ten seconds between two checks of a coordinator does",
+    ),
+)
