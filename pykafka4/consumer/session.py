@@ -372,8 +372,7 @@ class Session:
     def seek(self, partitions: Partitions | None, start: Start | int, what: str) -> None:
         """See Consumer.seek and its relatives."""
         with self._using(what):
-            for tp in self._assigned(partitions, what):
-                self.reader.seek(tp, start)
+            self.reader.seek_all(self._assigned(partitions, what), start)
 
     def position(self, tp: TopicPartition, timeout: float) -> int:
         """See Consumer.position."""
@@ -397,22 +396,24 @@ class Session:
         """See Consumer.lag."""
         with self._using("lag"):
             self._assigned((tp,), "lag")
-            position, end = self.reader.positions().get(tp), self.reader.claims[tp].end
+            position, end = self.reader.position(tp), self.reader.claims[tp].end
             return None if position is None or end < 0 else max(0, end - position)
 
     def pause(self, partitions: Partitions) -> None:
         """See Consumer.pause."""
         with self._using("pause"):
-            for tp in self._assigned(partitions, "pause"):
-                self.reader.pause(tp)
-                self._post(lambda _, claim=self.reader.claims[tp]: self.member.fetcher.pause(claim))  # type: ignore[misc]
+            tps = self._assigned(partitions, "pause")
+            self.reader.pause(*tps)
+            claims = [self.reader.claims[tp] for tp in tps]
+            self._post(lambda _: self.member.fetcher.pause(*claims))
 
     def resume(self, partitions: Partitions) -> None:
         """See Consumer.resume."""
         with self._using("resume"):
-            for tp in self._assigned(partitions, "resume"):
-                self.reader.resume(tp)
-                self._post(lambda _, claim=self.reader.claims[tp]: self.member.fetcher.resume(claim))  # type: ignore[misc]
+            tps = self._assigned(partitions, "resume")
+            self.reader.resume(*tps)
+            claims = [self.reader.claims[tp] for tp in tps]
+            self._post(lambda _: self.member.fetcher.resume(*claims))
 
     # ---------------------------------------------------------------- commits
 

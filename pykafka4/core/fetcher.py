@@ -137,13 +137,15 @@ class Fetcher:
         if position is not None and position.claim is old:
             self._place(new, start, self._policy).paused = position.paused
 
-    def pause(self, claim: Claim) -> None:
-        """Fetch no more of it for now."""
-        self._set_paused(claim, paused=True)
+    def pause(self, *claims: Claim) -> None:
+        """Fetch no more of these for now."""
+        for claim in claims:
+            self._set_paused(claim, paused=True)
 
-    def resume(self, claim: Claim) -> None:
-        """Fetch it again."""
-        self._set_paused(claim, paused=False)
+    def resume(self, *claims: Claim) -> None:
+        """Fetch these again."""
+        for claim in claims:
+            self._set_paused(claim, paused=False)
 
     def space(self, now: float) -> None:
         """The application has read some of what waited."""

@@ -63,7 +63,7 @@ class Reader:
         self._iterator: RecordIterator | None = None  # these, when they are given out one by one
         self._held = IN_LIST
         self._out: list[Record] | None = None  # what the poll under way decoded
-        self._replacement: tuple[Claim, Claim, Start | int] | None = None  # a seek under way: the old claim, the new one, where to
+        self._replacement: list[tuple[Claim, Claim, Start | int]] = []  # a seek under way: old claims, new ones, where to
         self._islice_from = -1  # how many the iterator had given when the poll under way took a list of it
 
     # ---------------------------------------------------------------- the loop's side
@@ -243,9 +243,15 @@ class Reader:
             _later(self.finished, {claim.tp: (position, epoch) for claim, position, epoch in self._handed if claim.live})
         return dict(self.finished)
 
+    def position(self, tp: TopicPartition) -> int | None:
+        """The offset of the record of `tp` handed out next, if it is known."""
+        known = self.claims[tp].position
+        listed = None if self._iterator is None else self._within(IN_LIST).get(tp)
+        return known if listed is None else listed[0]
+
     def next_offset(self, tp: TopicPartition) -> int | None:
         """The offset of the record of `tp` handed out next; None while it is being found out. Raises what keeps it from that."""
-        known = self.positions().get(tp)
+        known = self.position(tp)
         if known is not None:
             return known
         for item in (*self._queue, *self._aside):
@@ -320,75 +326,86 @@ class Reader:
 
     def seek(self, tp: TopicPartition, start: Start | int) -> None:
         """Read on from `start`: everything buffered goes, and what comes before counts as finished."""
-        if isinstance(start, int):
-            self.finished[tp] = (start, -1)
-        else:
-            self.finished.pop(tp, None)
-        self._replace(tp, start)
+        self.seek_all((tp,), start)
 
-    def _replace(self, tp: TopicPartition, start: Start | int, epoch: int = -1) -> Claim:
-        """Put a new claim in the place of the old one. `epoch` is the leader epoch of the record before `start`, where it is known."""
+    def seek_all(self, tps: Collection[TopicPartition], start: Start | int) -> None:
+        """The same for several; what is buffered is looked through once."""
+        for tp in tps:
+            if isinstance(start, int):
+                self.finished[tp] = (start, -1)
+            else:
+                self.finished.pop(tp, None)
+        self._replace({self.claims[tp]: (start, -1) for tp in tps})
+
+    def _replace(self, starts: Mapping[Claim, tuple[Start | int, int]]) -> dict[Claim, Claim]:
+        """Put new claims in the place of old ones, returned as {old: new}.
+
+        `starts` says where each reads on, and the leader epoch of the record before that, -1 where it is not known.
+        """
         self._complete_replacement()
-        old = self.claims[tp]
-        new = Claim(tp, old)
-        new.position, new.epoch = start if isinstance(start, int) else None, epoch
-        self._replacement = (old, new, start)
+        replaced = {}
+        for old, (start, epoch) in starts.items():
+            new = replaced[old] = Claim(old.tp, old)
+            new.position, new.epoch = start if isinstance(start, int) else None, epoch
+        self._replacement = [(old, new, starts[old][0]) for old, new in replaced.items()]
         self._complete_replacement()
-        return new
+        return replaced
 
     def _complete_replacement(self) -> None:
-        """Put a claim in the place of another; what an interrupted attempt has done already may be done again."""
-        if self._replacement is None:
+        """Put claims in the place of others; what an interrupted attempt has done already may be done again."""
+        if not self._replacement:
             return
-        old, new, start = self._replacement
-        if old.tp in self.claims:
+        current = [(old, new, start) for old, new, start in self._replacement if self.claims.get(old.tp) in (old, new)]
+        for old, new, start in current:
             self._reseek(old, new, start)
             self.claims[old.tp] = new
             old.live = False
-            self.purge((old,))
-        self._replacement = None
+        self.purge([old for old, _, _ in current])
+        self._replacement = []
 
-    def pause(self, tp: TopicPartition) -> None:
-        """Hand out nothing of it for now. What a loop has of it in its list is fetched again after `resume`."""
-        self.paused.add(tp)
-        claim = self.claims[tp]
-        iterator = self._iterator
-        rest = () if iterator is None else iterator.records[iterator.given :]
-        first = next((record.offset for record in rest if (record.topic, record.partition) == tp), None)
-        if first is not None:
-            self._step_back(claim, first)
-            return
-        for item in self._queue:
-            if _claim_of(item) is claim:
-                _own(item)
-        queue = deque([item for item in self._queue if _claim_of(item) is not claim])
-        aside = deque([*(item for item in self._queue if _claim_of(item) is claim), *self._aside])
+    def pause(self, *tps: TopicPartition) -> None:
+        """Hand out nothing of these for now. What a loop has of them in its list is fetched again after `resume`."""
+        self.paused.update(tps)
+        if self._iterator is not None:
+            self._step_back(self._first_left(self._iterator, set(tps)))
+        claims = {self.claims[tp] for tp in tps}
+        moved = [item for item in self._queue if _claim_of(item) in claims]
+        for item in moved:
+            _own(item)
+        queue = deque([item for item in self._queue if _claim_of(item) not in claims])
+        aside = deque([*moved, *self._aside])
         self._queue, self._aside = queue, aside
 
-    def resume(self, tp: TopicPartition) -> None:
-        """Hand it out again."""
-        if tp not in self.paused:
-            return
-        claim = self.claims[tp]
-        queue = deque([*self._queue, *(item for item in self._aside if _claim_of(item) is claim)])
-        aside = deque([item for item in self._aside if _claim_of(item) is not claim])
+    def _first_left(self, iterator: RecordIterator, tps: Collection[TopicPartition]) -> dict[Claim, int]:
+        """The claims of `tps` of which a loop has records left in its list, and the offset of the first of these."""
+        rest = iterator.records[iterator.given :]
+        first = {tp: r.offset for r in reversed(rest) if (tp := TopicPartition(r.topic, r.partition)) in tps}
+        return {self.claims[tp]: offset for tp, offset in first.items()}
+
+    def resume(self, *tps: TopicPartition) -> None:
+        """Hand these out again."""
+        claims = {self.claims[tp] for tp in tps if tp in self.paused}
+        queue = deque([*self._queue, *(item for item in self._aside if _claim_of(item) in claims)])
+        aside = deque([item for item in self._aside if _claim_of(item) not in claims])
         self._queue, self._aside = queue, aside
-        self.paused.discard(tp)
+        self.paused.difference_update(tps)
 
     def relieve(self) -> None:
         """When all the room there is holds data of paused partitions, drop it: the others must get on."""
         if self.resume_at == INFINITY or self._queue or not self._aside:
             return
-        for claim in {_claim_of(item) for item in self._aside if item.__class__ is Chunk}:
-            assert claim is not None
-            offset = self.next_offset(claim.tp)
-            if offset is not None:
-                self._step_back(claim, offset)
+        offsets: dict[Claim, int] = {}
+        for chunk in [item for item in self._aside if item.__class__ is Chunk and item.serial not in offsets]:
+            known = self.position(chunk.serial.tp)
+            offsets.setdefault(chunk.serial, chunk.position if known is None else known)
+        self._step_back(offsets)
 
-    def _step_back(self, claim: Claim, offset: int) -> None:
-        """Fetch again from `offset`; what was handed out of `claim` stays handed out."""
-        new = self._replace(claim.tp, offset, claim.epoch)
-        self._handed = [(new if c is claim else c, position, epoch) for c, position, epoch in self._handed]
+    def _step_back(self, offsets: Mapping[Claim, int]) -> None:
+        """Fetch again from there; what was handed out of these claims stays handed out."""
+        if not offsets:
+            return
+        replaced = self._replace({claim: (offset, claim.epoch) for claim, offset in offsets.items()})
+        self._handed = [(replaced.get(c, c), position, epoch) for c, position, epoch in self._handed]
 
     # ---------------------------------------------------------------- what arrives
 
@@ -462,7 +479,7 @@ class Reader:
         if claim.position is not None and claim.position < offset:
             offset, epoch = claim.position, claim.epoch
         self.finished[claim.tp] = (offset, epoch)
-        self._replace(claim.tp, offset, epoch)
+        self._replace({claim: (offset, epoch)})
         return True
 
 

@@ -45,12 +45,12 @@ class Searches:
     ) -> None:
         """`address(node)` names the connection to use: one that no request that brokers hold back (Produce, Fetch, JoinGroup) occupies."""
         self._config, self._cluster, self._recovery, self._address, self._send = config, cluster, recovery, address, send
-        self._pending: list[Search] = []
+        self._pending: dict[Search, None] = {}  # in the order in which they began
         self._stirred = False
 
     def begin(self, search: Search) -> None:
         """Look for it from the next poll on."""
-        self._pending.append(search)
+        self._pending[search] = None
         self._stirred = True
 
     def stir(self) -> None:
@@ -62,7 +62,7 @@ class Searches:
         if not self._stirred:
             return
         self._stirred = False
-        self._pending = [search for search in self._pending if search.in_flight or search.wanted()]
+        self._pending = {search: None for search in self._pending if search.in_flight or search.wanted()}
         by_node: dict[int, list[tuple[Search, int]]] = {}
         for search in self._pending:
             leader = None if search.in_flight else self._recovery.leader(search.tp)
@@ -116,7 +116,7 @@ class Searches:
             self._failed(now, search, KafkaError(f"{search.tp}: the leader names no {search.target.value} offset"), True)
         else:
             self._recovery.healthy(search.tp)
-            self._pending.remove(search)
+            self._pending.pop(search, None)
             if search.wanted():
                 search.found(now, row.offset, row.leader_epoch)
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykafka4.core import INFINITY
+from pykafka4.core import reader as reader_module
 from pykafka4.core.reader import Reader
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
 from pykafka4.errors import CorruptRecord, KafkaError, LogTruncated
@@ -747,3 +748,53 @@ def test_a_cut_below_what_was_read_says_how_many_offsets_are_gone(desk: Desk, ca
     desk.poll()
     assert "cut at offset 2" in caplog.text
     assert "3 offsets that were read" in caplog.text
+
+
+@pytest.mark.parametrize("what", ["seek", "pause", "resume", "relieve", "position"])
+def test_what_is_done_to_all_partitions_looks_at_what_is_buffered_only_a_few_times(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """Ten thousand partitions with something buffered of each: seconds in each call otherwise."""
+    count = 200
+    desk = Desk(count)
+    tps = [tp(p) for p in range(count)]
+    for p in range(count):
+        desk.put(0, 2, p)
+    assert len(desk.poll(count)) == count
+    if what in ("resume", "relieve"):
+        desk.reader.pause(*tps)
+        desk.reader.resume_at = 0
+    looks = 0
+
+    def look(item: Any, claim_of: Any = reader_module._claim_of) -> Any:
+        nonlocal looks
+        looks += 1
+        return claim_of(item)
+
+    monkeypatch.setattr(reader_module, "_claim_of", look)
+    if what == "seek":
+        desk.reader.seek_all(tps, Start.EARLIEST)
+        assert [new.tp for _, new, _ in desk.seeks] == tps
+    elif what == "pause":
+        desk.reader.pause(*tps)
+    elif what == "resume":
+        desk.reader.resume(*tps)
+    elif what == "relieve":
+        desk.reader.relieve()
+        assert len(desk.seeks) >= count / 2
+    else:
+        assert [desk.reader.next_offset(place) for place in tps[: count // 2]] == [2] * (count // 2)
+    assert looks <= 5 * count
+    monkeypatch.undo()
+    if what in ("pause", "resume", "relieve"):
+        assert len(desk.poll(2 * count)) == (count if what == "resume" else 0)
+
+
+def test_pausing_several_partitions_takes_all_of_them_out_of_a_loops_list() -> None:
+    desk = Desk(3)
+    for p in range(3):
+        desk.put(0, 2, p)
+    iterator = desk.loop()
+    assert (next(iterator).partition, next(iterator).partition) == (0, 0)
+    desk.reader.pause(tp(1), tp(2))
+    assert list(iterator) == []
+    assert {(old.tp, start) for old, _, start in desk.seeks} == {(tp(1), 0), (tp(2), 0)}
+    assert desk.reader.positions() == {tp(0): 2, tp(1): 0, tp(2): 0}

@@ -659,4 +659,18 @@ MUTANTS: Final = (
         breaks="the last offset of a deleted topic is taken for its namesake's",
         tests=("tests/core/test_fetcher_positions.py::test_an_offset_of_a_topic_found_before_it_was_made_anew_does_not_count",),
     ),
+    Mutant(
+        file="pykafka4/core/reader.py",
+        old="        self.purge([old for old, _, _ in current])\n",
+        new="        for old, _, _ in current:\n            self.purge((old,))\n",
+        breaks="a seek of all partitions takes time that grows with their square",
+        tests=("tests/core/test_reader.py::test_what_is_done_to_all_partitions_looks_at_what_is_buffered_only_a_few_times",),
+    ),
+    Mutant(
+        file="pykafka4/core/reader.py",
+        old="            self._step_back(self._first_left(self._iterator, set(tps)))\n",
+        new="            pass\n",
+        breaks="a loop goes on with records of partitions paused together",
+        tests=("tests/core/test_reader.py::test_pausing_several_partitions_takes_all_of_them_out_of_a_loops_list",),
+    ),
 )
