@@ -108,6 +108,7 @@ class Parking:
             self._lost(topic, short_name(reason), reason, failed, callbacks)
             if topic not in self._told and not self._acc.parked(topic)[0]:
                 self._let_go(topic)  # safe only here: with the last of them gone, the next record announces the topic again
+                self._acc.forget(topic)
 
     def poll(self, now: float) -> float:
         """Move or fail what can be; returns when to look again: `now` while a slice is left."""

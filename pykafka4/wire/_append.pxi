@@ -696,7 +696,7 @@ cdef class Accumulator:
         """Keep nothing of `topic` if no record of it is parked and no batch open or unsettled. The next `send` announces it again."""
         cdef Topic t = self.topics.get(topic)
         cdef int i
-        if t is None or not t.direct:
+        if t is None or t.parked:
             return False
         for i in range(t.slots):
             if t.held[i]:

@@ -86,7 +86,10 @@ cdef object parked_record(str topic, Parked p):
 
 
 cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
-    """Keep `r` until its topic's partitions are known; 0 when they have become known in the meantime."""
+    """Keep `r` until its topic's partitions are known; 0 when they have become known in the meantime.
+
+    Where `t` was dropped meanwhile `r` goes to the topic of that name that there is now.
+    """
     cdef int64_t size = alone_size(r)
     cdef Parked p
     if size > acc.max_request_size:
@@ -111,6 +114,9 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
             acc.refuse()
         if t.direct:
             return 0
+        if t.dropped:
+            acc.append_anew(t.name, r, r.partition, callback, d)
+            return 1
         if not t.announced:
             continue
         if (acc.waiters == 0 or r.asked) and acc.room(t.name, UNDECIDED, size):

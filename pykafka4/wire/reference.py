@@ -178,7 +178,7 @@ class Accumulator(Account):
         while True:
             if not t.direct and self._park(t, item, on_delivery, delivery):
                 return delivery
-            if self._append(t, item, on_delivery, delivery):
+            if t.direct and self._append(t, item, on_delivery, delivery):
                 return delivery
             t = self._topics.get(t.name) or self._meet(t.name)
             item.partition, item.free = UNDECIDED if partition is None else int(partition), False
@@ -370,7 +370,7 @@ class Accumulator(Account):
     # ---- records whose topic is not known yet
 
     def _park(self, t: Topic, r: Item, callback: Callable[[Delivery], object] | None, delivery: Delivery) -> bool:
-        """Keep `r` until its topic's partitions are known; False when they have become known in the meantime."""
+        """Keep `r` until its topic's partitions are known; False when they have become known, or `t` was dropped, in the meantime."""
         self._check_size(t, r.alone)
         size = r.alone + PARKED_COST
         while True:
@@ -379,7 +379,7 @@ class Accumulator(Account):
                 t.announced = True
             with self._lock():
                 self._check_open()
-                if t.direct:
+                if t.direct or t.dropped:
                     return False
                 if not t.announced:
                     continue
@@ -547,7 +547,7 @@ class Accumulator(Account):
         with self._lock():
             self._sweep()
             t = self._topics.get(exact_name(topic))
-            if t is None or not t.direct or any(t.held.values()):
+            if t is None or t.parked or any(t.held.values()):
                 return False
             del self._topics[t.name]
             t.dropped = True

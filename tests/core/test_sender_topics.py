@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from sender_talk import Bench
 
 from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import DeliveryFailed
+from pykafka4.records import TopicPartition
 
 
 def test_records_for_an_unknown_topic_fail_when_it_stays_unknown() -> None:
@@ -56,6 +58,28 @@ def test_a_flush_covers_records_that_are_still_parked() -> None:
     bench.poll()
     bench.poll()
     assert len(bench.requests) == 1
+
+
+def test_nothing_is_kept_of_topics_that_never_became_known() -> None:
+    bench = Bench(unknown_topic_timeout_ms=1_000).proven()
+    bench.batch()
+    (batch,) = bench.sender.queues[TopicPartition("t", 0)].batches
+    names = [f"typo-{n}" for n in range(100)]
+    bench.cluster.hidden.update(names)
+    for name in names:
+        bench.acc.send(name, b"v")
+    bench.poll()
+    bench.poll(2)
+    assert bench.sender.ledger.failures_seen == 100
+    assert bench.cluster.wanted == ["t"]
+    gc.collect()
+    assert not [it for it in gc.get_objects() if type(it) is type(batch) and it.topic in names], (
+        "each topic has a batch that stands for none"
+    )
+    kept = bench.acc.send("typo-1", b"v")
+    bench.poll()
+    assert bench.cluster.wanted == ["t", "typo-1"]
+    assert not kept.done()
 
 
 def test_a_flush_of_parked_records_does_not_keep_the_loop_awake() -> None:

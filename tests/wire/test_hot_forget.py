@@ -35,6 +35,41 @@ def test_a_topic_never_heard_of_or_not_known_yet_is_not_forgotten(core: ModuleTy
     assert world.acc.parked("unknown")[0] == 1
 
 
+def test_a_topic_that_never_became_known_is_forgotten_when_its_records_failed(core: ModuleType) -> None:
+    world = World(core)
+    handle = world.send("unknown", on_delivery=lambda _: None)
+    _, callbacks = world.acc.fail_parked("unknown", ValueError("no such topic"))
+    assert world.acc.forget("unknown")
+    callbacks()
+    assert handle.settled
+    assert not world.acc.forget("unknown")
+    world.send("unknown")
+    assert (world.new_topics, world.acc.parked("unknown")[0]) == (["unknown", "unknown"], 1)
+
+
+@pytest.mark.parametrize("key", [None, b"k"])
+def test_a_send_that_waited_for_room_while_its_unknown_topic_was_forgotten_starts_over(core: ModuleType, key: bytes | None) -> None:
+    world = World(core, {}, buffer_memory=20_000, max_request_size=20_000)
+    world.send("unknown", b"x" * 12_000)
+
+    def room_comes() -> None:
+        world.acc.fail_parked("unknown", ValueError("no such topic"))
+        assert world.acc.forget("unknown")
+
+    world.on_full = room_comes
+    handle = world.send("unknown", b"y" * 12_000, key=key, partition=3)
+    assert len(world.begged) == 1
+    assert world.acc.parked("unknown")[0] == 1
+    assert world.new_topics[-1] == "unknown"
+    world.acc.set_partitions("unknown", 4, range(4))
+    world.acc.designate("unknown")
+    (batch,) = world.seal_all()
+    assert [record.value for record in batch.records()] == [b"y" * 12_000]
+    batch.complete(5, -1)
+    assert (handle.partition, handle.result(0).offset) == (3, 5)
+    assert (world.acc.accepted, world.acc.acked, world.acc.failed, world.acc.reserved) == (2, 1, 1, 0)
+
+
 def test_a_topic_with_anything_unsettled_is_not_forgotten(core: ModuleType) -> None:
     world = World(core)
     world.send("t", on_delivery=lambda _: None)

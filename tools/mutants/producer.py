@@ -52,6 +52,13 @@ MUTANTS: Final = (
         tests=("tests/producer/test_delivery.py::test_a_send_that_finds_no_room_in_time_names_what_is_full",),
     ),
     Mutant(
+        file="pykafka4/core/parking.py",
+        old="                self._acc.forget(topic)\n",
+        new="",
+        breaks="something is kept of every topic that never became known",
+        tests=("tests/core/test_sender_topics.py::test_nothing_is_kept_of_topics_that_never_became_known",),
+    ),
+    Mutant(
         file="pykafka4/core/sender.py",
         old="self._timers.at(oldest.sent_at +",
         new="self._timers.at(oldest.created +",
