@@ -23,9 +23,13 @@ __all__ = ["HANDLERS"]
 
 def settings_of(configs: Mapping[str, str]) -> dict[str, Any]:
     """The settings of `ModelCluster.create_topic` that Kafka's topic configs stand for; others mean nothing to the model."""
-    return {name: read(configs[config]) for config, (name, read) in CONFIGS.items() if config in configs}
+    settings = {name: read(configs[config]) for config, (name, read) in CONFIGS.items() if config in configs}
+    if BOTH_LIMITS in configs:  # before 3.6, one limit for both directions
+        settings = {"before_max_ms": int(configs[BOTH_LIMITS]), "after_max_ms": int(configs[BOTH_LIMITS]), **settings}
+    return settings
 
 
+BOTH_LIMITS: Final = "message.timestamp.difference.max.ms"
 CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "cleanup.policy": ("compacted", lambda text: "compact" in text),
     "max.message.bytes": ("max_message_bytes", int),

@@ -104,12 +104,23 @@ def _produce_topic(call: Call, topic: ProduceRequest.Topic, waiting: list[Row]) 
     return ProduceResponse.Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=parts)
 
 
+def _without_start(call: Call) -> tuple[str, ...]:
+    return WITHOUT_START if call.cluster.names_invalid_records else (*WITHOUT_START, "INVALID_TIMESTAMP")
+
+
+def _as_released(call: Call, result: Appended) -> Appended:
+    """The refusal as the release names it."""
+    if result.error == "INVALID_RECORD" and not call.cluster.names_invalid_records:
+        return attrs.evolve(result, error="CORRUPT_MESSAGE")
+    return result
+
+
 def _produce_partition(
     call: Call, topic: str | None, error: str | None, part: ProduceRequest.Topic.Partition, waiting: list[Row]
 ) -> ProduceResponse.Topic.Partition:
     found, refused = (None, error) if topic is None else led(call, topic, part.index)
     early = Appended(refused) if refused else _request_refusal(call, part.records)
-    result = _ordered(call, topic, part.index, When.BEFORE) or early or _append(call, found, part.records)
+    result = _ordered(call, topic, part.index, When.BEFORE) or early or _as_released(call, _append(call, found, part.records))
     call.cluster.on_batch(f"{topic}-{part.index}", part.records, result)
     after = _ordered(call, topic, part.index, When.AFTER) if result.error == "NONE" and topic is not None else None
     told = after or result
@@ -118,7 +129,7 @@ def _produce_partition(
         error_code=code(told.error),
         base_offset=result.base_offset,
         log_append_time_ms=result.append_time_ms,
-        log_start_offset=-1 if found is None or early or result.error in WITHOUT_START else found.log.start_offset,
+        log_start_offset=-1 if found is None or early or result.error in _without_start(call) else found.log.start_offset,
     )
     if call.version >= 8:
         one = ProduceResponse.Topic.Partition.RecordError
@@ -143,7 +154,10 @@ def _ordered(call: Call, topic: str | None, partition: int, when: When) -> Appen
 def _request_refusal(call: Call, records: Any) -> Appended | None:
     if call.message.acks not in (0, 1, ALL):
         return Appended("INVALID_REQUIRED_ACKS")
-    return request_refusal(b"" if records is None else bytes(records), call.version)
+    refused = request_refusal(b"" if records is None else bytes(records), call.version)
+    if refused is not None and refused.error == "UNSUPPORTED_COMPRESSION_TYPE" and not call.cluster.knows_zstd:
+        return Appended("UNKNOWN_SERVER_ERROR")
+    return refused
 
 
 def _append(call: Call, found: Partition | None, records: Any) -> Appended:

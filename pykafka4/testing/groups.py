@@ -105,6 +105,7 @@ class Group:
     timeline: Timeline
     new_id: Callable[[str], str]
     initial_delay: float = 0.0  # group.initial.rebalance.delay.ms
+    interrupts_sync: bool = False  # as before 2.4: heartbeats and commits are told of a rebalance until the leader's assignment is there
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     protocol: str | None = None
@@ -317,7 +318,8 @@ class Group:
         if error:
             return error
         self.heard(self.members[member_id])
-        return "REBALANCE_IN_PROGRESS" if self.state is S.PREPARING else "NONE"
+        rebalancing = self.state is S.PREPARING or (self.interrupts_sync and self.state is S.COMPLETING)
+        return "REBALANCE_IN_PROGRESS" if rebalancing else "NONE"
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
         """The member is out, and the others join again."""
@@ -375,6 +377,8 @@ class Group:
 
     def may_commit(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
         """Why a commit is refused; members commit in their generation, others only to an empty group."""
+        if self.interrupts_sync and self.state is S.COMPLETING:
+            return "REBALANCE_IN_PROGRESS"
         if generation < 0 and not member_id:
             return None if self.state in (S.EMPTY, S.DEAD) or not self.members else "UNKNOWN_MEMBER_ID"
         error = self.refusal(generation, member_id, instance_id)

@@ -464,6 +464,12 @@ class PartitionLog:
         for batch in self.batches:
             self._remember(batch)
 
+    def reload_producers(self) -> None:
+        """As after a restart of the broker: its snapshot of producer state holds the last batch of each producer and no more."""
+        for known in self.producers.values():
+            while len(known.batches) > 1:
+                known.batches.popleft()
+
     def forget_producers(self) -> None:
         """Producer state lost, as by expiry or deleted segments."""
         self.producers.clear()

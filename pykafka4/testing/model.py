@@ -171,6 +171,9 @@ class ModelCluster:
         self.remembered = REMEMBERED if number >= (1, 0) else 1
         self.replication.waits_below_min = number >= (3, 7)
         self.after_max_ms = HOUR_MS if number >= (4, 0) else None
+        self.names_invalid_records = number >= (2, 4)  # INVALID_RECORD; CORRUPT_MESSAGE before
+        self.knows_zstd = number >= (2, 1)
+        self.interrupts_sync = number < (2, 4)  # members hear of a rebalance until they have their assignment
         self.replication_lag = REPLICATION_LAG if number >= (4, 0) else 0.0  # older coordinators tell all that is in their log
 
     # ---- topics
@@ -368,8 +371,12 @@ class ModelCluster:
             self.replication.elect(partition)
 
     def start_broker(self, node: int) -> None:
-        """Back again; partitions nobody leads get a leader."""
+        """Back again; partitions nobody leads get a leader. Of each producer the broker knows only the last batch in each partition."""
         broker = self.brokers[node]
+        if not broker.up:
+            for partition in self.partitions():
+                if node in partition.copies:
+                    partition.copies[node].log.reload_producers()
         broker.up, broker.frozen_until = True, 0.0
         for partition in [p for p in self.partitions() if p.leader == -1]:
             self.replication.elect(partition)
@@ -471,7 +478,7 @@ class ModelCluster:
     def group(self, name: str) -> Group:
         """The group, made when there is none."""
         if name not in self.groups:
-            self.groups[name] = Group(name, self.timeline, self._member_id, self.initial_rebalance_delay)
+            self.groups[name] = Group(name, self.timeline, self._member_id, self.initial_rebalance_delay, self.interrupts_sync)
         return self.groups[name]
 
     def _member_id(self, prefix: str) -> str:

@@ -15,6 +15,7 @@ from pykafka4.wire.messages_cluster import MetadataRequest
 from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
 
 NEW, BY_NAME, LEADER_ONLY, FIRST = 17, 12, 10, 4
+BY_ID = 12  # the first Metadata that can ask for topics by id
 EARLIEST, LATEST, NEWEST = -2, -1, -3
 
 
@@ -52,7 +53,7 @@ def observed(answer: Any, version: int) -> Any:
 def get(world: World, topic: str, offset: int, *, node: int | None = None, version: int = NEW, **options: Any) -> Any:
     """What a Fetch of one partition is answered."""
     leader = world.leader(topic, options.get("partition", 0)) if node is None else node
-    return observed(world.ask(leader, request(world, topic, offset, **options), version), version)
+    return observed(world.ask(leader, request(world, topic, offset, **options), version), world.version(leader, FetchRequest, version))
 
 
 def listed(
@@ -60,8 +61,14 @@ def listed(
 ) -> Any:
     row = ListOffsetsRequest.Topic.Partition(partition_index=partition, timestamp=timestamp, current_leader_epoch=epoch)
     message = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.Topic(name=topic, partitions=[row])])
-    told = world.ask(world.leader(topic) if node is None else node, message, version).topics[0].partitions[0]
-    return [error(told.error_code), told.offset, told.timestamp, told.leader_epoch if version >= 4 else None]
+    at = world.leader(topic) if node is None else node
+    told = world.ask(at, message, version).topics[0].partitions[0]
+    return [
+        error(told.error_code),
+        told.offset,
+        told.timestamp,
+        told.leader_epoch if world.version(at, ListOffsetsRequest, version) >= 4 else None,
+    ]
 
 
 def epoch_end(world: World, topic: str, epoch: int, *, current: int = -1, node: int | None = None, partition: int = 0) -> Any:
@@ -82,8 +89,9 @@ def offsets(world: World) -> None:
             world.note(f"fetch v{version} from {step}", get(world, topic, offset, version=version))
     world.note("fetch little", get(world, topic, 0, partition_max_bytes=1))
     world.note("fetch nothing but the first batch", get(world, topic, 0, max_bytes=1))
-    world.note("fetch from a follower", "NONE" if get(world, topic, 0, node=world.follower(topic))[0] == "NONE" else "refused")
-    world.note("fetch from a follower in version 10", get(world, topic, 0, node=world.follower(topic), version=LEADER_ONLY))
+    if not world.alone:
+        world.note("fetch from a follower", "NONE" if get(world, topic, 0, node=world.follower(topic))[0] == "NONE" else "refused")
+        world.note("fetch from a follower in version 10", get(world, topic, 0, node=world.follower(topic), version=LEADER_ONLY))
     world.note("fetch no partition", get(world, topic, 0, node=1, partition=9))
     world.note("fetch no topic", get(world, "nothing-of-that-name", 0, node=1, version=BY_NAME))
     world.note("fetch no topic id", get(world, "nothing-of-that-name", 0, node=1))
@@ -99,7 +107,8 @@ def offsets(world: World) -> None:
         told = listed(world, topic, stamp)
         world.note(f"list {step}", [told[0], told[1], told[2] - at if told[2] > 0 else told[2], told[3]])
     world.note("list latest in version 1", listed(world, topic, LATEST, version=1))
-    world.note("list of a follower", listed(world, topic, LATEST, node=world.follower(topic)))
+    if not world.alone:
+        world.note("list of a follower", listed(world, topic, LATEST, node=world.follower(topic)))
     world.note("list no partition", listed(world, topic, LATEST, node=1, partition=9))
     world.note("list no topic", listed(world, "nothing-of-that-name", LATEST, node=1))
     empty = world.create("empty")
@@ -151,11 +160,12 @@ def waiting(world: World) -> None:
 
     def held(step: str, act: Any, **options: Any) -> None:
         line = world.line(leader)
-        number = line.send(request(world, topic, options.pop("offset", 0), **{"max_wait_ms": 8000, **options}), NEW)
+        version = world.version(leader, FetchRequest, NEW)
+        number = line.send(request(world, topic, options.pop("offset", 0), **{"max_wait_ms": 8000, **options}), version)
         quiet = line.quiet(0.4)
         act()
         began = time.monotonic()
-        world.note(step, [quiet, observed(line.receive(number), NEW), time.monotonic() - began < 4])
+        world.note(step, [quiet, observed(line.receive(number), version), time.monotonic() - began < 4])
         line.close()
 
     began = time.monotonic()
@@ -163,7 +173,8 @@ def waiting(world: World) -> None:
     world.note("fetch waits as long as asked", [told, 0.5 < time.monotonic() - began < 5])
     held("fetch ends when a record comes", lambda: put(world, topic, batch()))
     held("fetch of much ends with its time", lambda: put(world, topic, batch()), offset=1, min_bytes=10_000, max_wait_ms=1500)
-    held("fetch with an epoch ends when the leader moves", lambda: world.move(topic), offset=2, epoch=world.epoch(topic))
+    if not world.alone:
+        held("fetch with an epoch ends when the leader moves", lambda: world.move(topic), offset=2, epoch=world.epoch(topic))
     leader = world.leader(topic)
     world.note("fetch beyond the end does not wait", get(world, topic, 99, max_wait_ms=8000))
     held("fetch ends when the topic is deleted", lambda: world.delete(topic), offset=2)
@@ -175,9 +186,10 @@ def metadata(world: World) -> None:
         world.note(
             f"metadata of a topic: {step}", [error(told.error_code), told.name == name, told.topic_id.int == 0, len(told.partitions)]
         )
-    wanted = [MetadataRequest.Topic(topic_id=UUID(int=7), name=None)]
-    told = world.ask(1, MetadataRequest(topics=wanted, allow_auto_topic_creation=False), 12).topics[0]
-    world.note("metadata of an unknown id", [error(told.error_code), told.name, told.topic_id.int])
+    if world.version(1, MetadataRequest, BY_ID) == BY_ID:
+        wanted = [MetadataRequest.Topic(topic_id=UUID(int=7), name=None)]
+        told = world.ask(1, MetadataRequest(topics=wanted, allow_auto_topic_creation=False), BY_ID).topics[0]
+        world.note("metadata of an unknown id", [error(told.error_code), told.name, told.topic_id.int])
     topic = world.create("known", 3)
     told = world.metadata(1, topic)
     rows = sorted(told.partitions, key=lambda p: p.partition_index)

@@ -14,6 +14,7 @@ from pykafka4.wire.messages_data import ProduceRequest
 from pykafka4.wire.messages_txn import InitProducerIdRequest
 
 BY_ID, BY_NAME = 13, 12
+BOTH_LIMITS = 10  # the Produce of releases that limit timestamps in both directions (3.6 does, too, but has no version of its own)
 HOUR = 3_600_000
 
 
@@ -122,8 +123,9 @@ def formats(world: World) -> None:
     world.note("produce zstd", put(world, topic, batch(codec=4)))
     world.note("produce acks=1", put(world, topic, batch(), acks=1))
     world.note("produce acks=2", put(world, topic, batch(), acks=2))
-    world.note("produce to a follower", put(world, topic, batch(), node=world.follower(topic)))
-    world.note("produce to a follower in version 9", put(world, topic, batch(), node=world.follower(topic), version=9))
+    if not world.alone:
+        world.note("produce to a follower", put(world, topic, batch(), node=world.follower(topic)))
+        world.note("produce to a follower in version 9", put(world, topic, batch(), node=world.follower(topic), version=9))
     world.note("produce to no partition", put(world, topic, batch(), node=1, partition=9))
     world.note("produce to no partition by name", put(world, topic, batch(), node=1, partition=9, version=BY_NAME))
     world.note("produce to no topic", put(world, "nothing-of-that-name", batch(), node=1, version=BY_NAME))
@@ -211,7 +213,9 @@ def recreated(world: World) -> None:
 def records(world: World) -> None:
     """Records that are refused by name."""
     now = now_ms()
-    limits = {"message.timestamp.before.max.ms": str(HOUR), "message.timestamp.after.max.ms": str(HOUR)}
+    newer = world.version(1, ProduceRequest, BOTH_LIMITS) >= BOTH_LIMITS
+    names = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms") if newer else ("message.timestamp.difference.max.ms",)
+    limits = dict.fromkeys(names, str(HOUR))
     timed = world.create("timed", configs=limits)
 
     def stamped(*shifts: int | None, codec: int = 0, pid: int = -1, sequence: int = -1) -> bytes:
@@ -304,6 +308,24 @@ def replicas(world: World) -> None:
     world.note("enough in sync", put(world, two, batch(), node=other))
     world.place.start(gone)
     world.note("in sync again", put(world, topic, batch(), node=leader))
+
+
+def restarted(world: World) -> None:
+    """Sequences at a broker that leads after a restart: it knows only the last batch of a producer."""
+    send = Sequences(world).send
+    topic = world.create("restarted")
+    for n in range(5):
+        send(f"{n} before the restart", topic, n)
+    back = world.follower(topic)
+    send("repeated before the restart", topic, 0)
+    world.place.stop(back)
+    world.lines.pop(back).close()
+    world.place.start(back)
+    world.place.move_leader(topic, 0, back)
+    eventually(lambda: world.leader(topic) == back and world.knows_its_end(back, topic, 0), f"{back} to lead {topic}")
+    send("the last one repeated after the restart", topic, 4)
+    send("the one before repeated after the restart", topic, 3)
+    send("next after the restart", topic, 5)
 
 
 SCRIPTS = (formats, sequences, leaders, recreated, records)

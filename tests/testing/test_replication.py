@@ -319,3 +319,15 @@ def test_timestamps_out_of_range_are_refused_by_name() -> None:
 def test_a_topic_can_refuse_any_record() -> None:
     cluster = make(refuse=lambda record: "no" if record.value == b"bad" else None)
     assert refused(cluster, [WireRecord(timestamp_ms=1, value=v) for v in (b"good", b"bad")])[:2] == ("INVALID_RECORD", [1])
+
+
+def test_a_broker_that_restarts_knows_only_the_last_batch_of_a_producer() -> None:
+    cluster = make()
+    for sequence in range(3):
+        assert outcome(ask(cluster, batch("v", pid=1, epoch=0, sequence=sequence))) == ("NONE", sequence)
+    assert outcome(ask(cluster, batch("v", pid=1, epoch=0, sequence=0))) == ("NONE", 0)
+    cluster.stop_broker(1)
+    cluster.start_broker(1)
+    assert outcome(ask(cluster, batch("v", pid=1, epoch=0, sequence=1))) == ("OUT_OF_ORDER_SEQUENCE_NUMBER", -1)
+    assert outcome(ask(cluster, batch("v", pid=1, epoch=0, sequence=2))) == ("NONE", 2)
+    assert outcome(ask(cluster, batch("v", pid=1, epoch=0, sequence=3))) == ("NONE", 3)
