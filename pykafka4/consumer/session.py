@@ -426,7 +426,10 @@ class Session:
         promise = self._send_commit(places, ticket, timeout)
         error = promise.result(timeout + SHORT)
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error, promise  # the error, its traceback and this frame would be a cycle, which keeps a forgotten consumer open
 
     def commit_async(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
         """See Consumer.commit_async."""
@@ -503,7 +506,10 @@ class Session:
         self._post(lambda now: self.member.offsets.lookup(tps, now + timeout, lambda _, found: promise.set_result(found)))
         found = promise.result(timeout + SHORT)
         if isinstance(found, KafkaError):
-            raise found
+            try:
+                raise found
+            finally:
+                del found, promise  # no cycle with this frame, which would keep a forgotten consumer open
         return {tp: found[tp] for tp in tps}
 
     # ---------------------------------------------------------------- the rest

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -272,6 +273,26 @@ def test_consumers_share_a_client_and_leave_it_open(server: ModelServer) -> None
         assert client.partitions_for("t", LONG) == [0]
         with pytest.raises(ConfigError, match="client_id"):
             Consumer(client=client, client_id="x")
+
+
+@pytest.mark.parametrize("call", ["committed", "commit"])
+def test_a_call_that_failed_does_not_keep_a_forgotten_consumer_open_until_a_collection(server: ModelServer, call: str) -> None:
+    topic(server, 0)
+    consumer = Consumer(bootstrap_servers=server.bootstrap_servers, group_id="g")
+    gone = weakref.ref(consumer)
+    gc.disable()
+    try:
+        with pytest.raises(KafkaError):
+            if call == "commit":
+                consumer.commit({("t", 0): 0}, 0.0)
+            else:
+                consumer.committed([("t", 0)], 0.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            del consumer
+            assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_a_forgotten_consumer_warns_and_leaves(server: ModelServer) -> None:
