@@ -246,7 +246,7 @@ def enough(call: Call) -> bool:
                 return True
             if any(e.fits(call.key, name, part.partition, When.BEFORE) for e in call.cluster.controls.pushed):
                 return True
-            size += len(log.read(part.fetch_offset, part.partition_max_bytes))
+            size += len(log.read(part.fetch_offset, part.partition_max_bytes, to_end=message.replica_id >= 0))
     return size >= message.min_bytes
 
 
@@ -318,17 +318,19 @@ def _fetch_partition(
     if refused in ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH") and found is not None and call.version >= 16:
         answer.current_leader = FetchResponse.Topic.Partition.Leader(leader_id=found.leader, leader_epoch=found.epoch)
     if log is not None:
-        _fill(answer, log, part, budget)
+        _fill(answer, log, part, budget, to_end=call.message.replica_id >= 0)
     return answer
 
 
-def _fill(answer: FetchResponse.Topic.Partition, log: PartitionLog, part: FetchRequest.Topic.Partition, budget: _Budget) -> None:
+def _fill(
+    answer: FetchResponse.Topic.Partition, log: PartitionLog, part: FetchRequest.Topic.Partition, budget: _Budget, *, to_end: bool
+) -> None:
     diverging = _diverging(log, part)
     if diverging is not None:
         answer.diverging_epoch = FetchResponse.Topic.Partition.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
         return
     limit = min(part.partition_max_bytes, budget.left)
-    data = log.read(part.fetch_offset, limit)
+    data = log.read(part.fetch_offset, limit, to_end=to_end)
     if len(data) > limit and not budget.empty:
         data = data[: max(limit, 0)]
     if data:

@@ -382,13 +382,17 @@ class PartitionLog:
 
     # ---- reading
 
-    def read(self, offset: int, max_bytes: int) -> bytes:
-        """Batches below the high watermark from the one that holds `offset`: the first whole, the last cut at `max_bytes`."""
+    def read(self, offset: int, max_bytes: int, *, to_end: bool = False) -> bytes:
+        """Batches from the one that holds `offset`: the first whole, the last cut at `max_bytes`.
+
+        Up to the high watermark, or `to_end`: the end of the log, as for followers.
+        """
+        limit = self.end_offset if to_end else self.high_watermark
         parts: list[bytes] = []
         size = 0
         for at in range(self._index_of(offset), len(self.batches)):
             batch = self.batches[at]
-            if batch.next_offset > self.high_watermark or (parts and size >= max_bytes):
+            if batch.next_offset > limit or (parts and size >= max_bytes):
                 break
             parts.append(batch.data)
             size += len(batch.data)

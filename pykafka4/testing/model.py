@@ -322,7 +322,8 @@ class ModelCluster:
     def unclean_election(self, topic: str, partition: int, *, lost: int = 1, to: int | None = None) -> int:
         """A replica that lacks the last `lost` batches leads from now on; they are gone, committed or not. The new leader."""
         target = self.topics[topic].partitions[partition]
-        others = [n for n in target.replicas if n != target.leader and self.brokers[n].up] or [target.last_leader]
+        others = [n for n in target.replicas if n != target.last_leader and self.brokers[n].up]
+        others = others or [n for n in target.replicas if n != target.last_leader] or [target.last_leader]
         new = to if to is not None else self.random.choice(others)
         before, behind = target.log, target.copies[new].log
         behind.follow(before)
