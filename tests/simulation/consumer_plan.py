@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import trouble
+from crashes import CRASHES
+from handed import GROUP_ITSELF
 from weather import Climate
 
 from integration.faults import CONSUMERS as LASTS
@@ -51,12 +53,16 @@ class ConsumerPlan:
     iterate: float  # how likely a member uses a `for` loop
     calls: float  # how likely a member does something else between two polls
     preempt: float  # how likely a thread that asks for a lock lets another go first
+    replication: float = 0.0  # seconds that followers take to copy, and so the high watermark to follow the end of the log
+    crash: str = ""  # what of one member's client raises in the middle of the trouble, see `crashes`
+    companion: bool = False  # the first member's client has another consumer, which reads without a group
+    sick: bool = False  # everything goes wrong at one broker or partition, so that all others have to go on
 
 
 def draw_consumers(seed: int) -> ConsumerPlan:
     """The plan of `seed`."""
     r = Random(seed)
-    first = [name for name in CONSUMER_FAULTS if name not in LATER]
+    first = [name for name in CONSUMER_FAULTS if name not in (*LATER, "partition is gone")]
     names = [name for name in first if r.random() < 0.4] or [r.choice(sorted(first))]
     if seed % 7 == 3:
         names += LATER
@@ -67,7 +73,7 @@ def draw_consumers(seed: int) -> ConsumerPlan:
         # Before Kafka 3.2 a static leader that comes back is not told that it leads: partitions added meanwhile stay unassigned until the
         # next rebalance, with Java's consumer, too.
         names.remove("more partitions")
-    return ConsumerPlan(
+    plan = ConsumerPlan(
         seed=seed,
         options=options,
         release=release,
@@ -89,6 +95,25 @@ def draw_consumers(seed: int) -> ConsumerPlan:
         calls=r.choice((0.0, 0.02, 0.2)),
         preempt=r.choice((0.0, 0.02, 0.2)),
     )
+    return _of_a_kind(plan, Random(seed ^ 0xC0DE))
+
+
+def _of_a_kind(plan: ConsumerPlan, r: Random) -> ConsumerPlan:
+    """`plan` with what only some schedules have: few faults with calm between them, everything at one place, a crash."""
+    kind, options = r.choice(("", "", "", "calm", "calm", "sick", "crash")), dict(plan.options)
+    if r.random() < 0.2:
+        options["auto_offset_reset"] = "none"
+    changes: dict[str, Any] = {"options": options, "replication": r.choice((0.0, 0.0, 0.02, 0.3)), "companion": r.random() < 0.1}
+    if kind in ("calm", "sick"):
+        options.update(fetch_max_wait_ms=500, heartbeat_interval_ms=1_000)
+        changes["climate"] = attrs.evolve(plan.climate, refused=0.0, unanswered=0.0)
+    if kind == "calm":
+        changes.update(trouble=45.0, fault_interval=20.0)
+    elif kind == "sick":
+        changes.update(trouble=20.0, fault_interval=2.0, faults=tuple(sorted(r.sample(SICKNESS, 3))), sick=True)
+    elif kind == "crash":
+        changes.update(crash=r.choice(sorted(CRASHES)), companion=r.random() < 0.5)
+    return attrs.evolve(plan, **changes)
 
 
 def _options(r: Random) -> dict[str, Any]:
@@ -120,7 +145,8 @@ def _options(r: Random) -> dict[str, Any]:
 def _fetch_fault(sim: ConsumerSimulation) -> None:
     fault = sim.random.choice((Fault.DROP_BEFORE, Fault.DROP_AFTER, Fault.DROP_MIDWAY, Fault.SWALLOW, Fault.DELAY_REPLY))
     sim.note(f"the next Fetch: {fault.value}")
-    sim.cluster.inject(FetchRequest, fault, seconds=sim.random.uniform(*LASTS["fetch fault"]))
+    node = None if sim.sick is None else sim.sick[1]
+    sim.cluster.inject(FetchRequest, fault, seconds=sim.random.uniform(*LASTS["fetch fault"]), node=node)
 
 
 FETCH_ERRORS: Final = (
@@ -184,7 +210,9 @@ def _damage(sim: ConsumerSimulation) -> None:
 
 
 def _move_coordinator(sim: ConsumerSimulation) -> None:
-    sim.note(f"the coordinator moves to {sim.cluster.move_coordinator(GROUP, loading=sim.random.choice((0.0, 0.5)))}")
+    loading = sim.random.choice((0.0, 0.5))
+    sim.disturb(loading, GROUP_ITSELF)
+    sim.note(f"the coordinator moves to {sim.cluster.move_coordinator(GROUP, loading=loading)}")
 
 
 def _retention(sim: ConsumerSimulation) -> None:
@@ -192,7 +220,36 @@ def _retention(sim: ConsumerSimulation) -> None:
     log = sim.cluster.log(*tp)
     to = (log.start_offset + log.end_offset) // 2
     sim.note(f"{tp} is cut: it begins at {to}")
-    log.delete_before(to)
+    sim.cluster.delete_records(*tp, to)
+
+
+def _demote(sim: ConsumerSimulation) -> None:
+    """A leader is lost before its followers have its last records, which nobody could read: they are gone, or not."""
+    tp, kept = sim.some_partition(), sim.random.random() < 0.5
+    sim.note(f"{tp} loses its leader after the next append; the new one has {'it' if kept else 'it not'}")
+    sim.disturb(0.0, tp)
+    sim.cluster.lose_leadership_after_append(*tp, kept=kept)
+
+
+def _unclean(sim: ConsumerSimulation) -> None:
+    """A replica that lacks the last batches leads: what was read may be gone."""
+    tp, lost = sim.some_partition(), sim.random.choice((1, 1, 3))
+    sim.note(f"{tp}: unclean election, the last {lost} batches are gone")
+    sim.disturb(0.0, tp)
+    sim.cluster.unclean_election(*tp, lost=lost)
+
+
+def _shrink(sim: ConsumerSimulation) -> None:
+    tp, seconds = sim.some_partition(), sim.random.uniform(*LASTS["in-sync replicas shrink"])
+    sim.note(f"{tp}: one replica is in sync")
+    sim.cluster.shrink_isr(*tp, seconds)
+
+
+def _slow_follower(sim: ConsumerSimulation) -> None:
+    """The high watermark stands behind the end of the log until this broker has copied it."""
+    node, seconds = sim.some_node(), sim.random.uniform(*LASTS["follower is slow"])
+    sim.note(f"broker {node} copies nothing")
+    sim.cluster.pause_replication(node, seconds)
 
 
 def _join(sim: ConsumerSimulation) -> None:
@@ -236,10 +293,26 @@ CONSUMER_FAULTS: Final[dict[str, Callable[[ConsumerSimulation], None]]] = {
     "coordinator moves": _move_coordinator,
     "more partitions": trouble.more_partitions(6),
     "retention": _retention,
+    "leadership lost after append": _demote,
+    "unclean election": _unclean,
+    "in-sync replicas shrink": _shrink,
+    "follower is slow": _slow_follower,
     "member joins": _join,
     "member closes": _close,
     "member dies": _die,
     "answer damaged": _damage,
     "broker is deaf": trouble.deafen_broker(LASTS["broker is deaf"]),
+    "partition is gone": trouble.orphan(LASTS["partition is gone"]),
 }
+SICKNESS: Final = (
+    "partition is gone",
+    "broker freezes",
+    "broker is slow",
+    "network is dark",
+    "fetch fault",
+    "fetch error",
+    "offsets error",
+    "leadership lost after append",
+    "follower is slow",
+)
 LATER: Final = ("answer damaged", "broker is deaf")  # only some seeds have it, so that all others go on telling the story they always told

@@ -6,27 +6,35 @@ them as compaction leaves them.
 
 from __future__ import annotations
 
-import bisect
-import itertools
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
 from consumer_plan import CONSUMER_FAULTS, GROUP, ConsumerPlan, draw_consumers
+from handed import GROUP_ITSELF
 from invariants import Broken
+from ledger import Ledger
 from members import Member
 from schedule import Schedule
 from weather import VirtualTransport, Weather
 
 from pykafka4.core.assignors import assigned_partitions
+from pykafka4.errors import ConnectionLost, KafkaError, KafkaTimeoutError
 from pykafka4.records import TopicPartition
-from pykafka4.testing.model import ModelCluster
+from pykafka4.testing.faults import Fault, Injected
+from pykafka4.testing.groups import GroupState
 from pykafka4.wire.batch import WireRecord
 
 __all__ = ["ConsumerReport", "ConsumerSimulation"]
 
 PATIENCE: Final = 90.0  # virtual seconds after healing in which everything must be read and committed
+QUIET: Final = 1.0  # what comes so long after the end is still looked at
+LONGEST_PAUSE: Final = 5.0  # seconds between two batches of a partition
+EPOCHS_SINCE: Final = 12  # the version of Fetch whose answers say where a log was cut
+CALL_SECONDS: Final = 2.0  # what a call needs at most where nothing is wrong
+OWNER_SECONDS: Final = 12.0  # until every partition has an owner, beside the session's time-out: slow members sleep for half of it
+WITNESSES: Final = {"topic is hidden", "metadata is stale", "broker is deaf", "metadata fault", "answer damaged", "network is dark"}
 REQUESTS_PER_SECOND: Final = {
     "Metadata": 25,
     "ApiVersions": 90,
@@ -35,73 +43,6 @@ REQUESTS_PER_SECOND: Final = {
     "OffsetFetch": 40,
     "ListOffsets": 40,
 }
-
-
-class Ledger:
-    """What was handed out and finished, and what the group may therefore store."""
-
-    def __init__(self, cluster: ModelCluster, latest: bool) -> None:
-        """`latest`: reading begins at the end of the log where nothing is committed."""
-        self._cluster, self.latest = cluster, latest
-        self.finished: dict[TopicPartition, set[int]] = defaultdict(set)
-        self.committed: dict[TopicPartition, int] = {}
-        self.last: dict[TopicPartition, int] = {}  # what the group has stored
-        self.most: dict[TopicPartition, int] = {}  # the highest it ever stored
-        self.floor: dict[TopicPartition, int] = {}  # the lowest offset that an application went back to
-        self.handed = 0
-        self._begun: dict[TopicPartition, int] = {}  # where reading began, with auto_offset_reset=latest
-        self._done_below: dict[TopicPartition, int] = defaultdict(int)  # every record below is finished
-        cluster.on_commit.append(self._committed)
-
-    def done_below(self, tp: TopicPartition) -> int:
-        """The offset of the first record that nobody has finished, the end of the log when there is none."""
-        finished, log = self.finished[tp], self._cluster.log(*tp)
-        at = max(self._done_below[tp], log.start_offset)
-        for record in self._after(tp, at):
-            if record.offset not in finished:
-                self._done_below[tp] = record.offset
-                return record.offset
-        self._done_below[tp] = log.end_offset
-        return log.end_offset
-
-    def _after(self, tp: TopicPartition, offset: int) -> Iterator[WireRecord]:
-        log = self._cluster.log(*tp)
-        first = bisect.bisect_right(log.batches, offset, key=lambda batch: batch.next_offset)
-        batches = itertools.islice(log.batches, first, None)
-        return (r for b in batches for r in log.records_in(b) if r.offset >= offset)
-
-    def begin(self, tp: TopicPartition, offset: int) -> bool:
-        """Whether reading begins at `offset`: with auto_offset_reset=latest, where nothing that is still in the log was committed."""
-        stored = self.last.get(tp, -1)
-        if offset == self._begun.get(tp):
-            return True
-        if offset < self._begun.get(tp, 0) or (stored >= 0 and stored >= self._cluster.log(*tp).start_offset):
-            return False
-        self._begun[tp] = offset
-        self.finished[tp].update(r.offset for r in self._after(tp, self._done_below[tp]) if r.offset < offset)
-        return True
-
-    def rewind(self, tp: TopicPartition, offset: int) -> None:
-        """The application reads again from there, and commits may go back as far."""
-        self.floor[tp] = min(self.floor.get(tp, offset), offset)
-
-    def next_in_log(self, tp: TopicPartition, offset: int) -> int | None:
-        """The offset of the first record at `offset` or later."""
-        return next((r.offset for r in self._after(tp, offset)), None)
-
-    def _committed(self, group: str, tp: TopicPartition, offset: int, awaited: bool) -> None:
-        before = self.committed.get(tp, -1)
-        if offset > self.done_below(tp) and not (self.latest and self.begin(tp, offset)):
-            raise Broken("nothing unfinished is committed", f"{tp}: {offset} is committed, record {self.done_below(tp)} is not finished")
-        self.last[tp], self.most[tp] = offset, max(offset, self.most.get(tp, -1))
-        if not awaited:
-            # Executed after the client had given the connection up: it may have committed more meanwhile, nobody can prevent that. Whoever
-            # asks now begins at what is stored now.
-            self.committed[tp] = min(before, offset)
-            return
-        if offset < min(before, self.floor.get(tp, before)):
-            raise Broken("commits never go back", f"{tp}: {offset} after {before}")
-        self.committed[tp] = offset
 
 
 @attrs.frozen(kw_only=True)
@@ -124,20 +65,30 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
 
     def __init__(self, seed: int, *, plan: ConsumerPlan | None = None, story: Callable[[str], None] | None = None) -> None:
         super().__init__(seed, plan or draw_consumers(seed), story)
-        self.latest = self.plan.options["auto_offset_reset"] == "latest"
-        self.ledger = Ledger(self.cluster, self.latest)
-        self.values: dict[TopicPartition, dict[int, WireRecord]] = defaultdict(dict)
+        self.policy: str = self.plan.options["auto_offset_reset"]
+        self.cluster.replication.delay = self.plan.replication
+        self.ledger = Ledger(self.cluster, self.policy == "latest")
         self.members: list[Member] = []
+        self.unstable_at = self.timeline.now  # when the group was last not stable, as its coordinator sees it
+        self.knows_epochs = self.cluster.versions[1][1] >= EPOCHS_SINCE
+        self._upset_at = self.timeline.now  # when members or partitions last came or went
+        self._garbled: list[float] = []  # when answers were damaged
+        self._unowned: dict[TopicPartition, float] = {}
+        self._least: dict[TopicPartition, list[int]] = {}
+        self._grown: set[TopicPartition] = set()
         self._instances: list[str] = [f"s{n}" for n in range(4)] if self.plan.static else []
-        self.written = 0
         self._left: dict[TopicPartition, int] = {}
         self._generation = 0
+        if self.plan.sick:
+            partition = self.cluster.topics["t"].partitions[0]
+            self.sick = partition.tp, partition.leader
+            self.cluster.move_coordinator(GROUP, partition.leader % len(self.cluster.brokers) + 1)
 
     def _report(self) -> ConsumerReport:
         return ConsumerReport(
             seed=self.plan.seed,
             handed=self.ledger.handed,
-            written=self.written,
+            written=self.ledger.written,
             generations=self._generation,
             seconds=self.seconds,
             requests=self.cluster.requests,
@@ -155,6 +106,9 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
             self.timeline.after(self.random.random(), lambda tp=tp: self._write(tp))  # type: ignore[misc]
         self._next_fault(self.timeline.now + plan.trouble)
         self.timeline.after(plan.trouble, self._heal)
+        self.timeline.after(1.0, self._check_owners)
+        if plan.crash:
+            self.timeline.after(self.random.uniform(0.1, plan.trouble), self._crash)
         end = self.timeline.now + plan.trouble + PATIENCE
         while not self._finished() and self.timeline.next_at < end:
             self.world.step()
@@ -165,13 +119,14 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
 
     def join(self) -> None:
         """Another member starts."""
+        self.upset()
         member = Member(self, len(self.members) + 1, self._instances.pop(0) if self._instances else None)
         self.members.append(member)
         member.begin()
 
     def living(self) -> list[Member]:
         """The members that run and are to go on."""
-        return [m for m in self.members if m.alive and not m.ending]
+        return [m for m in self.members if m.alive and not m.ending and m.crash.at is None]
 
     def freed(self, instance: str | None) -> None:
         """A static member's process ended: the next one takes its place."""
@@ -181,10 +136,24 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
     def transport(self, max_frame: int, helper: Any, post: Any) -> VirtualTransport:
         """The sockets of a member's client."""
         member = next(m for m in self.members if m.process is self.world.me().process)
-        member.transport = VirtualTransport(self.world, member.weather, max_frame, lambda transport: None)
+        member.transport = VirtualTransport(self.world, member.weather, max_frame, lambda transport: member.crash.turn())
         return member.transport
 
+    def upset(self) -> None:
+        """Members or partitions come or go: the group has to find its new order."""
+        self._upset_at = self.timeline.now
+
+    def _crash(self) -> None:
+        living = [m for m in self.living() if m.crash.core is not None]
+        if living:
+            first = [m for m in living if m.companion is not None]
+            self.random.choice(first or living).crash.order(self.plan.crash)
+
     # ---- who writes
+
+    def left(self) -> bool:
+        """Whether anything is still to be written."""
+        return any(self._left.values())
 
     def _write(self, tp: TopicPartition) -> None:
         count = min(self._left[tp], self.random.choice((1, 3, 10)))
@@ -192,19 +161,16 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
             WireRecord(
                 timestamp_ms=1_000 + n,
                 key=self.random.choice((None, b"", b"k%d" % n)),
-                value=b"%s|%d|" % (str(tp).encode(), self.written + n) + b"." * self.random.choice((0, 40, 300)),
+                value=b"%s|%d|" % (str(tp).encode(), self.ledger.written + n) + b"." * self.random.choice((0, 40, 300)),
                 headers=self.random.choice(((), (), (("h", b"1"), ("i", None)))),
             )
             for n in range(count)
         ]
-        base = self.cluster.append(*tp, records, codec=self.random.choice((0, 0, 1, 3)), gap=self.random.choice((0, 0, 0, 2)))
-        for n, record in enumerate(records):
-            self.values[tp][base + n] = record
-        self.written += count
+        self.ledger.write(tp, records, codec=self.random.choice((0, 0, 1, 3)), gap=self.random.choice((0, 0, 0, 2)))
         self._left[tp] -= count
         if self._left[tp]:
             pace = self.plan.trouble / self.plan.records
-            self.timeline.after(self.random.expovariate(1 / pace) * count, lambda: self._write(tp))
+            self.timeline.after(min(self.random.expovariate(1 / pace) * count, LONGEST_PAUSE), lambda: self._write(tp))
 
     # ---- faults
 
@@ -214,12 +180,29 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
 
     def weathers(self) -> list[Weather]:
         """Each living member is a process."""
-        return [m.weather for m in self.members if m.alive]
+        return [m.weather for m in self.members if m.running]
 
     def grown(self, tp: TopicPartition) -> None:
         """Somebody writes into the new partition."""
+        self.upset()
+        self._grown.add(tp)
         self._left[tp] = 10
         self._write(tp)
+
+    def damaged(self, found: Injected) -> None:
+        """An answer was damaged."""
+        if found.fault is Fault.GARBAGE:
+            self._garbled.append(self.timeline.now)
+
+    def _led(self, node: int | None) -> frozenset[TopicPartition]:
+        led = super()._led(node)
+        return led | {GROUP_ITSELF} if node is not None and node == self.cluster.coordinator(GROUP) else led
+
+    def _leader(self, tp: TopicPartition) -> int:
+        if tp == GROUP_ITSELF:
+            node = self.cluster.coordinator(GROUP)
+            return -1 if node is None else node
+        return super()._leader(tp)
 
     def _heal(self) -> None:
         super()._heal()
@@ -228,10 +211,39 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         if not self.living():
             self.join()
 
+    # ---- what faults explain
+
+    def calm_time(self, tp: TopicPartition | None, since: float, now: float, *, grouped: bool) -> float:
+        """Seconds, at the least, in which nothing kept `tp` (None: any) and, if `grouped`, the group from going on."""
+        calm = self.disturbances.calm(tp, since, now)
+        return calm + self.disturbances.calm(GROUP_ITSELF, since, now) - (now - since) if grouped and calm > 0 else calm
+
+    def explains(self, error: Exception) -> bool:
+        """Whether a fault makes `poll` raise this. A broker that was not understood twice in a row is named once, and asked again."""
+        recent = [at for at in self._garbled if at > self.timeline.now - 15.0]
+        return isinstance(error, ConnectionLost) and len(recent) >= 2
+
+    def explains_call(self, error: KafkaError, began: float) -> bool:
+        """Whether a call that began then could not but fail: nobody was to be asked, or the group was changing."""
+        now, slow = self.timeline.now, isinstance(error, KafkaTimeoutError)
+        since = began if slow else began - self.disturbances.aftermath
+        if max(self.unstable_at, self._upset_at) >= since - CALL_SECONDS:
+            return True
+        calm = self.disturbances.calm(None, since, now)
+        return calm < CALL_SECONDS if slow else calm < now - since - 1e-6
+
+    def least(self, tp: TopicPartition) -> int:
+        """With auto_offset_reset=latest: the lowest offset where reading of a partition dealt out by now may begin."""
+        if tp in self._grown or tp in self.ledger.cuts or WITNESSES & set(self.plan.faults):
+            return 0
+        return min(self._least.get(tp, [0])[-2:])
+
     # ---- looking
 
     def _look(self) -> None:
         group = self.cluster.groups.get(GROUP)
+        if group is None or group.state is not GroupState.STABLE:
+            self.unstable_at = self.timeline.now
         while group is not None and self._generation < len(group.history):
             self._look_at_assignment(*group.history[self._generation])
             self._generation += 1
@@ -240,17 +252,36 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         dealt = [tp for data in assignments.values() for tp in assigned_partitions(data)]
         if len(dealt) != len(set(dealt)):
             raise Broken("one owner per generation", f"generation {generation}: {sorted(dealt)}")
+        for tp in dealt:
+            self._least.setdefault(tp, []).append(self.cluster.log(*tp).high_watermark)
+
+    def _check_owners(self) -> None:
+        """Every partition has an owner, some time after members came or went, or a fault was over."""
+        now = self.timeline.now
+        owned = {tp for m in self.members if m.alive for tp in m.reading.owned}
+        bound = self.disturbances.base + OWNER_SECONDS + self.plan.options["session_timeout_ms"] / 1000
+        for tp in self._partitions():
+            if tp in owned or not self.living():
+                self._unowned[tp] = now
+                continue
+            since = max(self._unowned.setdefault(tp, now), self._upset_at)
+            if now - since > bound and self.disturbances.calm(None, since, now) > bound:
+                status = [(m.number, m.ending, m.status()) for m in self.members if m.alive]
+                self.world.fail(Broken("every partition has an owner", f"{tp}: nobody since {since:.3f}, now {now:.3f}; {status}"))
+        self.timeline.after(1.0, self._check_owners)
 
     def _partitions(self) -> list[TopicPartition]:
         return [p.tp for t in self.cluster.topics.values() for p in t.partitions]
 
     def _finished(self) -> bool:
-        if not self.healed or any(self._left.values()):
+        if not self.healed or self.left():
             return False
-        return all(self._all_read(tp) for tp in self._partitions()) and not any(m.alive and m.ending for m in self.members)
+        if any(m.running if m.companion is not None and m.companion.reads else m.alive and m.ending for m in self.members):
+            return False
+        return all(self._all_read(tp) for tp in self._partitions())
 
     def _all_read(self, tp: TopicPartition) -> bool:
-        if self.latest and self.ledger.most.get(tp, -1) < 0:
+        if self.policy == "latest" and self.ledger.most.get(tp, -1) < 0:
             return True  # everything may have been written before anybody read there
         return self.ledger.last.get(tp, 0) >= self._end(tp)
 
@@ -268,3 +299,8 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         for name, limit in REQUESTS_PER_SECOND.items():
             if self.cluster.requests[name] > (20 + limit * seconds) * len(self.members):
                 raise Broken("no hot loop", f"{self.cluster.requests[name]} {name} requests in {seconds:.3f} s")
+        quiet = self.timeline.now + QUIET
+        while self.timeline.next_at < quiet:
+            self.world.step()
+        for member in self.members:
+            member.check_callbacks()

@@ -1,19 +1,25 @@
 """Applications that consume. Each member is a process of its own, which uses the public API as applications do: it polls or iterates, is
-slow, seeks, pauses, commits, asks for positions, closes or dies.
+slow, seeks, pauses, commits, asks for positions, closes its consumer, leaves a `with` block, forgets the handle, or dies.
 """
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
-from applications import timed
+from applications import judge_time, timed
+from companion import Companion
+from crashes import Crashed
+from handed import Reading
 from invariants import Broken
 from virtual import Process
 from weather import VirtualTransport, Weather
 
-from pykafka4 import Consumer
-from pykafka4.errors import ClosedError, ConfigError, ConnectionLost, GroupError, KafkaError, KafkaTimeoutError
+from pykafka4 import Client, Consumer
+from pykafka4.config import ClientConfig
+from pykafka4.errors import ClosedError, ConfigError, InvalidOffset, KafkaError, KafkaTimeoutError, LogTruncated, OffsetOutOfRange
 from pykafka4.records import TopicPartition
 from pykafka4.wire.hot import Record
 
@@ -23,7 +29,16 @@ if TYPE_CHECKING:
 __all__ = ["Member"]
 
 COMMIT_AGAIN: Final = 5.0  # virtual seconds; nobody but the application repeats a commit that found no coordinator in its time
+MOST_COMMITS: Final = 5  # under way without anybody waiting
 CLOSE_SECONDS: Final = 5.0
+BLOCK_SECONDS: Final = 10.0  # what the end of a `with` block may take
+LEAVE_SECONDS: Final = 5.0  # what the client takes to close a consumer that was forgotten
+AFTER_CRASH: Final = 1.0  # seconds in which every call has ended
+WAYS: Final = ("close", "close", "with", "with and exception", "forget", "unsubscribe")  # how the application ends
+
+
+class Interrupted(Exception):
+    """What the application raises in its own code, or in a listener."""
 
 
 class Member:
@@ -31,87 +46,177 @@ class Member:
 
     def __init__(self, sim: ConsumerSimulation, number: int, instance: str | None) -> None:
         self.sim, self.number, self.instance = sim, number, instance
-        self.process = Process(f"m{number}")
+        self.name = f"m{number}"
+        self.process = Process(self.name)
         self.weather = Weather(sim.timeline, sim.random, sim.cluster, sim.plan.climate, sim.note)
         self.weather.on_failed = lambda node: sim.disturb(0.0, node=node)
         self.transport: VirtualTransport | None = None
-        self.owned: dict[TopicPartition, int | None] = {}  # partition: where the next record is looked for, None at the beginning
-        self.paused: set[TopicPartition] = set()
+        self.reading = Reading(sim, self.name, sim.policy)
         self.in_hand: list[Record] = []
         self.alive = True
         self.ending = False
         self.consumer: Consumer | None = None
+        self.companion: Companion | None = None
+        self.crash = Crashed(self)
+        self.callbacks: dict[int, int] = {}  # of commit_async: how often each was called
+        self._unanswered = 0
+        self.call: tuple[str, float] | None = None  # the one under way, and since when
+        self._core: Any = None
         self._iterates = sim.random.random() < sim.plan.iterate and sim.plan.options["enable_auto_commit"]
+        self._batches = sim.random.random() < 0.3
+        self._way = sim.random.choice(WAYS) if not self._iterates else sim.random.choice(WAYS[:-1])
+        self._raises = sim.random.random() < 0.1  # its listener, now and then
+        self._commits_back = sim.random.random() < 0.3  # in its listener
+        self._raised: Interrupted | None = None
+        self._polling = False
         self._commit_again_at = sim.timeline.now + COMMIT_AGAIN
+        sim.ledger.on_cut.append(self.reading.cut)
 
     def begin(self) -> None:
         """Start the process."""
-        self.sim.world.spawn(self._run, f"m{self.number}", self.process)
+        self.sim.world.spawn(self._run, self.name, self.process)
+
+    @property
+    def running(self) -> bool:
+        """Whether anything of the process still uses the network."""
+        return self.alive or (self.companion is not None and self.companion.reads and not self.process.killed)
 
     # ---- the listener
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         """They are ours."""
-        self.sim.note(f"m{self.number} gets {[str(tp) for tp in partitions]}")
-        for tp in partitions:
-            if tp in self.owned:
-                raise Broken("listeners are told the truth", f"{tp} is assigned twice")
-            self.owned[tp] = None
+        self.sim.note(f"{self.name} gets {[str(tp) for tp in partitions]}")
+        self.reading.begin(partitions)
+        self._perhaps_raise()
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """They are not ours any more, unless this one was never told."""
-        self.sim.note(f"m{self.number} gives back {[str(tp) for tp in partitions]}")
-        for tp in partitions:
-            if tp not in self.owned:
-                raise Broken("listeners are told the truth", f"{tp} is revoked and was not assigned")
-            del self.owned[tp]
-            self.paused.discard(tp)
+        self.sim.note(f"{self.name} gives back {[str(tp) for tp in partitions]}")
+        if self._commits_back and self._polling and set(partitions) <= set(self.reading.owned):
+            self._commit_and_wait(limit=1.0)
+        self.reading.end(partitions)
+        self._perhaps_raise()
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
         """Somebody else may have them."""
-        self.sim.note(f"m{self.number} loses {[str(tp) for tp in partitions]}")
-        for tp in partitions:
-            self.owned.pop(tp, None)
-            self.paused.discard(tp)
+        self.sim.note(f"{self.name} loses {[str(tp) for tp in partitions]}")
+        self.sim.upset()
+        self.reading.end(partitions, lost=True)
+
+    def _perhaps_raise(self) -> None:
+        if self._raises and self._polling and self.sim.random.random() < 0.3:
+            self._raised = Interrupted("a listener that raises")
+            raise self._raised
 
     # ---- its main loop
 
     def _run(self) -> None:
         sim = self.sim
         sim.world.sleep(sim.random.random() * 0.1)
-        options = {**sim.plan.options, "client_id": f"m{self.number}"}
-        if self.instance is not None:
-            options["group_instance_id"] = self.instance
-        self.consumer = consumer = Consumer(bootstrap_servers=sim.servers, **options)
-        self._core = consumer._session
+        consumer = self._open()
         if self._iterates:  # iteration waits without end: another thread closes the consumer when the process is to end
-            sim.world.spawn(self._interrupt, f"m{self.number} closer", self.process)
+            sim.world.spawn(self._interrupt, f"{self.name} closer", self.process)
         consumer.subscribe(sorted(sim.plan.topics), self)
         try:
-            while not self.ending:
-                if self._iterates:
-                    self._iterate()
-                else:
-                    self._poll()
+            if self._way.startswith("with"):
+                self._in_block(consumer)
+            else:
+                del consumer
+                self._go_on()
         except ClosedError:
             if not self.ending:
                 raise
-        self._close()
+        except KafkaError:
+            if self.crash.at is None:
+                raise
+            self._use_what_crashed()
+        self._end()
 
-    def _poll(self) -> None:
+    def _open(self) -> Consumer:
         sim = self.sim
-        self._finish()
-        limit = sim.random.choice((0.0, 0.0, 0.05, 0.5))
+        options = {**sim.plan.options, "client_id": self.name}
+        if self.instance is not None:
+            options["group_instance_id"] = self.instance
+        if sim.plan.companion and self.number == 1:
+            theirs = {name: options.pop(name) for name in list(options) if name in CLIENT_OPTIONS}
+            client = Client(bootstrap_servers=sim.servers, **theirs)
+            self.companion = Companion(self, client)
+            consumer = self.consumer = Consumer(client=client, **options)
+            sim.world.spawn(self.companion.run, f"{self.name} companion", self.process)
+        else:
+            consumer = self.consumer = Consumer(bootstrap_servers=sim.servers, **options)
+        self._core = consumer._session
+        self.crash.core = self._core
+        return consumer
+
+    def _in_block(self, consumer: Consumer) -> None:
+        """Leave a `with` block, also by an exception."""
+        left = self.sim.timeline.now
         try:
-            with timed(sim, "poll", limit):
-                records = self._consumer().poll(limit)
-        except (GroupError, ConnectionLost, ConfigError) as error:
+            with consumer:
+                try:
+                    self._go_on()
+                finally:
+                    left = self.sim.timeline.now
+                if self._way != "with":
+                    raise Interrupted("the application's own")
+                if not self._iterates:
+                    self._finish()
+        except Interrupted as error:
+            if str(error) != "the application's own":
+                raise
+        finally:
+            judge_time(self.sim, "the end of a with block", left, BLOCK_SECONDS + 1.0)
+
+    def _go_on(self) -> None:
+        batches, limit = None, 0.0
+        while not self.ending:
+            if self._iterates:
+                self._iterate()
+            elif self._batches:
+                if batches is None:
+                    limit = self.sim.random.choice((0.0, 0.05, 0.5))
+                    batches = self._consumer().batches(limit)
+                if not self._poll(batches.__next__, limit):
+                    batches = None  # an exception ends a generator
+            else:
+                self._poll_somehow()
+
+    def _poll_somehow(self) -> None:
+        """`poll` with some timeout; now and then another thread wakes it up."""
+        sim = self.sim
+        if sim.random.random() < 0.97:
+            limit = sim.random.choice((0.0, 0.0, 0.05, 0.5))
+            self._poll(lambda: self._consumer().poll(limit), limit)
+            return
+        soon = sim.random.uniform(0.0, 0.5)
+        consumer = self._consumer()
+
+        def wake() -> None:
+            sim.world.sleep(soon)
+            consumer.wakeup()
+
+        sim.world.spawn(wake, f"{self.name} waker", self.process)
+        self._poll(lambda: self._consumer().poll(5.0), soon)
+
+    def _poll(self, poll: Any, limit: float) -> bool:
+        """Have records from `poll`, which may take `limit` seconds; whether it did not raise."""
+        self._finish()
+        records: list[Record] = []
+        raised = False
+        try:
+            with self._calling("poll", limit + (1.0 if self._commits_back else 0.0)):
+                records = poll()
+        except (KafkaError, Interrupted) as error:
             self._excuse(error)
-            records = []
+            raised = True
         for record in records:
-            self._take(record)
+            self.reading.take(record)
         self.in_hand = records
+        if not raised:
+            self.reading.looked(emptied=len(records) < self.sim.plan.options["max_poll_records"])
         self._work(len(records))
+        return not raised
 
     def _iterate(self) -> None:
         """A `for` loop, left by `break` or by an exception now and then."""
@@ -119,33 +224,45 @@ class Member:
         left = sim.random.choice((1, 20, 200))
         self._finish()  # the record that the last loop was left with counts as finished when another one asks for the next
         try:
-            for record in self._consumer():
-                self._take(record)
-                self.in_hand = [record]
-                self._work(1)
-                left -= 1
-                if self.ending or left <= 0:
-                    break
-                self._finish()
-        except (GroupError, ConnectionLost, ConfigError) as error:
+            with self._calling("iteration", None):
+                asked = sim.timeline.now
+                for record in self._consumer():
+                    self.call, self._polling = None, False
+                    self.reading.take(record)
+                    self.reading.looked(emptied=sim.timeline.now > asked + 0.01)
+                    self.in_hand = [record]
+                    self._work(1)
+                    left -= 1
+                    if self.ending or left <= 0:
+                        break
+                    self._finish()
+                    self.call, self._polling, asked = ("iteration", sim.timeline.now), True, sim.timeline.now
+        except (KafkaError, Interrupted) as error:
             self._excuse(error)
 
     def _interrupt(self) -> None:
         """The thread that ends an iteration."""
-        while not self.ending and self.alive:
+        while not self.ending and self.alive and self.crash.at is None:
             self.sim.world.park(0.1)
-        if self.alive and self.consumer is not None and not self.process.killed:
+        if self.alive and self.crash.at is None and self.consumer is not None and not self.process.killed:
             with contextlib.suppress(KafkaError):
                 self.consumer.close(CLOSE_SECONDS)
 
-    def _excuse(self, error: KafkaError) -> None:
-        # A broker that was not understood twice in a row is named once, and asked again.
-        if isinstance(error, ConnectionLost) and "answer damaged" not in self.sim.plan.faults:
-            raise error
-        if isinstance(error, ConfigError):
-            raise error
-        self.sim.note(f"m{self.number}: {error}")
-        self.sim.world.sleep(0.02)
+    @contextlib.contextmanager
+    def _calling(self, what: str, limit: float | None) -> Iterator[None]:
+        """A call is under way, which ends within `limit` seconds."""
+        sim = self.sim
+        outer, self.call = self.call, (what, sim.timeline.now)
+        self._polling = what in ("poll", "iteration")
+        try:
+            if limit is None:
+                yield
+            else:
+                with timed(sim, what, limit):
+                    yield
+        finally:
+            self.call = outer
+            self._polling = outer is not None and outer[0] in ("poll", "iteration")
 
     def _consumer(self) -> Consumer:
         assert self.consumer is not None
@@ -153,35 +270,60 @@ class Member:
 
     def _finish(self) -> None:
         for record in self.in_hand:
-            self.sim.ledger.finished[TopicPartition(record.topic, record.partition)].add(record.offset)
+            self.sim.ledger.finish(record)
         self.in_hand = []
 
-    def _take(self, record: Record) -> None:
-        tp = TopicPartition(record.topic, record.partition)
-        self.sim.ledger.handed += 1
-        if tp not in self.owned:
-            what = f"m{self.number} gets {tp} offset {record.offset} and owns {sorted(self.owned)}"
-            raise Broken("records of owned partitions only", what)
-        if tp in self.paused:
-            raise Broken("paused partitions are quiet", f"m{self.number} gets {tp} offset {record.offset}, which is paused")
-        self._follow(tp, record)
+    # ---- errors
 
-    def _follow(self, tp: TopicPartition, record: Record) -> None:
-        """It must be the next in the log; the first of an assignment may lie before that, not behind a record that nobody finished."""
-        log, ledger = self.sim.cluster.log(*tp), self.sim.ledger
-        before = self.owned[tp]
-        lost = before is None or before < log.start_offset
-        if lost and self.sim.latest and ledger.begin(tp, record.offset):
-            before = record.offset
-        expected = ledger.next_in_log(tp, ledger.done_below(tp) if before is None else before)
-        wrong = record.offset != expected if before is not None else expected is not None and record.offset > expected
-        if wrong and record.offset > log.start_offset:
-            raise Broken("positions never skip", f"m{self.number} {tp}: {record.offset} where {expected} is next (after {before})")
-        written = self.sim.values[tp].get(record.offset)
-        found = (record.key, record.value, tuple(record.headers), record.timestamp_ms)
-        if written is None or found != (written.key, written.value, written.headers, written.timestamp_ms):
-            raise Broken("records are what was written", f"{tp} offset {record.offset}: {found}, written {written}")
-        self.owned[tp] = record.offset + 1
+    def _excuse(self, error: Exception) -> None:
+        """Go on after an error that something outside the client explains."""
+        if error is self._raised:
+            self._raised = None
+            return
+        if self.crash.at is not None or isinstance(error, ClosedError):
+            raise error
+        if isinstance(error, InvalidOffset):
+            self._choose_offset(error)
+        elif not self.sim.explains(error):
+            raise Broken("no needless failure", f"{self.name}: {error!r}")
+        self.sim.note(f"{self.name}: {error}")
+        self.sim.world.sleep(0.02)
+
+    def _choose_offset(self, error: InvalidOffset) -> None:
+        """The client does not know where to read on, and was told not to choose."""
+        sim, tp = self.sim, TopicPartition(error.topic, error.partition)
+        place, log = self.reading.owned.get(tp), sim.cluster.log(*tp)
+        if sim.policy != "none" or place is None:
+            raise Broken("no needless failure", f"{self.name}: {error!r}")
+        if isinstance(error, OffsetOutOfRange):
+            wrong = place.at is not None and place.at > log.start_offset and not place.cuts
+        elif isinstance(error, LogTruncated):
+            wrong = error.truncated_to not in (place.cuts if place.at is not None else [cut.end for cut in sim.ledger.cuts.get(tp, ())])
+        else:
+            wrong = sim.ledger.last.get(tp, -1) >= 0 and place.at is None
+        if wrong:
+            raise Broken("no needless failure", f"{self.name}: {error!r}; {place}")
+        # What has been finished is read again from there, nothing is left out.
+        at = error.truncated_to if isinstance(error, LogTruncated) else log.start_offset
+        self._consumer().seek(tp, at)
+        self.reading.sought(tp, at)
+
+    def _use_what_crashed(self) -> None:
+        """Every call tells of the crash, at once."""
+        consumer, tps = self._consumer(), sorted(self.reading.owned) or [TopicPartition("t", 0)]
+        calls: dict[str, Callable[[], object]] = {
+            "poll": lambda: consumer.poll(5.0),
+            "commit": lambda: consumer.commit({tps[0]: 0}, 5.0),
+            "committed": lambda: consumer.committed(tps, 5.0),
+            "seek": lambda: consumer.seek(tps[0], 0),
+        }
+        for what, call in calls.items():
+            try:
+                with self._calling(what, 0.0):
+                    call()
+            except KafkaError:
+                continue
+            raise Broken("a crash is told", f"{self.name}: {what} after a crash: {self.crash.what}")
 
     # ---- what else applications do
 
@@ -189,15 +331,16 @@ class Member:
         sim = self.sim
         if not sim.healed and sim.random.random() > 0.995:
             sim.world.sleep(sim.random.uniform(2.0, 6.0))  # now and then for longer than max_poll_interval_ms allows
+            sim.upset()
         elif not self._iterates:
             sim.world.sleep(sim.random.choice((0.001, 0.01, 0.05)) if records else sim.random.uniform(0.02, 0.3))
         elif sim.random.random() < 0.1:
             sim.world.sleep(0.01)
         if self.ending:
             return
-        if not self._core.config.enable_auto_commit and (records or sim.timeline.now > self._commit_again_at):
+        if not sim.plan.options["enable_auto_commit"] and (records or sim.timeline.now > self._commit_again_at):
             self._commit()
-        if sim.healed and self.paused:
+        if sim.healed and self.reading.paused:
             self._pause()
         if sim.random.random() < sim.plan.calls:
             sim.random.choice((self._seek, self._pause, self._position, self._committed, self._commit_and_wait))()
@@ -205,106 +348,173 @@ class Member:
     def _commit(self) -> None:
         if not self._iterates:
             self._finish()
+        if self._unanswered >= MOST_COMMITS:  # they go out one by one: a flood of them only delays the last
+            return
         self._commit_again_at = self.sim.timeline.now + COMMIT_AGAIN
-        with contextlib.suppress(GroupError, KafkaTimeoutError):
-            self._consumer().commit_async()
+        number = len(self.callbacks)
+        self.callbacks[number] = 0
+        self._unanswered += 1
 
-    def _commit_and_wait(self) -> None:
-        sim, limit = self.sim, self.sim.random.choice((0.5, 3.0))
-        if self._iterates:
+        def told(offsets: object, error: object) -> None:
+            self.callbacks[number] += 1
+            self._unanswered -= 1
+
+        try:
+            with self._calling("commit_async", 0.0):
+                self._consumer().commit_async(None, told)
+        except KafkaError as error:
+            del self.callbacks[number]
+            self._unanswered -= 1
+            self._excuse_call("commit_async", error, self.sim.timeline.now)
+
+    def _commit_and_wait(self, limit: float | None = None) -> None:
+        sim = self.sim
+        limit = limit or sim.random.choice((0.5, 3.0))
+        if self._iterates and not self._polling:
             return
         self._finish()
-        wanted = {tp: at for tp, at in self.owned.items() if at is not None}
-        with contextlib.suppress(GroupError, KafkaTimeoutError), timed(sim, "commit", limit + 1.0):
-            self._consumer().commit(timeout=limit)
-            for tp, at in wanted.items():
-                stored = sim.ledger.most.get(tp, -1)
-                if stored < at:
-                    raise Broken("a commit that returned is stored", f"m{self.number} {tp}: {at} was committed, {stored} is stored")
+        wanted = {tp: place.at for tp, place in self.reading.owned.items() if place.at is not None}
+        began = sim.timeline.now
+        try:
+            with self._calling("commit", limit):
+                self._consumer().commit(timeout=limit)
+        except KafkaError as error:
+            self._excuse_call("commit", error, began)
+            return
+        for tp, at in wanted.items():
+            stored = sim.ledger.most.get(tp, -1)
+            if stored < at:
+                raise Broken("a commit that returned is stored", f"{self.name} {tp}: {at} was committed, {stored} is stored")
+
+    def _excuse_call(self, what: str, error: KafkaError, began: float) -> None:
+        """A call may fail when the group changes, or while nothing could be asked; whatever it was, a crash is told by the next poll."""
+        if self.crash.at is None and not self.ending and not self.sim.explains_call(error, began):
+            raise Broken("no needless failure", f"{self.name}: {what} since {began:.3f}: {error!r}") from error
 
     def _seek(self) -> None:
-        if not self.owned or self._iterates or self.sim.healed:
+        owned = self.reading.owned
+        if not owned or self._iterates or self.sim.healed:
             return
         sim = self.sim
-        tp = sim.random.choice(sorted(self.owned))
-        log = sim.cluster.log(*tp)
-        reached = self.owned[tp]
+        tp = sim.random.choice(sorted(owned))
+        log, reached = sim.cluster.log(*tp), owned[tp].at
         if reached is None or reached <= log.start_offset:
             return
         self._finish()
         offset = sim.random.randint(log.start_offset, reached)
-        sim.note(f"m{self.number} seeks {tp} to {offset}")
-        with contextlib.suppress(ConfigError):  # revoked meanwhile
+        sim.note(f"{self.name} seeks {tp} to {offset}")
+        with contextlib.suppress(ConfigError), self._calling("seek", 0.0):  # revoked meanwhile
             self._consumer().seek(tp, offset)
-            sim.ledger.rewind(tp, offset)
-            self.owned[tp] = offset
+            self.reading.sought(tp, offset)
 
     def _pause(self) -> None:
-        consumer = self._consumer()
-        if self.paused:
-            tps = sorted(self.paused)
-            with contextlib.suppress(ConfigError):
-                consumer.resume(tps)
-            self.paused.clear()
-        elif self.owned and not self.sim.healed and not self._iterates:
-            tp = self.sim.random.choice(sorted(self.owned))
-            with contextlib.suppress(ConfigError):
+        consumer, paused = self._consumer(), self.reading.paused
+        if paused:
+            with contextlib.suppress(ConfigError), self._calling("resume", 0.0):
+                consumer.resume(sorted(paused))
+            paused.clear()
+        elif self.reading.owned and not self.sim.healed and not self._iterates:
+            tp = self.sim.random.choice(sorted(self.reading.owned))
+            with contextlib.suppress(ConfigError), self._calling("pause", 0.0):
                 consumer.pause([tp])
-                self.paused.add(tp)
+                paused.add(tp)
 
     def _position(self) -> None:
-        for tp, at in list(self.owned.items()):
+        ledger = self.sim.ledger
+        for tp, place in list(self.reading.owned.items()):
+            at = place.at
             if at is not None and not self._iterates:
-                with contextlib.suppress(ConfigError, KafkaTimeoutError):
+                with contextlib.suppress(ConfigError, KafkaTimeoutError, InvalidOffset), self._calling("position", 0.0):
                     position = self._consumer().position(tp, 0.0)
-                    following = self.sim.ledger.next_in_log(tp, at)
-                    if tp in self.owned and (position < at or (following is not None and position > following >= self._start(tp))):
-                        raise Broken("positions never skip", f"m{self.number} {tp}: position {position}, {at} to {following} is next")
-
-    def _start(self, tp: TopicPartition) -> int:
-        return self.sim.cluster.log(*tp).start_offset
+                    following = ledger.next_in_log(tp, at)
+                    skips = following is not None and position > following >= self.sim.cluster.log(*tp).start_offset
+                    if self.reading.owned.get(tp) is place and not place.cuts and (position < at or skips) and tp not in ledger.cuts:
+                        raise Broken("positions never skip", f"{self.name} {tp}: position {position}, {at} to {following} is next")
 
     def _committed(self) -> None:
         sim, limit = self.sim, self.sim.random.choice((0.5, 3.0))
-        tps = sorted(self.owned)
-        with contextlib.suppress(KafkaError), timed(sim, "committed", limit + 1.0):
-            for tp, at in self._consumer().committed(tps, limit).items():
-                if at is not None and at.offset > sim.ledger.most.get(tp, -1):
-                    raise Broken("nothing unfinished is committed", f"{tp}: committed() says {at.offset}, which nobody committed")
+        tps, began = sorted(self.reading.owned), self.sim.timeline.now
+        try:
+            with self._calling("committed", limit):
+                found = self._consumer().committed(tps, limit)
+        except KafkaError as error:
+            self._excuse_call("committed", error, began)
+            return
+        for tp, at in found.items():
+            if at is not None and at.offset > sim.ledger.most.get(tp, -1):
+                raise Broken("nothing unfinished is committed", f"{tp}: committed() says {at.offset}, which nobody committed")
 
     def state(self) -> str:
         """What its membership is in the middle of."""
-        return self._core.member.group.state.name.lower() if self.consumer is not None else "starting"
+        return self._core.member.group.state.name.lower() if self._core is not None else "starting"
 
     def status(self) -> object:
         """For the message of a broken promise."""
-        return self._core.member.status(self.sim.timeline.now) if self.consumer is not None else "starting"
+        return self._core.member.status(self.sim.timeline.now) if self._core is not None else "starting"
 
     # ---- its ends
 
-    def _close(self) -> None:
-        """The application closes the consumer."""
-        self.sim.note(f"m{self.number} closes")
-        failed = self.sim.random.random() < 0.3  # the application was interrupted in its work: what it has in hand is not finished
-        if not self._iterates and not failed:
-            self._finish()
-        with timed(self.sim, "close", CLOSE_SECONDS + 1.0):
-            self._core.close(CLOSE_SECONDS, failed=failed)
+    def _end(self) -> None:
+        """The application ends, in one of the ways in which applications do."""
+        sim, crashed = self.sim, self.crash.at is not None
+        sim.note(f"{self.name} ends: {self._way}")
+        if self._way == "forget" and not self._iterates and not crashed:
+            self._forget()
+        elif not self._way.startswith("with") or crashed:
+            failed = sim.random.random() < 0.3  # the application was interrupted in its work: what it has in hand is not finished
+            if not self._iterates and not failed:
+                self._finish()
+            if self._way == "unsubscribe" and not crashed and not failed:
+                with self._calling("unsubscribe", 2 * BLOCK_SECONDS):
+                    self._consumer().unsubscribe()
+            with self._calling("close", AFTER_CRASH if crashed else CLOSE_SECONDS + 1.0):
+                self._core.close(CLOSE_SECONDS, failed=failed)
+        self._gone()
+
+    def _forget(self) -> None:
+        """Drop the handle: the client closes the consumer by itself."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            self.consumer = None
+        with self._calling("the close of a forgotten consumer", LEAVE_SECONDS + 1.0):
+            end = self.sim.timeline.now + 3 * LEAVE_SECONDS
+            while not self._core.closed and self.sim.timeline.now < end:
+                self.sim.world.park(0.1)
+
+    def _gone(self) -> None:
         self.alive = False
+        self.sim.upset()
         self.sim.freed(self.instance)
+        if self.sim.healed and not self.sim.living():
+            self.sim.join()
+        if self.companion is not None and not self.process.killed:
+            self.companion.alone()
 
     def close(self) -> None:
         """Have the application end; sometimes another thread of it closes the consumer."""
         self.ending = True
-        if self.consumer is None:
+        self.sim.upset()
+        if self._core is None:
             self.die()
 
     def die(self) -> None:
         """SIGKILL."""
         if self.alive:
-            self.sim.note(f"m{self.number} dies")
-            self.alive = False
+            self.sim.note(f"{self.name} dies")
             self.process.killed = True
             if self.transport is not None:
                 self.transport.die()
-            self.sim.freed(self.instance)
+            self._gone()
+
+    def check_callbacks(self) -> None:
+        """Everybody who committed without waiting was told, once."""
+        wrong = [number for number, times in self.callbacks.items() if times > 1 or (times < 1 and not self.process.killed)]
+        if wrong:
+            raise Broken("callbacks of commits run once", f"{self.name}: {[(n, self.callbacks[n]) for n in wrong]}")
+
+
+def _names(kind: Any) -> Iterable[str]:
+    return [field.name for field in kind.__attrs_attrs__]
+
+
+CLIENT_OPTIONS: Final = frozenset(_names(ClientConfig))

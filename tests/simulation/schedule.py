@@ -176,6 +176,9 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
         partition = self.cluster.partition(*tp)
         return -1 if partition is None else partition.leader
 
+    def damaged(self, found: Injected) -> None:
+        """A fault that was ordered came upon its request."""
+
     def met(self, error: str, topic: str | None, partition: int | None) -> None:
         """A broker gave an error that was ordered."""
 
@@ -207,6 +210,7 @@ class Watched(Controls):
         """As `Controls.fault_for`."""
         found = super().fault_for(key, node)
         if found is not None:
+            self._schedule.damaged(found)
             lasting = found.seconds if found.fault in (Fault.DELAY, Fault.DELAY_REPLY) else 0.0
             if key in (0, 1):  # Produce and Fetch concern what the broker leads, all others may concern anything
                 self._schedule.disturb(lasting, node=node)

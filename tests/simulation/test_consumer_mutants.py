@@ -13,12 +13,15 @@ from invariants import CONSUMER_PROMISES
 from schedules import Hunt, Patch, around
 
 from pykafka4.consumer.session import Session
-from pykafka4.core import INFINITY, Effects, offsets
+from pykafka4.core import INFINITY, Effects, fetcher, offsets
 from pykafka4.core.assignors import ASSIGNORS
 from pykafka4.core.coordinator import Coordinator
+from pykafka4.core.engine import Engine
+from pykafka4.core.fetcher import Fetcher
 from pykafka4.core.group import Group
 from pykafka4.core.member import Member
 from pykafka4.core.reader import Reader
+from pykafka4.core.subscription import Start
 from pykafka4.errors import KafkaError
 from pykafka4.net.handoff import Signal
 from pykafka4.records import OffsetAndMetadata
@@ -165,26 +168,132 @@ def wait_without_a_deadline(patch: pytest.MonkeyPatch) -> None:
     around(patch, Signal, "wait", lambda original, self, predicate, timeout=None: original(self, predicate, 30.0 if timeout else timeout))
 
 
+def read_as_a_follower(patch: pytest.MonkeyPatch) -> None:
+    """Brokers give followers what is not replicated yet."""
+    patch.setattr(fetcher, "CONSUMER", 1)
+
+
+def forget_epochs(patch: pytest.MonkeyPatch) -> None:
+    """No Fetch says of which epoch the last record was: no broker can tell that its log was cut before."""
+    patch.setattr(fetcher, "_with_epochs", lambda message, version: _without_epochs(message))
+
+
+def _without_epochs(message: Any) -> None:
+    for partition in (partition for topic in message.topics for partition in topic.partitions):
+        partition.last_fetched_epoch = -1
+
+
+def choose_an_offset_unasked(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Fetcher, "_without_committed", lambda original, self, position: self._reset(position, Start.EARLIEST))
+
+
+def begin_at_the_first_record_instead_of_the_last(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Fetcher, "_reset", lambda original, self, position, target: original(self, position, Start.EARLIEST))
+
+
+def stop_all_when_one_is_offline(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is fetched while any partition has no leader."""
+    around(patch, Fetcher, "_fetch", lambda original, self, now: None if self._recovery.offline else original(self, now))
+
+
+def leave_a_partition_out(patch: pytest.MonkeyPatch) -> None:
+    """The leader of the group deals out all partitions but one."""
+
+    def all_but_one(original: Any, members: Any, *rest: Any) -> Any:
+        dealt = original(members, *rest)
+        last = max((tp for mine in dealt.values() for tp in mine), default=None)
+        return {member: [tp for tp in mine if tp != last] for member, mine in dealt.items()}
+
+    for name, deal in list(ASSIGNORS.items()):
+        patch.setitem(ASSIGNORS, name, lambda *args, deal=deal: all_but_one(deal, *args))  # type: ignore[misc, index]
+
+
+def raise_what_passes(patch: pytest.MonkeyPatch) -> None:
+    """Errors that a new leader cures are raised by `poll`."""
+
+    def report(original: Any, self: Fetcher, now: float, node: int, position: Any, reason: KafkaError) -> None:
+        original(self, now, node, position, reason)
+        self._tell_once(position, reason)
+
+    around(patch, Fetcher, "_report", report)
+
+
+def tell_nobody_of_a_crash(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Member, "crash", lambda original, self, reason: ())
+
+
+def crash_with_the_others(patch: pytest.MonkeyPatch) -> None:
+    """An exception in one machine ends the loop."""
+
+    def fail(original: Any, self: Engine, slot: Any, error: Exception) -> None:
+        raise error
+
+    around(patch, Engine, "_fail", fail)
+
+
+def call_back_twice(patch: pytest.MonkeyPatch) -> None:
+    def commit_async(original: Any, self: Session, offsets: Any, on_done: Any) -> None:
+        original(self, offsets, lambda *told: [on_done(*told) for _ in range(2)])
+
+    around(patch, Session, "commit_async", commit_async)
+
+
+def sleep_on_when_woken(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Session, "wakeup", lambda original, self: None)
+
+
+def keep_what_was_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A consumer whose handle was collected stays in its group."""
+    patch.setattr(Session, "forgotten", staticmethod(lambda core: None))
+
+
+CALM = {"trouble": 45.0, "crash": "", "sick": False}
+
 MUTANTS: dict[Patch, Hunt] = {
     commit_what_is_prefetched: Hunt({"nothing unfinished is committed"}),
     commit_what_is_in_hand: Hunt({"nothing unfinished is committed"}),
     commit_from_the_start_now_and_then: Hunt({"commits never go back"}),
     lose_a_chunk: Hunt({"positions never skip"}),
-    keep_what_is_revoked: Hunt({"records of owned partitions only", "progress", "no internal errors"}, plan={"iterate": 0.0}),
+    keep_what_is_revoked: Hunt(
+        {"records of owned partitions only", "progress", "no internal errors"}, {"auto_offset_reset": "earliest"}, plan={"iterate": 0.0}
+    ),
     never_commit: Hunt({"progress", "a commit that returned is stored"}),
     give_everybody_everything: Hunt({"one owner per generation"}),
     never_rest: Hunt({"no hot loop"}),
     ask_again_at_once: Hunt({"no hot loop"}, says=" FindCoordinator requests in "),
-    stay_out: Hunt({"progress"}),
+    stay_out: Hunt({"progress", "every partition has an owner"}),
     tell_of_a_beginning_twice: Hunt({"listeners are told the truth"}, says="is assigned twice"),
     tell_of_an_end_twice: Hunt({"listeners are told the truth"}, says="was not assigned"),
     believe_a_coordinator_that_is_behind: Hunt(
-        {"commits never go back", "positions never skip"}, faults=("coordinator moves", "member closes", "member joins"), every=0.15
+        {"commits never go back", "positions never skip", "no needless failure"},
+        faults=("coordinator moves", "member closes", "member joins"),
+        every=0.15,
+        plan={"release": "4.4", "trouble": 20.0},
     ),
     alter_a_value: Hunt({"records are what was written"}),
     pause_nothing: Hunt({"paused partitions are quiet"}, plan={"calls": 0.2}),
     say_that_a_commit_is_stored: Hunt({"a commit that returned is stored"}, plan={"calls": 0.2}),
     wait_without_a_deadline: Hunt({"waits end in time"}),
+    read_as_a_follower: Hunt({"never past the high watermark"}, plan={"release": "2.8", "replication": 0.3}),
+    forget_epochs: Hunt(
+        {"what was cut off is told or read again"},
+        {"auto_offset_reset": "earliest"},
+        ("unclean election",),
+        every=2.0,
+        plan={"release": "4.4", "sick": False},
+    ),
+    choose_an_offset_unasked: Hunt({"no offset is chosen unasked"}, {"auto_offset_reset": "none"}),
+    begin_at_the_first_record_instead_of_the_last: Hunt({"positions never skip"}, {"auto_offset_reset": "latest"}, ("move leader",)),
+    stop_all_when_one_is_offline: Hunt(
+        {"partitions go on"}, faults=("partition is gone",), every=2.0, plan={"sick": True, "trouble": 20.0, "topics": {"t": 4}}
+    ),
+    leave_a_partition_out: Hunt({"every partition has an owner"}, faults=("move leader",), every=20.0, plan=CALM),
+    raise_what_passes: Hunt({"no needless failure"}, faults=("fetch error",)),
+    tell_nobody_of_a_crash: Hunt({"a crash is told"}, {"enable_auto_commit": True}, plan={"crash": "machine", "iterate": 1.0}),
+    crash_with_the_others: Hunt({"the others of a client go on"}, plan={"crash": "machine", "companion": True}),
+    call_back_twice: Hunt({"callbacks of commits run once"}, {"enable_auto_commit": False}),
+    sleep_on_when_woken: Hunt({"waits end in time"}, plan={"iterate": 0.0}),
+    keep_what_was_forgotten: Hunt({"waits end in time"}, faults=("member closes",), says="forgotten", plan={"iterate": 0.0}),
 }
 
 

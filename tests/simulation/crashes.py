@@ -1,0 +1,93 @@
+"""Crashes. An exception where the client expects none: in the loop or network, which all of a client share, or in a consumer's machine.
+
+The first of the chosen calls that comes raises. From then on every call of that consumer has to end, and to say so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from invariants import Broken
+
+if TYPE_CHECKING:
+    from members import Member
+
+__all__ = ["CRASHES", "Crashed"]
+
+LATEST: Final = 1.0  # seconds until every call that was under way has ended
+
+# What raises: an object, from the consumer's machine, and its method. Without an object: what all of the client share.
+CRASHES: Final[dict[str, tuple[str, str]]] = {
+    "loop": ("", ""),
+    "network": ("", "network"),
+    "machine": ("member", "poll"),
+    "group": ("group", "poll"),
+    "fetcher": ("fetcher", "poll"),
+    "offsets": ("offsets", "poll"),
+    "answer to Fetch": ("fetcher", "_heed"),
+    "answer to Heartbeat": ("group", "_beat_answered"),
+    "answer to JoinGroup": ("group", "_join_answered"),
+    "answer to SyncGroup": ("group", "_sync_answered"),
+    "answer to OffsetCommit": ("offsets", "_commit_answered"),
+    "answer to OffsetFetch": ("offsets", "_lookup_answered"),
+    "revocation": ("group", "_revoke"),
+    "seek": ("fetcher", "seek"),
+}
+
+
+class Crash(RuntimeError):
+    """The exception."""
+
+
+class Crashed:
+    """The crash of one member's consumer."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self.core: Any = None
+        self.what = ""
+        self.at: float | None = None  # when it came
+        self._loop = False  # the loop is to crash in its next turn
+
+    def order(self, what: str) -> None:
+        """Have it crash at the next occasion."""
+        self.what = what
+        self._member.sim.note(f"{self._member.name} is to crash: {what}")
+        where, method = CRASHES[what]
+        engine, machine = self.core.client.engine, self.core.member
+        if what == "loop":
+            self._loop = True
+            return
+        target = engine.network if what == "network" else machine if where == "member" else getattr(machine, where)
+
+        def crash(*args: Any, **options: Any) -> Any:
+            self._came()
+            raise Crash("injected")
+
+        setattr(target, "poll" if what == "network" else method, crash)
+
+    @property
+    def shared(self) -> bool:
+        """Whether it concerns all of the client."""
+        return self.what in ("loop", "network")
+
+    def turn(self) -> None:
+        """The loop turns."""
+        if self._loop:
+            self._loop = False
+            self._came()
+            raise Crash("injected")
+
+    def _came(self) -> None:
+        if self.at is None:
+            sim = self._member.sim
+            sim.note(f"{self._member.name} crashes: {self.what}")
+            self.at = sim.timeline.now
+            sim.upset()
+            sim.timeline.after(LATEST, lambda: self._check(self.at))
+
+    def _check(self, came: float | None) -> None:
+        """Nobody waits for what will never come."""
+        call = self._member.call
+        if call is not None and came is not None and call[1] <= came and not self._member.process.killed:
+            self._member.sim.world.fail(Broken("a crash is told", f"{self._member.name} crashed ({self.what}), {call[0]} still waits"))

@@ -1,0 +1,211 @@
+"""Reading. What one application was handed is compared with the logs, and what it waits for with what there is.
+
+A partition that is owned, not paused, has records below its high watermark and that nothing keeps from being read is read within a bound:
+that is judged over the time in which the application looked, found nothing more and did not get that partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import attrs
+from invariants import Broken
+
+from pykafka4.records import TopicPartition
+from pykafka4.wire.hot import Record
+
+if TYPE_CHECKING:
+    from consumers import ConsumerSimulation
+    from ledger import Cut
+
+__all__ = ["GROUP_ITSELF", "Place", "Reading"]
+
+GROUP_ITSELF: Final = TopicPartition("the group", 0)  # stands for the group where faults are noted: its coordinator "leads" it
+EVERY: Final = 0.5  # seconds between looks at what is not read
+
+
+@attrs.define(eq=False)
+class Place:
+    """How far the application has come in a partition that it owns."""
+
+    at: int | None = None  # where the next record is looked for, None at the beginning
+    handed: int = 0  # records since it began, or since a seek
+    sought: bool = False  # the application said where to read
+    least: int = 0  # with auto_offset_reset=latest: reading cannot begin below
+    cuts: list[int] = attrs.Factory(list)  # where the log was cut since; not noticed yet
+    dry: float | None = None  # since when there are records and the application got none
+
+
+class Reading:
+    """One application's partitions."""
+
+    def __init__(self, sim: ConsumerSimulation, name: str, policy: str, *, in_group: bool = True) -> None:
+        self._sim, self.name, self._policy, self._in_group = sim, name, policy, in_group
+        self.owned: dict[TopicPartition, Place] = {}
+        self.paused: set[TopicPartition] = set()
+        self._looked = 0.0
+
+    # ---- partitions come and go
+
+    def begin(self, tps: Iterable[TopicPartition]) -> None:
+        """They are this application's."""
+        for tp in tps:
+            if tp in self.owned:
+                raise Broken("listeners are told the truth", f"{tp} is assigned twice")
+            self.owned[tp] = Place(at=None if self._in_group else 0, least=self._sim.least(tp))
+
+    def end(self, tps: Iterable[TopicPartition], *, lost: bool = False) -> None:
+        """They are not any more. One that was lost may never have been told of."""
+        for tp in tps:
+            if tp not in self.owned and not lost:
+                raise Broken("listeners are told the truth", f"{tp} is revoked and was not assigned")
+            self.owned.pop(tp, None)
+            self.paused.discard(tp)
+
+    def sought(self, tp: TopicPartition, offset: int) -> None:
+        """The application reads on from there."""
+        if self._in_group:
+            self._sim.ledger.rewind(tp, offset)
+        if tp in self.owned:
+            self.owned[tp] = Place(at=offset, sought=True)
+
+    def cut(self, tp: TopicPartition, end: int) -> None:
+        """An election took what lay from `end` on."""
+        if tp in self.owned:
+            self.owned[tp].cuts.append(end)
+
+    # ---- what is handed out
+
+    def take(self, record: Record) -> None:
+        """A record was handed out: it must be of a partition that is owned, in the log, and the next."""
+        tp, ledger = TopicPartition(record.topic, record.partition), self._sim.ledger
+        ledger.handed += 1
+        place = self.owned.get(tp)
+        if place is None:
+            raise Broken("records of owned partitions only", f"{self.name} gets {tp} offset {record.offset} and owns {sorted(self.owned)}")
+        if tp in self.paused:
+            raise Broken("paused partitions are quiet", f"{self.name} gets {tp} offset {record.offset}, which is paused")
+        if not ledger.below_high(tp, record.offset):
+            what = f"{self.name} gets {tp} offset {record.offset}; the high watermark never was above {ledger.high(tp)}"
+            raise Broken("never past the high watermark", what)
+        ledger.check_content(tp, record)
+        self._check_place(tp, place, record)
+        place.at, place.handed, place.dry = record.offset + 1, place.handed + 1, None
+
+    def _check_place(self, tp: TopicPartition, place: Place, record: Record) -> None:
+        ledger = self._sim.ledger
+        cut = ledger.cut_with(tp, record) if tp in ledger.cuts else None
+        if cut is not None:
+            self._check_old(tp, place, record, cut)
+        elif place.cuts and place.at is not None and place.at > min(place.cuts):
+            self._check_after_cut(tp, place, record, place.at)
+        else:
+            self._check_next(tp, place, record)
+            if place.cuts and record.offset >= min(place.cuts):
+                place.cuts.clear()
+
+    def _check_old(self, tp: TopicPartition, place: Place, record: Record, cut: Cut) -> None:
+        """It was fetched before the log was cut."""
+        if cut.end not in place.cuts:  # cut between the Fetch and the news of the assignment
+            place.cuts.append(cut.end)
+        if place.at is None:
+            return
+        expected = self._sim.ledger.next_in_log(tp, place.at)
+        if expected is None or expected >= cut.end:
+            expected = min(offset for offset in cut.tail if offset >= min(place.at, record.offset))
+        if record.offset != expected:
+            raise Broken("positions never skip", f"{self.name} {tp}: {record.offset} of a log that was cut, {expected} is next")
+
+    def _check_after_cut(self, tp: TopicPartition, place: Place, record: Record, before: int) -> None:
+        """The application had read what an election took: the client noticed, and goes back to where the log was cut."""
+        sim, ledger = self._sim, self._sim.ledger
+        if record.offset in {ledger.next_in_log(tp, end) for end in place.cuts} and self._policy != "none":
+            self._go_back(tp, place, record.offset)
+            return
+        if sim.knows_epochs and place.handed:
+            where = f"cut at {place.cuts} after {before - 1} was read"
+            raise Broken("what was cut off is told or read again", f"{self.name} {tp}: {record.offset} is next, {where}")
+        # Without epochs a client cannot know: it goes on where it was, or by its policy when that is behind the end of the log.
+        first = ledger.next_in_log(tp, sim.cluster.log(*tp).start_offset)
+        reset = self._policy == "latest" or (self._policy == "earliest" and first is not None and record.offset <= first)
+        if not reset and record.offset != ledger.next_in_log(tp, before):
+            raise Broken("positions never skip", f"{self.name} {tp}: {record.offset} after {before}, cut at {place.cuts}")
+        self._go_back(tp, place, record.offset)
+        if self._in_group:
+            ledger.skip(tp, record.offset)
+
+    def _go_back(self, tp: TopicPartition, place: Place, offset: int) -> None:
+        if self._in_group:
+            self._sim.ledger.rewind(tp, offset)
+        place.cuts.clear()
+        place.handed = 0
+
+    def _check_next(self, tp: TopicPartition, place: Place, record: Record) -> None:
+        """It must be the next in the log; the first of an assignment may lie before that, not behind a record that nobody finished."""
+        sim, ledger, before, offset = self._sim, self._sim.ledger, place.at, record.offset
+        start = sim.cluster.log(*tp).start_offset
+        if self._policy == "none" and self._in_group:
+            self._check_asked(tp, place, offset, start)
+        elif before is None or before < start:
+            if self._policy == "latest" and offset < place.least and ledger.last.get(tp, -1) < 0:
+                raise Broken("positions never skip", f"{self.name} {tp}: begins at {offset}, the latest was {place.least} or more")
+            if self._policy == "latest" and ledger.begin(tp, offset):
+                before = offset
+        if before is None:
+            furthest = ledger.next_in_log(tp, max(ledger.done_below(tp), ledger.last.get(tp, -1) if tp in ledger.cuts else -1))
+            wrong = furthest is not None and offset > furthest
+        else:
+            furthest = ledger.next_in_log(tp, before)
+            wrong = offset != furthest
+        if wrong and offset > start:
+            raise Broken("positions never skip", f"{self.name} {tp}: {offset} where {furthest} is next (after {before})")
+        if before is None and tp in ledger.cuts and self._in_group:  # it begins where the group stored, in a log that was cut since
+            ledger.rewind(tp, offset)
+            ledger.skip(tp, offset)
+
+    def _check_asked(self, tp: TopicPartition, place: Place, offset: int, start: int) -> None:
+        """With auto_offset_reset=none nobody but the application says where to read."""
+        stored = self._sim.ledger.last.get(tp, -1)
+        if place.at is None and not place.sought and stored < 0:
+            raise Broken("no offset is chosen unasked", f"{self.name} {tp}: begins at {offset}, nothing was committed")
+        if place.at is not None and place.at < start:
+            following = min((o for o in self._sim.ledger.values[tp] if o >= place.at), default=offset)
+            if offset != following:
+                raise Broken("no offset is chosen unasked", f"{self.name} {tp}: {offset} after {place.at}, which was deleted")
+
+    # ---- what is waited for
+
+    def looked(self, *, emptied: bool) -> None:
+        """The application asked for records. `emptied`: it was given all that there was, and what it was not given is not there."""
+        now = self._sim.timeline.now
+        if not emptied:
+            for place in self.owned.values():
+                place.dry = None
+            self._looked = now
+        elif now - self._looked >= EVERY:
+            self._looked = now
+            for tp, place in self.owned.items():
+                if tp in self.paused or not self._available(tp, place):
+                    place.dry = None
+                elif place.dry is None:
+                    place.dry = now
+                else:
+                    self._check_patience(tp, place, place.dry, now)
+
+    def _available(self, tp: TopicPartition, place: Place) -> bool:
+        partition = self._sim.cluster.partition(*tp)
+        if partition is None or (place.at is None and self._policy == "latest"):
+            return False
+        at = self._sim.ledger.done_below(tp) if place.at is None else place.at
+        return at < partition.log.high_watermark
+
+    def _check_patience(self, tp: TopicPartition, place: Place, dry: float, now: float) -> None:
+        sim = self._sim
+        since, base = max(dry, sim.unstable_at if self._in_group else dry), sim.disturbances.base
+        if now - since <= base:
+            return
+        calm = sim.calm_time(tp if place.at is not None else None, since, now, grouped=self._in_group)
+        if calm > base:
+            what = f"{self.name} {tp}: nothing since {since:.3f}, now {now:.3f}, {calm:.3f} s of it without a fault; next is {place.at}"
+            raise Broken("partitions go on", what)

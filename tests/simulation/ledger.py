@@ -1,0 +1,210 @@
+"""Ledger. What lies in the logs, what applications have finished, and what the group may therefore store.
+
+Applications finish records, the coordinator reports what it stored. A log that an election cut short keeps the records it lost here: a
+consumer may have fetched them before, and hand them out afterwards.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+from invariants import Broken
+
+from pykafka4.records import TopicPartition
+from pykafka4.testing.model import ModelCluster
+from pykafka4.wire.batch import WireRecord
+from pykafka4.wire.hot import Record
+
+__all__ = ["Cut", "Ledger"]
+
+Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
+
+
+@attrs.frozen(eq=False)
+class Cut:
+    """An election took the records from `end` on; `tail` has them by offset."""
+
+    end: int
+    tail: dict[int, WireRecord]
+
+
+class Ledger:
+    """What was written, handed out, finished and committed."""
+
+    def __init__(self, cluster: ModelCluster, latest: bool) -> None:
+        """`latest`: reading begins at the end of the log where nothing is committed."""
+        self._cluster, self.latest = cluster, latest
+        self.values: dict[TopicPartition, dict[int, WireRecord]] = defaultdict(dict)  # what was written, retention or not
+        self.cuts: dict[TopicPartition, list[Cut]] = {}
+        self.finished: dict[TopicPartition, set[int]] = defaultdict(set)
+        self.committed: dict[TopicPartition, int] = {}
+        self.last: dict[TopicPartition, int] = {}  # what the group has stored
+        self.most: dict[TopicPartition, int] = {}  # the highest it ever stored
+        self.floor: dict[TopicPartition, int] = {}  # the lowest offset that an application went back to
+        self.handed = self.written = 0
+        self.on_cut: list[Callable[[TopicPartition, int], None]] = []
+        self._writing: list[WireRecord] = []
+        self._begun: dict[TopicPartition, int] = {}  # where reading began, with auto_offset_reset=latest
+        self._done_below: dict[TopicPartition, int] = defaultdict(int)  # every record below is finished
+        self._old_done: dict[TopicPartition, int] = {}  # as much was finished of logs that were cut since
+        self._high: dict[TopicPartition, int] = defaultdict(int)  # the highest high watermark so far
+        cluster.on_commit.append(self._committed)
+        cluster.on_append.append(self._appended)
+        cluster.replication.on_truncate.append(self._truncated)
+        self._note_leaders(cluster.replication)
+
+    # ---- what is written
+
+    def write(self, tp: TopicPartition, records: list[WireRecord], *, codec: int, gap: int) -> None:
+        """Somebody writes these."""
+        self._writing = records
+        self._cluster.append(*tp, records, codec=codec, gap=gap)
+        self.written += len(records)
+
+    def _appended(self, tp: TopicPartition, base: int, count: int) -> None:
+        for n, record in enumerate(self._writing):
+            self.values[tp][base + n] = record
+        self._writing = []
+
+    def _truncated(self, tp: TopicPartition, end: int) -> None:
+        self.high(tp)
+        log = self._cluster.log(*tp)
+        end = max(min(end, log.end_offset), log.start_offset)  # a gap before the records that are gone is gone, too
+        values = self.values[tp]
+        done = self.done_below(tp, log_too=False)
+        cut = Cut(end, {offset: values.pop(offset) for offset in [o for o in values if o >= end]})
+        self.cuts.setdefault(tp, []).append(cut)
+        finished = self.finished[tp]
+        self._old_done[tp] = max([self._old_done.get(tp, 0), done, *(offset + 1 for offset in finished if offset >= end)])
+        self.finished[tp] = {offset for offset in finished if offset < end}
+        self._done_below[tp] = min(self._done_below[tp], end)
+        self.rewind(tp, self._cluster.log(*tp).start_offset)  # as far as auto_offset_reset goes back who knows no epoch
+        for told in self.on_cut:
+            told(tp, end)
+
+    def _note_leaders(self, replication: Any) -> None:
+        """A new leader may know of a lower high watermark: note the old one's first."""
+        lead = replication.lead
+
+        def led(partition: Any, node: int) -> None:
+            self.high(partition.tp)
+            end, cuts = partition.log.end_offset, len(self.cuts.get(partition.tp, ()))
+            lead(partition, node)
+            if partition.log.end_offset < end and len(self.cuts.get(partition.tp, ())) == cuts:
+                self._truncated(partition.tp, partition.log.end_offset)  # retention had left nothing that could be missed
+            if partition.tp in self.cuts:  # a leader from before has what an election had taken
+                self.values[partition.tp].update((record.offset, record) for record in self._after(partition.tp, 0))
+
+        replication.lead = led
+
+    def high(self, tp: TopicPartition) -> int:
+        """The highest high watermark that the partition ever had."""
+        partition = self._cluster.partition(*tp)
+        if partition is not None:
+            self._high[tp] = max(self._high[tp], *(copy.log.high_watermark for copy in partition.copies.values()))
+        return self._high[tp]
+
+    def below_high(self, tp: TopicPartition, offset: int) -> bool:
+        """Whether consumers could ever see `offset`."""
+        return offset < self._high[tp] or offset < self.high(tp)
+
+    # ---- what is finished
+
+    def finish(self, record: Record) -> None:
+        """An application has finished with it."""
+        tp = TopicPartition(record.topic, record.partition)
+        if tp in self.cuts and self.cut_with(tp, record) is not None:
+            self._old_done[tp] = max(self._old_done.get(tp, 0), record.offset + 1)
+        else:
+            self.finished[tp].add(record.offset)
+
+    def done_below(self, tp: TopicPartition, *, log_too: bool = True) -> int:
+        """The offset of the first record that nobody has finished, the end of the log when there is none (and `log_too`)."""
+        finished, log = self.finished[tp], self._cluster.log(*tp)
+        at = max(self._done_below[tp], log.start_offset)
+        for record in self._after(tp, at):
+            if record.offset not in finished:
+                self._done_below[tp] = record.offset
+                return record.offset
+            at = record.offset + 1
+        self._done_below[tp] = at = log.end_offset if log_too else at
+        return at
+
+    def may_commit(self, tp: TopicPartition) -> int:
+        """The highest offset with nothing unfinished before it, in this log or in one that was cut since."""
+        # Where a log was cut, who begins at what is stored may store it again.
+        return max(self.done_below(tp), self._old_done.get(tp, 0), self.most.get(tp, 0) if tp in self.cuts else 0)
+
+    def _after(self, tp: TopicPartition, offset: int) -> Iterator[WireRecord]:
+        log = self._cluster.log(*tp)
+        first = bisect.bisect_right(log.batches, offset, key=lambda batch: batch.next_offset)
+        batches = itertools.islice(log.batches, first, None)
+        return (r for b in batches for r in log.records_in(b) if r.offset >= offset)
+
+    def next_in_log(self, tp: TopicPartition, offset: int) -> int | None:
+        """The offset of the first record at `offset` or later."""
+        return next((r.offset for r in self._after(tp, offset)), None)
+
+    def begin(self, tp: TopicPartition, offset: int) -> bool:
+        """Whether reading begins at `offset`: with auto_offset_reset=latest, where nothing that is still in the log was committed."""
+        stored, log = self.last.get(tp, -1), self._cluster.log(*tp)
+        if offset == self._begun.get(tp):
+            return True
+        if stored > log.end_offset and tp in self.cuts:
+            stored = -1
+        if offset < self._begun.get(tp, 0) or (stored >= 0 and stored >= log.start_offset):
+            return False
+        self._begun[tp] = offset
+        self.skip(tp, offset)
+        return True
+
+    def skip(self, tp: TopicPartition, offset: int) -> None:
+        """What lies before `offset` is not going to be read, and rightly so."""
+        self.finished[tp].update(r.offset for r in self._after(tp, self._done_below[tp]) if r.offset < offset)
+
+    def rewind(self, tp: TopicPartition, offset: int) -> None:
+        """The application reads again from there, and commits may go back as far."""
+        self.floor[tp] = min(self.floor.get(tp, offset), offset)
+
+    # ---- which record it is
+
+    def cut_with(self, tp: TopicPartition, record: Record) -> Cut | None:
+        """The cut that took this very record; None when it lies in the log, or was deleted by retention."""
+        found = content(record)
+        there = self.values[tp].get(record.offset)
+        if there is not None and content(there) == found:
+            return None
+        lost = (cut for cut in self.cuts.get(tp, ()) if record.offset in cut.tail)
+        return next((cut for cut in lost if content(cut.tail[record.offset]) == found), None)
+
+    def check_content(self, tp: TopicPartition, record: Record) -> None:
+        """It is what was written at its offset."""
+        written = self.values[tp].get(record.offset)
+        if (written is None or content(record) != content(written)) and self.cut_with(tp, record) is None:
+            raise Broken("records are what was written", f"{tp} offset {record.offset}: {content(record)}, written {written}")
+
+    # ---- what is stored
+
+    def _committed(self, group: str, tp: TopicPartition, offset: int, awaited: bool) -> None:
+        before = self.committed.get(tp, -1)
+        if offset > self.may_commit(tp) and not (self.latest and self.begin(tp, offset)):
+            raise Broken("nothing unfinished is committed", f"{tp}: {offset} is committed, record {self.done_below(tp)} is not finished")
+        self.last[tp], self.most[tp] = offset, max(offset, self.most.get(tp, -1))
+        if not awaited:
+            # Executed after the client had given the connection up: it may have committed more meanwhile, nobody can prevent that. Whoever
+            # asks now begins at what is stored now.
+            self.committed[tp] = min(before, offset)
+            return
+        if offset < min(before, self.floor.get(tp, before)):
+            raise Broken("commits never go back", f"{tp}: {offset} after {before}")
+        self.committed[tp] = offset
+
+
+def content(record: WireRecord | Record) -> Content:
+    """What an application gets of a record."""
+    return record.key, record.value, tuple(record.headers), record.timestamp_ms
