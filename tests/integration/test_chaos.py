@@ -81,7 +81,7 @@ def test_nothing_is_lost_in_200_000_records_and_8_kills(cluster: Cluster, topic:
 def test_a_schedule_drawn_from_the_faults_of_the_simulation_breaks_no_promise(
     proxied_cluster: Proxied, topic: str, tmp_path: Path, seed: int
 ) -> None:
-    plan = draw(seed, float(os.environ.get("CHAOS_SECONDS", "120")))
+    plan = draw(seed, float(os.environ.get("CHAOS_SECONDS", "110")))
     print(f"\nchaos: SEED={seed}, journals in {tmp_path}\n{attrs.evolve(plan, steps={})}")
     main, plain, fragile = topic, f"{topic}-plain", f"{topic}-fragile"
     proxied_cluster.create_topic(main, PARTITIONS)

@@ -75,6 +75,8 @@ class Storm:
 
 
 def test_members_end_soon_when_asked_in_a_rebalance_storm(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    for package in ("confluent_kafka", "kafka"):
+        pytest.importorskip(package, reason=f"{package} is not installed; pip install -e '.[test]'")
     cluster.create_topic(topic, PARTITIONS)
     print(f"\nstorm: CHAOS_SEED={SEED}, journals in {tmp_path}")
     ending = False
