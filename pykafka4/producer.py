@@ -245,7 +245,8 @@ class _Core:
         require_codec(self.config.compression_type)
         self._given, self._executor = client, executor
         self.closers: set[int] = set()  # threads in `close`
-        self.pending: list[Batch | Delivery] | None = None  # what had no outcome when the first `close` began
+        self.pending: list[Batch | Delivery] | None = None  # what had no outcome, or callbacks to run, when the first `close` began
+        self.undecided: list[Batch | Delivery] = []  # those without an outcome
         self.undelivered: list[ProducerRecord] | None = None  # what came of that, once it is closed
         self._serial = next(_serials)
 
@@ -465,12 +466,14 @@ class _Core:
     def _close(self, patience: float) -> list[ProducerRecord]:
         self._refuse(ClosedError("this producer is closed; make a new one"))
         if self.pending is None:  # nothing can join them any more
-            self.pending = self.acc.unfinished()
+            unfinished = self.acc.unfinished()
+            self.undecided = [item for item in unfinished if not _done(item)]
+            self.pending = unfinished
         self._expedite()
         if not self._wait_settled(self.pending, patience):
             self._give_up(self.pending)
         self._stop()
-        self.undelivered = [record for item in self.pending for record in item.lost()]
+        self.undelivered = [record for item in self.undecided for record in item.lost()]
         return self.undelivered
 
     def _give_up(self, pending: Sequence[Batch | Delivery]) -> None:

@@ -49,6 +49,27 @@ def test_close_gives_back_what_fails_while_it_waits(server: ModelServer, make: M
     assert time.monotonic() - began < SECONDS / 2, "all had their outcome"
 
 
+def test_close_does_not_give_back_what_had_failed_before_while_its_callback_runs(server: ModelServer, make: Maker) -> None:
+    producer, go_on, called = knowing(make()), threading.Event(), threading.Event()
+
+    def hold(_: Any) -> None:
+        called.set()
+        go_on.wait(SECONDS)
+
+    server.fail("Produce", "INVALID_RECORD")
+    refused = producer.send("t", b"refused", partition=0, on_delivery=hold)
+    assert refused.exception(SECONDS) is not None
+    assert called.wait(SECONDS)
+    closing: list[Any] = []
+    thread = threading.Thread(target=lambda: closing.extend(producer.close(SECONDS)), daemon=True)
+    thread.start()
+    until(lambda: producer._core.pending is not None)
+    go_on.set()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert closing == [], "its outcome was known before"
+
+
 @pytest.mark.parametrize("topic", ["t", "unknown"])
 def test_a_send_that_waits_for_room_is_refused_by_close_and_nothing_is_lost(server: ModelServer, make: Maker, topic: str) -> None:
     producer = knowing(make(**FEW))

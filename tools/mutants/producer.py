@@ -59,6 +59,13 @@ MUTANTS: Final = (
         tests=("tests/core/test_sender_topics.py::test_nothing_is_kept_of_topics_that_never_became_known",),
     ),
     Mutant(
+        file="pykafka4/producer.py",
+        old="[item for item in unfinished if not _done(item)]",
+        new="unfinished",
+        breaks="close gives back records whose failure was told before it",
+        tests=("tests/producer/test_close.py::test_close_does_not_give_back_what_had_failed_before_while_its_callback_runs",),
+    ),
+    Mutant(
         file="pykafka4/core/sender.py",
         old="self._timers.at(oldest.sent_at +",
         new="self._timers.at(oldest.created +",
