@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -105,8 +106,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
     def batches(self, timeout: float | None = 1.0, max_records: int | None = None) -> Iterator[list[Record]]:
         """What `poll` returns, again and again without end: empty lists too, so that the loop's body can look at other things."""
-        while True:
-            yield self._session.poll(timeout, max_records)
+        # Not a generator: Ctrl-C between the return of `poll` and the `yield` would lose the list.
+        return iter(partial(self._session.poll, timeout, max_records), None)
 
     def _lists(self) -> Iterator[Iterator[Record]]:
         yield from self._session.lists()

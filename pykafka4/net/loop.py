@@ -42,7 +42,8 @@ class Loop:
         self._transport: Transport = SocketTransport(engine.config.receive_message_max_bytes, Helper("pykafka4-names", LOOKUPS), self._post)
         self._wakeup = self._transport.wakeup
         self._logs = logs.current()
-        self._promises: dict[Promise[Any], Machine | None] = {}  # to fail when the loop, or this machine, ends
+        # To fail when the loop, or this machine, ends. Who waits for it, or brings the result, keeps a promise; Ctrl-C may end both.
+        self._promises: dict[weakref.ref[Promise[Any]], Machine | None] = {}
         engine.on_failure.append(self._machine_failed)
         self._deliver: deque[Callable[[], None]] = deque()  # what the engine wants called; kept here until the executor has it
         self._stopping = self._ended = False
@@ -117,8 +118,7 @@ class Loop:
     def promise(self, machine: Machine | None = None) -> Promise[Any]:
         """A Promise that fails when the loop crashes or closes, or `machine` fails, if it is not done by then."""
         promise: Promise[Any] = Promise()
-        self._promises[promise] = machine
-        promise.add_done_callback(self._promise_done)
+        self._promises[weakref.ref(promise, self._promises.__delitem__)] = machine
         if self._ended:  # looked at after the promise can be seen by the end, which is noted before it looks for promises
             promise.set_exception(self._end())
         elif machine is not None and (failure := self.engine.failure(machine)) is not None:
@@ -228,12 +228,9 @@ class Loop:
         """Why nothing works any more; a new instance for each caller."""
         return ClosedError("this client is closed; make a new one") if self.crashed is None else self.crashed.again()
 
-    def _promise_done(self, promise: Promise[Any]) -> None:
-        self._promises.pop(promise, None)
-
     def _machine_failed(self, machine: Machine, reason: KafkaError) -> None:
-        for promise, waits_for in list(self._promises.items()):
-            if waits_for is machine:
+        for reference, waits_for in list(self._promises.items()):
+            if waits_for is machine and (promise := reference()) is not None:
                 promise.set_exception(reason)
 
     def _crash(self, error: BaseException) -> None:
@@ -249,8 +246,9 @@ class Loop:
         while self._deliver:
             with contextlib.suppress(Exception):  # the others are to run all the same
                 self._submit_callbacks()
-        for promise in list(self._promises):
-            promise.set_exception(reason)
+        for reference in list(self._promises):
+            if (promise := reference()) is not None:
+                promise.set_exception(reason)
         self._transport.shut()
         _LOOPS.discard(self)
 

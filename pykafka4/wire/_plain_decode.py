@@ -329,8 +329,21 @@ class Chunk:
         """Append up to `limit` records to `out`; returns how many.
 
         A damaged batch raises CorruptRecord, one that unpacks to more than it may RecordTooLarge, but only when nothing was
-        appended in this call: what lies before the damage is always handed out first. `position` stays at the damage.
+        appended in this call: what lies before the damage is always handed out first. `position` stays at the damage. After any other
+        exception (Ctrl-C) everything is as before the call.
         """
+        count, view, position, at = len(out), self._view, self.position, self._at - (len(self._batch.data) if self._batch else 0)
+        try:
+            return self._decode(out, limit)
+        except (CorruptRecord, RecordTooLarge):
+            raise
+        except BaseException:
+            del out[count:]
+            self._view, self.position, self._at = view, position, at
+            self._batch = self._records = None  # a generator that was interrupted is finished: enter the batch again
+            raise
+
+    def _decode(self, out: list[Record], limit: int) -> int:
         n = 0
         while n < limit:
             try:

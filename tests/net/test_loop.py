@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from interrupts import interrupts
 from net_talk import SECONDS, closed_port, until
 
 from pykafka4.config import ClientConfig
@@ -210,11 +211,11 @@ def test_an_executor_whose_submit_blocks_does_not_stop_the_loop() -> None:
 
 def test_a_crash_is_heard_by_everyone_who_waits(loop: Loop, script: Script, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[BaseException] = []
-    before = loop.promise()
+    before, asked_for = loop.promise(), loop.promise()
 
     def wait() -> None:
         try:
-            loop.ask(lambda now: loop.promise(), SECONDS)
+            loop.ask(lambda now: asked_for, SECONDS)
         except KafkaError as error:
             heard.append(error)
 
@@ -240,6 +241,12 @@ def test_after_a_crash_every_call_says_so_at_once(loop: Loop) -> None:
     loop.call(lambda now: None)
     loop.wake()
     loop.close()
+
+
+def test_a_call_that_is_interrupted_leaves_no_promise_behind(loop: Loop) -> None:
+    for place in interrupts(lambda: loop.ask(lambda now: 7, SECONDS)):
+        loop.ask(lambda now: None, SECONDS)  # the one before is through
+        assert not loop._promises, place
 
 
 @pytest.mark.parametrize("end", ["crashed", "closed"])
