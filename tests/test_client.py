@@ -477,3 +477,39 @@ def test_a_client_with_no_broker_in_reach_costs_little() -> None:
         turns, cpu = turns_and_cpu(client, 2.0)
     assert turns <= 2 * 60
     assert cpu <= 0.05  # measured 0.002; the bound is for a busy machine
+
+
+def test_a_slow_listener_hears_of_every_partition_and_broker(client: Client) -> None:
+    heard: list[object] = []
+    busy, go_on = threading.Event(), threading.Event()
+
+    def listener(event: object) -> None:
+        heard.append(event)
+        busy.set()
+        go_on.wait(SECONDS)
+
+    client.events(listener)
+    partitions = [PartitionOffline(TopicPartition("orders", n), KafkaError("no leader")) for n in range(3)]
+    brokers = [BrokerAdded(node, "h", 9092) for node in (7, 8)]
+    client._events.emit(MetadataChanged(1))
+    assert busy.wait(SECONDS)
+    for event in (*partitions, *brokers):
+        client._events.emit(event)
+    go_on.set()
+    until(lambda: set(partitions + brokers) <= set(heard), "every event")
+
+
+def test_users_are_closed_with_what_is_left_of_the_time(client: Client) -> None:
+    user = User(client)
+    client.close(SECONDS)
+    (left,) = user.closed_with
+    assert left is not None
+    assert 0 < left <= SECONDS
+
+
+def test_calls_without_a_timeout_take_no_longer_than_a_request_may() -> None:
+    with Client(bootstrap_servers=f"127.0.0.1:{closed_port()}", request_timeout_ms=200) as client:
+        with pytest.raises(KafkaTimeoutError, match=r"0\.2 s"):
+            client.partitions_for("orders")
+        with pytest.raises(KafkaTimeoutError, match=r"0\.2 s"):
+            client.refresh_metadata()

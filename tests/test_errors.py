@@ -182,3 +182,27 @@ def test_the_traceback_of_an_error_raised_again_is_that_of_one_raise() -> None:
         assert caught.value.__traceback__.tb_next is None
         assert caught.value.__cause__ is stored.__cause__
     assert stored.__traceback__ is None
+
+
+def test_notes_of_an_error_raised_again_are_its_own() -> None:
+    error = KafkaError("broken")
+    error.add_note("first")
+    again = error.again()
+    again.add_note("second")
+    assert error.__notes__ == ["first"]
+    assert again.__notes__ == ["first", "second"]
+
+
+def test_an_error_of_a_broker_says_whether_another_try_can_help() -> None:
+    assert BrokerError(6, "t-0").retriable
+    assert not BrokerError(29, "t").retriable
+
+
+@pytest.mark.parametrize("code", [6, 29, 12345])
+def test_the_number_of_a_brokers_error_is_kept(code: int) -> None:
+    assert BrokerError(code, "t-0").code.code == code
+
+
+@pytest.mark.parametrize("name", ["FENCED_INSTANCE_ID", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"])
+def test_codes_about_membership_are_group_errors(name: str) -> None:
+    assert type(broker_error(BY_NAME[name].code, "commit")) is GroupError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ import pykafka4
 from pykafka4 import Client, ClosedError, ConfigError, Consumer, KafkaError, Producer, RecordTooLarge, TopicPartition
 from pykafka4.core.group import MemberState
 from pykafka4.core.subscription import Stage
-from pykafka4.misuse import check_topic, topic_partition
+from pykafka4.misuse import check_timeout, check_topic, topic_partition
 from pykafka4.testing.server import ModelServer
 
 
@@ -169,3 +170,35 @@ def test_states_are_identifiers_and_reasons_are_for_people() -> None:
         for state in kind:
             assert state.value.isidentifier()
             assert state.meaning is None or " " in state.meaning
+
+
+@pytest.mark.parametrize("wrong", [-1, -0.001, float("nan"), True, "1", b"1", 1j])
+def test_what_is_no_timeout_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="must be seconds from 0 up, or None"):
+        check_timeout(wrong)
+
+
+@pytest.mark.parametrize(("given", "seconds"), [(None, None), (0, 0), (1.5, 1.5), (Fraction(1, 2), 0.5), (1e300, 1e9), (float("inf"), 1e9)])
+def test_a_timeout_is_seconds_that_the_system_can_wait(given: Any, seconds: float | None) -> None:
+    assert check_timeout(given) == seconds
+
+
+def test_a_topic_of_a_subclass_of_str_is_its_text_whatever_its_methods_say() -> None:
+    class Topic(str):
+        def __str__(self) -> str:
+            return "other"
+
+    topic = check_topic(Topic("orders"))
+    assert topic == "orders"
+    assert type(topic) is str
+
+
+def test_a_partition_that_no_broker_can_have_is_named() -> None:
+    assert topic_partition(("t", 2**31 - 1)).partition == 2**31 - 1
+    with pytest.raises(ConfigError, match="not 2147483648"):
+        topic_partition(("t", 2**31))
+
+
+def test_a_method_of_another_clients_client_gets_a_hint(server: ModelServer) -> None:
+    with Client(bootstrap_servers=server.bootstrap_servers) as client, pytest.raises(AttributeError, match="use 'partitions_for'"):
+        client.partitions_for_topic  # noqa: B018

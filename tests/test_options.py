@@ -1,47 +1,47 @@
 """Every option reaches the wire or the behaviour of a real producer, consumer or client. Invariant: an option without a row fails.
 
 A row is a test of this module (`@shows`), with the client on a model cluster that keeps what it was asked, or, for the timers of machines
-that only a fake clock can test, the name of the unit test that shows it.
+that only a fake clock can test, a mutant of `tools.mutants` that ignores the option: `make mutants` fails unless a unit test notices it.
 """
 
 from __future__ import annotations
 
-import ast
 import contextlib
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
 from net_talk import SECONDS, closed_port, until
 
-from pykafka4 import BufferFull, Client, Consumer, DeliveryFailed, KafkaTimeoutError, Producer, RecordTooLarge
+from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaTimeoutError, Producer, RecordTooLarge
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.testing import ModelServer
+from pykafka4.wire.compression import CODECS
+from pykafka4.wire.messages_cluster import ApiVersionsRequest
+from tools.mutants.catalogue import MUTANTS
 
-ROOT = Path(__file__).parents[1]
-SENDER, NETWORK, CLUSTER = "tests/core/test_sender_options.py", "tests/core/test_network.py", "tests/core/test_cluster.py"
-UNREADABLE = "tests/consumer/test_unreadable.py"
-PAUSES = f"{SENDER}::test_a_refused_batch_goes_out_again_after_a_pause_that_grows_and_that_an_acknowledgement_resets"
-SETUP = f"{NETWORK}::test_a_silent_address_is_given_up_at_the_setup_timeout_which_grows_to_its_maximum"
-ELSEWHERE = {
-    "retry_backoff_ms": PAUSES,
-    "retry_backoff_max_ms": PAUSES,
-    "reconnect_backoff_ms": NETWORK,
-    "reconnect_backoff_max_ms": NETWORK,
-    "socket_connection_setup_timeout_ms": SETUP,
-    "socket_connection_setup_timeout_max_ms": SETUP,
-    "connections_max_idle_ms": NETWORK,
-    "metadata_max_age_ms": f"{CLUSTER}::test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients",
-    "metadata_max_idle_ms": "tests/test_wishes.py::test_topics_a_producer_has_not_used_for_long_are_let_go_and_can_be_used_again",
-    "receive_message_max_bytes": f"{UNREADABLE}::test_a_batch_that_is_not_let_in_is_told_and_keeps_no_other_partition_waiting",
-    "max_decompressed_bytes": f"{UNREADABLE}::test_a_batch_that_unpacks_to_too_much_is_refused_by_name_and_can_be_passed",
-    "prefetch_bytes": "tests/core/test_fetcher_room.py",
-    "heartbeat_interval_ms": "tests/core/test_consumer_options.py::test_heartbeats_follow_each_other_at_their_interval",
-}
+# The mutant "OPTION is ignored" of each is killed by a unit test.
+ELSEWHERE = (
+    "retry_backoff_ms",
+    "retry_backoff_max_ms",
+    "reconnect_backoff_ms",
+    "reconnect_backoff_max_ms",
+    "socket_connection_setup_timeout_ms",
+    "socket_connection_setup_timeout_max_ms",
+    "connections_max_idle_ms",
+    "metadata_max_age_ms",
+    "metadata_max_idle_ms",
+    "receive_message_max_bytes",
+    "max_decompressed_bytes",
+    "prefetch_bytes",
+    "heartbeat_interval_ms",
+)
+IGNORED = {mutant.breaks.removesuffix(" is ignored"): mutant for mutant in MUTANTS if mutant.breaks.endswith(" is ignored")}
 ROWS: dict[str, Callable[[Wire], None]] = {}
 
 
@@ -160,7 +160,25 @@ def _(wire: Wire) -> None:
 
 @shows("security_protocol")
 def _(wire: Wire) -> None:
-    assert wire.produce(security_protocol="PLAINTEXT") is not None
+    with socket.create_server(("127.0.0.1", 0)) as peer:
+        servers = f"127.0.0.1:{peer.getsockname()[1]}"
+        with Client(bootstrap_servers=servers, client_id="in-clear", security_protocol="PLAINTEXT") as client:
+            with pytest.raises(KafkaTimeoutError):
+                client.refresh_metadata(timeout=0.3)
+            peer.settimeout(SECONDS)
+            connection, _ = peer.accept()
+            with connection:
+                sent = connection.recv(1_000)
+    _, api, _, _, length = struct.unpack_from(">ihhih", sent)
+    assert (api, sent[14 : 14 + length]) == (ApiVersionsRequest.api_key, b"in-clear")
+    for other in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+        refused(Producer, "security_protocol", other)
+
+
+def refused(kind: type[Producer] | type[Consumer], option: str, value: str) -> None:
+    """A value that is not implemented is refused by name, and not taken in silence."""
+    with pytest.raises(ConfigError, match=f"^{option}='{value}': must be"):
+        kind(**{"bootstrap_servers": "127.0.0.1:9", option: value})  # type: ignore[arg-type]
 
 
 # -- producers
@@ -205,8 +223,10 @@ def _(wire: Wire) -> None:
 
 @shows("compression_type")
 def _(wire: Wire) -> None:
-    wire.producer(compression_type="gzip").send("t", bytes(10_000)).result(SECONDS)
-    assert [batch.header.attributes & 7 for batch in batches(wire)] == [1]
+    for codec in CODECS:
+        wire.producer(compression_type=codec).send("t", bytes(10_000)).result(SECONDS)
+    assert [batch.header.attributes & 7 for batch in batches(wire)] == list(CODECS.values()) == [0, 1, 2, 3, 4]
+    refused(Producer, "compression_type", "brotli")
 
 
 @shows("max_request_size")
@@ -271,11 +291,18 @@ def most_in_flight(wire: Wire, limit: int) -> int:
 # -- consumers
 
 
-@shows("group_id", "session_timeout_ms", "max_poll_interval_ms", "partition_assignment_strategy")
+@shows("group_id", "session_timeout_ms", "max_poll_interval_ms")
 def _(wire: Wire) -> None:
-    asked = wire.join(group_id="billing", session_timeout_ms=12_345, max_poll_interval_ms=54_321, partition_assignment_strategy="range")
+    asked = wire.join(group_id="billing", session_timeout_ms=12_345, max_poll_interval_ms=54_321)
     assert (asked.group_id, asked.session_timeout_ms, asked.rebalance_timeout_ms) == ("billing", 12_345, 54_321)
+
+
+@shows("partition_assignment_strategy")
+def _(wire: Wire) -> None:
+    asked = wire.join(partition_assignment_strategy="range")
     assert [protocol.name for protocol in asked.protocols] == ["range"]
+    for other in ("roundrobin", "sticky", "cooperative-sticky"):
+        refused(Consumer, "partition_assignment_strategy", other)
 
 
 @shows("group_instance_id")
@@ -309,7 +336,9 @@ def _(wire: Wire) -> None:
 
 @shows("isolation_level")
 def _(wire: Wire) -> None:
-    assert wire.fetch(isolation_level="read_uncommitted").isolation_level == 0
+    fetch = wire.fetch(isolation_level="read_uncommitted")
+    assert [request.isolation_level for request in (fetch, *wire.sent("ListOffsets"))] == [0, 0]
+    refused(Consumer, "isolation_level", "read_committed")
 
 
 @shows("fetch_min_bytes", "fetch_max_wait_ms", "fetch_max_bytes", "max_partition_fetch_bytes")
@@ -348,9 +377,8 @@ def test_every_option_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("option", ELSEWHERE)
-def test_the_test_that_is_named_for_an_option_is_there_and_uses_it(option: str) -> None:
-    path, _, name = ELSEWHERE[option].partition("::")
-    text = (ROOT / path).read_text()
-    tests = {node.name: ast.get_source_segment(text, node) for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-    assert not name or name in tests
-    assert option in text, f"{path} does not set {option}"
+def test_a_mutant_that_ignores_the_option_is_in_the_catalogue(option: str) -> None:
+    mutant = IGNORED[option]
+    assert f"config.{option}" in mutant.old
+    assert option not in mutant.new
+    assert mutant.tests

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from application import LONG, Listener, Maker, poll_until, topic
 
+from pykafka4.client import Client
 from pykafka4.consumer import Consumer
-from pykafka4.errors import ClosedError, ConfigError, KafkaError
-from pykafka4.records import TopicPartition
+from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
+from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelServer
 
 
@@ -87,3 +89,60 @@ def test_poll_inside_a_listener_is_refused(server: ModelServer, make: Maker) -> 
     consumer.subscribe(["t"], Polling())
     with pytest.raises(KafkaError, match="inside on_partitions_assigned"):
         poll_until(consumer, lambda: False)
+
+
+def test_wrong_arguments_of_commits_assignments_and_sharing_are_named(server: ModelServer, make: Maker) -> None:
+    consumer = make(group_id="g")
+    with pytest.raises(TypeError, match="must map partitions to offsets"):
+        consumer.commit([("t", 0)])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="on_done must be callable"):
+        consumer.commit_async({}, on_done=5)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="at most 4,096 bytes"):
+        consumer.commit({("t", 0): OffsetAndMetadata(1, metadata="x" * 4_097)})
+    with pytest.raises(ConfigError, match="takes a list of TopicPartitions"):
+        consumer.assign(TopicPartition("t", 0))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"must be a pykafka4\.Client"):
+        Consumer({"group_id": "g"})  # type: ignore[arg-type]
+    consumer.subscribe(["t"])
+    with pytest.raises(ConfigError, match="both subscribed to and assigned"):
+        consumer.assign([("t", 0)])
+    shared = Client(bootstrap_servers=server.bootstrap_servers)
+    with shared, pytest.raises(ConfigError, match="request_timeout_ms: set on the shared Client"):
+        Consumer(client=shared, request_timeout_ms=5_000)
+    consumer.close()
+    with pytest.raises(ClosedError):
+        consumer.__enter__()
+
+
+def test_batches_hands_out_at_most_max_records(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    consumer = make(auto_offset_reset="earliest")
+    consumer.assign([("t", 0)])
+    batches = consumer.batches(LONG, max_records=1)
+    assert [len(next(batches)) for _ in range(3)] == [1, 1, 1]
+
+
+def test_position_gives_up_at_its_timeout(server: ModelServer, make: Maker) -> None:
+    server.create_topic("t", 1)
+    server.fail("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", times=10_000)
+    consumer = make(group_id="g")
+    consumer.assign([("t", 0)])
+    with pytest.raises(KafkaTimeoutError, match=r"0\.05 s"):
+        consumer.position(("t", 0), timeout=0.05)
+
+
+def test_callbacks_of_commits_run_on_the_executor_given_to_the_consumer(server: ModelServer) -> None:
+    topic(server, 0)
+    names: list[str] = []
+    done = threading.Event()
+
+    def on_done(*_: object) -> None:
+        names.append(threading.current_thread().name)
+        done.set()
+
+    with ThreadPoolExecutor(1, thread_name_prefix="mine") as executor:
+        options = {"bootstrap_servers": server.bootstrap_servers, "group_id": "g", "callback_executor": executor}
+        with Consumer(**options) as consumer:  # type: ignore[arg-type]
+            consumer.commit_async({("t", 0): 1}, on_done)
+            assert done.wait(LONG)
+    assert names[0].startswith("mine")

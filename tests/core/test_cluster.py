@@ -434,6 +434,18 @@ def test_a_lost_broker_is_reason_to_ask() -> None:
     assert world.asked
 
 
+def test_a_lost_broker_is_reason_to_ask_while_another_is_connected() -> None:
+    world = knowing()
+    for node in (1, 2):
+        world.engine.network.want(node)
+    world.run(10.0)
+    world.asked.clear()
+    world.lose(("h2", 2))
+    assert world.engine.network.up
+    world.run()
+    assert world.asked
+
+
 def test_a_broker_that_does_not_answer_is_not_waited_for() -> None:
     world = knowing(request_timeout_ms=30_000)
     world.run(10.0)

@@ -89,13 +89,14 @@ def test_every_request_of_a_static_member_names_its_instance() -> None:
     assert talk.pending(LeaveGroupRequest) == []
 
 
-def test_heartbeats_follow_each_other_at_their_interval() -> None:
-    talk = Talk(group_id="g", session_timeout_ms=60_000, heartbeat_interval_ms=3_000)
+@pytest.mark.parametrize("interval", [1.0, 3.0, 7.0])
+def test_heartbeats_follow_each_other_at_their_interval(interval: float) -> None:
+    talk = Talk(group_id="g", session_timeout_ms=60_000, heartbeat_interval_ms=interval * 1000)
     talk.cluster.set("t", [1])
     talk.stable(tp(0))
     talk.reader.enter()
     for _ in range(3):
-        talk.run(2.9)
+        talk.run(interval - 0.1)
         assert talk.pending(HeartbeatRequest) == []
         talk.run(0.2)
         talk.beat(talk.one(HeartbeatRequest))

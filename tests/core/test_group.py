@@ -257,6 +257,20 @@ def test_a_static_leader_that_came_back_asks_what_was_dealt_out_and_rejoins_if_p
     assert talk.pending(DescribeGroupsRequest) == []
 
 
+def test_the_loop_wakes_to_ask_again_what_was_dealt_out_though_no_heartbeat_is_due() -> None:
+    talk = Talk(group_id="g", session_timeout_ms=60_000, heartbeat_interval_ms=20_000, max_poll_interval_ms=60_000)
+    talk.cluster.set("t", [1, 2, 1])
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    keep_alive(talk)
+    talk.find_coordinator()
+    talk.join(member="a", leader="a", members=[other("a", "t")], skip_assignment=True)
+    talk.sync([tp(0)])
+    talk.committed()
+    talk.answer(talk.one(DescribeGroupsRequest), LOST)
+    assert talk.now < talk.wake_at <= talk.now + ASK_AGAIN
+
+
 def held_join(talk: Talk) -> None:
     """Broker 1, told to coordinate, holds the JoinGroup."""
     talk.member.group.subscribe(("t",))

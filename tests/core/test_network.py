@@ -130,6 +130,15 @@ def test_versions_are_those_of_ready_nodes_only() -> None:
     assert peer.network.version(2, 9999) is None
 
 
+def test_the_number_of_a_connection_is_that_of_a_ready_one_and_another_after_a_loss() -> None:
+    peer = Peer().placed()
+    assert peer.network.link(2) is None
+    first = peer.open(2)
+    assert peer.network.link(2) == first
+    peer.network.lost(1.0, first, REFUSED)
+    assert peer.network.link(2) is None
+
+
 def test_changes_count_every_ready_and_every_loss() -> None:
     peer = Peer().placed()
     before = peer.network.changes

@@ -199,3 +199,11 @@ def test_a_batch_refused_in_passing_goes_out_again_as_it_was(error: str) -> None
     assert [header(request) for request in bench.requests] == [header(first)]
     bench.answer(bench.requests.pop(), offset=9)
     assert delivery.result(0).offset == 9
+
+
+def test_the_pause_before_another_try_grows_to_its_maximum() -> None:
+    bench = Bench(retry_backoff_ms=100, retry_backoff_max_ms=400).proven()
+    bench.batch()
+    pauses = [refuse(bench) for _ in range(6)]
+    assert pauses[0] <= 0.13
+    assert all(0.3 <= pause <= 0.5 for pause in pauses[3:])

@@ -10,7 +10,7 @@ import pytest
 
 from tools.mutants.catalogue import MUTANTS
 from tools.mutants.mutant import Mutant, Stale
-from tools.mutants.run import Fate, Tree, control, judged, run_one
+from tools.mutants.run import ROOT, Fate, Tree, control, judged, run_one
 
 MUTANT = Mutant("code.py", "return a + b", "return a - b", "sums are differences", ("test_code.py::test_sum",))
 
@@ -78,3 +78,17 @@ def test_the_catalogue_holds_different_bugs_each_with_its_tests() -> None:
         assert mutant.old != mutant.new
         assert mutant.tests, mutant.breaks
         assert not mutant.compiled or "{on}" in mutant.new, mutant.breaks
+
+
+def test_every_mutant_of_the_catalogue_fits_the_source_and_names_tests_that_are_there() -> None:
+    texts = {path: (ROOT / path).read_text() for path in {mutant.file for mutant in MUTANTS}}
+    texts |= {
+        path: (ROOT / path).read_text()
+        for path in {test.partition("::")[0] for mutant in MUTANTS for test in mutant.tests}
+        if path.endswith(".py")
+    }
+    for mutant in MUTANTS:
+        mutant.apply(texts[mutant.file], on="1")
+        for test in mutant.tests:
+            path, _, name = test.partition("::")
+            assert not name or f"def {name.partition('[')[0]}(" in texts[path], f"{test} is gone: {mutant.breaks}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools.mutants import application, compiled, consumer, consumer_api, loop, network, plain, producer, rest, spark
+from tools.mutants import application, compiled, consumer, consumer_api, loop, network, options, plain, producer, rest, spark
 from tools.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
@@ -18,6 +18,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *application.MUTANTS,
     *consumer_api.MUTANTS,
     *spark.MUTANTS,
+    *options.MUTANTS,
     *compiled.MUTANTS,
     *plain.MUTANTS,
 )

@@ -48,7 +48,7 @@ MUTANTS: Final = (
         file="pykafka4/core/cluster.py",
         old="        if now >= self._expires:\n",
         new="        if False:\n",
-        breaks="metadata_max_age_ms is ignored",
+        breaks="the picture is never renewed for its age",
         tests=("tests/core/test_cluster.py::test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients",),
     ),
     Mutant(
@@ -216,7 +216,7 @@ MUTANTS: Final = (
         file="pykafka4/core/network.py",
         old='            return f"unused for {endpoint.max_idle:g} s"\n',
         new="            return None\n",
-        breaks="connections_max_idle_ms is ignored",
+        breaks="unused connections stay open",
         tests=("tests/core/test_network.py::test_an_unused_connection_is_closed_and_one_in_use_is_not",),
     ),
     Mutant(
@@ -394,8 +394,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff.py",
-        old="        except BaseException:  # SystemExit",
-        new="        except ArithmeticError:  # SystemExit",
+        old="        except BaseException:  # SystemExit in a callback",
+        new="        except ArithmeticError:  # SystemExit in a callback",
         breaks="an exception in a callback ends the thread",
         tests=("tests/net/test_handoff.py::test_a_callback_that_raises_is_logged_and_the_next_one_runs",),
     ),

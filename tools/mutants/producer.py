@@ -157,8 +157,8 @@ MUTANTS: Final = (
         tests=("tests/core/test_sender_numbers.py::test_duplicate_counts_as_acknowledged",),
     ),
     Mutant(
-        file="pykafka4/core/sender.py",
-        old="            queue.backoff.reset()\n",
+        file="pykafka4/core/queues.py",
+        old="        self.backoff.reset()\n",
         new="",
         breaks="the back-off is never reset by an acknowledgement",
         tests=(
