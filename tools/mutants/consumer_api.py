@@ -144,8 +144,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
-        old="            raise error\n\n    def commit_async",
-        new="            pass\n\n    def commit_async",
+        old="            try:\n                raise error\n",
+        new="            try:\n                pass\n",
         breaks="a commit that failed looks like one that succeeded",
         tests=("tests/consumer/test_commits.py::test_a_commit_without_answer_is_an_error_and_not_a_success",),
     ),

@@ -394,10 +394,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff.py",
-        old="        except BaseException:  # SystemExit in a callback",
-        new="        except ArithmeticError:  # SystemExit in a callback",
-        breaks="an exception in a callback ends the thread",
-        tests=("tests/net/test_handoff.py::test_a_callback_that_raises_is_logged_and_the_next_one_runs",),
+        old="        except BaseException:  # SystemExit ends the callback, not the executor",
+        new="        except ArithmeticError:  # SystemExit ends the callback, not the executor",
+        breaks="an exception in a callback is lost in the executor of the application",
+        tests=("tests/net/test_handoff.py::test_what_a_callback_raises_on_the_applications_executor_is_logged_whatever_it_is",),
     ),
     Mutant(
         file="pykafka4/net/handoff.py",
