@@ -30,6 +30,7 @@ def settings_of(configs: Mapping[str, str]) -> dict[str, Any]:
 
 
 BOTH_LIMITS: Final = "message.timestamp.difference.max.ms"
+MOST_PARTITIONS: Final = 100_000  # of one topic; the model keeps all of them in memory
 CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "cleanup.policy": ("compacted", lambda text: "compact" in text),
     "max.message.bytes": ("max_message_bytes", int),
@@ -65,8 +66,12 @@ def _create_refusal(call: Call, wanted: CreateTopicsRequest.Topic) -> str | None
         return "TOPIC_ALREADY_EXISTS"
     if bad_name(wanted.name):
         return "INVALID_TOPIC_EXCEPTION"
-    if wanted.num_partitions == 0 or wanted.num_partitions < -1:
+    if not 0 < wanted.num_partitions <= MOST_PARTITIONS and (wanted.num_partitions != -1):
         return "INVALID_PARTITIONS"
+    if any(not a.broker_ids or not set(a.broker_ids) <= call.cluster.brokers.keys() for a in wanted.assignments):
+        return "INVALID_REPLICA_ASSIGNMENT"
+    if sorted(a.partition_index for a in wanted.assignments) != list(range(len(wanted.assignments))):
+        return "INVALID_REPLICA_ASSIGNMENT"
     return "INVALID_REPLICATION_FACTOR" if wanted.replication_factor > len(call.cluster.brokers) else None
 
 
@@ -99,7 +104,7 @@ def _grow(call: Call, wanted: CreatePartitionsRequest.Topic) -> CreatePartitions
     topic = call.cluster.topics.get(wanted.name)
     if topic is None:
         error = "UNKNOWN_TOPIC_OR_PARTITION"
-    elif wanted.count <= len(topic.partitions):
+    elif not len(topic.partitions) < wanted.count <= MOST_PARTITIONS:
         error = "INVALID_PARTITIONS"
     else:
         error = "NONE"

@@ -24,6 +24,7 @@ __all__ = ["HANDLERS", "bad_name"]
 
 LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 GROUP_KEY: Final = 0
+NAMELESS_FROM: Final = 12  # versions of Metadata whose answers may leave out the name of a topic asked for by id
 
 
 def bad_name(name: str) -> bool:
@@ -64,7 +65,10 @@ def _topic(call: Call, picture: Any, name: str | None, topic_id: UUID | None) ->
     if name is None:
         name = next((n for n, (known, _) in picture.topics.items() if known == topic_id), None)
         if name is None:
-            return MetadataResponse.Topic(error_code=code("UNKNOWN_TOPIC_ID"), name=None, topic_id=topic_id or UUID(int=0), partitions=[])
+            nameless = None if call.version >= NAMELESS_FROM else ""
+            return MetadataResponse.Topic(
+                error_code=code("UNKNOWN_TOPIC_ID"), name=nameless, topic_id=topic_id or UUID(int=0), partitions=[]
+            )
     error = call.cluster.controls.error_for(call.key, name) or _missing(call, picture, name)
     if error:
         return MetadataResponse.Topic(error_code=code(error), name=name, topic_id=UUID(int=0), partitions=[])

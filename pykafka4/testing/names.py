@@ -33,8 +33,8 @@ def api_key(api: Api) -> int:
         if api not in KEYS:
             raise ValueError(f"{api!r} is not the name of an API{nearest(api, KEYS)}")
         return KEYS[api]
-    key = api if isinstance(api, int) else getattr(api, "api_key", None)
-    if key not in NAMES:
+    key = api if isinstance(api, int) and not isinstance(api, bool) else getattr(api, "api_key", None)
+    if not isinstance(key, int) or key not in NAMES:
         raise ValueError(f"{api!r} is not an API; give its name, such as 'Produce'")
     return key
 
@@ -47,7 +47,7 @@ def api_name(api: Api) -> str:
 def error_name(error: str) -> str:
     """`error` if it is the name of one of Kafka's errors; ValueError naming the nearest one otherwise."""
     if not isinstance(error, str) or error not in BY_NAME or BY_NAME[error].code == 0:
-        hint = nearest(FORMER.get(error, error), BY_NAME) if isinstance(error, str) else ""
+        hint = nearest(FORMER.get(error, error), BY_NAME.keys() - {"NONE"}) if isinstance(error, str) else ""
         raise ValueError(f"{error!r} is not the name of a Kafka error{hint}")
     return error
 

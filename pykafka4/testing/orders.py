@@ -73,7 +73,7 @@ def fail(cluster: ModelCluster, api: Api, error: str, topic: str | None, partiti
 
 def delay(cluster: ModelCluster, api: Api, seconds: float, broker: int | None, times: int) -> Order:
     """See `ModelServer.delay`."""
-    if not 0 < seconds < float("inf"):
+    if not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
         raise ValueError(f"seconds={seconds!r} is not a positive number")
     return inject(cluster, api, Fault.DELAY, broker, times, seconds, f"seconds={seconds}")
 

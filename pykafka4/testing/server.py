@@ -14,6 +14,7 @@ Any Kafka client may connect. Nothing is written to disk, nothing listens but 12
 from __future__ import annotations
 
 import logging
+import os
 import selectors
 import socket
 import threading
@@ -24,8 +25,10 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from pykafka4.errors import ClosedError, KafkaTimeoutError
+from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
 from pykafka4.testing import orders
+from pykafka4.testing.admin_api import MOST_PARTITIONS
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.names import Api, nearest
 from pykafka4.testing.orders import Order
@@ -39,7 +42,32 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 HOST: Final = "127.0.0.1"
 CHUNK: Final = 256 * 1024
+SETTINGS: Final = frozenset(
+    [
+        "leaders",
+        "replicas",
+        "min_in_sync",
+        "unclean",
+        "max_message_bytes",
+        "append_time",
+        "compacted",
+        "before_max_ms",
+        "after_max_ms",
+        "refuse",
+        "memory",
+        "repeats",
+        "remembered",
+    ]
+)
 TOO_LONG: Final = 1.0  # longest sleep of the thread, so that a missed wake-up is a delay and not a hang
+
+
+def whole(name: str, value: object, least: int, most: int = 2**31 - 1) -> None:
+    """Refuse what is no int from `least` to `most`: TypeError, or ValueError."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} is not an int")
+    if not least <= value <= most:
+        raise ValueError(f"{name}={value!r} is not from {least} to {most}")
 
 
 def as_bytes(name: str, value: object) -> bytes | None:
@@ -115,6 +143,9 @@ class ModelServer:
     """
 
     def __init__(self, brokers: int = 3, *, release: str = "4.4", **options: Any) -> None:
+        whole("brokers", brokers, 1)
+        whole("default_partitions", options.get("default_partitions", 1), 1)
+        self._process = os.getpid()
         self._timeline = Timeline(time.monotonic())
         options.setdefault("random", Random(0))
         self.cluster = ModelCluster(brokers, timeline=self._timeline, release=release, **options)
@@ -145,10 +176,10 @@ class ModelServer:
 
     def do(self, act: Callable[[ModelCluster], T]) -> T:
         """Run `act` on the cluster while nothing else happens there; its result. RuntimeError once the server has crashed."""
+        self._check_process()
         with self._lock:
             self._check_crash()
-            if self._stopping:
-                raise ClosedError("the model server is closed; make a new one")
+            self._check_open()
             self._timeline.now = max(self._timeline.now, time.monotonic())
             result = act(self.cluster)
         self._wake()
@@ -156,17 +187,26 @@ class ModelServer:
 
     def wait_for(self, condition: Callable[[ModelCluster], Any], timeout: float = 10.0) -> None:
         """Return once `condition(cluster)` holds; KafkaTimeoutError after `timeout` seconds."""
+        self._check_process()
         deadline = time.monotonic() + timeout
         with self._changed:
             while not condition(self.cluster):
                 self._check_crash()
+                self._check_open()
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise KafkaTimeoutError(f"the model cluster did not come to that within {timeout} s")
                 self._changed.wait(min(left, TOO_LONG))
 
     def create_topic(self, name: str, partitions: int | None = None, **settings: Any) -> None:
-        """See `ModelCluster.create_topic`."""
+        """See `ModelCluster.create_topic`. ValueError for a topic that exists and for names and numbers that Kafka does not allow."""
+        check_topic(name)
+        if partitions is not None:
+            whole("partitions", partitions, 1, MOST_PARTITIONS)
+        whole("min_in_sync", settings.get("min_in_sync", 1), 1)
+        unknown = next((setting for setting in settings if setting not in SETTINGS), None)
+        if unknown is not None:
+            raise TypeError(f"create_topic: {unknown!r} is not a setting of a topic{nearest(unknown, SETTINGS)}")
         self.do(lambda cluster: cluster.create_topic(name, partitions, **settings))
 
     def produce(
@@ -178,6 +218,10 @@ class ModelServer:
         """
         if not values:
             raise ValueError("produce() needs at least one value")
+        check_topic(topic)
+        whole("partition", partition, -(2**31))
+        if timestamp_ms is not None:
+            whole("timestamp_ms", timestamp_ms, 0, 2**63 - 1)
         rows = [(as_bytes("key", key), as_bytes("value", value)) for value in values]
 
         def append(cluster: ModelCluster) -> int:
@@ -195,9 +239,17 @@ class ModelServer:
         ValueError if there is no such topic, IndexError if it has no such partition.
         """
 
+        check_topic(topic)
+        if partition is not None:
+            whole("partition", partition, -(2**31))
+
         def look(cluster: ModelCluster) -> list[WireRecord]:
             if topic not in cluster.topics:
                 raise ValueError(f"there is no topic {topic!r}{nearest(topic, cluster.topics)}")
+            if partition is not None and not 0 <= partition < len(cluster.topics[topic].partitions):
+                raise IndexError(
+                    f"topic {topic!r} has {len(cluster.topics[topic].partitions)} partitions, none with the number {partition}"
+                )
             return cluster.records(topic, partition)
 
         return self.do(look)
@@ -207,7 +259,9 @@ class ModelServer:
         return self.do(lambda cluster: {tp: p.offset for tp, p in cluster.groups[group].offsets.items()} if group in cluster.groups else {})
 
     def close(self) -> None:
-        """Stop; works twice. RuntimeError with the cause if the server crashed."""
+        """Stop; works twice. RuntimeError with the cause if the server crashed. In a forked child nothing is stopped."""
+        if os.getpid() != self._process:
+            return
         with self._lock:
             self._stopping = True
         self._wake()
@@ -254,6 +308,17 @@ class ModelServer:
 
     def _order(self, give: Callable[[ModelCluster], Order]) -> None:
         self.do(lambda cluster: self._orders.append(give(cluster)))
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                f"this model server runs in process {self._process}: a forked child has only a copy of its memory; "
+                "connect clients to bootstrap_servers there, and give orders in the parent"
+            )
+
+    def _check_open(self) -> None:
+        if self._stopping:
+            raise ClosedError("the model server is closed; make a new one")
 
     def _check_crash(self) -> None:
         if self._crash is not None:

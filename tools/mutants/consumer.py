@@ -673,4 +673,18 @@ MUTANTS: Final = (
         breaks="a loop goes on with records of partitions paused together",
         tests=("tests/core/test_reader.py::test_pausing_several_partitions_takes_all_of_them_out_of_a_loops_list",),
     ),
+    Mutant(
+        file="pykafka4/testing/server.py",
+        old="        if os.getpid() != self._process:\n            raise RuntimeError(\n",
+        new="        if False:\n            raise RuntimeError(\n",
+        breaks="orders given in a forked child are lost without a word",
+        tests=("tests/testing/test_server_misuse.py::test_a_forked_child_is_told_that_the_server_is_its_parents",),
+    ),
+    Mutant(
+        file="pykafka4/testing/admin_api.py",
+        old="    if not 0 < wanted.num_partitions <= MOST_PARTITIONS and",
+        new="    if not 0 < wanted.num_partitions and",
+        breaks="one request of a client hangs the model server",
+        tests=("tests/testing/test_server_misuse.py::test_a_request_that_no_broker_would_execute_is_answered",),
+    ),
 )
