@@ -257,3 +257,14 @@ def test_without_a_subscription_any_partition_can_be_committed(server: ModelServ
     consumer = make.assigned(0, group_id="g", enable_auto_commit=False)
     consumer.commit({("t", 1): 3})
     assert consumer.committed(("t", 1)) == OffsetAndMetadata(3)
+
+
+def test_what_was_finished_of_a_partition_is_committed_when_it_is_no_longer_assigned(server: ModelServer, make: Maker) -> None:
+    topic(server, 5, 5)
+    consumer = make.assigned(0, 1, group_id="g", auto_commit_interval_ms=60_000)
+    read(consumer, 10)
+    consumer.poll(0)
+    assert not server.committed("g")
+    consumer.assign([("t", 1)])
+    poll_until(consumer, lambda: server.committed("g"))
+    assert server.committed("g") == {("t", 0): 5}

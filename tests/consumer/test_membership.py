@@ -213,3 +213,21 @@ def test_partitions_that_were_lost_before_the_application_saw_them_are_not_taken
     consumer._session._gain(ticket)
     assert consumer.assignment() == set()
     assert listener.told == []
+
+
+def test_a_listener_without_on_partitions_lost_hears_of_a_loss_as_a_revocation(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    told: list[str] = []
+
+    class TwoMethods:
+        def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+            told.append("assigned")
+
+        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+            told.append("revoked")
+
+    consumer = make(group_id="g", max_poll_interval_ms=200)
+    consumer.subscribe(["t"], TwoMethods())
+    poll_until(consumer, consumer.assignment)
+    server.wait_for(lambda cluster: not cluster.group("g").members)
+    poll_until(consumer, lambda: told[:3] == ["assigned", "revoked", "assigned"])

@@ -119,7 +119,8 @@ def test_batches_hands_out_at_most_max_records(server: ModelServer, make: Maker)
     consumer = make(auto_offset_reset="earliest")
     consumer.assign([("t", 0)])
     batches = consumer.batches(LONG, max_records=1)
-    assert [len(next(batches)) for _ in range(3)] == [1, 1, 1]
+    for _ in range(3):
+        assert len(next(batches)) == 1
 
 
 def test_position_gives_up_at_its_timeout(server: ModelServer, make: Maker) -> None:

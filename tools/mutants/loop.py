@@ -58,8 +58,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/loop.py",
-        old="            if waits_for is machine:\n",
-        new="            if False:\n",
+        old="            if waits_for is machine and (promise",
+        new="            if False and (promise",
         breaks="who waits on a machine that failed is not told",
         tests=("tests/net/test_loop.py::test_the_failure_of_a_machine_fails_its_promises_and_no_others",),
     ),
