@@ -47,7 +47,8 @@ class Application:
         self.sim, self.number = sim, number
         self.left = sim.plan.records
         self._next = 0
-        self._pace = sim.random.choice((0.001, 0.02, sim.plan.trouble / sim.plan.records))
+        slowly = sim.plan.trouble / sim.plan.records
+        self._pace = slowly if sim.plan.spaced else sim.random.choice((0.001, 0.02, slowly))
         self._topics = [*sim.plan.topics, *sim.plan.unknown_topics]
         self._keeps = sim.random.choice((1.0, 1.0, 0.5))  # how likely a handle is kept
         self._last: Delivery | None = None
@@ -57,7 +58,7 @@ class Application:
         sim = self.sim
         sim.world.sleep(sim.random.random() * 0.05)
         while self.left > 0 and not sim.closing:
-            for _ in range(min(self.left, sim.random.choice((1, 1, 1, 5, 20)))):
+            for _ in range(min(self.left, 1 if sim.plan.spaced else sim.random.choice((1, 1, 1, 5, 20)))):
                 if not self.send():
                     break
             self._something_else()

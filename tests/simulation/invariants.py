@@ -85,8 +85,8 @@ FINAL_CODES: Final = {
     "INVALID_TIMESTAMP",
     "UNKNOWN_SERVER_ERROR",
 }
+EARLY: Final = 0.05  # seconds between a `send` and its record's being in a batch, at most
 LOST_COUNT: Final = {"OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "INVALID_PRODUCER_EPOCH"}  # final where a batch may be written
-LONG_SECONDS: Final = 25.0  # a delivery timeout from here on leaves time for everything to recover
 
 
 class Broken(AssertionError):
@@ -218,9 +218,13 @@ class Watch:
         acks: int,
         buffer_memory: int,
         delivery_timeout: float,
+        drain: float,
     ) -> None:
+        """`drain`: seconds that all records may take where each goes alone, one behind the other."""
         self.truth, self.disturbances, self._clock = truth, disturbances, clock
-        self.idempotent, self.acks, self.buffer_memory, self.delivery_timeout = idempotent, acks, buffer_memory, delivery_timeout
+        self.idempotent, self.acks, self.buffer_memory = idempotent, acks, buffer_memory
+        self._delivery_timeout, self._drain = delivery_timeout, drain
+        self._timed_out: dict[TopicPartition, list[tuple[float, float | None]]] = defaultdict(list)  # when sent, when the callback ran
         self.forgetful: set[str] = set()  # topics whose brokers lost what they knew of producers
         self.unordered: set[str] = set()  # topics where brokers could not keep the order, whatever the client did
         self.unsafe: set[bytes] = set()  # values whose request ended without a definite answer
@@ -332,10 +336,14 @@ class Watch:
         if self.closed or self.crashed:
             return
         tp = None if error.partition is None else TopicPartition(sent.topic, error.partition)
-        why = f"{sent.value[:40]!r}, sent at {sent.at:.3f}, failed at {self._clock():.3f}: {error}"
+        now = self._clock() if sent.answers else min(self._clock(), sent.at + self._delivery_timeout)  # without a callback nobody saw it
+        why = f"{sent.value[:40]!r}, sent at {sent.at:.3f}, failed at {now:.3f}: {error}"
+        if code == "TIMED_OUT" and tp is not None:
+            self._timed_out[tp].append((sent.at, now if sent.answers else None))
         if code == "TIMED_OUT" or tp is None:  # a topic may stay unknown for unknown_topic_timeout_ms
-            calm = self.disturbances.calm(tp, sent.at, self._clock())
-            if self.delivery_timeout >= LONG_SECONDS and calm > self.disturbances.base:
+            proven = tp is not None and tp in self._flows and self._flows[tp].proven
+            calm = self.disturbances.calm(tp if proven else None, sent.at, now)
+            if calm > self.disturbances.base + self._drain:
                 raise Broken("no needless failure", f"{why}; {calm:.3f} s of it without a fault")
         elif code in FINAL_CODES:
             if not any(tp in (None, refused) for refused in self.refused[code]):
@@ -423,8 +431,8 @@ class Watch:
         for tp, flow in self._flows.items():
             waiting = flow.waiting
             while waiting and waiting[0].done:
-                waiting.popleft()
-                flow.since, flow.look_at, flow.proven = now, now, True
+                flow.proven = waiting.popleft().place is not None or flow.proven
+                flow.since = flow.look_at = now
             if waiting and now - flow.since > base and now >= flow.look_at and not self.closed and not self.crashed:
                 calm = self.disturbances.calm(tp if flow.proven else None, flow.since, now)
                 flow.look_at = now + base - calm  # faults of the past are all known: it cannot be over `base` before
@@ -486,6 +494,7 @@ class Watch:
             if sent.delivery is not None:
                 self.judge(sent, sent.delivery)
         self.look_at_logs()
+        self._look_at_timeouts()
         for sent in self.sent:
             if sent.place is not None and self.truth.existing(sent.place) and not self.truth.lies(sent.place):
                 tp = sent.place.tp
@@ -497,6 +506,18 @@ class Watch:
             if isinstance(error, DeliveryFailed) and error.written is Written.NO and self.truth.places.get(sent.value):
                 raise Broken("not written is not in the log", f"{sent.value[:40]!r} failed ({error}) and lies in the log")
 
+    def _look_at_timeouts(self) -> None:
+        """A batch is given up when its oldest record is as old as `delivery_timeout_ms`."""
+        if self.closed or any(sent.dropped and not sent.called for sent in self.sent):
+            return  # the oldest record may be one whose outcome nobody sees
+        for tp, failed in self._timed_out.items():
+            for sent_at, seen in failed:
+                if seen is not None and not any(
+                    older <= seen - self._delivery_timeout + EARLY and (other is None or abs(other - seen) < EARLY)
+                    for older, other in failed
+                ):
+                    raise Broken("no needless failure", f"{tp}: given up after {seen - sent_at:.3f} s of {self._delivery_timeout:g}")
+
 
 @attrs.define
 class Flow:
@@ -505,7 +526,7 @@ class Flow:
     waiting: deque[Sent] = attrs.Factory(deque)
     since: float = 0.0  # when it last went on, or began
     look_at: float = 0.0  # when it has to be looked at again
-    proven: bool = False  # whether it ever went on: before that it needs metadata and a producer id, as all do
+    proven: bool = False  # whether a record was ever acknowledged: before that it needs metadata and a producer id, as all do
 
 
 def _done(item: Batch | Delivery) -> bool:

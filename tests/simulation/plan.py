@@ -19,7 +19,7 @@ from pykafka4.wire.messages_txn import InitProducerIdRequest
 if TYPE_CHECKING:
     from simulation import Simulation
 
-__all__ = ["FAULTS", "Plan", "draw"]
+__all__ = ["DOUBTFUL", "FAULTS", "PIPELINED", "QUICK", "Plan", "draw"]
 
 
 @attrs.frozen(kw_only=True)
@@ -42,6 +42,7 @@ class Plan:
     crash: str  # what raises in the middle of the trouble: "", "loop", "network" or "sender"
     sick: bool  # everything goes wrong at one broker or partition, so that all others have to go on
     preempt: float  # how likely a thread that asks for a lock lets another go first
+    spaced: bool = False  # few faults, with calm times between them that are longer than recovering may take
 
     @property
     def idempotent(self) -> bool:
@@ -49,8 +50,53 @@ class Plan:
         return bool(self.options.get("enable_idempotence", self.options.get("acks", "all") == "all"))
 
 
+QUICK: Final = {  # what recovers within few seconds
+    "request_timeout_ms": 300,
+    "retry_backoff_max_ms": 200,
+    "reconnect_backoff_max_ms": 200,
+    "socket_connection_setup_timeout_ms": 500,
+    "socket_connection_setup_timeout_max_ms": 500,
+}
+
+
+DOUBTFUL: Final[dict[str, Any]] = {  # sequences are refused while several batches of a partition may be in the log
+    "faults": ("network is dark", "all connections are cut", "sequence error"),
+    "fault_interval": 0.05,
+    "topics": {"t": 1},
+    "unknown_topics": (),
+    "actors": 3,
+    "records": 80,
+    "climate": Climate(delay=(0.001, 0.02), leak=0.9),
+    "sick": False,
+}
+PIPELINED: Final[dict[str, Any]] = {
+    "acks": "all",
+    "enable_idempotence": True,
+    "linger_ms": 0,
+    "batch_size": 1024,
+    "max_in_flight_requests_per_connection": 5,
+    "request_timeout_ms": 300,
+    "delivery_timeout_ms": 120_000,
+}
+
+
 def draw(seed: int) -> Plan:
-    """The plan of `seed`."""
+    """The plan of `seed`: every third has spaced faults, one of fifteen leaves batches in doubt while their sequences are refused."""
+    plan = _dense(seed)
+    if seed % 15 == 8:
+        return attrs.evolve(plan, options={**plan.options, **PIPELINED}, **DOUBTFUL)
+    return _spaced(plan, Random(seed ^ 0x5CED)) if seed % 3 == 1 else plan
+
+
+def _spaced(plan: Plan, r: Random) -> Plan:
+    """`plan` with time to recover after each fault, which the options keep short."""
+    options = {**QUICK, "request_timeout_ms": r.choice((300, 1_000)), "delivery_timeout_ms": r.choice((3_000, 10_000, 30_000))}
+    climate = attrs.evolve(plan.climate, delay=r.choice(((0.0002, 0.002), (0.001, 0.02))), refused=0.0, unanswered=0.0)
+    options = {**plan.options, **options}
+    return attrs.evolve(plan, options=options, climate=climate, records=r.choice((40, 80)), trouble=r.choice((10.0, 20.0)), spaced=True)
+
+
+def _dense(seed: int) -> Plan:
     r = Random(seed)
     first = [name for name in FAULTS if name not in (*LATER, "partition is gone", "broker is gone")]
     names = [name for name in first if r.random() < 0.5] or [r.choice(sorted(first))]
@@ -98,7 +144,7 @@ def _options(r: Random) -> dict[str, Any]:
         "max_in_flight_requests_per_connection": r.choice((1, 2, 5)),
         "compression_type": r.choice(("none", "none", "gzip", "lz4")),
         "delivery_timeout_ms": r.choice((500, 3_000)) if short else r.choice((30_000, 120_000)),
-        "request_timeout_ms": r.choice((300, 2_000)),
+        "request_timeout_ms": r.choice((500, 2_000)),
         "retry_backoff_ms": r.choice((10, 100)),
         "reconnect_backoff_ms": r.choice((10, 50)),
         "unknown_topic_timeout_ms": 60_000,
@@ -220,20 +266,19 @@ def _unclean(sim: Simulation) -> None:
 def _shrink(sim: Simulation) -> None:
     tp, seconds = sim.some_partition(), sim.random.uniform(*LASTS["in-sync replicas shrink"])
     sim.note(f"{tp}: one replica is in sync")
-    sim.disturb(seconds, tp)
+    sim.disturb(seconds, tp, node=sim.cluster.topics[tp.topic].partitions[tp.partition].leader)  # it may answer nothing meanwhile
     sim.cluster.shrink_isr(*tp, seconds)
 
 
 def _slow_follower(sim: Simulation) -> None:
     node, seconds = sim.some_node(), sim.random.uniform(*LASTS["follower is slow"])
     sim.note(f"broker {node} copies nothing")
-    sim.disturb(seconds)
+    sim.disturb(seconds, misleads=sim.plan.options["acks"] != "all")  # with fewer acks nobody waits for it
     sim.cluster.pause_replication(node, seconds)
 
 
 def _throttle(sim: Simulation) -> None:
     sim.note("the next Produce is throttled")
-    sim.disturb(LASTS["throttled"][1])
     sim.cluster.throttle(ProduceRequest, sim.random.uniform(*LASTS["throttled"]))
 
 

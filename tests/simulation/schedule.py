@@ -70,6 +70,7 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
     """One schedule: its cluster, its clock, and what goes wrong."""
 
     all_faults: ClassVar[Mapping[str, Callable[[Any], None]]]
+    sharp = False  # whether a fault that misleads is told from one that stops everything
 
     def __init__(self, seed: int, plan: PlanT, story: Callable[[str], None] | None) -> None:
         self.plan = plan
@@ -138,8 +139,12 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
         """Virtual seconds since it began."""
         return self.timeline.now - 1000.0
 
+    def pause(self) -> float:
+        """Seconds until the next fault."""
+        return self.random.expovariate(1 / self.plan.fault_interval)
+
     def _next_fault(self, until: float) -> None:
-        at = self.timeline.now + self.random.expovariate(1 / self.plan.fault_interval)
+        at = self.timeline.now + self.pause()
         if at < until:
             self.timeline.at(at, lambda: self._fault(until))
 
@@ -164,9 +169,13 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
         setup = options.get("socket_connection_setup_timeout_max_ms", 30_000) / 1000
         return 4.0, 2 * request + 2 * setup + 4.0
 
-    def disturb(self, seconds: float, *tps: TopicPartition, node: int | None = None) -> None:
-        """A fault that lasts so long: for these partitions, for all that `node` leads, or without either for all."""
-        where = frozenset(tps) | self._led(node) if tps or node is not None else None
+    def disturb(self, seconds: float, *tps: TopicPartition, node: int | None = None, misleads: bool = False) -> None:
+        """A fault that lasts so long: for these partitions, for all that `node` leads, or without either for all.
+
+        One that only misleads stops nothing that works: it keeps from recovering what another fault has stopped.
+        """
+        somewhere = tps or node is not None or (misleads and self.sharp)
+        where = frozenset(tps) | self._led(node) if somewhere else None
         self.disturbances.add(self.timeline.now, self.timeline.now + seconds, where, node)
 
     def _led(self, node: int | None) -> frozenset[TopicPartition]:
@@ -212,10 +221,9 @@ class Watched(Controls):
         if found is not None:
             self._schedule.damaged(found)
             lasting = found.seconds if found.fault in (Fault.DELAY, Fault.DELAY_REPLY) else 0.0
-            if key in (0, 1):  # Produce and Fetch concern what the broker leads, all others may concern anything
-                self._schedule.disturb(lasting, node=node)
-            else:
-                self._schedule.disturb(lasting)
+            self._schedule.disturb(lasting, node=node)  # most of them end the connection
+            if key not in (0, 1):  # Produce and Fetch concern what the broker leads, all others may concern anything
+                self._schedule.disturb(lasting, misleads=True)
         return found
 
     def pushed_for(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
@@ -226,5 +234,5 @@ class Watched(Controls):
             if topic is not None and partition is not None:
                 self._schedule.disturb(0.0, TopicPartition(topic, partition))
             else:
-                self._schedule.disturb(0.0)
+                self._schedule.disturb(0.0, misleads=True)
         return found

@@ -19,6 +19,7 @@ import attrs
 import pytest
 from consumers import ConsumerSimulation
 from invariants import Broken
+from plan import Plan
 from simulation import Simulation
 from weather import Climate
 
@@ -102,6 +103,8 @@ def stories_of(kind: Kind, seed: int) -> list[list[str]]:
 def calm(plan: Any, *, trouble: float, **changes: Any) -> Any:
     """`plan` with nothing that goes wrong by itself for `trouble` seconds: what does, the test does."""
     calmed = {"faults": ("more partitions",), "fault_interval": 1e9, "climate": Climate(leak=1.0), **changes}
+    if isinstance(plan, Plan):
+        calmed["spaced"] = False
     return attrs.evolve(plan, trouble=trouble, **calmed)
 
 
@@ -128,7 +131,8 @@ class Hunt:
     def narrowed(self, plan: Any) -> Any:
         """`plan` with these options and faults."""
         faults, interval = self.faults or plan.faults, self.every or plan.fault_interval
-        return attrs.evolve(plan, options={**plan.options, **self.options}, faults=faults, fault_interval=interval, **self.plan)
+        changes = {"options": {**plan.options, **self.options}, "faults": faults, "fault_interval": interval, **self.plan}
+        return attrs.evolve(plan, **changes)
 
     def check(self, schedules: Iterable[Simulation | ConsumerSimulation]) -> None:
         """One of them finds the bug."""

@@ -82,6 +82,8 @@ class Simulation(Schedule[Plan, Report]):
         self.cluster.zombies = self.plan.zombies
         self.cluster.on_batch = self._saw_batch
         self._note_leaders(self.cluster.replication)
+        self._note_throttling()
+        self.sharp = "metadata_max_idle_ms" not in self.plan.options  # a topic that is learnt anew depends on everything
         self.weather = Weather(self.timeline, self.random, self.cluster, self.plan.climate, self.note)
         self.weather.on_failed = lambda node: self.disturb(0.0, node=node)
         self.truth = Truth(self.cluster)
@@ -93,6 +95,7 @@ class Simulation(Schedule[Plan, Report]):
             acks=config.acks,
             buffer_memory=config.buffer_memory,
             delivery_timeout=config.delivery_timeout_ms / 1000,
+            drain=self.plan.actors * self.plan.records * 2 * self.plan.climate.delay[1],
         )
 
     def _note_leaders(self, replication: Any) -> None:
@@ -101,9 +104,42 @@ class Simulation(Schedule[Plan, Report]):
 
         def led(partition: Any, node: int) -> None:
             self.watch.led_anew.add(partition.tp)
+            self.disturb(0.0, partition.tp)
             lead(partition, node)
 
         replication.lead = led
+
+    def _note_throttling(self) -> None:
+        """A throttled answer keeps all waiting that goes to its broker."""
+        throttling = self.cluster.throttling
+
+        def throttled(call: Any) -> float:
+            seconds = throttling(call)
+            if seconds:
+                self.disturb(seconds, node=call.broker.node)
+            return seconds
+
+        self.cluster.throttling = throttled  # type: ignore[method-assign]
+
+    # ---- how long things take
+
+    def patience(self) -> tuple[float, float]:
+        """Normal are some round trips; after a fault a request, an attempt to connect and the pauses between attempts have to end."""
+        seconds = {name: value / 1000 for name, value in self.plan.options.items() if name.endswith("_ms")}
+        trip = 2 * self.plan.climate.delay[1]
+        pauses = seconds.get("reconnect_backoff_max_ms", 1.0) + 2 * seconds.get("retry_backoff_max_ms", 1.0)
+        attempts = seconds.get("request_timeout_ms", 30.0) + seconds.get("socket_connection_setup_timeout_max_ms", 30.0)
+        base = 1.0 + seconds.get("linger_ms", 0.0) + 8 * trip
+        return base, attempts + 1.2 * pauses + 8 * trip + 0.2
+
+    def _leader(self, tp: TopicPartition) -> int:
+        return -1  # `_note_leaders` tells of each change
+
+    def pause(self) -> float:
+        """As `Schedule.pause`; spaced faults leave time to recover, and for work without any fault."""
+        if self.plan.spaced:
+            return (sum(self.patience()) + 1.0) * self.random.uniform(1.0, 1.5)
+        return super().pause()
 
     # ---- the client
 
@@ -131,8 +167,10 @@ class Simulation(Schedule[Plan, Report]):
             self.closing = True
             with timed(self, "close", SHORT):
                 undelivered = self.producer.close()
-            if undelivered:
-                raise Broken("progress", f"close gives {len(undelivered)} records back, and all had their outcome")
+            for record in undelivered:
+                sent = self.watch.by_value[record.value or b""]
+                if not sent.dropped or sent.called:
+                    raise Broken("progress", f"close gives {record.value!r} back, which had its outcome")
         elif self.watch.crashed:
             with timed(self, "close", SHORT):
                 self.producer.close()

@@ -11,9 +11,10 @@ from typing import Any
 import attrs
 import pytest
 from invariants import PRODUCER_PROMISES
-from plan import draw
+from plan import DOUBTFUL, PIPELINED, QUICK, draw
 from schedules import Hunt, Patch, around
 from simulation import Simulation
+from weather import Climate
 
 from pykafka4 import producer
 from pykafka4.core import Effects
@@ -163,6 +164,7 @@ def two_leaders(patch: pytest.MonkeyPatch) -> None:
         return original(self, queue, node, now)
 
     around(patch, Sender, "_next", following)
+    around(patch, PartitionQueue, "meet", lambda original, self, *where: None)
 
 
 def put_two_batches_of_a_partition_into_a_request(patch: pytest.MonkeyPatch) -> None:
@@ -320,7 +322,8 @@ def never_retry_after_a_loss(patch: pytest.MonkeyPatch) -> None:
         for queue, batch in flight.entries:
             batch.written = True
             self._home(queue, batch)
-            self._fail(queue, batch, "NETWORK_EXCEPTION", outcome.reason)
+            if not batch.done:
+                self._fail(queue, batch, "NETWORK_EXCEPTION", outcome.reason)
 
     around(patch, Sender, "_flight_lost", lost)
 
@@ -333,6 +336,36 @@ def time_out_early(patch: pytest.MonkeyPatch) -> None:
         "__init__",
         lambda original, self, config, *rest: original(self, attrs.evolve(config, delivery_timeout_ms=1_000), *rest),
     )
+
+
+def time_out_after_two_thirds(patch: pytest.MonkeyPatch) -> None:
+    """Records are given up before their delivery timeout, though not much before."""
+    around(
+        patch,
+        Sender,
+        "__init__",
+        lambda original, self, config, *rest: original(
+            self, attrs.evolve(config, delivery_timeout_ms=config.delivery_timeout_ms * 2 / 3), *rest
+        ),
+    )
+
+
+def rest_everywhere_after_a_loss(patch: pytest.MonkeyPatch) -> None:
+    """A lost connection keeps all partitions waiting for a while, not only those that it led to."""
+
+    def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
+        original(self, flight, now, outcome)
+        for queue in self.queues.values():
+            if queue not in dict(flight.entries):
+                queue.held_until = now + 5.0
+                self._timers.at(queue.held_until, lambda _, queue=queue: self._lines.place(queue))
+
+    around(patch, Sender, "_flight_lost", lost)
+
+
+def rest_too_long(patch: pytest.MonkeyPatch) -> None:
+    """The first pause after a failure is longer than retry_backoff_max_ms."""
+    patch.setattr(Backoff, "retry", lambda config, random: Backoff(6.0, 6.0, random))
 
 
 def tell_no_offset(patch: pytest.MonkeyPatch) -> None:
@@ -392,6 +425,7 @@ SINGLY = {
     "delivery_timeout_ms": 120_000,
     "enable_idempotence": True,
 }
+SPACED = {"spaced": True, "sick": False, "trouble": 20.0, "records": 80, "climate": Climate()}
 IDEMPOTENT = {"acks": "all", "enable_idempotence": True}
 PLAIN = {"acks": "all", "enable_idempotence": False}
 
@@ -402,6 +436,7 @@ TWO = "one leader at a time"
 HOT = "no hot loop"
 LEDGER = "the ledger balances"
 GOES_ON = "the producer goes on"
+GOES_ON_ALONE = "partitions go on"
 NEEDLESS = "no needless failure"
 CONTENT = "records are what was sent"
 
@@ -412,8 +447,14 @@ MUTANTS: dict[Patch, Hunt] = {
     call_back_twice: Hunt({"one completion"}),
     forget_to_call_back: Hunt({"progress"}),
     queue_behind: Hunt({ORDER}, PLAIN, ("error before append", "lost before append")),
-    new_epoch_in_doubt: Hunt({"no duplicates", ORDER}, IDEMPOTENT, ("lost after append", "sequence error", "move leader")),
-    two_leaders: Hunt({TWO}, {"metadata_max_age_ms": 500}, ("move leader", "answer delayed", "request delayed", "broker freezes")),
+    new_epoch_in_doubt: Hunt({"no duplicates", ORDER, "not written is not in the log"}, PIPELINED, plan=DOUBTFUL),
+    two_leaders: Hunt(
+        {TWO},
+        {**PIPELINED, "request_timeout_ms": 2_000, "metadata_max_age_ms": 500},
+        ("move leader", "answer delayed", "request delayed", "broker freezes"),
+        every=0.1,
+        plan={"topics": {"t": 1}, "actors": 3, "records": 80, "spaced": False},
+    ),
     put_two_batches_of_a_partition_into_a_request: Hunt(
         {"one batch per request"},
         {**SINGLY, "max_in_flight_requests_per_connection": 5, "compression_type": "lz4"},
@@ -448,6 +489,9 @@ MUTANTS: dict[Patch, Hunt] = {
     never_retry: Hunt({NEEDLESS}),
     never_retry_after_a_loss: Hunt({NEEDLESS}),
     time_out_early: Hunt({NEEDLESS}, {"delivery_timeout_ms": 30_000}),
+    time_out_after_two_thirds: Hunt({NEEDLESS}, {"delivery_timeout_ms": 3_000}, ("broker stops", "no leader", "partition is gone")),
+    rest_everywhere_after_a_loss: Hunt({GOES_ON_ALONE, NEEDLESS}, QUICK, ("broker stops",), plan=SPACED),
+    rest_too_long: Hunt({GOES_ON_ALONE, NEEDLESS}, QUICK, ("error before append", "connection is cut"), plan=SPACED),
     tell_no_offset: Hunt({"offsets are told"}),
     leave_headers_out: Hunt({CONTENT}),
     leave_timestamps_out: Hunt({CONTENT}),

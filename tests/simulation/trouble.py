@@ -38,7 +38,7 @@ def _spell(what: str, begin: Callable[[ModelCluster, int, float], None], span: S
         seconds = sim.random.uniform(*span)
         sim.note(f"broker {node} {what}")
         if begin is ModelCluster.deafen:
-            sim.disturb(seconds)  # whoever asks it for metadata is misled
+            sim.disturb(seconds, misleads=True)  # whoever asks it for metadata
         else:
             sim.disturb(seconds, node=node)
         begin(sim.cluster, node, seconds)
@@ -135,7 +135,7 @@ def stale_metadata(span: Span) -> Trouble:
     def happen(sim: Schedule[Any, Any]) -> None:
         sim.note("metadata is stale")
         seconds = sim.random.uniform(*span)
-        sim.disturb(seconds)
+        sim.disturb(seconds, misleads=True)
         sim.cluster.stale_metadata(seconds)
 
     return happen
