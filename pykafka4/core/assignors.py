@@ -10,8 +10,9 @@ from typing import Final
 
 import attrs
 
-from pykafka4.errors import DecodeError
+from pykafka4.errors import ConfigError, DecodeError
 from pykafka4.logs import get_log
+from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_group import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from pykafka4.wire.schema import decode_data, encode_data
@@ -95,7 +96,17 @@ def group_member(member_id: str, instance_id: str | None, metadata: bytes) -> Gr
     except DecodeError as error:
         log.warning("member %s: unreadable subscription, it gets no partitions (%s)", member_id, error)
         topics = frozenset()
-    return GroupMember(member_id, topics, instance_id)
+    return GroupMember(member_id, frozenset(topic for topic in topics if _can_exist(member_id, topic)), instance_id)
+
+
+def _can_exist(member_id: str, topic: str) -> bool:
+    """Whether brokers may be asked for `topic`; other clients let their users subscribe to anything."""
+    try:
+        check_topic(topic)
+    except ConfigError as error:
+        log.warning("member %s wants what cannot exist: %s", member_id, error)
+        return False
+    return True
 
 
 def assignment_bytes(tps: Iterable[TopicPartition]) -> bytes:

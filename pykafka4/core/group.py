@@ -240,6 +240,8 @@ class Group:
         if self._coordinator.node not in (None, node):
             self._rejoin(now)
             return now
+        if self._coordinator.node is None:  # lost by whoever asked it last: frozen, it would hold the join until its time is over
+            self._coordinator.want()
         return min(self._keep_lease(now), self._coordinator.check(now, since))
 
     def _syncing(self, now: float) -> float:

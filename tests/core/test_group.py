@@ -17,7 +17,7 @@ from pykafka4.core.leadership import ASK_AGAIN
 from pykafka4.core.network import LANE
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.error_table import Written
-from pykafka4.errors import UnsupportedVersion
+from pykafka4.errors import KafkaError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
 from pykafka4.wire.messages_data import ListOffsetsRequest
@@ -792,3 +792,14 @@ def start_of_search(talk: Talk) -> int:
     """The time that the only ListOffsets asks for."""
     timestamp: int = talk.one(ListOffsetsRequest).message.topics[0].partitions[0].timestamp
     return timestamp
+
+
+def test_a_join_goes_to_the_new_coordinator_though_nobody_else_asks_for_one(talk: Talk) -> None:
+    """The last commit has lost the coordinator, which is frozen and holds the join."""
+    held_join(talk)
+    talk.run(1)
+    talk.member.coordinator.lost(talk.now, 1, KafkaError("frozen"))
+    talk.run(1)
+    talk.find_coordinator(2)
+    talk.run(1)
+    assert [request.node % LANE for request in talk.pending(JoinGroupRequest)] == [1, 2]

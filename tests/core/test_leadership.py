@@ -10,7 +10,9 @@ from consumer_talk import LOST, Cluster, tp
 from pykafka4.core import INFINITY, Reply
 from pykafka4.core.assignors import assigned_partitions, assignment_bytes, subscription_bytes
 from pykafka4.core.leadership import Leadership
-from pykafka4.wire.messages_group import DescribeGroupsResponse, JoinGroupResponse
+from pykafka4.misuse import check_topic
+from pykafka4.wire.messages_group import ConsumerProtocolSubscription, DescribeGroupsResponse, JoinGroupResponse
+from pykafka4.wire.schema import encode_data
 
 
 def answer(leader: str = "m", protocol: str | None = "range", **members: list[str]) -> JoinGroupResponse:
@@ -89,6 +91,46 @@ def test_only_a_leader_wants_the_topics_of_the_others_and_only_todays(cluster: A
     leadership.decide(answer(m=["t"]), 5.0)
     leadership.resign()
     assert not cluster.users
+
+
+class StrictCluster(Cluster):
+    """Takes only names that Kafka allows, as the real one."""
+
+    def want(self, topic: str, user: object) -> None:
+        check_topic(topic)
+        super().want(topic, user)
+
+
+def test_a_member_that_wants_topics_that_cannot_exist_does_not_keep_the_others_from_their_shares() -> None:
+    """Java's consumer, for one, subscribes to any name."""
+    cluster: Any = StrictCluster()
+    cluster.set("t", [1, 1, 1])
+    leadership = Leadership(cluster)
+    assert leadership.decide(answer(m=["t"], n=["a b", "", "x" * 300, "t"], o=["."]), 5.0) is None
+    shares = leadership.deal(0.0)
+    assert shares is not None
+    assert {name: assigned_partitions(share) for name, share in shares.items()} == {"m": [tp(0), tp(1)], "n": [tp(2)], "o": []}
+
+
+@pytest.mark.parametrize("data", [None, b"", b"java", bytes(200)])
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_a_subscription_in_any_version_with_any_user_data_is_read(cluster: Any, data: bytes | None, version: int) -> None:
+    """Members whose assignors we do not have (sticky, cooperative) send what they owned, their generation, their rack."""
+
+    subscription = ConsumerProtocolSubscription(topics=["t"], user_data=data)
+    if version >= 1:
+        subscription.owned_partitions = [ConsumerProtocolSubscription.Topic(topic="t", partitions=[0, 2])]
+    if version >= 2:
+        subscription.generation_id = 7
+    if version >= 3:
+        subscription.rack_id = "b"
+    foreign = answer(m=["t"], n=[])
+    foreign.members[1].metadata = encode_data(subscription, version)
+    leadership = Leadership(cluster)
+    assert leadership.decide(foreign, 5.0) is None
+    shares = leadership.deal(0.0)
+    assert shares is not None
+    assert assigned_partitions(shares["n"]) == [tp(2)]
 
 
 # ---------------------------------------------------------------- a static leader that came back

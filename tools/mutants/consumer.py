@@ -687,4 +687,20 @@ MUTANTS: Final = (
         breaks="one request of a client hangs the model server",
         tests=("tests/testing/test_server_misuse.py::test_a_request_that_no_broker_would_execute_is_answered",),
     ),
+    Mutant(
+        file="pykafka4/core/assignors.py",
+        old="frozenset(topic for topic in topics if _can_exist(member_id, topic))",
+        new="topics",
+        breaks="a member of another client that wants an impossible topic ends the group's leader",
+        tests=(
+            "tests/core/test_leadership.py::test_a_member_that_wants_topics_that_cannot_exist_does_not_keep_the_others_from_their_shares",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/group.py",
+        old="            self._coordinator.want()\n        return min(self._keep_lease(now), self._coordinator.check(now, since))\n",
+        new="            pass\n        return min(self._keep_lease(now), self._coordinator.check(now, since))\n",
+        breaks="a join waits for a coordinator that was lost by somebody else",
+        tests=("tests/core/test_group.py::test_a_join_goes_to_the_new_coordinator_though_nobody_else_asks_for_one",),
+    ),
 )
