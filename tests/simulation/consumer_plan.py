@@ -56,6 +56,7 @@ class ConsumerPlan:
     replication: float = 0.0  # seconds that followers take to copy, and so the high watermark to follow the end of the log
     crash: str = ""  # what of one member's client raises in the middle of the trouble, see `crashes`
     companion: bool = False  # the first member's client has another consumer, which reads without a group
+    aim: str = ""  # faults come while a member is in this state, not at any time
     sick: bool = False  # everything goes wrong at one broker or partition, so that all others have to go on
 
 
@@ -100,7 +101,7 @@ def draw_consumers(seed: int) -> ConsumerPlan:
 
 def _of_a_kind(plan: ConsumerPlan, r: Random) -> ConsumerPlan:
     """`plan` with what only some schedules have: few faults with calm between them, everything at one place, a crash."""
-    kind, options = r.choice(("", "", "", "calm", "calm", "sick", "crash")), dict(plan.options)
+    kind, options = r.choice(("", "", "aimed", "calm", "calm", "sick", "crash")), dict(plan.options)
     if r.random() < 0.2:
         options["auto_offset_reset"] = "none"
     changes: dict[str, Any] = {"options": options, "replication": r.choice((0.0, 0.0, 0.02, 0.3)), "companion": r.random() < 0.1}
@@ -111,6 +112,11 @@ def _of_a_kind(plan: ConsumerPlan, r: Random) -> ConsumerPlan:
         changes.update(trouble=45.0, fault_interval=20.0)
     elif kind == "sick":
         changes.update(trouble=20.0, fault_interval=2.0, faults=tuple(sorted(r.sample(SICKNESS, 3))), sick=True)
+    elif kind == "aimed":
+        # Members have to come and go for that, and clients have to lose their coordinator.
+        names = r.sample(sorted(CONSUMER_FAULTS), 6)
+        moving = ("coordinator moves", "member closes", "member joins")
+        changes.update(aim=r.choice(AIMS), faults=tuple(sorted({*names, *moving})), restarts=1.0, fault_interval=0.1, trouble=8.0)
     elif kind == "crash":
         changes.update(crash=r.choice(sorted(CRASHES)), companion=r.random() < 0.5)
     return attrs.evolve(plan, **changes)
@@ -315,4 +321,5 @@ SICKNESS: Final = (
     "leadership lost after append",
     "follower is slow",
 )
+AIMS: Final = ("starting", "unjoined", "joining", "syncing", "revoking", "leaving", "nobody")
 LATER: Final = ("answer damaged", "broker is deaf")  # only some seeds have it, so that all others go on telling the story they always told

@@ -19,6 +19,7 @@ from members import Member
 from schedule import Schedule
 from weather import VirtualTransport, Weather
 
+from pykafka4.core import INFINITY
 from pykafka4.core.assignors import assigned_partitions
 from pykafka4.errors import ConnectionLost, KafkaError, KafkaTimeoutError
 from pykafka4.records import TopicPartition
@@ -78,6 +79,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         self._grown: set[TopicPartition] = set()
         self._instances: list[str] = [f"s{n}" for n in range(4)] if self.plan.static else []
         self._left: dict[TopicPartition, int] = {}
+        self._aim_from = INFINITY  # the next fault comes when a member is in the state that the plan aims at, not before this
         self._generation = 0
         if self.plan.sick:
             partition = self.cluster.topics["t"].partitions[0]
@@ -176,7 +178,20 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
 
     def states(self) -> set[str]:
         """What its members are in the middle of."""
-        return {m.state() for m in self.living()} or {"nobody"}
+        return {m.state() for m in self.members if m.alive and m.crash.at is None} or {"nobody"}
+
+    def _next_fault(self, until: float) -> None:
+        """At a random time, or when a member is next in the state that the plan aims at."""
+        if self.plan.aim:
+            self._aim_from = self.timeline.now + self.random.expovariate(1 / self.plan.fault_interval)
+        else:
+            super()._next_fault(until)
+
+    def _aim(self) -> None:
+        now = self.timeline.now
+        if now >= self._aim_from and not self.healed and self.plan.aim in self.states():
+            self._aim_from = INFINITY
+            self.timeline.after(0.0, lambda: self._fault(now))
 
     def weathers(self) -> list[Weather]:
         """Each living member is a process."""
@@ -241,6 +256,8 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
     # ---- looking
 
     def _look(self) -> None:
+        if self.plan.aim:
+            self._aim()
         group = self.cluster.groups.get(GROUP)
         if group is None or group.state is not GroupState.STABLE:
             self.unstable_at = self.timeline.now

@@ -298,7 +298,9 @@ class Member:
         if isinstance(error, OffsetOutOfRange):
             wrong = place.at is not None and place.at > log.start_offset and not place.cuts
         elif isinstance(error, LogTruncated):
-            wrong = error.truncated_to not in (place.cuts if place.at is not None else [cut.end for cut in sim.ledger.cuts.get(tp, ())])
+            # Where the epochs of the log end, which is the cut but for a gap before the next record.
+            cuts = place.cuts if place.at is not None else [cut.end for cut in sim.ledger.cuts.get(tp, ())]
+            wrong = sim.ledger.next_in_log(tp, error.truncated_to) not in {sim.ledger.next_in_log(tp, end) for end in cuts}
         else:
             wrong = sim.ledger.last.get(tp, -1) >= 0 and place.at is None
         if wrong:
@@ -373,7 +375,7 @@ class Member:
         if self._iterates and not self._polling:
             return
         self._finish()
-        wanted = {tp: place.at for tp, place in self.reading.owned.items() if place.at is not None}
+        wanted = {tp: place.at for tp, place in self.reading.owned.items() if place.at is not None and not place.cuts}
         began = sim.timeline.now
         try:
             with self._calling("commit", limit):
