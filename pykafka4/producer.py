@@ -38,6 +38,7 @@ __all__ = ["Producer"]
 log = get_log("pykafka4.producer")
 
 EXIT_SECONDS = 5.0
+AWAIT_SECONDS = 0.005  # between two looks at a delivery where no callback may be waited for
 FORGOTTEN_SECONDS = 1.0  # how long a producer without a handle stays open with nothing to deliver
 FORKED = "this producer was made in the parent process; make a Producer in this one"
 SHORT = 10.0  # the loop answers at once; this bounds the wait if it cannot
@@ -57,6 +58,8 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
         """ConfigError names a wrong option. `callback_executor` runs the callbacks; default: one thread, so that they keep their order.
+
+        While every thread of a ThreadPoolExecutor waits in `send` for memory that callbacks hold, a thread of the client runs them.
 
         Brokers are looked for in the background; none need be there yet.
         """
@@ -216,6 +219,8 @@ class _Outcomes(Signal):
 
     def awaiting(self, delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
         """What `await delivery` does: the outcome comes from the callback executor to the running asyncio loop."""
+        while self._callbacks.on_executor() and not self.wait(delivery.done, 0):
+            yield from asyncio.sleep(AWAIT_SECONDS).__await__()  # a callback might need this very thread
         if not self.wait(delivery.done, 0):
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
@@ -340,12 +345,13 @@ class _Core:
         if self._inside():
             raise BufferFull(f"{limit}; a callback cannot wait for it: queue the record elsewhere, or send it from another thread")
         until = self._until(deadline)
-        room = self.gate.wait(
-            lambda: self._refused() or self.acc.room(topic, partition, size),
-            max(0.0, until - system.monotonic()),
-            key=(topic, partition),
-            hindered=lambda: self.acc.crowded(topic, partition, size),
-        )
+        with self.client.callbacks.waiting():
+            room = self.gate.wait(
+                lambda: self._refused() or self.acc.room(topic, partition, size),
+                max(0.0, until - system.monotonic()),
+                key=(topic, partition),
+                hindered=lambda: self.acc.crowded(topic, partition, size),
+            )
         self.check_open()
         if not room:
             raise BufferFull(f"{limit}; no room within max_block_ms={self.config.max_block_ms:g}")

@@ -15,11 +15,12 @@ import itertools
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from pykafka4.core import INFINITY
 from pykafka4.errors import KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.net import system
@@ -403,10 +404,12 @@ class _Workers:
 class _Callback:
     """A call that happens once, whoever makes it, and never in a forked child, whose parent makes it."""
 
-    __slots__ = ("_fn", "_process")
+    __slots__ = ("_fn", "_pending", "_process")
 
-    def __init__(self, fn: Callable[[], Any]) -> None:
+    def __init__(self, fn: Callable[[], Any], pending: dict[_Callback, None]) -> None:
+        """It takes itself out of `pending` when it begins."""
         self._fn = [fn]
+        self._pending = pending
         self._process = _process
 
     @property
@@ -420,6 +423,7 @@ class _Callback:
             fn = self._fn.pop()  # one step under the interpreter's lock
         except IndexError:
             return
+        self._pending.pop(self, None)
         me = system.current_thread()
         depth = _inside.get(me, 0)
         _inside[me] = depth + 1
@@ -438,18 +442,23 @@ class Callbacks:
     """Runs the application's callbacks: on one thread of ours, in order, or on the executor it gave.
 
     Each runs once, whatever the executor does: memory and waiters depend on it. The executor is the application's code, too, and may block
-    in `submit`; so that is called on our thread, never on the loop's.
+    in `submit`; so that is called on our thread, never on the loop's. While each thread of a ThreadPoolExecutor is in a wait that only
+    callbacks can end (`waiting`), they run on our thread.
     """
 
-    __slots__ = ("_executor", "_workers")
+    __slots__ = ("_blocked", "_executor", "_pending", "_workers")
 
     def __init__(self, executor: Executor | None = None) -> None:
         self._executor = executor
         self._workers = _Workers("pykafka4-callbacks", 1)
+        self._pending: dict[_Callback, None] = {}  # handed to the executor and not begun
+        self._blocked: dict[system.Thread, None] = {}  # threads of the executor that are in `waiting`
 
     def submit(self, fn: Callable[[], Any]) -> None:
         """Run `fn` soon. What it raises is logged; it never reaches the loop."""
-        callback = _Callback(fn)
+        callback = _Callback(fn, self._pending)
+        if self._executor is not None:
+            self._pending[callback] = None
         self._workers.submit(callback if self._executor is None else lambda: self._hand_over(callback))
 
     def _hand_over(self, callback: _Callback) -> None:
@@ -458,7 +467,8 @@ class Callbacks:
             try:
                 future = executor.submit(callback)
                 future.add_done_callback(lambda _: self._look_after(callback))
-                return
+                if not self._all_blocked():  # asked after `_pending` has it: a thread that blocks from here on finds it there
+                    return
             except BaseException as error:  # most likely shut down before the client
                 log.warning("callback_executor takes no more callbacks (%r); they run on a thread of the client", error)
                 self._executor = None
@@ -469,10 +479,34 @@ class Callbacks:
         if not callback.begun:
             self._workers.submit(callback)
 
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A block in which the calling thread may wait until callbacks have run."""
+        me = system.current_thread()
+        if not self.on_executor():
+            yield
+            return
+        self._blocked[me] = None  # no Ctrl-C here: it comes in the main thread, which belongs to no executor
+        try:
+            if self._all_blocked():
+                for callback in list(self._pending):
+                    self._workers.submit(callback)
+            yield
+        finally:
+            self._blocked.pop(me, None)
+
+    def _all_blocked(self) -> bool:
+        return bool(self._blocked) and len(self._blocked) >= getattr(self._executor, "_max_workers", INFINITY)
+
     def on_executor(self) -> bool:
         """Whether the calling thread belongs to the application's ThreadPoolExecutor: callbacks may need this very thread to run."""
-        pool = self._executor
-        return isinstance(pool, ThreadPoolExecutor) and system.current_thread() in getattr(pool, "_threads", ())
+        pool, thread = self._executor, system.current_thread()
+        if not isinstance(pool, ThreadPoolExecutor):
+            return False
+        if thread in getattr(pool, "_threads", ()):
+            return True
+        work = getattr(pool, "_work_queue", None)  # the pool lists a thread only after it began to work
+        return any(argument is work for argument in getattr(thread, "_args", ()))
 
     def in_callback(self) -> bool:
         """Whether the calling thread is running a callback: then it must not wait for what only another callback can bring."""

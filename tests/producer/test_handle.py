@@ -193,6 +193,31 @@ def test_flush_and_close_on_the_callbacks_executor_do_not_wait_for_themselves(ma
     assert called.wait(SECONDS)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_sends_on_every_thread_of_the_callbacks_executor_do_not_wait_for_callbacks_that_need_one(make: Maker, threads: int) -> None:
+    called: list[int] = []
+    with ThreadPoolExecutor(threads) as pool:
+        producer = make(**FEW, callback_executor=pool, max_block_ms=SECONDS * 1000)
+
+        def work(thread: int) -> None:
+            for n in range(60):
+                producer.send("t", b"y" * 5000, on_delivery=lambda _, n=n: called.append(thread * 60 + n))  # type: ignore[misc]
+
+        for task in [pool.submit(work, thread) for thread in range(threads)]:
+            task.result(SECONDS / 2)
+        producer.close(SECONDS)
+    assert sorted(called) == list(range(60 * threads)), "each once"
+
+
+def test_a_delivery_is_awaited_on_the_only_thread_of_the_callbacks_executor(make: Maker, executor: ThreadPoolExecutor) -> None:
+    producer = make(callback_executor=executor)
+
+    async def main() -> int:
+        return (await producer.send("t", b"v", partition=0)).offset
+
+    assert executor.submit(lambda: asyncio.run(main())).result(SECONDS) == 0
+
+
 def test_send_gives_up_after_max_block_ms(server: ModelServer, make: Maker) -> None:
     producer = make(**FEW, max_block_ms=400)
     stop_all(server)
