@@ -473,4 +473,11 @@ MUTANTS: Final = (
         breaks="a fenced producer id is used on",
         tests=("tests/core/test_sender_numbers.py::test_a_fenced_partition_takes_another_producer_id_and_the_others_keep_theirs",),
     ),
+    Mutant(
+        file="pykafka4/core/parking.py",
+        old="if known[0] and known != self._told.get(topic):",
+        new="if known[0] and topic not in self._told:",
+        breaks="keyed records never use the partitions that were added to a topic",
+        tests=("tests/producer/test_growth.py::test_keyed_records_use_new_partitions_as_soon_as_metadata_shows_them",),
+    ),
 )
