@@ -185,7 +185,11 @@ class ClientConfig:
         metadata={"unit": "", "range": "host:port, …", "doc": "Brokers to ask first; any of the cluster's will do."},
     )
     client_id: str = text("pykafka4", "Name shown in the brokers' logs, quotas and metrics.")
-    request_timeout_ms: float = millis(30_000, "How long a broker may take to answer before its connection is given up.", low=1)
+    request_timeout_ms: float = millis(
+        30_000,
+        "How long a broker may take to answer before its connection is given up; batches sent to a leader that froze wait as long.",
+        low=1,
+    )
     retry_backoff_ms: float = millis(100, "First pause before a failed request is tried again; doubles, with jitter.", low=1)
     retry_backoff_max_ms: float = millis(1_000, "Longest such pause.", low=1)
     reconnect_backoff_ms: float = millis(50, "First pause before a broker is connected to again; doubles, with jitter.", low=1)

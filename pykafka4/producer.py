@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 import os
@@ -222,6 +221,8 @@ class _Outcomes(Signal):
         while self._callbacks.on_executor() and not self.wait(delivery.done, 0):
             yield from asyncio.sleep(AWAIT_SECONDS).__await__()  # a callback might need this very thread
         if not self.wait(delivery.done, 0):
+            import asyncio  # here, as its import takes longer than that of the rest of this package's dependencies together
+
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
 

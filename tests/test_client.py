@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -513,3 +514,10 @@ def test_calls_without_a_timeout_take_no_longer_than_a_request_may() -> None:
             client.partitions_for("orders")
         with pytest.raises(KafkaTimeoutError, match=r"0\.2 s"):
             client.refresh_metadata()
+
+
+def test_importing_a_producer_loads_nothing_that_only_others_need() -> None:
+    needless = ("asyncio", "pykafka4.consumer", "pykafka4.testing", "pykafka4.wire.messages_admin", "pykafka4.wire.messages_group", "ssl")
+    code = f"import sys, pykafka4; pykafka4.Producer; print([name for name in {needless} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

@@ -100,7 +100,6 @@ class Connection:
         "node",
         "reason",
         "state",
-        "versions",
         "wake_at",
     )
 
@@ -109,7 +108,6 @@ class Connection:
         self.node, self.link, self.address = node, link, address
         self.state = S.CONNECTING
         self.reason: KafkaError | None = None  # why it is CLOSED
-        self.versions: Mapping[int, tuple[int, int]] = {}  # usable by both sides
         self.answers: list[Answer] = []
         self.idle_since = setup_deadline
         self.muted_until = 0.0
@@ -152,7 +150,8 @@ class Connection:
 
     def version(self, api_key: int, highest: int | None = None) -> int | None:
         """The highest version of `api_key` to use here, not over `highest`; None when there is none."""
-        both = self.versions.get(api_key)
+        theirs = self._offered.get(api_key)
+        both = None if theirs is None else usable(theirs, api_key)
         if both is None:
             return None
         version = both[1] if highest is None else min(both[1], highest)
@@ -241,8 +240,6 @@ class Connection:
             self.poison(broker_error(message.error_code, f"{self.address}: ApiVersions"))
             return
         self._offered = {api.api_key: (api.min_version, api.max_version) for api in message.api_keys}
-        both = {key: usable(theirs, key) for key, theirs in self._offered.items()}
-        self.versions = {key: versions for key, versions in both.items() if versions is not None}
         self.state = TABLE.move(self.state, S.AUTHENTICATING)
         self.state = TABLE.move(self.state, S.READY)  # PLAINTEXT: nobody asks who we are
         self._set_alarm()

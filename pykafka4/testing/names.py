@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from pykafka4.error_table import BY_NAME
-from pykafka4.wire.frame import DECLARED
+from pykafka4.wire.declared import DECLARED
 from pykafka4.wire.schema import REQUESTS
 
 __all__ = ["Api", "Keyed", "api_key", "api_name", "error_name"]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import struct
+from importlib import import_module
 from typing import Any
 
 import attrs
 
 from pykafka4.errors import DecodeError
-from pykafka4.wire import messages_admin, messages_cluster, messages_data, messages_group, messages_txn
 from pykafka4.wire.compiler import read_uvarint
 from pykafka4.wire.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
 from pykafka4.wire.schema import REQUESTS, Buffer, Request, Response, ResponseT, decode, encode
 
 __all__ = [
-    "DECLARED",
     "MAX_FRAME",
     "SIZE",
     "FrameTooLarge",
@@ -29,7 +28,6 @@ __all__ = [
 ]
 
 MAX_FRAME = 100 * 1024 * 1024  # the default of `receive_message_max_bytes`
-DECLARED = (messages_admin, messages_cluster, messages_data, messages_group, messages_txn)  # importing them fills REQUESTS
 SIZE = struct.Struct(">i")
 _REQUEST_HEADER = struct.Struct(">ihhih")
 _RESPONSE_HEADER = struct.Struct(">ii")
@@ -145,6 +143,8 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Request[Any]]:
     api_key, version, correlation_id, length = _unpack(_READ_HEADER, frame, 0)
     client_id, pos = _client_id(frame, _READ_HEADER.size, length)
     header = RequestHeader(api_key, version, correlation_id, client_id)
+    if api_key not in REQUESTS:
+        import_module("pykafka4.wire.declared")  # only a broker's side needs all messages
     cls = REQUESTS.get(api_key)
     if cls is None:
         raise DecodeError(f"api key {api_key} is none that we declare")

@@ -132,7 +132,7 @@ _RESPONSES: dict[int, type[Response]] = {}
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
     """A part of a message that comes in arrays."""
-    return attrs.define(slots=True, kw_only=True, weakref_slot=False)(cls)
+    return _define(cls)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -141,8 +141,27 @@ def value(cls: type[T]) -> type[T]:
     return attrs.frozen(slots=True, kw_only=True, weakref_slot=False)(cls)
 
 
+def _define(cls: type[T]) -> type[T]:
+    """An attrs class whose `repr` and comparison are shared: compiling a pair for each takes most of the time of importing messages."""
+    made: Any = cls
+    made.__repr__, made.__eq__, made.__hash__ = _show, _equal, None
+    return attrs.define(slots=True, kw_only=True, weakref_slot=False, repr=False, eq=False, match_args=False, getstate_setstate=False)(cls)
+
+
+def _show(self: Any) -> str:
+    cls = type(self)
+    shown = {field.name: field.repr if callable(field.repr) else repr for field in attrs.fields(cls) if field.repr}
+    return f"{cls.__qualname__}({', '.join(f'{name}={show(getattr(self, name))}' for name, show in shown.items())})"
+
+
+def _equal(self: Any, other: Any) -> Any:
+    if type(other) is not type(self):
+        return NotImplemented
+    return all(getattr(self, field.name) == getattr(other, field.name) for field in attrs.fields(type(other)))
+
+
 def _declare(cls: type[MessageT], versions: str, flexible: str) -> type[MessageT]:
-    made = struct(cls)
+    made = _define(cls)
     made.versions, made.flexible = Versions.parse(versions), Versions.parse(flexible)
     return made
 

@@ -18,6 +18,7 @@ from pykafka4.wire.messages_cluster import ApiVersionsResponse, DescribeClusterR
 from pykafka4.wire.messages_data import ProduceRequest
 from pykafka4.wire.messages_group import OffsetFetchRequest
 from pykafka4.wire.messages_txn import InitProducerIdRequest
+from pykafka4.wire.schema import REQUESTS
 
 S = ConnectionState
 LOST = ConnectionLost("b1:9092: reset by peer")
@@ -50,6 +51,17 @@ def submit(connection: Connection, **options: Any) -> Answers:
 
 
 # -- negotiation
+
+
+def test_messages_declared_after_the_connection_was_ready_can_be_sent_over_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = ready()
+    key = OffsetFetchRequest.api_key
+    known = connection.version(key)
+    assert known is not None
+    monkeypatch.delitem(REQUESTS, key)  # a process without a consumer has not imported them
+    assert connection.version(key) is None
+    monkeypatch.setitem(REQUESTS, key, OffsetFetchRequest)
+    assert connection.version(key) == known
 
 
 def test_the_first_question_is_what_the_broker_speaks_and_tells_who_asks() -> None:

@@ -13,7 +13,7 @@ from uuid import UUID
 import attrs
 from hypothesis import strategies as st
 
-from pykafka4.wire import frame
+from pykafka4.wire import declared
 from pykafka4.wire.fields import Kind, array, fields_at, spec_of
 from pykafka4.wire.schema import DATA, REQUESTS, Message
 
@@ -29,7 +29,7 @@ RANGES = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 
 def messages() -> list[type[Message]]:
     """Every declared message."""
-    assert frame.DECLARED
+    assert declared.DECLARED
     return [cls for request in REQUESTS.values() for cls in (request, request.response)] + list(DATA.values())
 
 

@@ -1,0 +1,149 @@
+"""Compares with confluent-kafka, on a real cluster, what does not grow with records: the first record of a fresh process, 2,000 assigned
+partitions, and what many idle partitions and members cost.
+
+`python -m benchmarks.first` runs both clients in turns, each in a process of its own, and prints medians and their ratio. "Idle" is the
+CPU time of the whole process as a share of a core, with one poll a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from integration.local import LocalCluster
+from pykafka4 import Producer
+
+CLIENTS = ("pykafka4", "confluent")
+SCRIPT = Path(__file__).with_name("first_client.py")
+FEW, MANY = "bench-few", "bench-many"
+LONGEST = 180.0
+# An installed package has its byte code beside it, whatever this checkout's environment says about writing it.
+ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(SCRIPT.parent.parent / "build" / "bytecode")}
+
+
+class Run:
+    """A client in a process of its own."""
+
+    def __init__(self, client: str, case: str, bootstrap: str, topic: str, count: int) -> None:
+        self.began = time.time()
+        command = [sys.executable, str(SCRIPT), client, case, bootstrap, topic, str(count)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=ENVIRONMENT)
+
+    def event(self) -> dict[str, Any]:
+        """The next event; `at` in seconds since the process was started."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit("a client ended early; its words are above")
+        event: dict[str, Any] = json.loads(line)
+        event["at"] -= self.began
+        return event
+
+    def idle(self, seconds: float) -> float:
+        """Its share of a core while it is idle for so long."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{seconds}\n")
+        before, after = self.event(), self.event()
+        return float((after["cpu"] - before["cpu"]) / (after["at"] - before["at"]))
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait(LONGEST)
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+class Table:
+    """Figures of both clients, by row."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, list[float]]] = {}
+
+    def note(self, row: str, client: str, figure: float) -> None:
+        self.rows.setdefault(row, {}).setdefault(client, []).append(figure)
+
+    def show(self) -> None:
+        """Print every row that has figures of both."""
+        print(f"{'medians':44}{'pykafka4':>12}{'confluent':>12}{'ratio':>8}")
+        for row, figures in self.rows.items():
+            ours, theirs = (statistics.median(figures[client]) for client in CLIENTS)
+            print(f"{row:44}{ours:12.4f}{theirs:12.4f}{ours / theirs:8.2f}", flush=True)
+
+
+def fresh(table: Table, bootstrap: str, rounds: int) -> None:
+    """The first acknowledgement, and the first record read, by a process that has just begun."""
+    for client, case in itertools.product(CLIENTS, ("produce", "consume")):  # byte code and the system's caches are there afterwards
+        run = Run(client, case, bootstrap, FEW, 1)
+        run.event()
+        run.end()
+    for number in range(rounds):
+        for client in CLIENTS if number % 2 else reversed(CLIENTS):
+            for case, what in (("produce", "first acknowledgement"), ("consume", "first record")):
+                run = Run(client, case, bootstrap, FEW, 1)
+                event = run.event()
+                run.end()
+                table.note(f"{what}: seconds", client, event["at"])
+                table.note(f"{what}: CPU seconds", client, event["cpu"])
+
+
+def assigned(table: Table, bootstrap: str, partitions: int, rounds: int, seconds: float) -> None:
+    """All partitions of a large topic, one record in each."""
+    for number in range(rounds):
+        for client in CLIENTS if number % 2 else reversed(CLIENTS):
+            run = Run(client, "consume", bootstrap, MANY, partitions)
+            first, last = run.event(), run.event()
+            table.note(f"{partitions} partitions: first record, seconds", client, first["at"])
+            table.note(f"{partitions} partitions: all records, seconds", client, last["at"])
+            table.note(f"{partitions} partitions: all records, CPU seconds", client, last["cpu"])
+            run.idle(3.0)
+            table.note(f"{partitions} partitions: idle, share of a core", client, run.idle(seconds))
+            run.end()
+
+
+def members(table: Table, bootstrap: str, count: int, rounds: int, seconds: float, settle: float) -> None:
+    """Idle members of a group; they share the few partitions of a small topic."""
+    for number in range(rounds):
+        for client in CLIENTS if number % 2 else reversed(CLIENTS):
+            run = Run(client, "members", bootstrap, FEW, count)
+            run.event()
+            run.idle(settle)
+            table.note(f"{count} members: idle, share of a core", client, run.idle(seconds))
+            run.end()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9, help="of fresh processes; the others run a third as often")
+    parser.add_argument("--partitions", type=int, default=2000)
+    parser.add_argument("--members", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each idle measurement")
+    parser.add_argument("--settle", type=float, default=25.0, help="until members have joined")
+    arguments = parser.parse_args()
+    table, fewer = Table(), max(1, arguments.rounds // 3)
+    with LocalCluster() as cluster:
+        cluster.create_topic(FEW, 6, 3)
+        cluster.create_topic(MANY, arguments.partitions, 1)
+        with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+            producer.send(FEW, b"x", partition=0)
+            for number in range(arguments.partitions):
+                producer.send(MANY, b"x", partition=number)
+        fresh(table, cluster.bootstrap, arguments.rounds)
+        table.show()
+        assigned(table, cluster.bootstrap, arguments.partitions, fewer, arguments.seconds)
+        table.show()
+        members(table, cluster.bootstrap, arguments.members, fewer, arguments.seconds, arguments.settle)
+    table.show()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
