@@ -218,11 +218,11 @@ class _Outcomes(Signal):
 
     def awaiting(self, delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
         """What `await delivery` does: the outcome comes from the callback executor to the running asyncio loop."""
+        import asyncio  # here, as only those who await need it, and its import takes longer than that of everything else
+
         while self._callbacks.on_executor() and not self.wait(delivery.done, 0):
             yield from asyncio.sleep(AWAIT_SECONDS).__await__()  # a callback might need this very thread
         if not self.wait(delivery.done, 0):
-            import asyncio  # here, as its import takes longer than that of the rest of this package's dependencies together
-
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
 
