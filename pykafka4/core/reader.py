@@ -395,7 +395,7 @@ class Reader:
         if self.resume_at == INFINITY or self._queue or not self._aside:
             return
         offsets: dict[Claim, int] = {}
-        for chunk in [item for item in self._aside if item.__class__ is Chunk and item.serial not in offsets]:
+        for chunk in [item for item in self._aside if item.__class__ is Chunk]:
             known = self.position(chunk.serial.tp)
             offsets.setdefault(chunk.serial, chunk.position if known is None else known)
         self._step_back(offsets)

@@ -798,3 +798,11 @@ def test_pausing_several_partitions_takes_all_of_them_out_of_a_loops_list() -> N
     assert list(iterator) == []
     assert {(old.tp, start) for old, _, start in desk.seeks} == {(tp(1), 0), (tp(2), 0)}
     assert desk.reader.positions() == {tp(0): 2, tp(1): 0, tp(2): 0}
+
+
+def test_in_a_loop_the_position_is_that_of_the_next_record_of_its_list(desk: Desk) -> None:
+    desk.put(0, 3)
+    desk.reader.enter()
+    desk.reader.drain()
+    for record in desk.reader.take_one_by_one(500):
+        assert desk.reader.position(tp(0)) == (record.offset + 1)

@@ -28,7 +28,7 @@ def many(count: int) -> bool:
     return count >= 100
 """
 FILE = "sources/code_under_test.py"
-ENTRY = Equivalent(FILE, "if pause > 10:", "if pause >= 10:", "the result is 10 either way")
+ENTRY = Equivalent(FILE, "ReplaceComparisonOperator_Gt_GtE", "if pause > 10:", "if pause >= 10:", "the result is 10 either way")
 
 
 @pytest.fixture
@@ -72,9 +72,9 @@ def test_what_is_listed_as_equivalent_is_not_drawn(root: Path) -> None:
     assert not drawn((ENTRY,))
 
 
-@pytest.mark.parametrize("change", [{"line": "if pause > 11:"}, {"becomes": "if pause == 10: pass"}])
+@pytest.mark.parametrize("change", [{"line": "if pause > 11:"}, {"becomes": "if pause == 10: pass"}, {"operator": "AddNot"}])
 def test_an_entry_that_fits_no_mutation_is_stale(root: Path, change: dict[str, str]) -> None:
-    stale = Equivalent(**{"file": FILE, "line": ENTRY.line, "becomes": ENTRY.becomes, "reason": "", **change})
+    stale = attrs.evolve(ENTRY, **change)
     assert forgotten([ENTRY, stale], root) == [stale]
 
 

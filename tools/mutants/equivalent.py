@@ -11,9 +11,10 @@ __all__ = ["EQUIVALENT", "Equivalent"]
 
 @attrs.frozen
 class Equivalent:
-    """`line` of `file` may become `becomes`: both without indentation."""
+    """The operator may make `becomes` of `line`: both without indentation and comments."""
 
     file: str
+    operator: str
     line: str
     becomes: str
     reason: str
@@ -22,98 +23,128 @@ class Equivalent:
 EQUIVALENT: Final[tuple[Equivalent, ...]] = (
     Equivalent(
         "pykafka4/core/sender.py",
+        "ReplaceComparisonOperator_Lt_NotEq",
         "if fresh or batch.producer_id < 0:",
         "if fresh or batch.producer_id != 0:",
         "a batch that keeps its number is finished with the same identity, and has the same bytes again",
     ),
     Equivalent(
         "pykafka4/core/offsets.py",
+        "NumberReplacer",
         "self._rest_until = 0.0",
         "self._rest_until = 1.0",
         "a time in the past either way: the clock counts from the start of the machine",
     ),
     Equivalent(
         "pykafka4/core/network.py",
+        "ReplaceUnaryOperator_USub_Not",
         "self._wake_at = -INFINITY",
         "self._wake_at = not INFINITY",
         "0 is in the past, too",
     ),
     Equivalent(
         "pykafka4/core/coordinator.py",
+        "ReplaceUnaryOperator_USub_Not",
         "self._checked_at = -INFINITY",
         "self._checked_at = not INFINITY",
         "the request that is looked after was sent later than at 0",
     ),
     Equivalent(
         "pykafka4/core/fetcher.py",
+        "ReplaceFalseWithTrue",
         "position.reported = False",
         "position.reported = True",
         "that a partition is healthy is told recovery once more, which does nothing for one that is not offline",
     ),
     Equivalent(
         "pykafka4/core/cluster.py",
+        "NumberReplacer",
         "self._expires = now + self._config.metadata_max_age_ms / 1000 * (1 - 0.2 * self._random.random())",
         "self._expires = now + self._config.metadata_max_age_ms / 1001 * (1 - 0.2 * self._random.random())",
         "a thousandth, where the random share is up to a fifth",
     ),
     Equivalent(
         "pykafka4/core/fetcher.py",
+        "ReplaceUnaryOperator_USub_UAdd",
         "self._seen = (-1, -1)",
         "self._seen = (-1, +1)",
         "no version of the picture is -1, so the first look differs either way",
     ),
     Equivalent(
         "pykafka4/core/parking.py",
+        "NumberReplacer",
         "self._picture = -1",
         "self._picture = - 2",
         "no version of the picture is either",
     ),
     Equivalent(
         "pykafka4/core/cluster.py",
+        "ReplaceFalseWithTrue",
         "self._unplaced = False",
         "self._unplaced = True",
         "the network is told the brokers known so far once more",
     ),
     Equivalent(
         "pykafka4/core/network.py",
+        "ReplaceAndWithOr",
         "self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 and e.connection is not None)",
         "self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 or e.connection is not None)",
         "an endpoint that is looked at without need stays as it is",
     ),
     Equivalent(
         "pykafka4/core/sender.py",
+        "ReplaceComparisonOperator_Eq_LtE",
         "if not changed and self.recovery.changes == self._recovered:",
         "if not changed and self.recovery.changes <= self._recovered:",
         "the count of changes only grows",
     ),
     Equivalent(
         "pykafka4/core/sender.py",
+        "ReplaceTrueWithFalse",
         "for index, part in zip(sorted(reasons), refused, strict=True):",
         "for index, part in zip(sorted(reasons), refused, strict=False):",
         "set_apart gives one part for each index",
     ),
     Equivalent(
         "pykafka4/core/group.py",
+        "ReplaceComparisonOperator_LtE_Lt",
         "if self._lease_ends(now) <= now:",
         "if self._lease_ends(now) < now:",
         "differs in the turn whose clock reads exactly the end of the lease",
     ),
     Equivalent(
         "pykafka4/core/group.py",
+        "NumberReplacer",
         "self.generation = -1",
         "self.generation = - 0",
         "no request carries the generation before the next one is joined",
     ),
     Equivalent(
         "pykafka4/core/coordinator.py",
+        "NumberReplacer",
         "ONE_KEY = 3",
         "ONE_KEY = 2",
         "versions 1 to 3 ask for one key alike",
     ),
     Equivalent(
         "pykafka4/core/network.py",
+        "NumberReplacer",
         "SPARE_IDLE = 30.0",
         "SPARE_IDLE = 29.0",
         "any time well over the ten seconds between two checks of a coordinator does",
+    ),
+    Equivalent(
+        "pykafka4/core/group.py",
+        "NumberReplacer",
+        "self._sizes[topic] = 0",
+        "self._sizes[topic] = -1",
+        "no partition has a number below 0",
+    ),
+    Equivalent(
+        "pykafka4/core/reader.py",
+        "ReplaceComparisonOperator_Is_IsNot",
+        "offsets.setdefault(chunk.serial, chunk.position if known is None else known)",
+        "offsets.setdefault(chunk.serial, chunk.position if known is not None else known)",
+        "the first chunk of a claim that was put aside begins at the position of the claim, and only the first counts",
     ),
 )

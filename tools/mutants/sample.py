@@ -15,7 +15,7 @@ import difflib
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,15 +62,15 @@ class Candidate:
     span: Span
 
 
-def candidates(file: str, source: str) -> Iterator[Candidate]:
-    """All mutations of a source that may be drawn."""
+def candidates(file: str, source: str, only: Collection[str] = ()) -> Iterator[Candidate]:
+    """All mutations of a source that may be drawn; `only`: those of these operators."""
     from cosmic_ray.ast import ast_nodes, get_ast  # a package of the extra "dev"
     from cosmic_ray.plugins import get_operator, operator_names
 
     nodes, ignored = list(ast_nodes(get_ast(source))), list(unevaluated(source))
     for name in operator_names():
         operator = get_operator(name)
-        if name.endswith(SAME) or operator.arguments():
+        if name.endswith(SAME) or operator.arguments() or (only and name.partition("/")[2] not in only):
             continue
         spans = (span for node in nodes for span in operator().mutation_positions(node))
         for occurrence, span in enumerate(spans):
@@ -112,13 +112,13 @@ def draw(size: int, seed: int, listed: Sequence[Equivalent] = EQUIVALENT, folder
     for path in sorted(folder.glob("*.py")):
         ranked += places(path.relative_to(root).as_posix(), path.read_text(), seed)
     drawn: list[Mutant] = []
-    exempt = {(entry.file, entry.line, entry.becomes) for entry in listed}
+    exempt = {(entry.file, entry.operator, entry.line, entry.becomes) for entry in listed}
     for rank, choices in sorted(ranked, key=lambda place: place[0]):
         if len(drawn) == size:
             break
         chosen = choices[rank % len(choices)]
         mutant, change = mutant_of(chosen, (root / chosen.file).read_text())
-        if (chosen.file, *change) not in exempt:
+        if (chosen.file, chosen.operator, *change) not in exempt:
             drawn.append(mutant)
     return drawn
 
@@ -184,9 +184,9 @@ def forgotten(listed: Iterable[Equivalent] = EQUIVALENT, root: Path = ROOT) -> l
         lines = [COMMENT.sub("", line).strip() for line in source.splitlines()]
         wanted = [row for row, line in enumerate(lines, 1) if line and any(line in entry.line for entry in entries)]
         found = {
-            mutant_of(candidate, source)[1]
-            for candidate in candidates(file, source)
+            (candidate.operator, *mutant_of(candidate, source)[1])
+            for candidate in candidates(file, source, {entry.operator for entry in entries})
             if any(candidate.span[0][0] <= row <= candidate.span[1][0] for row in wanted)
         }
-        stale += [entry for entry in entries if (entry.line, entry.becomes) not in found]
+        stale += [entry for entry in entries if (entry.operator, entry.line, entry.becomes) not in found]
     return stale
