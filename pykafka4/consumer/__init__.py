@@ -202,6 +202,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         | the record that a `for` loop holds, also after `break` | not finished | not finished |
         | the records before it | finished | finished |
 
+        An exception that was being handled during that `poll` already does not count.
         What is not finished is read again by whoever has the partition next; `commit({(topic, partition): offset + 1})` finishes a record
         by name. What the listener raises is raised here when all is closed. Closing twice, in a listener or from another thread is
         allowed; a poll there raises ClosedError.

@@ -51,6 +51,7 @@ LEAVE_SECONDS: Final = 5.0
 SHORT: Final = 10.0  # the loop answers at once; this bounds the wait if it cannot
 ILLEGAL_GENERATION: Final = 22
 MOST_OWED: Final = 10_000
+POLLS: Final = "_pykafka4_polls"  # attribute of exceptions
 
 
 class Session:
@@ -71,6 +72,7 @@ class Session:
         self._parting: Promise[KafkaError | None] | None = None  # the last auto-commit before partitions go
         self._busy: dict[str, tuple[Thread, str]] = {}  # who uses the consumer, and for what
         self._reads: Thread | None = None  # who polled last: the records handed out are in its hands
+        self._polled: object | None = None  # marks the exception that was being handled during the last poll
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch on
         self._woken = False  # by `wakeup`: the poll under way, or the next, returns without waiting
         self._closer: dict[str, tuple[Thread, object]] = {}  # who closes: its listener may still commit
@@ -162,6 +164,7 @@ class Session:
             reader.enter()
             entered = True
             self._reads = system.current_thread()
+            self._note_handled_error()
             if reader.beckoned:
                 self.client.loop.wake()
                 reader.beckoned = False
@@ -176,6 +179,21 @@ class Session:
             reader.leave()
             self._leave()
             raise
+
+    def _note_handled_error(self) -> None:
+        """The application may poll while it handles an exception: that one has nothing to do with the records of this poll.
+
+        The exception is marked, not kept: its frames may hold the last reference to the consumer.
+        """
+        error = sys.exc_info()[1]
+        self._polled = None if error is None else object()
+        if error is not None:
+            error.__dict__.setdefault(POLLS, {})[id(self)] = self._polled
+
+    def _interrupted(self) -> bool:
+        """Whether the application handles an exception that came after the last poll."""
+        error = sys.exc_info()[1]
+        return error is not None and (self._polled is None or error.__dict__.get(POLLS, {}).get(id(self)) is not self._polled)
 
     def _look(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
         reader, loop = self.reader, self.client.loop
@@ -530,9 +548,9 @@ class Session:
         return {"fetched_bytes": delivered, "buffered_bytes": waiting, "partitions": len(self.reader.claims)}
 
     def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
-        """See Consumer.close. `failed`: the application was interrupted in its work; by default, if it handles an exception now."""
+        """See Consumer.close. `failed`: the application was interrupted in its work with what the last poll handed out."""
         if failed is None:
-            failed = sys.exc_info()[1] is not None
+            failed = self._interrupted()
         self._close(timeout, in_hand=not failed and self._reads is system.current_thread())
 
     def _close(self, timeout: float | None, *, in_hand: bool) -> None:

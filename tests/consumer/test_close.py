@@ -306,3 +306,35 @@ def test_a_forgotten_consumer_warns_and_leaves(server: ModelServer) -> None:
         gc.collect()
     assert [w.category for w in caught] == [ResourceWarning]
     server.wait_for(lambda cluster: not cluster.group("g").members)
+
+
+@pytest.mark.parametrize("polled", ["before the exception", "while it is handled"])
+def test_close_while_an_exception_is_handled_finishes_only_a_list_that_was_polled_meanwhile(
+    server: ModelServer, make: Maker, polled: str
+) -> None:
+    topic(server, 10)
+    consumer = make.assigned(0, group_id="g")
+    read(consumer, 3, max_records=3)
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError:
+        if polled == "while it is handled":
+            read(consumer, 2, max_records=2)
+        consumer.close()
+    later = make.assigned(0, group_id="g")
+    place = later.committed(("t", 0))
+    assert (place.offset if place else None) == (5 if polled == "while it is handled" else None)
+
+
+def test_close_after_another_exception_in_the_same_handler_leaves_the_list_unfinished(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    consumer = make.assigned(0, group_id="g")
+    try:
+        raise ZeroDivisionError
+    except ZeroDivisionError:
+        read(consumer, 3, max_records=3)
+        try:
+            raise KeyError
+        except KeyError:
+            consumer.close()
+    assert make.assigned(0, group_id="g").committed(("t", 0)) is None
