@@ -8,7 +8,7 @@ producer state per partition. The order in `batches` is the order of the log.
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
+from itertools import islice, takewhile
 from uuid import UUID
 
 import attrs
@@ -61,6 +61,10 @@ class PartitionQueue:
     def waiting(self) -> bool:
         """Whether there is something to send, sealed or due."""
         return len(self.batches) > self.in_flight or self.due is not None
+
+    def late(self, now: float, timeout: float) -> list[Batch]:
+        """The batches whose first record was sent `timeout` seconds ago or earlier. They are the head: the others are not looked at."""
+        return list(takewhile(lambda batch: batch.sent_at + timeout <= now, self.batches))  # adds as the timer does: now - timeout rounds
 
     def may_send(self, now: float) -> bool:
         """Whether another batch may go out now, whatever the leader.

@@ -246,10 +246,10 @@ class Sender:
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         """Fail the batches of `queue` that were not acknowledged within delivery_timeout_ms."""
         queue.watched = False
-        timeout = self.config.delivery_timeout_ms / 1000  # added, as in `_watch`: now - timeout rounds differently, and nothing is late
+        timeout = self.config.delivery_timeout_ms / 1000
         if queue.due is not None and queue.due.sent_at + timeout <= now:
             self._seal_due(queue, now)
-        for batch in [b for b in queue.batches if b.sent_at + timeout <= now]:
+        for batch in queue.late(now, timeout):
             trouble = self.identity.trouble if queue in self._unnumbered else None
             reason = batch.last_error or self._obstacles.of(queue, batch, trouble)
             queue.forsake(batch)

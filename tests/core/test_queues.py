@@ -70,3 +70,20 @@ def test_sequences_count_records_and_wrap() -> None:
     it.next_sequence = SEQUENCES - 2
     numbers = [flying(it, count=3).base_sequence, flying(it).base_sequence]
     assert numbers == [SEQUENCES - 2, 1]
+
+
+def test_late_batches_are_found_without_looking_at_those_behind() -> None:
+    it, looks = queue(), [0]
+
+    class Sent:
+        def __init__(self, at: float) -> None:
+            self.at = at
+
+        @property
+        def sent_at(self) -> float:
+            looks[0] += 1
+            return self.at
+
+    it.batches.extend(Sent(float(n)) for n in range(1000))  # type: ignore[misc]
+    assert [batch.sent_at for batch in it.late(12.0, 10.0)] == [0.0, 1.0, 2.0]
+    assert looks[0] <= 10
