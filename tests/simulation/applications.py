@@ -51,7 +51,7 @@ class Application:
         self._pace = slowly if sim.plan.spaced else sim.random.choice((0.001, 0.02, slowly))
         self._topics = [*sim.plan.topics, *sim.plan.unknown_topics]
         self._keeps = sim.random.choice((1.0, 1.0, 0.5))  # how likely a handle is kept
-        self._last: Delivery | None = None
+        self._last: Sent | None = None
 
     def run(self) -> None:
         """The thread."""
@@ -73,14 +73,26 @@ class Application:
                     sim.producer.flush(limit)
             elif choice < 0.06 and self._last is not None:
                 with timed(sim, "exception", limit):
-                    self._last.exception(limit)
+                    self._last.delivery.exception(limit)  # type: ignore[union-attr]
+                self._last.looked_at = True
             elif choice < 0.07:
                 stats = sim.producer.stats()
                 if stats.accepted != stats.acked + stats.queued + stats.in_flight + stats.lost:
                     raise Broken("the ledger balances", f"{stats}")
+            elif choice < 0.08:
+                self._look_at_partitions(limit)
         except KafkaError as error:
             if not isinstance(error, (KafkaTimeoutError, ClosedError)) and not sim.watch.crashed:
                 raise
+
+    def _look_at_partitions(self, limit: float) -> None:
+        """Brokers may tell what was true before, and topics only grow."""
+        sim, topic = self.sim, self.sim.random.choice(self._topics)
+        with timed(sim, "partitions_for", limit):
+            found = sim.producer.partitions_for(topic, limit)
+        least, most = sim.plan.topics.get(topic, 1), len(sim.cluster.topics[topic].partitions)
+        if found != list(range(len(found))) or not least <= len(found) <= most:
+            raise Broken("partitions are told as they are", f"{topic}: {found}, there are {most}, once {least}")
 
     def _draw(self, callback: bool, actor: int) -> Sent:
         sim, random = self.sim, self.sim.random
@@ -130,15 +142,19 @@ class Application:
         self._next += 1
         sim.watch.offer(sent)
         where: dict[str, Any] = {"key": sent.key, "partition": sent.partition, "timestamp_ms": sent.timestamp_ms}
+        late = heard is not None and sim.random.random() < 0.2  # the callback is given to the handle
         try:
             with timed(sim, "send", sim.max_block):
-                delivery = sim.producer.send(sent.topic, sent.value, headers=list(sent.headers), on_delivery=heard, **where)
+                first = None if late else heard
+                delivery = sim.producer.send(sent.topic, sent.value, headers=list(sent.headers), on_delivery=first, **where)
         except (BufferFull, KafkaError) as error:
             sim.watch.refuse(sent)
             if not isinstance(error, BufferFull) and not sim.closing:
                 raise Broken("the producer goes on", f"send raised {error!r}") from error
             return False
         sim.watch.accept(sent, delivery)
+        if late:
+            delivery.add_done_callback(heard)
         if not sent.dropped:
-            self._last = delivery
+            self._last = sent
         return True

@@ -49,6 +49,8 @@ PRODUCER_PROMISES: Final = {
     "memory is bounded": "no more than buffer_memory is in use",
     "the ledger balances": "accepted = acknowledged + queued + in flight + failed",
     "the producer goes on": "no fault ends a producer for good",
+    "a block tells what failed": "a `with` block raises if a record failed whose failure nobody looked at, and only if one failed",
+    "partitions are told as they are": "`partitions_for` gives all partitions of a topic",
     "no hot loop": "no turn without news or a pause, and requests are paced",
 }
 CONSUMER_PROMISES: Final = {
@@ -126,6 +128,7 @@ class Sent:
     dropped: bool = False  # the application kept no handle
     answers: int = 0  # how often the callback ran
     judged: bool = False
+    looked_at: bool = False  # the application has asked for the outcome
     place: Place | None = None  # where it was acknowledged
 
     @property
@@ -136,6 +139,12 @@ class Sent:
         if self.called and not self.answers:
             return True
         return self.delivery is not None and not self.delivery.done()
+
+    @property
+    def unheard(self) -> bool:
+        """Whether it failed and the application has not looked. To ask is to look."""
+        unknown = self.accepted and self.delivery is not None and not (self.judged or self.looked_at)
+        return unknown and self.delivery.done() and self.delivery.exception(0) is not None  # type: ignore[union-attr]
 
     @property
     def done(self) -> bool:
@@ -229,7 +238,6 @@ class Watch:
         self.unordered: set[str] = set()  # topics where brokers could not keep the order, whatever the client did
         self.unsafe: set[bytes] = set()  # values whose request ended without a definite answer
         self.unnumbered: set[bytes] = set()  # values that a broker acknowledged without knowing their offset
-        self.repeated: set[bytes] = set()  # values that a broker took for a repetition: it tells the time of their batch
         self.truncated: set[TopicPartition] = set()  # partitions that lost committed records in an unclean election
         self.led_anew: set[TopicPartition] = set()  # partitions whose leader was lost: with acks=1 records may go with it
         self.refused: dict[str, set[TopicPartition]] = defaultdict(set)  # final errors that brokers gave
@@ -312,7 +320,7 @@ class Watch:
             places = [(str(p.tp), p.record.offset) for p in self.truth.places.get(sent.value, ())]
             raise Broken("nothing acked is lost", f"{sent.value[:40]!r} was acked as {tp} offset {meta.offset}; it lies at {places}")
         sent.place = found
-        if meta.timestamp_ms != found.record.timestamp_ms and sent.value not in self.repeated:
+        if meta.timestamp_ms != found.record.timestamp_ms:
             raise Broken(
                 "records are what was sent", f"{sent.value[:40]!r} was acked with time {meta.timestamp_ms}, not {found.record.timestamp_ms}"
             )

@@ -42,6 +42,7 @@ class Plan:
     crash: str  # what raises in the middle of the trouble: "", "loop", "network" or "sender"
     sick: bool  # everything goes wrong at one broker or partition, so that all others have to go on
     preempt: float  # how likely a thread that asks for a lock lets another go first
+    ending: str = "close"  # how the application is done with the producer: "close", "with", "raising" (out of the block) or "forgotten"
     spaced: bool = False  # few faults, with calm times between them that are longer than recovering may take
 
     @property
@@ -83,6 +84,8 @@ PIPELINED: Final[dict[str, Any]] = {
 def draw(seed: int) -> Plan:
     """The plan of `seed`: every third has spaced faults, one of fifteen leaves batches in doubt while their sequences are refused."""
     plan = _dense(seed)
+    if not plan.give_up and not plan.crash:
+        plan = attrs.evolve(plan, ending=Random(seed ^ 0xE4D).choice((*["close"] * 7, "with", "raising", "forgotten")))
     if seed % 15 == 8:
         return attrs.evolve(plan, options={**plan.options, **PIPELINED}, **DOUBTFUL)
     return _spaced(plan, Random(seed ^ 0x5CED)) if seed % 3 == 1 else plan

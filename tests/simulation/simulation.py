@@ -8,12 +8,13 @@ A real `Producer`, with its client, its loop and its threads, runs against a mod
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
-from applications import Application, timed
+from applications import Application, judge_time, timed
 from invariants import FINAL_CODES, Broken, Truth, Watch
 from plan import FAULTS, Plan, draw
 from schedule import Schedule
@@ -22,6 +23,7 @@ from weather import VirtualTransport, Weather
 from pykafka4.config import ProducerConfig
 from pykafka4.core import Outcome, Reply, Request
 from pykafka4.error_table import CODES, Written
+from pykafka4.errors import DeliveryFailed
 from pykafka4.producer import Producer
 from pykafka4.records import TopicPartition
 from pykafka4.testing.log import Appended, parse_header
@@ -57,6 +59,10 @@ class Report:
 def values_in(data: Any) -> list[bytes]:
     """The values in an encoded batch."""
     return [record.value or b"" for batch in record_batches(bytes(data)) for record in records_of(batch)]
+
+
+class Failing(Exception):
+    """What an application raises in its block."""
 
 
 class Crash(RuntimeError):
@@ -155,14 +161,61 @@ class Simulation(Schedule[Plan, Report]):
         self.sender, self.acc, self.engine = core.sender, core.acc, core.client.engine
         self._observe(self.engine.network)
         self._ready = self._sending = True
+        if self.plan.ending in ("with", "raising"):
+            self._use_a_block()
+        else:
+            self._use()
+            if self.plan.ending == "forgotten":
+                self._forget()
+        while not self._finished():
+            self.world.park(0.05)
+        self._conclude()
+        self._ended = True
+
+    def _use(self) -> None:
         applications = [Application(self, number) for number in range(self.plan.actors)]
         threads = [self.world.spawn(app.run, f"application {app.number}") for app in applications]
         for thread in threads:
             thread.join()
         self._sending = False
-        while not self._finished():
+
+    def _use_a_block(self) -> None:
+        """A `with` block delivers, and raises what failed in it; one that fails itself lets its own error out soon."""
+        core, raising = self.producer._core, self.plan.ending == "raising"
+        problem, told, began = Failing("the application fails"), False, 0.0
+        try:
+            with self.producer:
+                self._use()
+                self.closing, self.watch.closed = True, raising
+                began = self.timeline.now
+                if raising:
+                    raise problem
+        except Failing:
+            judge_time(self, "leaving the block", began, core.exit_seconds + SHORT)
+        except DeliveryFailed:
+            told = True
+        unheard = [sent.value for sent in self.watch.sent if sent.unheard]
+        if (unheard and not told and not raising) or (told and not self.acc.failed):
+            raise Broken(
+                "a block tells what failed", f"it raised {'something' if told else 'nothing'}; failed and not looked at: {unheard[:3]}"
+            )
+
+    def _forget(self) -> None:
+        """Nobody has a handle of the producer any more: it delivers what it took, and goes."""
+        client = self.producer._core.client
+        self.note("the application forgets the producer")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            del self.producer
+        while client.loop.alive:  # `_run` bounds it
             self.world.park(0.05)
-        if not self.closing:
+        self.closing = True
+
+    def _conclude(self) -> None:
+        """Everything has its outcome: it is true, and `close` finds nothing left."""
+        if self.plan.ending != "close" and not self.watch.crashed:
+            self.watch.conclude()
+        elif not self.closing:
             self.watch.conclude()
             self.closing = True
             with timed(self, "close", SHORT):
@@ -174,7 +227,6 @@ class Simulation(Schedule[Plan, Report]):
         elif self.watch.crashed:
             with timed(self, "close", SHORT):
                 self.producer.close()
-        self._ended = True
 
     def _observe(self, network: Any) -> None:
         """See the produce requests on their way, and what came of them."""
@@ -329,8 +381,6 @@ class Simulation(Schedule[Plan, Report]):
         if result.error in FINAL_CODES:
             topic, _, partition = where.rpartition("-")
             self.watch.refused[result.error].add(TopicPartition(topic, int(partition)))
-        if result.duplicate:
-            self.watch.repeated.update(values_in(data))
         if (result.error == "DUPLICATE_SEQUENCE_NUMBER" or result.duplicate) and result.base_offset < 0:
             self.watch.unnumbered.update(values_in(data))
         if self._story is not None and (header := parse_header(bytes(data))) is not None:

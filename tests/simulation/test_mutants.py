@@ -16,7 +16,7 @@ from schedules import Hunt, Patch, around
 from simulation import Simulation
 from weather import Climate
 
-from pykafka4 import producer
+from pykafka4 import Client, producer
 from pykafka4.core import Effects
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import Cluster
@@ -416,6 +416,20 @@ def lose_callbacks_in_a_crash(patch: pytest.MonkeyPatch) -> None:
     around(patch, Engine, "crash", lambda original, self, reason: original(self, reason) and ())
 
 
+def raise_nothing_out_of_a_block(patch: pytest.MonkeyPatch) -> None:
+    """A `with` block ends as if everything had been delivered."""
+    around(patch, producer._Core, "raise_failures", lambda original, self, mark: None)
+
+
+def give_up_what_was_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A producer that nobody has a handle of fails what it took."""
+    patch.setattr(producer._Core, "forgotten", staticmethod(lambda core: core.client.loop.call(lambda now: core.close(0))))
+
+
+def leave_a_partition_out(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Client, "partitions_of", lambda original, self, *args, **options: original(self, *args, **options)[1:])
+
+
 SHORT = {"delivery_timeout_ms": 500, "request_timeout_ms": 2_000}
 SINGLY = {
     "acks": "all",
@@ -492,6 +506,9 @@ MUTANTS: dict[Patch, Hunt] = {
     time_out_after_two_thirds: Hunt({NEEDLESS}, {"delivery_timeout_ms": 3_000}, ("broker stops", "no leader", "partition is gone")),
     rest_everywhere_after_a_loss: Hunt({GOES_ON_ALONE, NEEDLESS}, QUICK, ("broker stops",), plan=SPACED),
     rest_too_long: Hunt({GOES_ON_ALONE, NEEDLESS}, QUICK, ("error before append", "connection is cut"), plan=SPACED),
+    raise_nothing_out_of_a_block: Hunt({"a block tells what failed"}, SHORT, plan={"ending": "with", "give_up": False, "crash": ""}),
+    give_up_what_was_forgotten: Hunt({NEEDLESS}, plan={"ending": "forgotten", "give_up": False, "crash": ""}),
+    leave_a_partition_out: Hunt({"partitions are told as they are"}),
     tell_no_offset: Hunt({"offsets are told"}),
     leave_headers_out: Hunt({CONTENT}),
     leave_timestamps_out: Hunt({CONTENT}),
