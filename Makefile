@@ -13,7 +13,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented format sim chaos fuzz bench bench-against bench-idle bench-outage options clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented format sim chaos fuzz bench bench-against bench-idle bench-first bench-outage options clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ bench-against: base ## CPU per record of this checkout against another commit's,
 
 bench-idle: kafka ## what an idle producer and consumer cost, with brokers and without
 	$(PY) -m benchmarks.idle
+
+bench-first: kafka ## first record of a fresh process, 2,000 partitions, idle members: beside confluent-kafka on the real cluster
+	$(PY) -m benchmarks.first
 
 bench-outage: base ## what a client costs while 3,000 partitions have no leader, on the model cluster
 	$(PY) -m benchmarks.outage
