@@ -129,6 +129,21 @@ def test_the_failures_of_an_earlier_task_do_not_count(fakes):
     assert len(fakes.made) == 1
 
 
+def test_the_failures_of_an_earlier_task_do_not_end_the_wait_of_a_later_one(fakes):
+    partition_writer(CONFIG, topic="t")(rows("a"))
+    producer, flushes = fakes.made[0], []
+    producer.lost = 5
+
+    def slow(timeout=None):
+        flushes.append(timeout)
+        if len(flushes) == 2:  # the first one asks whether the idle producer still works
+            raise KafkaTimeoutError("not yet")
+
+    producer.flush = slow
+    partition_writer(CONFIG, topic="t")(rows("a"))
+    assert len(flushes) > 2
+
+
 def test_an_error_in_the_rows_is_raised_as_it_is(fakes):
     def broken():
         yield {"value": "a"}

@@ -198,4 +198,11 @@ MUTANTS: Final = (
         breaks="columns that are left out are looked for",
         tests=("tests/spark/test_columns.py::test_an_option_left_out_is_not_passed_on",),
     ),
+    Mutant(
+        file="pykafka4/spark/writer.py",
+        old="failed = producer.stats().lost",
+        new="failed = 0",
+        breaks="a task fails for what an earlier one lost",
+        tests=("tests/spark/test_writer.py::test_the_failures_of_an_earlier_task_do_not_end_the_wait_of_a_later_one",),
+    ),
 )
