@@ -372,3 +372,18 @@ def test_chaotic_connections_cost_the_group_no_record(proxied_cluster: Proxied, 
                 pytest.fail(f"chaos came out of poll: {error!r}")
         proxied_cluster.heal_proxies()
     assert seen == set(range(sent))
+
+
+def test_partitions_added_while_a_static_leader_was_away_are_assigned(cluster: Cluster, topic: str) -> None:
+    """From Kafka 3.2 on the leader that comes back is told to leave the assignment as it is, and not what that is."""
+    cluster.create_topic(topic, 1)
+    options = {**GROUP, "session_timeout_ms": 45_000, "group_id": topic, "group_instance_id": "a", "metadata_max_age_ms": 300_000}
+    with Consumer(bootstrap_servers=cluster.bootstrap, **options) as consumer:
+        consumer.subscribe([topic])
+        poll_until(consumer, lambda: len(consumer.assignment()) == 1)
+    cluster.add_partitions(topic, 3)
+    notes = Notes()
+    with Consumer(bootstrap_servers=cluster.bootstrap, **options) as consumer:
+        consumer.subscribe([topic], notes)
+        poll_until(consumer, lambda: len(consumer.assignment()) == 3)
+    assert notes.kinds[:2] == ["assigned", "revoked"]  # first what its predecessor had
