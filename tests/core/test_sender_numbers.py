@@ -51,6 +51,42 @@ def test_a_fenced_partition_takes_another_producer_id_and_the_others_keep_theirs
     assert not bench.refusals
 
 
+@pytest.mark.parametrize("fenced", [0, 1, 2])
+def test_a_fence_in_the_middle_of_a_pipeline_sends_what_is_left_in_order_under_another_id(fenced: int) -> None:
+    bench = Bench().proven()
+    sent = [bench.batch(b"%d" % n) for n in range(3)]
+    flights, bench.requests[:] = bench.requests[:], []
+    for n, request in enumerate(flights):
+        bench.answer(request, "INVALID_PRODUCER_EPOCH" if n >= fenced else "NONE", offset=n)
+    bench.poll(1)
+    bench.settle()
+    for n in range(fenced, 3):
+        request = bench.requests.pop(0)
+        assert (producer_id(request), header(request), records(request)) == (43, (0, n - fenced, 0), [b"%d" % n])
+        bench.answer(request, offset=n)
+    assert [delivery.result(0).offset for delivery in sent] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("first", ["answer", "deadline"])
+def test_an_answer_in_the_turn_of_the_delivery_deadline_gives_one_outcome(first: str) -> None:
+    bench = Bench(delivery_timeout_ms=10_000).proven()
+    called: list[object] = []
+    delivery = bench.acc.send("t", b"v", partition=0, on_delivery=called.append)
+    bench.settle()
+    request = bench.requests.pop()
+    if first == "deadline":
+        bench.poll(10)
+    else:
+        bench.now += 10
+    bench.answer(request, offset=7)
+    bench.poll()
+    assert (delivery.exception(0) is None) == (first == "answer")
+    assert len(called) == 1
+    assert not bench.sender.queues[TopicPartition("t", 0)].strays
+    bench.batch(b"next")
+    assert len(bench.requests) == 1
+
+
 def test_a_broker_that_always_answers_out_of_order_is_asked_at_a_bounded_rate() -> None:
     bench = Bench(delivery_timeout_ms=10_000).proven()
     delivery = bench.batch()
