@@ -107,6 +107,22 @@ def test_leader_change_waits_for_what_is_in_flight_to_the_old_leader() -> None:
     assert [r.node for r in bench.requests] == [1, 3]
 
 
+def test_leader_change_waits_for_all_that_is_in_flight_to_the_old_leader_though_some_of_it_is_acknowledged() -> None:
+    bench = Bench().proven()
+    bench.batch(b"one")
+    bench.batch(b"two")
+    assert [r.node for r in bench.requests] == [1, 1]
+    bench.recovery.leaders[TopicPartition("t", 0)] = 3
+    bench.cluster.version += 1
+    bench.batch(b"three")
+    bench.answer(bench.requests[0])
+    bench.settle()
+    assert [r.node for r in bench.requests] == [1, 1]
+    bench.answer(bench.requests[1], offset=1)
+    bench.settle()
+    assert [r.node for r in bench.requests] == [1, 1, 3]
+
+
 def test_a_request_has_one_batch_per_partition_while_other_threads_send_more() -> None:
     bench = Bench().proven()
     bench.recovery.leaders[TopicPartition("t", 1)] = 1
