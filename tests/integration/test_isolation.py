@@ -28,6 +28,7 @@ CONFIGS = {
     # The only replica of a killed broker has left the in-sync set; without this it may never lead again.
     "unclean.leader.election.enable": "true",
 }
+TRIES = 4  # records refused in one partition at most
 BURST = 60  # records to one partition at once: several batches of 1 KiB, pipelined
 
 
@@ -55,6 +56,10 @@ class Observed(Load):
         if n in self.offsets:
             self.acks[self.partition(n)].append(time.monotonic())
 
+    def epoch(self, partition: int) -> int:
+        """The producer epoch of a partition: it rises when a batch was under way behind one that was refused."""
+        return int(self.producer._core.sender.queues[TopicPartition(self.topic, partition)].epoch)
+
     def acks_per_second(self, partition: int, begin: float, end: float) -> float:
         """Acknowledgements per second in that time."""
         return sum(begin <= at < end for at in self.acks[partition]) / (end - begin)
@@ -63,6 +68,16 @@ class Observed(Load):
         """Seconds without an acknowledgement in that time."""
         times = [begin, *(at for at in self.acks[partition] if begin <= at < end), end]
         return max(later - earlier for earlier, later in itertools.pairwise(times))
+
+
+def refuse_in_a_pipeline(load: Observed, partition: int) -> None:
+    """A record is refused; again, if the machine was too slow to have more batches under way behind it."""
+    for _ in range(TRIES):
+        known = len(load.failures)
+        load.refuse_in = partition
+        until(lambda known=known: len(load.failures) > known, 10, "the record to be refused")  # type: ignore[misc]
+        if load.epoch(partition) > 0:
+            return
 
 
 @pytest.mark.parametrize("how", ["frozen", "killed"])
@@ -86,7 +101,7 @@ def test_healthy_partitions_go_on_while_a_broker_is_away_and_a_record_is_refused
         try:
             for partition in healthy[:2]:
                 time.sleep(AWAY / 4)
-                load.refuse_in = partition
+                refuse_in_a_pipeline(load, partition)
             time.sleep(began + AWAY - time.monotonic())
             back = time.monotonic()
         finally:
@@ -95,7 +110,7 @@ def test_healthy_partitions_go_on_while_a_broker_is_away_and_a_record_is_refused
         ending = True
         load.join(timeout=30)
         producer.flush(timeout=120)
-        epochs = {p: producer._core.sender.queues[TopicPartition(topic, p)].epoch for p in range(PARTITIONS)}
+        epochs = {p: load.epoch(p) for p in range(PARTITIONS)}
     before = [load.acks_per_second(p, began - CALM + 2, began) for p in healthy]
     during = [load.acks_per_second(p, began, back) for p in healthy]
     gaps = [load.longest_gap(p, began, back) for p in healthy]
@@ -105,14 +120,14 @@ def test_healthy_partitions_go_on_while_a_broker_is_away_and_a_record_is_refused
     )
     verdict = judge(cluster, topic, load)
     assert load.failures.keys() == load.refused
-    assert len(load.refused) == 2
+    assert 2 <= len(load.refused) <= 2 * TRIES
     for n, error in load.failures.items():
         assert isinstance(error, DeliveryFailed)
         assert (error.code, error.written, error.partition) == ("INVALID_TIMESTAMP", Written.NO, n % PARTITIONS)
         assert error.record is not None
         assert error.record.value == content(n).value
     assert not attrs.evolve(verdict, failed={}).complaints()
-    assert verdict.acked == verdict.sent - 2
+    assert verdict.acked == verdict.sent - len(load.refused)
     assert sum(epochs[p] > 0 for p in healthy) == 2, "nothing was pipelined behind the refused records: that showed nothing"
     assert all(now >= 0.9 * then for now, then in zip(during, before, strict=True)), (before, during)
     assert max(gaps) <= 2.0
