@@ -17,7 +17,8 @@ from integration.waiting import Deadline
 __all__ = ["Child", "Ward"]
 
 GUARDIAN = Path(__file__).with_name("guardian.py")
-ANSWER = 30.0  # seconds; `close` reaps three JVMs
+ANSWER = 30.0  # seconds for one answer
+REMOVAL = 180.0  # seconds to reap the children and to remove the scratch folder: thousands of logs on a busy machine
 
 
 class Child(NamedTuple):
@@ -61,7 +62,7 @@ class Ward:
         for pipe in (self.guardian.stdin, self.guardian.stdout):
             if pipe is not None:
                 pipe.close()
-        self.guardian.wait(ANSWER)
+        self.guardian.wait(REMOVAL)
 
     def order(self, verb: str, **arguments: Any) -> Any:
         with self.lock:
