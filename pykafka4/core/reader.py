@@ -171,6 +171,8 @@ class Reader:
                     break
             elif not self._decode(item, out, limit):
                 break
+        if not out:
+            self._finish()  # positions moved without records, to a place found or over a gap: there is nothing to be finished first
         return out
 
     def _decode(self, chunk: Chunk, out: list[Record], limit: int) -> bool:

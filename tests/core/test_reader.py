@@ -442,6 +442,15 @@ def test_a_place_found_is_reached_in_its_turn(desk: Desk) -> None:
     assert desk.reader.finished[tp(0)] == (90, 3)
 
 
+def test_a_place_found_while_a_poll_waits_for_records_is_finished_at_once(desk: Desk) -> None:
+    """A loop over an idle partition is in one poll for hours; a restart has to begin at the place found before."""
+    desk.reader.enter()
+    desk.reader.put(Located(desk.claims[0], 90, 3))
+    desk.reader.drain()
+    assert list(desk.reader.take_one_by_one(10)) == []
+    assert desk.reader.progress()[tp(0)] == (90, 3)
+
+
 @pytest.mark.parametrize(("cut", "back_to"), [(3, 3), (9, 5)])
 def test_a_cut_log_steps_back_to_the_cut_and_never_forward(desk: Desk, cut: int, back_to: int) -> None:
     desk.put(0, 5)
