@@ -319,8 +319,11 @@ class PartitionLog:
         self._take(StoredBatch(header.base_offset, header, data, records))
 
     def _take(self, batch: StoredBatch) -> None:
-        if not self.epochs or batch.header.leader_epoch > self.epochs[-1][0]:
-            self.epochs.append((batch.header.leader_epoch, batch.base_offset))
+        epoch = batch.header.leader_epoch
+        if not self.epochs or (epoch >= 0 and epoch != self.epochs[-1][0]):
+            # An epoch that this replica led, or copied, without records of it is not in the history that it copies now.
+            self.epochs = [entry for entry in self.epochs if entry[0] < epoch and entry[1] < batch.base_offset]
+            self.epochs.append((epoch, batch.base_offset))
         self.batches.append(batch)
         self._bases.append(batch.base_offset)
         self.end_offset = batch.next_offset
