@@ -120,7 +120,10 @@ class Reading:
     def _check_after_cut(self, tp: TopicPartition, place: Place, record: Record, before: int) -> None:
         """The application had read what an election took: the client noticed, and goes back to where the log was cut."""
         sim, ledger = self._sim, self._sim.ledger
-        if record.offset in {ledger.next_in_log(tp, end) for end in place.cuts} and self._policy != "none":
+        if (
+            record.offset in {find(tp, end) for end in place.cuts for find in (ledger.next_in_log, ledger.next_written)}
+            and self._policy != "none"
+        ):
             self._go_back(tp, place, record.offset)
             return
         if sim.knows_epochs and place.handed:

@@ -76,11 +76,11 @@ class Ledger:
         log = self._cluster.log(*tp)
         end = max(min(end, log.end_offset), log.start_offset)  # a gap before the records that are gone is gone, too
         values = self.values[tp]
-        done = self.done_below(tp, log_too=False)
+        finished, done = self.finished[tp], self._done_below[tp]
+        done = min((o for o in values if o >= done and o not in finished), default=max(values, default=-1) + 1)
         cut = Cut(end, {offset: values.pop(offset) for offset in [o for o in values if o >= end]})
         self.cuts.setdefault(tp, []).append(cut)
-        finished = self.finished[tp]
-        self._old_done[tp] = max([self._old_done.get(tp, 0), done, *(offset + 1 for offset in finished if offset >= end)])
+        self._old_done[tp] = max(self._old_done.get(tp, 0), done)
         self.finished[tp] = {offset for offset in finished if offset < end}
         self._done_below[tp] = min(self._done_below[tp], end)
         self.rewind(tp, self._cluster.log(*tp).start_offset)  # as far as auto_offset_reset goes back who knows no epoch
@@ -118,22 +118,23 @@ class Ledger:
     def finish(self, record: Record) -> None:
         """An application has finished with it."""
         tp = TopicPartition(record.topic, record.partition)
-        if tp in self.cuts and self.cut_with(tp, record) is not None:
-            self._old_done[tp] = max(self._old_done.get(tp, 0), record.offset + 1)
+        cut = self.cut_with(tp, record) if tp in self.cuts else None
+        if cut is not None:
+            following = min((offset for offset in cut.tail if offset > record.offset), default=record.offset + 1)
+            self._old_done[tp] = max(self._old_done.get(tp, 0), following)
         else:
             self.finished[tp].add(record.offset)
 
-    def done_below(self, tp: TopicPartition, *, log_too: bool = True) -> int:
-        """The offset of the first record that nobody has finished, the end of the log when there is none (and `log_too`)."""
+    def done_below(self, tp: TopicPartition) -> int:
+        """The offset of the first record that nobody has finished, the end of the log when there is none."""
         finished, log = self.finished[tp], self._cluster.log(*tp)
         at = max(self._done_below[tp], log.start_offset)
         for record in self._after(tp, at):
             if record.offset not in finished:
                 self._done_below[tp] = record.offset
                 return record.offset
-            at = record.offset + 1
-        self._done_below[tp] = at = log.end_offset if log_too else at
-        return at
+        self._done_below[tp] = log.end_offset
+        return log.end_offset
 
     def may_commit(self, tp: TopicPartition) -> int:
         """The highest offset with nothing unfinished before it, in this log or in one that was cut since."""
@@ -149,6 +150,10 @@ class Ledger:
     def next_in_log(self, tp: TopicPartition, offset: int) -> int | None:
         """The offset of the first record at `offset` or later."""
         return next((r.offset for r in self._after(tp, offset)), None)
+
+    def next_written(self, tp: TopicPartition, offset: int) -> int | None:
+        """The same, with what retention deleted since."""
+        return min((o for o in self.values[tp] if o >= offset), default=None)
 
     def begin(self, tp: TopicPartition, offset: int) -> bool:
         """Whether reading begins at `offset`: with auto_offset_reset=latest, where nothing that is still in the log was committed."""

@@ -300,7 +300,8 @@ class Member:
         elif isinstance(error, LogTruncated):
             # Where the epochs of the log end, which is the cut but for a gap before the next record.
             cuts = place.cuts if place.at is not None else [cut.end for cut in sim.ledger.cuts.get(tp, ())]
-            wrong = sim.ledger.next_in_log(tp, error.truncated_to) not in {sim.ledger.next_in_log(tp, end) for end in cuts}
+            following = {sim.ledger.next_in_log(tp, max(end, log.start_offset)) for end in cuts}
+            wrong = sim.ledger.next_in_log(tp, max(error.truncated_to, log.start_offset)) not in following
         else:
             wrong = sim.ledger.last.get(tp, -1) >= 0 and place.at is None
         if wrong:
