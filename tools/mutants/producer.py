@@ -184,7 +184,9 @@ MUTANTS: Final = (
         old="if not queue.may_send(now) or (queue.in_flight and queue.node != node):",
         new="if not queue.may_send(now):",
         breaks="batches of one partition travel to two leaders at once",
-        tests=("tests/core/test_sender.py::test_leader_change_waits_for_all_that_is_in_flight_to_the_old_leader_though_some_of_it_is_acknowledged",),
+        tests=(
+            "tests/core/test_sender.py::test_leader_change_waits_for_all_that_is_in_flight_to_the_old_leader_though_some_of_it_is_acknowledged",
+        ),
     ),
     Mutant(
         file="pykafka4/core/sender.py",
