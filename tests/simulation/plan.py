@@ -19,7 +19,7 @@ from pykafka4.wire.messages_txn import InitProducerIdRequest
 if TYPE_CHECKING:
     from simulation import Simulation
 
-__all__ = ["DOUBTFUL", "FAULTS", "PIPELINED", "QUICK", "Plan", "draw"]
+__all__ = ["DOUBTFUL", "FAULTS", "LATER", "PIPELINED", "QUICK", "Plan", "draw"]
 
 
 @attrs.frozen(kw_only=True)

@@ -6,11 +6,12 @@ A mutant here is a patch of one method. What it shows is not that the client is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
 import pytest
-from invariants import PRODUCER_PROMISES
+from invariants import PRODUCER_PROMISES, Broken
 from plan import DOUBTFUL, PIPELINED, QUICK, draw
 from schedules import Hunt, Patch, around
 from simulation import Simulation
@@ -539,3 +540,19 @@ def test_a_seeded_bug_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -
 def test_without_the_bug_the_same_search_finds_nothing(mutant: Patch) -> None:
     for schedule in hunted(mutant, 4):
         schedule.run()
+
+
+def kept_seeds() -> list[tuple[int, str]]:
+    """The seeds in `seeds.txt`, and the bug that each is kept for."""
+    lines = (Path(__file__).with_name("seeds.txt")).read_text().splitlines()
+    return [(int(line.split()[0]), line.split()[1]) for line in lines if line[:1].isdigit()]
+
+
+@pytest.mark.parametrize(("seed", "name"), kept_seeds())
+def test_a_kept_seed_still_finds_its_bug(seed: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan may be drawn otherwise than when the seed was kept: then another seed has to take its place."""
+    mutant = next(mutant for mutant in MUTANTS if mutant.__name__ == name)
+    mutant(monkeypatch)
+    with pytest.raises(Broken) as broken:
+        Simulation(seed).run()
+    assert broken.value.promise in MUTANTS[mutant].promises
