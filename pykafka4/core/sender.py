@@ -566,6 +566,8 @@ class Sender:
             part.attempts = 0  # never sent as they are: `_finish` has to write their headers
             part.written = batch.written  # but their records may be in the log
         queue.replace(batch, parts)
+        for part in parts:
+            self._compress(part, queue)
 
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
         """The broker expects another sequence.

@@ -442,7 +442,10 @@ cdef class Batch:
         return self.kept[index]
 
     def split(self) -> list:
-        """Two batches of half the records each, sealed, with the sequence numbers the records had; ValueError for a single record."""
+        """Two batches of half the records each, sealed, not compressed yet, with the sequence numbers the records had.
+
+        ValueError for a single record.
+        """
         cdef int32_t half = (self.count + 1) // 2
         cdef Batch first, second
         if self.count < 2:
@@ -451,8 +454,6 @@ cdef class Batch:
         if self.base_sequence >= 0:
             first.base_sequence = self.base_sequence
             second.base_sequence = (self.base_sequence + half) & 0x7fffffff
-        first.compress()
-        second.compress()
         return [first, second]
 
     def set_apart(self, indexes) -> tuple:

@@ -577,15 +577,16 @@ class Batch(bytearray):
         return [record for part in self._leaves() if part.state == FAILED for record in part.records()]
 
     def split(self) -> list[Batch]:  # type: ignore[override]
-        """Two batches of half the records each, sealed, with the sequence numbers the records had; ValueError for a single record."""
+        """Two batches of half the records each, sealed, not compressed yet, with the sequence numbers the records had.
+
+        ValueError for a single record.
+        """
         half = (self.count + 1) // 2
         if self.count < 2:
             raise ValueError(f"{self!r} has one record and cannot be split")
         parts = first, second = self._divide([[(0, half)], [(half, self.count - half)]])
         if self.base_sequence >= 0:
             first.base_sequence, second.base_sequence = self.base_sequence, (self.base_sequence + half) & 0x7FFFFFFF
-        for part in parts:
-            part.compress()
         return parts
 
     def set_apart(self, indexes: Iterable[int]) -> tuple[Batch | None, list[Batch]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sender_talk import Bench, header, values
 
 from pykafka4.error_table import Written
@@ -19,6 +21,35 @@ def test_too_large_a_batch_is_split_in_order() -> None:
     assert [header(r)[1] for r in bench.requests] == [base, base + 2]
     bench.answer(bench.requests[0], offset=10)
     bench.answer(bench.requests[1], offset=12)
+    assert [h.result(0).offset for h in handles] == [10, 11, 12, 13]
+
+
+def test_halves_of_a_large_compressed_batch_are_compressed_off_the_loop() -> None:
+    bench = Bench(linger_ms=10, compression_type="gzip").proven()
+    handles = [bench.acc.send("t", b"%d" % n * 20_000, partition=0) for n in range(4)]
+    for _ in range(3):
+        for job in bench.poll(0.01).jobs:
+            job.run()
+            job.then(bench.now, None)
+    bench.settle()
+    request, jobs, poll = bench.requests.pop(), list[Any](), bench.poll
+
+    def keep(seconds: float = 0.0) -> Any:
+        effects = poll(seconds)
+        jobs.extend(effects.jobs)
+        return effects
+
+    bench.poll = keep  # type: ignore[method-assign]
+    bench.answer(request, "MESSAGE_TOO_LARGE")
+    bench.settle()
+    assert len(jobs) == 2
+    assert not bench.requests
+    for job in reversed(jobs):  # in whatever order the helper ends
+        job.run()
+        job.then(bench.now, None)
+    bench.settle()
+    for number, request in enumerate(bench.requests):
+        bench.answer(request, offset=10 + 2 * number)
     assert [h.result(0).offset for h in handles] == [10, 11, 12, 13]
 
 
