@@ -682,9 +682,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/testing/admin_api.py",
-        old="    if not 0 < wanted.num_partitions <= MOST_PARTITIONS and",
-        new="    if not 0 < wanted.num_partitions and",
-        breaks="one request of a client hangs the model server",
+        old="if any(not a.broker_ids or not set(a.broker_ids) <= call.cluster.brokers.keys() for a in wanted.assignments):",
+        new="if any(not a.broker_ids for a in wanted.assignments):",
+        breaks="a request that names an unknown broker ends the model server",
         tests=("tests/testing/test_server_misuse.py::test_a_request_that_no_broker_would_execute_is_answered",),
     ),
     Mutant(
