@@ -29,6 +29,7 @@ from pykafka4.records import TopicPartition
 __all__ = ["Offline", "PartitionOffline", "PartitionOnline", "Recovery"]
 
 SLACK = 0.01  # seconds: partitions that are due within so little are looked at together, thousands of them in one turn
+SLACK_PART = 0.1  # of retry_backoff_ms, at most: a short back-off is not skipped
 
 
 @attrs.frozen
@@ -80,6 +81,7 @@ class Recovery:
         self._changed: set[str] = set()  # topics with partitions to look at
         self._network_changes = -1
         self._timers = Timers()
+        self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
         cluster.on_change.append(self._on_change)
         cluster.on_forgotten.append(self._forgotten)
 
@@ -128,7 +130,7 @@ class Recovery:
         if self._network_changes != self._network.changes:
             self._network_changes = self._network.changes
             self._look_at_awaited(now)
-        self._timers.run(now + SLACK)
+        self._timers.run(now + self._slack)
         return Effects(wake_at=self._timers.wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
@@ -157,7 +159,7 @@ class Recovery:
         self._await(tp, offline, None if leader is None or self._network.ready(leader.node) else leader.node)
         if leader is None or offline.awaits is not None:
             self._ask_later(tp.topic, now)
-        elif now + SLACK >= offline.not_before or leader != offline.failed:
+        elif now >= offline.not_before or leader != offline.failed:
             self._end(tp)
             self.changes += 1
             self._emit(PartitionOnline(tp))

@@ -63,6 +63,21 @@ def test_the_same_leader_gets_it_back_after_the_back_off(world: World) -> None:
     assert world.engine.recovery.changes == changes + 1
 
 
+@pytest.mark.parametrize("milliseconds", [1, 5, 10])
+def test_a_short_back_off_is_waited_for_too(milliseconds: int) -> None:
+    world = World.make(retry_backoff_ms=milliseconds, retry_backoff_max_ms=milliseconds)
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.engine.cluster.want("t", ME)
+    world.run()
+    world.engine.network.want(1)
+    world.run(10.0)
+    report(world)
+    world.run(milliseconds / 1000 * 0.6)
+    assert world.engine.recovery.leader(T0) is None
+    world.run(milliseconds / 1000 * 0.7)
+    assert world.engine.recovery.leader(T0) == Leader(1, 5)
+
+
 def test_a_new_leader_gets_it_at_once(world: World) -> None:
     world.picture = metadata({"t": (ID, [(3, 6), (2, 7)])})
     report(world)

@@ -18,7 +18,7 @@ from simulation import Simulation
 from weather import Climate
 
 from pykafka4 import Client, producer
-from pykafka4.core import Effects
+from pykafka4.core import Effects, cluster
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import Cluster
 from pykafka4.core.connection import Connection
@@ -234,8 +234,9 @@ def never_rest(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_pause(patch: pytest.MonkeyPatch) -> None:
-    """What went wrong is asked again at once."""
-    patch.setattr(Backoff, "retry", lambda config, random: Backoff(0.0, 0.0, random))
+    """What went wrong is asked again at once, however often it was asked in vain."""
+    patch.setattr(Backoff, "retry", lambda config, random: Backoff(0.001, 0.001, random))
+    patch.setattr(cluster, "IN_TURNS", 1 << 30)
 
 
 def count_offsets_from_one(patch: pytest.MonkeyPatch) -> None:

@@ -74,10 +74,17 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/recovery.py",
-        old="elif now + SLACK >= offline.not_before or leader != offline.failed:",
+        old="elif now >= offline.not_before or leader != offline.failed:",
         new="else:",
         breaks="a partition comes back before its back-off is over",
         tests=("tests/core/test_recovery.py::test_the_same_leader_gets_it_back_after_the_back_off",),
+    ),
+    Mutant(
+        file="pykafka4/core/recovery.py",
+        old="self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)",
+        new="self._slack = SLACK",
+        breaks="a back-off of a few milliseconds is skipped",
+        tests=("tests/core/test_recovery.py::test_a_short_back_off_is_waited_for_too",),
     ),
     Mutant(
         file="pykafka4/core/recovery.py",
