@@ -59,11 +59,12 @@ class Companion:
                 self._assign(consumer, sim.random.sample(sorted(reading.owned), 1))
             elif sim.random.random() < 0.05 or sim.healed:
                 self._assign(consumer, sorted(p.tp for p in sim.cluster.partitions()))
+            asked = sim.timeline.now
             with timed(sim, "poll", POLL_SECONDS):
                 records = consumer.poll(POLL_SECONDS)
             for record in records:
                 reading.take(record)
-            reading.looked(emptied=len(records) < 500)
+            reading.looked(asked, emptied=len(records) < 500)
             sim.world.sleep(0.1)
 
     def _assign(self, consumer: Consumer, tps: list[TopicPartition]) -> None:

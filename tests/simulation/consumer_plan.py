@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["CONSUMER_FAULTS", "GROUP", "ConsumerPlan", "draw_consumers"]
 
 GROUP: Final = "g"
+LONGEST_JOIN: Final = 10.0  # seconds that a member may wait for an answer to JoinGroup that never comes
 
 
 @attrs.frozen(kw_only=True)
@@ -200,6 +201,9 @@ def _group_error(sim: ConsumerSimulation) -> None:
 def _group_fault(sim: ConsumerSimulation) -> None:
     api = sim.random.choice(list(GROUP_ERRORS))
     fault = sim.random.choice((Fault.DROP_BEFORE, Fault.DROP_AFTER, Fault.SWALLOW, Fault.DELAY, Fault.DELAY_REPLY))
+    if api is JoinGroupRequest and fault is Fault.SWALLOW and sim.plan.options["max_poll_interval_ms"] > 1_000 * LONGEST_JOIN:
+        # A group may take max_poll_interval_ms to gather: as long, nothing tells a member that its answer was lost on a living connection.
+        fault = Fault.DROP_AFTER
     sim.note(f"the next {api.__name__}: {fault.value}")
     sim.cluster.inject(api, fault, seconds=sim.random.uniform(*LASTS["group fault"]))
 

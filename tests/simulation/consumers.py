@@ -31,6 +31,7 @@ __all__ = ["ConsumerReport", "ConsumerSimulation"]
 
 PATIENCE: Final = 90.0  # virtual seconds after healing in which everything must be read and committed
 QUIET: Final = 1.0  # what comes so long after the end is still looked at
+LAST_CALLBACKS: Final = 15.0  # until what was committed before the end is called back: an application may be in its longest sleep
 LONGEST_PAUSE: Final = 5.0  # seconds between two batches of a partition
 EPOCHS_SINCE: Final = 12  # the version of Fetch whose answers say where a log was cut
 CALL_SECONDS: Final = 2.0  # what a call needs at most where nothing is wrong
@@ -316,8 +317,9 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         for name, limit in REQUESTS_PER_SECOND.items():
             if self.cluster.requests[name] > (20 + limit * seconds) * len(self.members):
                 raise Broken("no hot loop", f"{self.cluster.requests[name]} {name} requests in {seconds:.3f} s")
-        quiet = self.timeline.now + QUIET
-        while self.timeline.next_at < quiet:
+        quiet, last = self.timeline.now + QUIET, self.timeline.now + LAST_CALLBACKS
+        due = [(member, member.uncalled()) for member in self.members]
+        while self.timeline.next_at < quiet or (self.timeline.next_at < last and any(numbers & m.uncalled() for m, numbers in due)):
             self.world.step()
-        for member in self.members:
-            member.check_callbacks()
+        for member, numbers in due:
+            member.check_callbacks(numbers)

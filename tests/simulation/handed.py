@@ -23,6 +23,7 @@ __all__ = ["GROUP_ITSELF", "Place", "Reading"]
 
 GROUP_ITSELF: Final = TopicPartition("the group", 0)  # stands for the group where faults are noted: its coordinator "leads" it
 EVERY: Final = 0.5  # seconds between looks at what is not read
+AWAY: Final = 1.0  # an application that asked for nothing for so long has to ask again before anything is late
 
 
 @attrs.define(eq=False)
@@ -45,6 +46,7 @@ class Reading:
         self.owned: dict[TopicPartition, Place] = {}
         self.paused: set[TopicPartition] = set()
         self._looked = 0.0
+        self._asked_until = 0.0  # when the application last had an answer
 
     # ---- partitions come and go
 
@@ -163,7 +165,7 @@ class Reading:
             wrong = offset != furthest
         if wrong and offset > start:
             raise Broken("positions never skip", f"{self.name} {tp}: {offset} where {furthest} is next (after {before})")
-        if before is None and tp in ledger.cuts and self._in_group:  # it begins where the group stored, in a log that was cut since
+        if not place.handed and tp in ledger.cuts and self._in_group:  # it begins where the group or the application said before a cut
             ledger.rewind(tp, offset)
             ledger.skip(tp, offset)
 
@@ -179,10 +181,11 @@ class Reading:
 
     # ---- what is waited for
 
-    def looked(self, *, emptied: bool) -> None:
-        """The application asked for records. `emptied`: it was given all that there was, and what it was not given is not there."""
-        now = self._sim.timeline.now
-        if not emptied:
+    def looked(self, asked: float, *, emptied: bool) -> None:
+        """The application asked for records at `asked`. `emptied`: it was given all that there was, what it was not given is not there."""
+        now, away = self._sim.timeline.now, asked - self._asked_until > AWAY
+        self._asked_until = now
+        if not emptied or away:  # while nobody reads, what was fetched may leave no room for other partitions
             for place in self.owned.values():
                 place.dry = None
             self._looked = now

@@ -203,7 +203,7 @@ class Member:
         """Have records from `poll`, which may take `limit` seconds; whether it did not raise."""
         self._finish()
         records: list[Record] = []
-        raised = False
+        raised, asked = False, self.sim.timeline.now
         try:
             with self._calling("poll", limit + (1.0 if self._commits_back else 0.0)):
                 records = poll()
@@ -214,7 +214,7 @@ class Member:
             self.reading.take(record)
         self.in_hand = records
         if not raised:
-            self.reading.looked(emptied=len(records) < self.sim.plan.options["max_poll_records"])
+            self.reading.looked(asked, emptied=len(records) < self.sim.plan.options["max_poll_records"])
         self._work(len(records))
         return not raised
 
@@ -229,7 +229,7 @@ class Member:
                 for record in self._consumer():
                     self.call, self._polling = None, False
                     self.reading.take(record)
-                    self.reading.looked(emptied=sim.timeline.now > asked + 0.01)
+                    self.reading.looked(asked, emptied=sim.timeline.now > asked + 0.01)
                     self.in_hand = [record]
                     self._work(1)
                     left -= 1
@@ -509,9 +509,13 @@ class Member:
                 self.transport.die()
             self._gone()
 
-    def check_callbacks(self) -> None:
-        """Everybody who committed without waiting was told, once."""
-        wrong = [number for number, times in self.callbacks.items() if times > 1 or (times < 1 and not self.process.killed)]
+    def uncalled(self) -> set[int]:
+        """The commits whose callback has not been called and still has to be."""
+        return set() if self.process.killed else {number for number, times in self.callbacks.items() if not times}
+
+    def check_callbacks(self, due: set[int]) -> None:
+        """No callback was called twice, and those of `due` were called."""
+        wrong = [number for number, times in self.callbacks.items() if times > 1] + sorted(due & self.uncalled())
         if wrong:
             raise Broken("callbacks of commits run once", f"{self.name}: {[(n, self.callbacks[n]) for n in wrong]}")
 

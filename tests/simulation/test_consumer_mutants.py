@@ -238,6 +238,17 @@ def call_back_twice(patch: pytest.MonkeyPatch) -> None:
     around(patch, Session, "commit_async", commit_async)
 
 
+def forget_the_first_callback(patch: pytest.MonkeyPatch) -> None:
+    seen: list[Session] = []
+
+    def commit_async(original: Any, self: Session, offsets: Any, on_done: Any) -> None:
+        first = self not in seen
+        seen.append(self)
+        original(self, offsets, (lambda *told: None) if first else on_done)
+
+    around(patch, Session, "commit_async", commit_async)
+
+
 def sleep_on_when_woken(patch: pytest.MonkeyPatch) -> None:
     around(patch, Session, "wakeup", lambda original, self: None)
 
@@ -292,6 +303,7 @@ MUTANTS: dict[Patch, Hunt] = {
     tell_nobody_of_a_crash: Hunt({"a crash is told"}, {"enable_auto_commit": True}, plan={"crash": "machine", "iterate": 1.0}),
     crash_with_the_others: Hunt({"the others of a client go on"}, plan={"crash": "machine", "companion": True}),
     call_back_twice: Hunt({"callbacks of commits run once"}, {"enable_auto_commit": False}),
+    forget_the_first_callback: Hunt({"callbacks of commits run once"}, {"enable_auto_commit": False}),
     sleep_on_when_woken: Hunt({"waits end in time"}, plan={"iterate": 0.0}),
     keep_what_was_forgotten: Hunt({"waits end in time"}, faults=("member closes",), says="forgotten", plan={"iterate": 0.0}),
 }
