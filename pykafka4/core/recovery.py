@@ -159,7 +159,8 @@ class Recovery:
         self._await(tp, offline, None if leader is None or self._network.ready(leader.node) else leader.node)
         if leader is None or offline.awaits is not None:
             self._ask_later(tp.topic, now)
-        elif now >= offline.not_before or leader != offline.failed:
+        # Its timer may have run early, while the leader was not connected: there will be no other.
+        elif now + self._slack >= offline.not_before or leader != offline.failed:
             self._end(tp)
             self.changes += 1
             self._emit(PartitionOnline(tp))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
-from core_talk import World, metadata
+from core_talk import World, config, metadata
 
-from pykafka4.core.recovery import PartitionOffline, PartitionOnline
+from pykafka4.core.recovery import PartitionOffline, PartitionOnline, Recovery
 from pykafka4.core.topic import Leader
 from pykafka4.errors import broker_error
 from pykafka4.records import TopicPartition
@@ -72,10 +74,23 @@ def test_a_short_back_off_is_waited_for_too(milliseconds: int) -> None:
     world.engine.network.want(1)
     world.run(10.0)
     report(world)
-    world.run(milliseconds / 1000 * 0.6)
+    world.run(milliseconds / 1000 * 0.5)
     assert world.engine.recovery.leader(T0) is None
-    world.run(milliseconds / 1000 * 0.7)
+    world.run(milliseconds / 1000 * 0.8)
     assert world.engine.recovery.leader(T0) == Leader(1, 5)
+
+
+def test_a_leader_that_gets_connected_just_before_the_end_of_the_back_off_gets_it_back() -> None:
+    network = Mock(changes=0, up=True, **{"ready.return_value": False})
+    cluster = Mock(on_change=[], on_forgotten=[], **{"leader.return_value": Leader(1, 5)})
+    recovery = Recovery(config(), cluster, network, Random(1), lambda event: None)
+    recovery.report(100.0, T0, NOT_LEADER)
+    due = recovery.offline[T0].not_before
+    recovery.poll(due - 0.006)  # the timer runs this early
+    assert recovery.leader(T0) is None
+    network.changes, network.ready.return_value = 1, True
+    recovery.poll(due - 0.004)
+    assert recovery.leader(T0) == Leader(1, 5)
 
 
 def test_a_new_leader_gets_it_at_once(world: World) -> None:

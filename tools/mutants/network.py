@@ -74,7 +74,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/recovery.py",
-        old="elif now >= offline.not_before or leader != offline.failed:",
+        old="elif now + self._slack >= offline.not_before or leader != offline.failed:",
         new="else:",
         breaks="a partition comes back before its back-off is over",
         tests=("tests/core/test_recovery.py::test_the_same_leader_gets_it_back_after_the_back_off",),
