@@ -30,6 +30,7 @@ class Parking:
         "_busy",
         "_cluster",
         "_config",
+        "_empty",
         "_expires",
         "_hurried",
         "_idle",
@@ -61,6 +62,7 @@ class Parking:
         self._used: dict[str, float] = {}  # when a batch of each came last
         self._expires = 0.0  # no topic is idle before
         self._waiting: dict[str, None] = {}  # in the order they came: a set's order differs from process to process
+        self._empty: dict[str, float] = {}  # topics that wait without a record, and since when
         self._picture = -1
         self._hurried: set[str] = set()  # topics with records that a flush covers
         self._moved_hurried = False  # some of these have been moved into batches
@@ -76,6 +78,7 @@ class Parking:
     def want(self, topic: str) -> None:
         """The first record for `topic` is parked."""
         self._waiting[topic] = None
+        self._empty.pop(topic, None)
         self._cluster.want(topic, self, create=True)
         self._picture = -1
 
@@ -143,7 +146,7 @@ class Parking:
 
     def _let_go(self, topic: str) -> None:
         self._cluster.forget(topic, self)
-        for known in (self._told, self._used, self._waiting):
+        for known in (self._told, self._used, self._waiting, self._empty):
             known.pop(topic, None)
         self._hurried.discard(topic)
 
@@ -169,7 +172,20 @@ class Parking:
         if parked and oldest + patience <= now:
             self._give_up(topic, patience, now)
             parked, oldest = self._acc.parked(topic)
-        return oldest + patience if parked else INFINITY
+        if topic not in self._waiting:  # just given up
+            return INFINITY
+        return self._drop_empty(topic, patience, now) if not parked else oldest + patience
+
+    def _drop_empty(self, topic: str, patience: float, now: float) -> float:
+        """Let go of an unknown topic that has no record: its first `send` announced it and then raised."""
+        until = self._empty.setdefault(topic, now) + patience
+        if now < until:
+            return until
+        if self._acc.forget(topic):  # first: a `send` from here on announces the topic again
+            self._let_go(topic)
+            return INFINITY
+        self._empty[topic] = now
+        return now + patience
 
     def _give_up(self, topic: str, patience: float, now: float) -> None:
         error = self._cluster.topic_error(topic)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+import pytest
 from sender_talk import Bench
 
 from pykafka4.error_table import BY_NAME, Written
@@ -80,6 +81,23 @@ def test_nothing_is_kept_of_topics_that_never_became_known() -> None:
     bench.poll()
     assert bench.cluster.wanted == ["t", "typo-1"]
     assert not kept.done()
+
+
+def test_an_unknown_topic_is_let_go_if_its_only_send_raised() -> None:
+    bench = Bench(unknown_topic_timeout_ms=1_000).proven()
+    bench.cluster.hidden.add("typo")
+    with pytest.raises(TypeError):
+        bench.acc.send("typo", 1)  # type: ignore[arg-type]
+    bench.poll()
+    assert bench.cluster.wanted == ["t", "typo"]
+    bench.poll(2)
+    assert bench.cluster.wanted == ["t"]
+    kept = bench.acc.send("typo", b"v")
+    bench.poll()
+    assert bench.cluster.wanted == ["t", "typo"]
+    bench.poll(2)
+    assert kept.done(), "parked, and failed by unknown_topic_timeout_ms"
+    assert bench.cluster.wanted == ["t"]
 
 
 def test_a_flush_of_parked_records_does_not_keep_the_loop_awake() -> None:
