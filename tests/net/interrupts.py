@@ -5,8 +5,10 @@
 
 `act` is called again and again: the first run is interrupted at the first place, the next at the second and so on, until a run ends
 undisturbed. Every run has a thread of its own: an exception raised between the bytecodes of an `except` block can stay in
-`sys.exc_info()` of its thread for good. Where a run is expensive a sweep takes a share of the places, another one each time; `make fuzz`
-(PYKAFKA4_FUZZ) takes all of them. Places are bytecodes of the modules in `within` that this thread executes. CPython 3.11 delivers
+`sys.exc_info()` of its thread for good. Where a run is expensive a sweep takes a share of the places: the same on every run unless
+PYKAFKA4_FUZZ_SEED selects another one. `make fuzz` (PYKAFKA4_FUZZ) takes all places.
+
+Places are bytecodes of the modules in `within` that this thread executes. CPython 3.11 delivers
 signals only when a function starts or resumes, after a call and at a backward jump; `everywhere=True` interrupts at all other bytecodes as
 well, which is more than the interpreter can do (a `with lock:` block, safe in practice, does not survive an interrupt just before it calls
 `__exit__`).
@@ -17,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import dis
 import os
-import random
 import sys
 import threading
 import weakref
@@ -38,8 +39,10 @@ CHECKED = {"RESUME", "JUMP_BACKWARD", "CALL", "CALL_FUNCTION_EX", "CALL_KW"}  # 
 
 
 def share(step: int) -> tuple[int, int]:
-    """(first place, step) of a sweep that takes one of `step` places, from a random one on; with PYKAFKA4_FUZZ all places."""
-    return (1, 1) if os.environ.get("PYKAFKA4_FUZZ") else (random.randint(1, step), step)
+    """(first place, step) of a sweep that takes one of `step` places; PYKAFKA4_FUZZ_SEED selects which. With PYKAFKA4_FUZZ: all places."""
+    if os.environ.get("PYKAFKA4_FUZZ"):
+        return 1, 1
+    return 1 + int(os.environ.get("PYKAFKA4_FUZZ_SEED", "0")) % step, step
 
 
 class Interrupted(KeyboardInterrupt):
