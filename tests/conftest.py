@@ -20,6 +20,8 @@ from integration import jars, prerequisites
 from integration.backends import BACKENDS, backend, chosen, proxied
 from integration.cluster import Cluster
 from integration.proxied import Proxied
+from pykafka4.client import Client
+from pykafka4.testing import ModelServer
 
 HERE = Path(__file__).parent
 LOGS = HERE.parent / "build" / "logs"
@@ -56,6 +58,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "model(topics, **options): topics and options of the fixture `server`")
     config.addinivalue_line("markers", "timeout(seconds): longest time of one test (pytest-timeout)")
     config.stash[LEFT_OUT] = Counter()
 
@@ -148,6 +151,25 @@ def proxied_cluster(request: pytest.FixtureRequest) -> Iterator[Proxied]:
     """Three brokers, each behind a proxy; faults end with the test."""
     with proxied(request.config.getoption("--cluster"))() as brokers:
         yield brokers
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
+    """A model cluster of this test's own. `pytest.mark.model(brokers=1, topics={"t": 2})` sets its options and creates topics."""
+    mark = request.node.get_closest_marker("model")
+    options = dict(mark.kwargs) if mark else {}
+    topics = options.pop("topics", {})
+    with ModelServer(**options) as model:
+        for name, partitions in topics.items():
+            model.create_topic(name, partitions)
+        yield model
+
+
+@pytest.fixture
+def client(server: ModelServer) -> Iterator[Client]:
+    """A client of the model cluster."""
+    with Client(bootstrap_servers=server.bootstrap_servers) as it:
+        yield it
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +25,7 @@ from pykafka4.wire.messages_cluster import MetadataRequest
 sys.path.insert(0, str(Path(__file__).parent / "net"))
 from net_talk import SECONDS, closed_port, python, serving, until
 
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer(brokers=3) as it:
-        it.create_topic("orders", 6)
-        yield it
-
-
-@pytest.fixture
-def client(server: ModelServer) -> Iterator[Client]:
-    with Client(bootstrap_servers=server.bootstrap_servers) as it:
-        yield it
+pytestmark = pytest.mark.model(topics={"orders": 6})
 
 
 class User:

@@ -8,7 +8,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,18 +19,7 @@ from pykafka4.testing import ModelServer
 
 SENDER_CALLS = ("poll", "_collect", "_pick", "_request", "_answered", "_act", "_landed", "want", "_watch")
 
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer(brokers=3) as server:
-        server.create_topic("t", 3)
-        yield server
-
-
-@pytest.fixture
-def client(server: ModelServer) -> Iterator[Client]:
-    with Client(bootstrap_servers=server.bootstrap_servers) as client:
-        yield client
+pytestmark = pytest.mark.model(topics={"t": 3})
 
 
 class Bomb:

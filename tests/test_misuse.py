@@ -18,12 +18,6 @@ from pykafka4.misuse import check_timeout, check_topic, topic_partition
 from pykafka4.testing.server import ModelServer
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as model:
-        yield model
-
-
 @pytest.fixture
 def producer(server: ModelServer) -> Iterator[Producer]:
     with Producer(bootstrap_servers=server.bootstrap_servers) as made:
@@ -95,7 +89,7 @@ def test_a_closed_producer_says_so(server: ModelServer) -> None:
     ("name", "says"),
     [
         ("produce", "use 'send'"),
-        ("poll", "Producer has no 'poll': callbacks run by themselves"),
+        ("poll", "Producer has no 'poll': callbacks run on a thread of their own, without polling"),
         ("flsh", "did you mean 'flush'"),
         ("xyzzy", "has no 'xyzzy'"),
     ],

@@ -14,12 +14,7 @@ from pykafka4.testing import ModelServer
 
 LIMIT = 20.0  # seconds; every wait in here ends
 
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer(brokers=3) as model:
-        model.create_topic("t", 2)
-        yield model
+pytestmark = pytest.mark.model(topics={"t": 2})
 
 
 @pytest.fixture

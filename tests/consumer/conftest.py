@@ -11,12 +11,6 @@ from pykafka4.testing import ModelServer
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer(brokers=3) as server:
-        yield server
-
-
-@pytest.fixture
 def make(server: ModelServer) -> Iterator[Maker]:
     maker = Maker(server)
     yield maker

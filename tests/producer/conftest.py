@@ -13,11 +13,10 @@ from pykafka4.testing import ModelServer
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
+def server(server: ModelServer) -> ModelServer:
     """Three brokers, topic `t` with three partitions."""
-    with ModelServer() as brokers:
-        brokers.create_topic("t", 3)
-        yield brokers
+    server.create_topic("t", 3)
+    return server
 
 
 @pytest.fixture

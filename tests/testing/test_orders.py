@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -33,12 +32,7 @@ from pykafka4.wire.schema import Request
 
 LIMIT = 10.0  # seconds; every wait in here ends
 
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer(brokers=1) as made:
-        made.create_topic("t", 2)
-        yield made
+pytestmark = pytest.mark.model(brokers=1, topics={"t": 2})
 
 
 def ask(server: ModelServer, message: Request[Any], version: int) -> Any:

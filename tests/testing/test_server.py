@@ -6,7 +6,6 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,11 +19,7 @@ from pykafka4.wire.messages_cluster import MetadataRequest
 
 LIMIT = 10.0  # seconds; every wait in here ends
 
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer(brokers=2) as made:
-        yield made
+pytestmark = pytest.mark.model(brokers=2)
 
 
 def connect(server: ModelServer, number: int = 0) -> socket.socket:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -20,12 +20,7 @@ from pykafka4.wire.messages_cluster import MetadataRequest
 
 LIMIT = 10.0  # seconds; every wait in here ends
 
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer(brokers=2) as made:
-        made.create_topic("orders", 2)
-        yield made
+pytestmark = pytest.mark.model(brokers=2, topics={"orders": 2})
 
 
 @pytest.mark.parametrize(
