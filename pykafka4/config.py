@@ -225,8 +225,18 @@ def _unknown(name: str, known: list[str], cls: type[ClientConfig]) -> str:
     near = [plain] if plain in known else difflib.get_close_matches(plain, known, n=1, cutoff=0.75)
     hint = f"did you mean {near[0]!r}?" if near else "see docs/options.md for all of them"
     if plain not in known:
-        hint = peers_option(plain, known) or hint
-    return f"{name!r} is no option of {cls.__name__.removesuffix('Config').lower()}s; {hint}"
+        hint = peers_option(plain, known) or _of_the_other_class(plain) or hint
+    return f"{name!r} is not an option of {_users(cls)}; {hint}"
+
+
+def _of_the_other_class(name: str) -> str | None:
+    """A hint for an option of producers that was given to a consumer, or the other way round."""
+    owner = next((cls for cls in (ProducerConfig, ConsumerConfig) if name in attrs.fields_dict(cls)), None)
+    return None if owner is None else f"it is an option of {_users(owner)}"
+
+
+def _users(cls: type[ClientConfig]) -> str:
+    return f"{cls.__name__.removesuffix('Config').lower()}s"
 
 
 _said: set[int] = set()

@@ -17,20 +17,20 @@ class Needless(str):
     __slots__ = ()
 
 
-_SERIALIZE: Final = Needless("there are no serializers: give `send` bytes or str, serialize before")
-_DESERIALIZE: Final = Needless("there are no deserializers: records carry bytes, deserialize after `poll`")
-_TLS: Final = Needless("this version speaks neither TLS nor SASL: connect to a PLAINTEXT listener")
-_TRANSACTIONS: Final = Needless("this version has no transactions; a producer is idempotent by itself")
-_RETRIES: Final = Needless("a record is sent again until delivery_timeout_ms is over")
-_VERSION: Final = Needless("versions are negotiated with every broker")
-_CALLBACKS: Final = Needless("give `on_delivery` to `send`, or use the Delivery that it returns")
+_SERIALIZE: Final = Needless("there are no serializers: serialize the value and pass bytes or str to `send`")
+_DESERIALIZE: Final = Needless("there are no deserializers: keys and values of records are bytes")
+_TLS: Final = Needless("this version supports neither TLS nor SASL: connect to a PLAINTEXT listener")
+_TRANSACTIONS: Final = Needless("this version has no transactions; producers are idempotent by default")
+_RETRIES: Final = Needless("sending is retried until delivery_timeout_ms is over")
+_VERSION: Final = Needless("versions are negotiated with each broker")
+_CALLBACKS: Final = Needless("pass `on_delivery` to `send`, or use the Delivery that it returns")
 _ASYNCIO: Final = Needless("a Delivery is awaitable in any running asyncio loop")
 _BUFFERS: Final = Needless("the operating system chooses the sizes of socket buffers")
-_PARTITIONER: Final = Needless("keys choose partitions by murmur2 as in Java; give `partition` to `send` for any other choice")
-_STATISTICS: Final = Needless("`stats()` and `status()` tell at any time")
+_PARTITIONER: Final = Needless("keys are hashed with murmur2 as in Java; pass `partition` to `send` to choose another")
+_STATISTICS: Final = Needless("call `stats()` or `status()` at any time")
 
 OPTIONS: Final[dict[str, str]] = {
-    # what is called otherwise here
+    # options that have another name here
     "acknowledgements": "acks",
     "api_version_auto_timeout_ms": "socket_connection_setup_timeout_ms",
     "batch_num_messages": "batch_size",
@@ -40,10 +40,10 @@ OPTIONS: Final[dict[str, str]] = {
     "compression": "compression_type",
     "compression_codec": "compression_type",
     "connection_setup_timeout_ms": "socket_connection_setup_timeout_ms",
-    "default_offset_commit_callback": Needless("give `on_done` to commit_async"),
-    "enable_auto_offset_store": Needless("commit() stores what poll handed out, commit(offsets) anything else"),
-    "enable_partition_eof": Needless("lag() tells how far the end is"),
-    "exclude_internal_topics": Needless("topics are subscribed to by name"),
+    "default_offset_commit_callback": Needless("pass `on_done` to commit_async"),
+    "enable_auto_offset_store": Needless("commit() stores what poll returned, commit(offsets) any other offsets"),
+    "enable_partition_eof": Needless("lag() returns the distance to the end"),
+    "exclude_internal_topics": Needless("subscribe takes the names of topics, no patterns"),
     "fetch_message_max_bytes": "max_partition_fetch_bytes",
     "fetch_wait_max_ms": "fetch_max_wait_ms",
     "group": "group_id",
@@ -68,24 +68,24 @@ OPTIONS: Final[dict[str, str]] = {
     "retry_backoff": "retry_backoff_ms",
     "socket_timeout_ms": "request_timeout_ms",
     "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
-    # what is not needed, or not there
+    # options that are not needed or not supported
     "api_version": _VERSION,
     "api_version_fallback_ms": _VERSION,
     "api_version_request": _VERSION,
     "broker_version_fallback": _VERSION,
-    "consumer_timeout_ms": Needless("give `timeout` to `poll`"),
-    "debug": Needless("use the loggers below `pykafka4`"),
-    "default_topic_config": Needless("options of topics are options of the producer or consumer"),
+    "consumer_timeout_ms": Needless("pass `timeout` (seconds) to `poll`"),
+    "debug": Needless("configure the logger `pykafka4`"),
+    "default_topic_config": Needless("pass these options to the producer or consumer itself"),
     "dr_cb": _CALLBACKS,
     "dr_msg_cb": _CALLBACKS,
     "delivery_report_only_error": _CALLBACKS,
-    "error_cb": Needless("client.events(listener) tells what goes wrong"),
-    "heartbeat_thread_close_timeout_ms": Needless("give `timeout` to close"),
+    "error_cb": Needless("pass a listener to client.events; errors are also logged"),
+    "heartbeat_thread_close_timeout_ms": Needless("pass `timeout` to close"),
     "interceptor_classes": Needless("subclass Producer and override `send`"),
     "key_deserializer": _DESERIALIZE,
     "key_serializer": _SERIALIZE,
-    "kafka_client": Needless("give `client`, a pykafka4.Client"),
-    "logger": Needless("use the loggers below `pykafka4`"),
+    "kafka_client": Needless("pass `client`, a pykafka4.Client"),
+    "logger": Needless("configure the logger `pykafka4`"),
     "loop": _ASYNCIO,
     "metric_reporters": _STATISTICS,
     "metrics_enabled": _STATISTICS,
@@ -96,13 +96,13 @@ OPTIONS: Final[dict[str, str]] = {
     "partitioner": _PARTITIONER,
     "partitioner_class": _PARTITIONER,
     "receive_buffer_bytes": _BUFFERS,
-    "reconnect_backoff_jitter": Needless("pauses have jitter always"),
+    "reconnect_backoff_jitter": Needless("back-off always has jitter"),
     "retries": _RETRIES,
-    "selector": Needless("the client has a thread of its own"),
+    "selector": Needless("the client runs its own thread"),
     "send_buffer_bytes": _BUFFERS,
     "sock_chunk_bytes": _BUFFERS,
     "socket_options": _BUFFERS,
-    "socks5_proxy": Needless("this version connects directly"),
+    "socks5_proxy": Needless("this version does not support proxies"),
     "stats_cb": _STATISTICS,
     "statistics_interval_ms": _STATISTICS,
     "transaction_timeout_ms": _TRANSACTIONS,
@@ -117,9 +117,9 @@ PRODUCER_METHODS: Final[dict[str, str]] = {
     "send_and_wait": "send(…).result()",
     "send_batch": "send",
     "create_batch": "send",
-    "poll": Needless("callbacks run by themselves"),
-    "init": Needless("a producer is ready once it is made"),
-    "start": Needless("a producer is ready once it is made"),
+    "poll": Needless("callbacks run on a thread of their own, without polling"),
+    "init": Needless("a producer is ready when it is created"),
+    "start": Needless("a producer is ready when it is created"),
     "bootstrap_connected": "status",
     "stop": "close",
     "purge": "close(0)",
@@ -149,24 +149,29 @@ CONSUMER_METHODS: Final[dict[str, str]] = {
     "commit_cached": "commit",
     "store_offsets": "commit(offsets)",
     "get_watermark_offsets": "lag",
+    "end_offsets": "lag",
+    "beginning_offsets": Needless("this version has no lookup of offsets; seek_to_beginning needs none"),
+    "offsets_for_times": Needless("this version has no lookup of offsets by time"),
+    "incremental_assign": "assign",
+    "incremental_unassign": "assign",
     "highwater": "lag",
     "currentLag": "lag",
     "seekToBeginning": "seek_to_beginning",
     "seekToEnd": "seek_to_end",
     "unassign": "assign([])",
-    "start": Needless("a consumer is ready once it is made"),
+    "start": Needless("a consumer is ready when it is created"),
     "stop": "close",
     "bootstrap_connected": "status",
     "metrics": "stats",
-    "list_topics": Needless("Client.partitions_for asks for one topic"),
-    "topics": Needless("Client.partitions_for asks for one topic"),
+    "list_topics": Needless("Client.partitions_for returns the partitions of one topic"),
+    "topics": Needless("Client.partitions_for returns the partitions of one topic"),
     "partitions_for": "Client.partitions_for",
     "partitions_for_topic": "Client.partitions_for",
     "memberid": "status",
 }
 
 CLIENT_METHODS: Final[dict[str, str]] = {
-    "list_topics": Needless("partitions_for asks for one topic"),
+    "list_topics": Needless("partitions_for returns the partitions of one topic"),
     "partitions_for_topic": "partitions_for",
     "bootstrap_connected": "status",
     "force_metadata_update": "refresh_metadata",

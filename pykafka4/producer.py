@@ -208,7 +208,8 @@ class _Outcomes(Signal):
         """As `Signal.wait`; ForkedClientError where there is something to wait for and nobody who brings it."""
         if self.forked and not predicate():
             raise ForkedClientError(FORKED)
-        return super().wait(predicate, timeout)
+        limit = 0.0 if isinstance(timeout, (int, float)) and timeout < 0 else check_timeout(timeout)  # a deadline may have passed already
+        return super().wait(predicate, limit)
 
     def submit(self, fn: Callable[[], object]) -> None:
         """Have `fn` called where callbacks are."""

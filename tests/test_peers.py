@@ -52,6 +52,13 @@ def test_hints_of_options(name: str, says: str) -> None:
         ProducerConfig.parse({**B, name: 1})
 
 
+def test_an_option_of_the_other_class_is_named_as_such() -> None:
+    with pytest.raises(ConfigError, match="'group_id' is not an option of producers; it is an option of consumers"):
+        ProducerConfig.parse({**B, "group_id": "g"})
+    with pytest.raises(ConfigError, match=r"'linger\.ms' is not an option of consumers; it is an option of producers"):
+        ConsumerConfig.parse({**B, "linger.ms": 5})
+
+
 def test_an_option_of_consumers_is_not_recommended_to_producers() -> None:
     with pytest.raises(ConfigError) as caught:
         ProducerConfig.parse({**B, "fetch_wait_max_ms": 1})

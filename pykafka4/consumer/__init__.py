@@ -116,7 +116,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
     def seek(self, partition: TopicPartition | tuple[str, int], offset: int) -> None:
         """Read on from `offset`. What was buffered or fetched meanwhile is dropped; records before it count as finished."""
-        self._session.seek((partition,), check_count(offset, "offset (seek_to_beginning and seek_to_end know the ends)"), "seek")
+        what = "offset (use seek_to_beginning or seek_to_end for the ends)"
+        self._session.seek((partition,), check_count(offset, what), "seek")
 
     def seek_to_beginning(self, partitions: Partitions | None = None) -> None:
         """Read on from the first record there is; None: of all assigned partitions."""

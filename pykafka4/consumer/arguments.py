@@ -90,6 +90,8 @@ def as_partitions(partitions: object) -> dict[TopicPartition, None]:
     """The partitions, each once, in order."""
     if isinstance(partitions, (str, TopicPartition)) or not isinstance(partitions, Iterable):
         raise ConfigError(f"partitions={partitions!r}: takes a list of TopicPartitions or (topic, partition) pairs")
+    if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
+        raise ConfigError(f"partitions={partitions!r}: takes a list, such as [{partitions!r}]")
     tps = [topic_partition(tp) for tp in partitions]
     _refuse_duplicates(tps, "partition")
     return dict.fromkeys(tps)

@@ -97,9 +97,12 @@ class Session:
 
     def check(self) -> None:
         """Raise what every call would raise."""
+        closed = "this consumer is closed; make a new one"
+        if self.closed and not self.client.loop.forked:  # before looking at a private client, which is closed as well
+            raise ClosedError(closed)
         self.client.check()
         if self.closing and system.current_thread() is not self._closer.get("closer", (None, None))[0]:
-            raise ClosedError("this consumer is closed; make a new one")
+            raise ClosedError(closed)
         if (failure := self.client.engine.failure(self.member)) is not None and not self.closing:
             raise failure.again()
 

@@ -128,7 +128,7 @@ cdef class Delivery:
         hooks = self.batch.hooks
         if not hooks.wait(self.done, timeout):
             where = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
-            raise KafkaTimeoutError(f"{where}: not acknowledged within {timeout:g} s; the record is still on its way, ask again")
+            raise KafkaTimeoutError(f"{where}: not acknowledged within {timeout:g} s; still being sent; status() of the producer says why")
         return 0
 
     cdef object failure(self):

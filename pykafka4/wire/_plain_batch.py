@@ -710,7 +710,7 @@ class Delivery:
     def _await_outcome(self, timeout: float | None) -> tuple[Batch, int]:
         if not self.done() and not self._place[0]._acc._hooks.wait(self.done, timeout):
             where = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
-            raise KafkaTimeoutError(f"{where}: not acknowledged within {timeout:g} s; the record is still on its way, ask again")
+            raise KafkaTimeoutError(f"{where}: not acknowledged within {timeout:g} s; still being sent; status() of the producer says why")
         return self._found()
 
     def _failure(self, b: Batch, index: int) -> DeliveryFailed:

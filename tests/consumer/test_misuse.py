@@ -39,6 +39,10 @@ def test_misuse_is_answered_with_the_right_way(server: ModelServer, make: Maker)
         consumer.assign([("t", -1)])
     with pytest.raises(ConfigError, match="named twice"):
         consumer.assign([("t", 1), ("t", 1)])
+    with pytest.raises(ConfigError, match=r"takes a list, such as \[\('t', 0\)\]"):
+        consumer.pause(("t", 0))
+    with pytest.raises(ConfigError, match="use seek_to_beginning or seek_to_end"):
+        consumer.seek(("t", 0), -2)
     with pytest.raises(ConfigError, match="on_partitions_assigned"):
         consumer.subscribe(["t"], object())
     with pytest.raises(ConfigError, match="max_records"):
@@ -55,6 +59,14 @@ def test_misuse_is_answered_with_the_right_way(server: ModelServer, make: Maker)
         Consumer(group_id="g")
     with pytest.raises(TypeError, match="offset of"):
         consumer.commit({("t", 0): "1"})  # type: ignore[dict-item]
+
+
+def test_a_closed_consumer_says_that_the_consumer_is_closed(make: Maker) -> None:
+    consumer = make.assigned(0)
+    consumer.close()
+    for call in (lambda: consumer.poll(0), lambda: next(iter(consumer)), lambda: consumer.pause([("t", 0)])):
+        with pytest.raises(ClosedError, match="this consumer is closed"):
+            call()
 
 
 def test_a_poll_from_a_second_thread_is_refused_and_both_are_named(server: ModelServer, make: Maker) -> None:

@@ -58,6 +58,17 @@ def test_flush_that_takes_too_long_says_how_much_is_left(server: ModelServer, ma
         producer.flush(0.05)
 
 
+def test_a_result_that_is_not_there_in_time_refers_to_the_status(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make())
+    stop_all(server)
+    delivery = producer.send("t", b"v", partition=0)
+    for timeout in (0, 0.01, -1):
+        with pytest.raises(KafkaTimeoutError, match=r"t-0: not acknowledged .*; still being sent; status\(\) of the producer"):
+            delivery.result(timeout)
+    with pytest.raises(ConfigError, match="timeout='1': must be seconds"):
+        delivery.result("1")  # type: ignore[arg-type]
+
+
 def test_a_delivery_can_be_awaited_before_and_after_its_outcome(make: Maker) -> None:
     async def main() -> list[int]:
         delivery = producer.send("t", b"v", partition=0)
