@@ -182,27 +182,29 @@ class ClientConfig:
 
     bootstrap_servers: tuple[tuple[str, int], ...] = attrs.field(
         converter=parse_servers,
-        metadata={"unit": "", "range": "host:port, …", "doc": "Brokers to ask first; any of the cluster's will do."},
+        metadata={"unit": "", "range": "host:port, …", "doc": "Brokers to connect to first; any brokers of the cluster will do."},
     )
     client_id: str = text("pykafka4", "Name shown in the brokers' logs, quotas and metrics.")
     request_timeout_ms: float = millis(
         30_000,
-        "How long a broker may take to answer before its connection is given up; batches sent to a leader that froze wait as long.",
+        "How long a broker may take to answer before its connection is given up; batches sent to a frozen leader wait as long.",
         low=1,
     )
-    retry_backoff_ms: float = millis(100, "First pause before a failed request is tried again; doubles, with jitter.", low=1)
+    retry_backoff_ms: float = millis(100, "First pause before a failed request is retried; doubles, with jitter.", low=1)
     retry_backoff_max_ms: float = millis(1_000, "Longest such pause.", low=1)
-    reconnect_backoff_ms: float = millis(50, "First pause before a broker is connected to again; doubles, with jitter.", low=1)
+    reconnect_backoff_ms: float = millis(50, "First pause before reconnecting to a broker; doubles, with jitter.", low=1)
     reconnect_backoff_max_ms: float = millis(1_000, "Longest such pause.", low=1)
-    socket_connection_setup_timeout_ms: float = millis(10_000, "How long one attempt to connect may take, handshake included.", low=1)
-    socket_connection_setup_timeout_max_ms: float = millis(30_000, "What that grows to while attempts fail.", low=1)
-    connections_max_idle_ms: float = millis(540_000, "A connection unused for so long is closed.", low=1)
-    metadata_max_age_ms: float = millis(300_000, "The view of the cluster is renewed at least this often (less a random 20 %).", low=1)
+    socket_connection_setup_timeout_ms: float = millis(10_000, "How long one connection attempt may take, handshake included.", low=1)
+    socket_connection_setup_timeout_max_ms: float = millis(30_000, "The longest that this grows to while attempts fail.", low=1)
+    connections_max_idle_ms: float = millis(540_000, "A connection that is unused for this long is closed.", low=1)
+    metadata_max_age_ms: float = millis(300_000, "Metadata is refreshed at least this often (less a random 20 %).", low=1)
     allow_auto_create_topics: bool = flag(
         True, "Ask brokers to create topics that a producer sends to and that do not exist. Consumers never create any."
     )
-    unknown_topic_timeout_ms: float = millis(60_000, "Records for a topic that does not exist fail after so long.", low=1)
-    receive_message_max_bytes: int = number(100 * MIB, "bytes", "A larger answer is refused before memory is taken for it.", low=1024)
+    unknown_topic_timeout_ms: float = millis(60_000, "Records for a topic that does not exist fail after this long.", low=1)
+    receive_message_max_bytes: int = number(
+        100 * MIB, "bytes", "A larger response is rejected before memory is allocated for it.", low=1024
+    )
     security_protocol: str = choice("PLAINTEXT", ("PLAINTEXT",), "How connections are secured.")
 
     @classmethod
@@ -264,15 +266,17 @@ class ProducerConfig(ClientConfig):
     enable_idempotence: bool | None = flag(None, "Let brokers drop duplicates of retries. Default: on with acks=all, else off.")
     batch_size: int = number(256 * KIB, "bytes", "A batch is sent when it has grown to this; buffers start small.", low=1024, high=64 * MIB)
     linger_ms: float = millis(5, "How long a batch waits for more records before it is sent.", high=600_000)
-    buffer_memory: int = number(64 * MIB, "bytes", "All memory records may use while they wait for brokers.", low=64 * KIB, high=2**40)
+    buffer_memory: int = number(64 * MIB, "bytes", "Memory that records may use while they wait for brokers.", low=64 * KIB, high=2**40)
     max_partition_bytes: int | None = number(
-        None, "bytes", "The part of it one partition may use. Default: a quarter.", low=4 * KIB, high=2**40
+        None, "bytes", "The part of buffer_memory that one partition may use. Default: a quarter.", low=4 * KIB, high=2**40
     )
     max_block_ms: float = millis(60_000, "How long `send` waits for room, or to learn of a partition it was told to use.")
-    delivery_timeout_ms: float = millis(120_000, "A record not acknowledged so long after `send` fails.", low=1)
-    metadata_max_idle_ms: float = millis(300_000, "A topic that nothing was sent to for so long is no longer kept up to date.", low=1)
+    delivery_timeout_ms: float = millis(120_000, "A record that is not acknowledged this long after `send` fails.", low=1)
+    metadata_max_idle_ms: float = millis(300_000, "Metadata of a topic is dropped when nothing was sent to it for this long.", low=1)
     max_request_size: int = number(MIB, "bytes", "Largest record (uncompressed) and largest request.", low=1024, high=1024 * MIB)
-    max_in_flight_requests_per_connection: int = number(5, "requests", "Requests sent to a broker ahead of its answers.", low=1, high=1000)
+    max_in_flight_requests_per_connection: int = number(
+        5, "requests", "Unanswered requests that a broker may have at a time.", low=1, high=1000
+    )
     compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for batches.")
 
     def __attrs_post_init__(self) -> None:
@@ -306,31 +310,31 @@ class ConsumerConfig(ClientConfig):
 
     group_id: str | None = text(None, "Consumer group; None: no group, no commits, partitions by `assign`.")
     group_instance_id: str | None = text(None, "Name of a static member: it may restart within session_timeout_ms without a rebalance.")
-    session_timeout_ms: float = millis(45_000, "A member not heard of for so long is dropped from the group.", low=1)
-    heartbeat_interval_ms: float = millis(3_000, "How often the group's coordinator is told that this member lives.", low=1)
+    session_timeout_ms: float = millis(45_000, "A member that sends no heartbeat for this long is removed from the group.", low=1)
+    heartbeat_interval_ms: float = millis(3_000, "How often a heartbeat is sent to the group's coordinator.", low=1)
     max_poll_interval_ms: float = millis(
         300_000, "Longest time between two polls, or two records of a `for` loop, before the member leaves the group.", low=1
     )
     partition_assignment_strategy: tuple[str, ...] = attrs.field(
         default=("range",),
         converter=_names,
-        metadata={"unit": "", "range": "range", "doc": "How partitions are dealt out to members, in order of preference."},
+        metadata={"unit": "", "range": "range", "doc": "How partitions are assigned to members, in order of preference."},
     )
     auto_offset_reset: str = choice(
         "latest", ("earliest", "latest", "none"), "Where to start without a committed offset, or when it is gone."
     )
     enable_auto_commit: bool = flag(True, "Commit what the application has finished, every auto_commit_interval_ms and on close.")
-    auto_commit_interval_ms: float = millis(5_000, "How often.", low=1)
-    isolation_level: str = choice("read_uncommitted", ("read_uncommitted",), "Which transactional records are handed out.")
-    fetch_min_bytes: int = number(1, "bytes", "A broker waits until it has so much, or fetch_max_wait_ms is over.")
+    auto_commit_interval_ms: float = millis(5_000, "How often auto-commit runs.", low=1)
+    isolation_level: str = choice("read_uncommitted", ("read_uncommitted",), "Which transactional records `poll` returns.")
+    fetch_min_bytes: int = number(1, "bytes", "A broker answers when it has this much data, or after fetch_max_wait_ms.")
     fetch_max_wait_ms: float = millis(500, "How long a broker may wait for fetch_min_bytes.")
-    fetch_max_bytes: int = number(50 * MIB, "bytes", "Most that one answer should hold; not over receive_message_max_bytes.", low=1)
+    fetch_max_bytes: int = number(50 * MIB, "bytes", "Largest response to ask for; at most receive_message_max_bytes.", low=1)
     max_partition_fetch_bytes: int = number(
-        MIB, "bytes", "Most per partition in one answer; a larger first batch comes all the same.", low=1
+        MIB, "bytes", "Largest part of one partition in a response; a larger first batch is returned all the same.", low=1
     )
     prefetch_bytes: int = number(64 * MIB, "bytes", "Fetched data that waits for `poll`; fetching pauses above it.", low=1)
-    max_poll_records: int = number(500, "records", "Most that one `poll` hands out.", low=1)
-    max_decompressed_bytes: int = number(64 * MIB, "bytes", "A batch that unpacks to more is refused.", low=1024)
+    max_poll_records: int = number(500, "records", "Most records that one `poll` returns.", low=1)
+    max_decompressed_bytes: int = number(64 * MIB, "bytes", "A batch whose decompressed size is larger is rejected.", low=1024)
 
     def __attrs_post_init__(self) -> None:
         unknown = [name for name in self.partition_assignment_strategy if name != "range"]

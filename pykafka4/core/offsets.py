@@ -341,7 +341,7 @@ class Offsets:
         self._send(request)
 
     def _trouble(self, lookup: Lookup) -> str:
-        return str(lookup.last_error or self._coordinator.last_error or "the coordinator is silent")
+        return str(lookup.last_error or self._coordinator.last_error or "the coordinator has not answered")
 
     def _lookup_answered(self, now: float, lookup: Lookup, node: int, outcome: Outcome) -> None:
         lookup.in_flight = False
