@@ -32,6 +32,7 @@ class Place:
 
     at: int | None = None  # where the next record is looked for, None at the beginning
     handed: int = 0  # records since it began, or since a seek
+    last: Record | None = None  # of those
     sought: bool = False  # the application said where to read
     least: int = 0  # with auto_offset_reset=latest: reading cannot begin below
     cuts: list[int] = attrs.Factory(list)  # where the log was cut since; not noticed yet
@@ -93,10 +94,12 @@ class Reading:
             raise Broken("never past the high watermark", what)
         ledger.check_content(tp, record)
         self._check_place(tp, place, record)
-        place.at, place.handed, place.dry = record.offset + 1, place.handed + 1, None
+        place.at, place.handed, place.dry, place.last = record.offset + 1, place.handed + 1, None, record
 
     def _check_place(self, tp: TopicPartition, place: Place, record: Record) -> None:
         ledger = self._sim.ledger
+        if place.cuts and place.last is not None and place.last.offset >= min(place.cuts) and ledger.cut_with(tp, place.last) is None:
+            place.cuts.clear()  # a replica with the old log leads again: nothing that was read is gone
         cut = ledger.cut_with(tp, record) if tp in ledger.cuts else None
         if cut is not None:
             self._check_old(tp, place, record, cut)

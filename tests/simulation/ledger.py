@@ -27,10 +27,11 @@ Content = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]
 
 @attrs.frozen(eq=False)
 class Cut:
-    """An election took the records from `end` on; `tail` has them by offset."""
+    """An election took the records from `end` on; `tail` has them by offset, `finished` says which an application has finished."""
 
     end: int
     tail: dict[int, WireRecord]
+    finished: set[int]
 
 
 class Ledger:
@@ -78,7 +79,8 @@ class Ledger:
         values = self.values[tp]
         finished, done = self.finished[tp], self._done_below[tp]
         done = min((o for o in values if o >= done and o not in finished), default=max(values, default=-1) + 1)
-        cut = Cut(end, {offset: values.pop(offset) for offset in [o for o in values if o >= end]})
+        tail = {offset: values.pop(offset) for offset in [o for o in values if o >= end]}
+        cut = Cut(end, tail, {offset for offset in tail if offset in finished})
         self.cuts.setdefault(tp, []).append(cut)
         self._old_done[tp] = max(self._old_done.get(tp, 0), done)
         self.finished[tp] = {offset for offset in finished if offset < end}
@@ -98,9 +100,17 @@ class Ledger:
             if partition.log.end_offset < end and len(self.cuts.get(partition.tp, ())) == cuts:
                 self._truncated(partition.tp, partition.log.end_offset)  # retention had left nothing that could be missed
             if partition.tp in self.cuts:  # a leader from before has what an election had taken
-                self.values[partition.tp].update((record.offset, record) for record in self._after(partition.tp, 0))
+                self._restored(partition.tp)
 
         replication.lead = led
+
+    def _restored(self, tp: TopicPartition) -> None:
+        """The log of `tp` may have records again that an election had taken."""
+        values, cuts = self.values[tp], self.cuts[tp]
+        for record in self._after(tp, 0):
+            values[record.offset] = record
+            if any(record.offset in cut.finished and content(cut.tail[record.offset]) == content(record) for cut in cuts):
+                self.finished[tp].add(record.offset)
 
     def high(self, tp: TopicPartition) -> int:
         """The highest high watermark that the partition ever had."""
@@ -120,6 +130,7 @@ class Ledger:
         tp = TopicPartition(record.topic, record.partition)
         cut = self.cut_with(tp, record) if tp in self.cuts else None
         if cut is not None:
+            cut.finished.add(record.offset)
             following = min((offset for offset in cut.tail if offset > record.offset), default=record.offset + 1)
             self._old_done[tp] = max(self._old_done.get(tp, 0), following)
         else:
