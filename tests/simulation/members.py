@@ -296,7 +296,8 @@ class Member:
         if sim.policy != "none" or place is None:
             raise Broken("no needless failure", f"{self.name}: {error!r}")
         if isinstance(error, OffsetOutOfRange):
-            wrong = place.at is not None and place.at > log.start_offset and not place.cuts
+            overtaken = place.sought and not place.handed and tp in sim.ledger.cuts  # by another election, between the error and the seek
+            wrong = place.at is not None and place.at > log.start_offset and not place.cuts and not overtaken
         elif isinstance(error, LogTruncated):
             # Where the epochs of the log end, which is the cut but for a gap before the next record.
             cuts = place.cuts if place.at is not None else [cut.end for cut in sim.ledger.cuts.get(tp, ())]
