@@ -23,9 +23,9 @@ from weather import VirtualTransport, Weather
 from pykafka4.config import ProducerConfig
 from pykafka4.core import Outcome, Reply, Request
 from pykafka4.error_table import CODES, Written
-from pykafka4.errors import DeliveryFailed
+from pykafka4.errors import DeliveryFailed, KafkaTimeoutError
 from pykafka4.producer import Producer
-from pykafka4.records import TopicPartition
+from pykafka4.records import ProducerRecord, TopicPartition
 from pykafka4.testing.log import Appended, parse_header
 from pykafka4.wire.batch import batches as record_batches
 from pykafka4.wire.batch import records_of
@@ -194,6 +194,8 @@ class Simulation(Schedule[Plan, Report]):
             judge_time(self, "leaving the block", began, core.exit_seconds + SHORT)
         except DeliveryFailed:
             told = True
+        except KafkaTimeoutError as error:
+            raise Broken("progress", f"the end of the block raised {error!r}") from error
         unheard = [sent.value for sent in self.watch.sent if sent.unheard]
         if (unheard and not told and not raising) or (told and not self.acc.failed):
             raise Broken(
@@ -218,15 +220,20 @@ class Simulation(Schedule[Plan, Report]):
         elif not self.closing:
             self.watch.conclude()
             self.closing = True
-            with timed(self, "close", SHORT):
-                undelivered = self.producer.close()
-            for record in undelivered:
+            for record in self._close(None):
                 sent = self.watch.by_value[record.value or b""]
                 if not sent.dropped or sent.called:
                     raise Broken("progress", f"close gives {record.value!r} back, which had its outcome")
         elif self.watch.crashed:
-            with timed(self, "close", SHORT):
-                self.producer.close()
+            self._close(None)
+
+    def _close(self, limit: float | None) -> list[ProducerRecord]:
+        """Close the producer; what it gives back. None: there is nothing to wait for."""
+        try:
+            with timed(self, "close", (limit or 0.0) + SHORT):
+                return self.producer.close(limit)
+        except KafkaTimeoutError as error:
+            raise Broken("progress", f"close raised {error!r}") from error
 
     def _observe(self, network: Any) -> None:
         """See the produce requests on their way, and what came of them."""
@@ -318,8 +325,7 @@ class Simulation(Schedule[Plan, Report]):
         self.note(f"the application closes the producer within {limit} s")
         self.closing = self.watch.closed = True
         before = [sent for sent in self.watch.sent if sent.delivery is not None and not sent.delivery.done()]
-        with timed(self, "close", limit + SHORT):
-            undelivered = {record.value for record in self.producer.close(limit)}
+        undelivered = {record.value for record in self._close(limit)}
         for sent in before:
             if sent.delivery is None or not sent.delivery.done():
                 raise Broken("progress", f"close returned and {sent.value[:40]!r} has no outcome")

@@ -276,7 +276,7 @@ MUTANTS: dict[Patch, Hunt] = {
     tell_of_a_beginning_twice: Hunt({"listeners are told the truth"}, says="is assigned twice"),
     tell_of_an_end_twice: Hunt({"listeners are told the truth"}, says="was not assigned"),
     believe_a_coordinator_that_is_behind: Hunt(
-        {"commits never go back", "positions never skip", "no needless failure"},
+        {"commits never go back", "positions never skip", "no needless failure", "nothing unfinished is committed"},
         faults=("coordinator moves", "member closes", "member joins"),
         every=0.15,
         plan={"release": "4.4", "trouble": 20.0},
