@@ -234,6 +234,7 @@ class Watch:
         self.idempotent, self.acks, self.buffer_memory = idempotent, acks, buffer_memory
         self._delivery_timeout, self._drain = delivery_timeout, drain
         self._timed_out: dict[TopicPartition, list[tuple[float, float | None]]] = defaultdict(list)  # when sent, when the callback ran
+        self.others: list[Watch] = []  # of other producers: what they sent is theirs
         self.forgetful: set[str] = set()  # topics whose brokers lost what they knew of producers
         self.unordered: set[str] = set()  # topics where brokers could not keep the order, whatever the client did
         self.unsafe: set[bytes] = set()  # values whose request ended without a definite answer
@@ -252,6 +253,11 @@ class Watch:
         self._end: dict[tuple[UUID, TopicPartition], int] = {}  # the offset of the last record seen
         self._leaders: dict[TopicPartition, dict[int, int]] = defaultdict(lambda: defaultdict(int))
         self._flows: dict[TopicPartition, Flow] = {}
+
+    def share(self, first: Watch) -> None:
+        """What brokers did to a log concerns all producers."""
+        self.forgetful, self.unordered, self.truncated, self.led_anew = first.forgetful, first.unordered, first.truncated, first.led_anew
+        self.unsafe, self.unnumbered, self.refused = first.unsafe, first.unnumbered, first.refused
 
     # ---- told by the application's actors
 
@@ -376,6 +382,8 @@ class Watch:
         fresh, self.truth.fresh = self.truth.fresh, []
         for value, place in fresh:
             sent, tp = self.by_value.get(value), place.tp
+            if sent is None and any(value in other.by_value for other in self.others):
+                continue
             if sent is None or sent.topic != tp.topic:
                 raise Broken("no foreign records", f"{value[:40]!r} lies in {tp}")
             self._look_at_content(sent, place)

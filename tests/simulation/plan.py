@@ -43,6 +43,7 @@ class Plan:
     sick: bool  # everything goes wrong at one broker or partition, so that all others have to go on
     preempt: float  # how likely a thread that asks for a lock lets another go first
     ending: str = "close"  # how the application is done with the producer: "close", "with", "raising" (out of the block) or "forgotten"
+    neighbours: int = 0  # other producers on the same client, with one application each
     spaced: bool = False  # few faults, with calm times between them that are longer than recovering may take
 
     @property
@@ -86,6 +87,9 @@ def draw(seed: int) -> Plan:
     plan = _dense(seed)
     if not plan.give_up and not plan.crash:
         plan = attrs.evolve(plan, ending=Random(seed ^ 0xE4D).choice((*["close"] * 7, "with", "raising", "forgotten")))
+    r = Random(seed ^ 0x2E16)
+    if plan.ending == "close" and (r.random() < 0.15 or plan.crash == "sender"):
+        plan = attrs.evolve(plan, neighbours=r.choice((1, 2)), actors=1)
     if seed % 15 == 8:
         return attrs.evolve(plan, options={**plan.options, **PIPELINED}, **DOUBTFUL)
     return _spaced(plan, Random(seed ^ 0x5CED)) if seed % 3 == 1 else plan

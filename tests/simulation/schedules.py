@@ -104,7 +104,7 @@ def calm(plan: Any, *, trouble: float, **changes: Any) -> Any:
     """`plan` with nothing that goes wrong by itself for `trouble` seconds: what does, the test does."""
     calmed = {"faults": ("more partitions",), "fault_interval": 1e9, "climate": Climate(leak=1.0), **changes}
     if isinstance(plan, Plan):
-        calmed.update(spaced=False, ending="close")
+        calmed.update(spaced=False, ending="close", neighbours=0)
     return attrs.evolve(plan, trouble=trouble, **calmed)
 
 

@@ -11,16 +11,19 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Any, Final
 
 import attrs
 from applications import Application, judge_time, timed
 from invariants import FINAL_CODES, Broken, Truth, Watch
+from neighbour import Neighbour, Party
 from plan import FAULTS, Plan, draw
 from schedule import Schedule
 from weather import VirtualTransport, Weather
 
-from pykafka4.config import ProducerConfig
+from pykafka4 import Client
+from pykafka4.config import ClientConfig, ProducerConfig
 from pykafka4.core import Outcome, Reply, Request
 from pykafka4.error_table import CODES, Written
 from pykafka4.errors import DeliveryFailed, KafkaTimeoutError
@@ -36,6 +39,7 @@ __all__ = ["Report", "Simulation"]
 
 QUIET: Final = 3.0  # what comes so long after the end is still looked at
 SHORT: Final = 12.0  # what `close` may take beside its timeout
+CLIENT_OPTIONS: Final = frozenset(attrs.fields_dict(ClientConfig))
 REQUESTS_PER_SECOND: Final = {"Metadata": 25, "ApiVersions": 90, "InitProducerId": 25}
 
 
@@ -92,16 +96,30 @@ class Simulation(Schedule[Plan, Report]):
         self.sharp = "metadata_max_idle_ms" not in self.plan.options  # a topic that is learnt anew depends on everything
         self.weather = Weather(self.timeline, self.random, self.cluster, self.plan.climate, self.note)
         self.weather.on_failed = lambda node: self.disturb(0.0, node=node)
-        self.truth = Truth(self.cluster)
-        self.watch = Watch(
-            self.truth,
+        self.watch = self._new_watch()
+        self.truth = self.watch.truth
+        early = Random(seed ^ 0xEA2)
+        self.neighbours = [
+            Neighbour(self, n + 1, self._new_watch(), early=early.random() < 0.5)
+            for n in range(self.plan.neighbours if self.plan.ending == "close" else 0)
+        ]
+        self.parties: list[Party] = [self, *self.neighbours]
+        for one in self.neighbours:
+            one.watch.share(self.watch)
+        for party in self.parties:
+            party.watch.others = [other.watch for other in self.parties if other is not party]
+
+    def _new_watch(self) -> Watch:
+        config, senders = self.config, self.plan.actors + self.plan.neighbours
+        return Watch(
+            Truth(self.cluster),
             self.disturbances,
             lambda: self.timeline.now,
             idempotent=self.plan.idempotent,
             acks=config.acks,
             buffer_memory=config.buffer_memory,
             delivery_timeout=config.delivery_timeout_ms / 1000,
-            drain=self.plan.actors * self.plan.records * 2 * self.plan.climate.delay[1],
+            drain=senders * self.plan.records * 2 * self.plan.climate.delay[1],
         )
 
     def _note_leaders(self, replication: Any) -> None:
@@ -156,10 +174,20 @@ class Simulation(Schedule[Plan, Report]):
 
     def _main(self) -> None:
         """The application's main thread."""
-        self.producer = Producer(bootstrap_servers=self.servers, **self.plan.options)
+        client = None
+        if self.neighbours:
+            shared = {name: value for name, value in self.plan.options.items() if name in CLIENT_OPTIONS}
+            own = {name: value for name, value in self.plan.options.items() if name not in CLIENT_OPTIONS}
+            client = Client(bootstrap_servers=self.servers, **shared)
+            self.producer = Producer(client=client, **own)
+        else:
+            self.producer = Producer(bootstrap_servers=self.servers, **self.plan.options)
         core = self.producer._core
         self.sender, self.acc, self.engine = core.sender, core.acc, core.client.engine
         self._observe(self.engine.network)
+        if client is not None:
+            for neighbour in self.neighbours:
+                neighbour.start(client, own)
         self._ready = self._sending = True
         if self.plan.ending in ("with", "raising"):
             self._use_a_block()
@@ -169,7 +197,11 @@ class Simulation(Schedule[Plan, Report]):
                 self._forget()
         while not self._finished():
             self.world.park(0.05)
-        self._conclude()
+        for party in self.parties:
+            self._conclude(party)
+        if client is not None:
+            with timed(self, "close of the client", SHORT):
+                client.close()
         self._ended = True
 
     def _use(self) -> None:
@@ -213,25 +245,26 @@ class Simulation(Schedule[Plan, Report]):
             self.world.park(0.05)
         self.closing = True
 
-    def _conclude(self) -> None:
+    def _conclude(self, party: Party) -> None:
         """Everything has its outcome: it is true, and `close` finds nothing left."""
-        if self.plan.ending != "close" and not self.watch.crashed:
-            self.watch.conclude()
-        elif not self.closing:
-            self.watch.conclude()
-            self.closing = True
-            for record in self._close(None):
-                sent = self.watch.by_value[record.value or b""]
+        watch = party.watch
+        if self.plan.ending != "close" and not watch.crashed:
+            watch.conclude()
+        elif not party.closing:
+            watch.conclude()
+            party.closing = True
+            for record in self._close(party, None):
+                sent = watch.by_value[record.value or b""]
                 if not sent.dropped or sent.called:
                     raise Broken("progress", f"close gives {record.value!r} back, which had its outcome")
-        elif self.watch.crashed:
-            self._close(None)
+        elif watch.crashed:
+            self._close(party, None)
 
-    def _close(self, limit: float | None) -> list[ProducerRecord]:
-        """Close the producer; what it gives back. None: there is nothing to wait for."""
+    def _close(self, party: Party, limit: float | None) -> list[ProducerRecord]:
+        """Close a producer; what it gives back. None: there is nothing to wait for."""
         try:
             with timed(self, "close", (limit or 0.0) + SHORT):
-                return self.producer.close(limit)
+                return party.producer.close(limit)
         except KafkaTimeoutError as error:
             raise Broken("progress", f"close raised {error!r}") from error
 
@@ -248,17 +281,26 @@ class Simulation(Schedule[Plan, Report]):
         batches: list[Batch] = [part.records for topic in request.message.topic_data for part in topic.partition_data]
         tps = [TopicPartition(batch.topic, batch.partition) for batch in batches]
         written = [bytes(batch) for batch in batches]  # copied, as its memory may have another use when the answer comes
+        watch = self._sender_of(batches[0]).watch
         try:
-            self.watch.departed(tps, request.node)
+            watch.departed(tps, request.node)
         except Broken as broken:
             self.world.fail(broken)
 
         def answered(now: float, outcome: Outcome) -> None:
-            self.watch.returned(tps, request.node)
+            watch.returned(tps, request.node)
             self._note_unsafe(tps, written, outcome)
             request.on_reply(now, outcome)
 
         return attrs.evolve(request, on_reply=answered)
+
+    def _sender_of(self, batch: Batch) -> Party:
+        """Whose batch it is."""
+        tp = TopicPartition(batch.topic, batch.partition)
+        for neighbour in self.neighbours:
+            if neighbour.started and (queue := neighbour.sender.queues.get(tp)) and any(other is batch for other in queue.batches):
+                return neighbour
+        return self
 
     def _note_unsafe(self, tps: list[TopicPartition], written: list[bytes], outcome: Outcome) -> None:
         """After which requests a record may lie in the log without the client's knowing."""
@@ -280,6 +322,8 @@ class Simulation(Schedule[Plan, Report]):
                     self._crash()
                 if not self.watch.crashed:
                     self.watch.look(self.sender, self.acc)
+                for neighbour in self.neighbours:
+                    neighbour.look()
             except Broken as broken:
                 self.world.fail(broken)
 
@@ -297,47 +341,53 @@ class Simulation(Schedule[Plan, Report]):
         while not self._ended and self.timeline.next_at < limit:
             self.world.step()
         if not self._ended:
-            left = self.watch.open_records()
-            state = [(str(q.tp), len(q.batches), q.in_flight) for q in self.sender.queues.values() if q.batches] if self._ready else []
-            raise Broken("progress", f"{len(left)} of {self.watch.accepted} records have no outcome; queues (batches, in flight): {state}")
+            left = [sent for party in self.parties for sent in party.watch.open_records()]
+            senders = [self.sender, *(one.sender for one in self.neighbours if one.started)] if self._ready else []
+            state = [(str(q.tp), len(q.batches), q.in_flight) for sender in senders for q in sender.queues.values() if q.batches]
+            raise Broken("progress", f"{len(left)} records have no outcome; queues (batches, in flight): {state}")
         quiet = self.timeline.now + QUIET
         while self.timeline.next_at < quiet:
             self.world.step()
-        self.watch.conclude()
+        for party in self.parties:
+            party.watch.conclude()
         self._check_requests(start)
 
     def most_seconds(self) -> float:
         """Virtual seconds after healing in which everything must have its outcome: recovery, and what is left to be sent."""
         _, aftermath = self.patience()
-        return aftermath + 20.0 + self.plan.records * self.plan.actors * self.plan.climate.delay[1]
+        return aftermath + 20.0 + self.plan.records * (self.plan.actors + self.plan.neighbours) * self.plan.climate.delay[1]
 
     def _finished(self) -> bool:
-        return self.healed and not self._sending and not self.watch.open_records() and self._closer_done
+        done = self.healed and not self._sending and not self.watch.open_records() and self._closer_done
+        return done and all(neighbour.finished for neighbour in self.neighbours)
 
     def _give_up(self) -> None:
         """The application closes the producer in the middle of the trouble."""
-        limit = self.random.choice((0.0, 0.0, 0.5))
         while not self._ready:
             self.world.park(0.05)
-        if self.closing:
-            self._closer_done = True
-            return
-        self.note(f"the application closes the producer within {limit} s")
-        self.closing = self.watch.closed = True
-        before = [sent for sent in self.watch.sent if sent.delivery is not None and not sent.delivery.done()]
-        undelivered = {record.value for record in self._close(limit)}
+        if not self.closing:
+            self.close_early(self, "the producer")
+        self._closer_done = True
+
+    def close_early(self, party: Party, name: str) -> None:
+        """Close a producer that has work: all of it has its outcome then, and what failed is given back."""
+        limit = self.random.choice((0.0, 0.0, 0.5))
+        self.note(f"the application closes {name} within {limit} s")
+        party.closing = party.watch.closed = True
+        before = [sent for sent in party.watch.sent if sent.delivery is not None and not sent.delivery.done()]
+        undelivered = {record.value for record in self._close(party, limit)}
         for sent in before:
             if sent.delivery is None or not sent.delivery.done():
                 raise Broken("progress", f"close returned and {sent.value[:40]!r} has no outcome")
             failed = sent.delivery.exception(0) is not None
             if failed != (sent.value in undelivered):
                 raise Broken("failed records come back", f"{sent.value[:40]!r}: failed: {failed}, given back by close: {not failed}")
-        self._closer_done = True
 
     def _crash(self) -> None:
         """The loop raises, or the network, which all machines share, or the producer's own machine."""
         self.note(f"the {self.plan.crash} crashes")
-        self.closing = self.watch.closed = self.watch.crashed = True
+        for party in [self] if self.plan.crash == "sender" else self.parties:
+            party.closing = party.watch.closed = party.watch.crashed = True
         if self.plan.crash == "loop":
             raise Crash("injected")
 

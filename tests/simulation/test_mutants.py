@@ -418,6 +418,17 @@ def lose_callbacks_in_a_crash(patch: pytest.MonkeyPatch) -> None:
     around(patch, Engine, "crash", lambda original, self, reason: original(self, reason) and ())
 
 
+def end_all_with_one(patch: pytest.MonkeyPatch) -> None:
+    """A producer that is closed takes the others of its client with it."""
+
+    def remove(original: Any, self: Engine, machine: Any) -> None:
+        for slot in self._slots:
+            if isinstance(slot.machine, Sender):
+                original(self, slot.machine)
+
+    around(patch, Engine, "remove", remove)
+
+
 def raise_nothing_out_of_a_block(patch: pytest.MonkeyPatch) -> None:
     """A `with` block ends as if everything had been delivered."""
     around(patch, producer._Core, "raise_failures", lambda original, self, mark: None)
@@ -529,6 +540,7 @@ MUTANTS: dict[Patch, Hunt] = {
     wait_without_a_deadline: Hunt({"waits end in time"}),
     wait_for_room_without_a_deadline: Hunt({"waits end in time"}),
     lose_callbacks_in_a_crash: Hunt({"progress"}),
+    end_all_with_one: Hunt({"progress", GOES_ON_ALONE}, plan={"neighbours": 2, "ending": "close", "crash": "", "actors": 1}),
 }
 
 
