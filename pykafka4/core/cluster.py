@@ -29,7 +29,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_cluster import MetadataRequest, MetadataResponse
 from pykafka4.wire.schema import NO_UUID
 
-__all__ = ["Broker", "BrokerAdded", "BrokerRemoved", "Change", "Cluster", "MetadataChanged", "Waiter"]
+__all__ = ["MISSING", "Broker", "BrokerAdded", "BrokerRemoved", "Change", "Cluster", "MetadataChanged", "Waiter"]
 
 log = get_log("pykafka4.cluster")
 BROKERS = ""  # no topic has this name: it stands for the list of brokers among the things to ask for
@@ -37,7 +37,7 @@ RECHECK = 0.5  # while no broker is connected
 IN_VAIN = 4  # times that one broker is asked for a topic in trouble before another is
 EPOCHS_FROM = 9  # brokers before 2.4 go on telling an old epoch while replicas are reassigned, and leaders refuse whoever believes it
 MOST_PARTITIONS = 1_000_000  # of one topic; a larger number is a broken answer, not a reason to take the memory
-MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}
+MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}  # codes: there is no such topic, or partition
 REBOOTSTRAP = 129
 # Not retriable by Kafka's table, but about a topic they say only that it is not there yet. INVALID_REPLICATION_FACTOR: fewer brokers are
 # up than the topic gets replicas; a broker before 0.11 that has just started says it of every topic. TOPIC_ALREADY_EXISTS: two brokers

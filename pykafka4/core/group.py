@@ -16,11 +16,10 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.assignors import assigned_partitions, subscription_bytes
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.cluster import Cluster
+from pykafka4.core.cluster import MISSING, Cluster
 from pykafka4.core.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.leadership import Leadership
 from pykafka4.core.network import via
-from pykafka4.core.offsets import MISSING
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Lasting, Start, Ticket, Trouble
 from pykafka4.errors import DecodeError, KafkaError, broker_error
 from pykafka4.logs import get_log
@@ -387,7 +386,7 @@ class Group:
             error, before = self._cluster.topic_error(topic), self._ids.get(topic)
             topic_id = self._ids[topic] = self._cluster.topic_id(topic) or before
             if topic in self._sizes:
-                missing = error is not None and error.name in MISSING and not self._cluster.partitions(topic)
+                missing = error is not None and error.code in MISSING and not self._cluster.partitions(topic)
                 if missing or (before is not None and topic_id != before):
                     self._sizes[topic] = 0
                 continue

@@ -8,12 +8,12 @@ from typing import Any
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Effects, Request
-from pykafka4.core.cluster import Cluster
+from pykafka4.core.cluster import MISSING, Cluster
 from pykafka4.core.coordinator import Coordinator
 from pykafka4.core.fetcher import Fetcher
 from pykafka4.core.group import Group
 from pykafka4.core.network import Network
-from pykafka4.core.offsets import MISSING, Commit, Offsets
+from pykafka4.core.offsets import Commit, Offsets
 from pykafka4.core.reader import Reader
 from pykafka4.core.recovery import Recovery
 from pykafka4.core.subscription import Ticket, Trouble
@@ -163,7 +163,7 @@ class Member:
     def _exists(self, topic: str) -> bool:
         """False if brokers said that there is no such topic. They are asked only for topics that are subscribed to or read."""
         error = self._cluster.topic_error(topic)
-        return error is None or error.name not in MISSING
+        return error is None or error.code not in MISSING
 
     def _refused(self, error: KafkaError) -> None:
         """There is no way to the coordinator."""

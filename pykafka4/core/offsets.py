@@ -12,15 +12,15 @@ import attrs
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.cluster import MISSING
 from pykafka4.core.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.network import via
 from pykafka4.core.subscription import Ending, Ticket
-from pykafka4.error_table import error_code
 from pykafka4.errors import ClosedError, GroupError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
-__all__ = ["LATE_SECONDS", "MISSING", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
+__all__ = ["LATE_SECONDS", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
 
 BY_NAME_ONLY: Final = 9  # OffsetCommit from v10 on names topics by id
 ONE_GROUP: Final = 7  # OffsetFetch from v8 on asks for many groups in other fields; every broker speaks one of 1 to 7
@@ -31,7 +31,6 @@ MOST_WAITING: Final = 1000  # commits in line; more means the coordinator cannot
 NO_GENERATION: Final = -1
 UNKNOWN_SECONDS: Final = 5.0  # how long the coordinator's broker may not have heard of a partition yet; then it was deleted
 LATE_SECONDS: Final = 30.0  # a request whose connection is lost is executed by then, or never
-MISSING: Final = ("UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID")
 
 Places = Mapping[TopicPartition, OffsetAndMetadata]
 Found = Mapping[TopicPartition, OffsetAndMetadata | None]
@@ -268,7 +267,7 @@ class Offsets:
                 tp = TopicPartition(topic.name, partition.partition_index)
                 if tp in verdicts:
                     verdicts[tp] = reaction(partition.error_code)
-                    if error_code(partition.error_code).name in MISSING and self._is_gone(now, commit, tp):
+                    if partition.error_code in MISSING and self._is_gone(now, commit, tp):
                         verdicts[tp] = Reaction.FATAL
         return verdicts
 

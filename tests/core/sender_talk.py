@@ -198,6 +198,17 @@ class Bench:
         self.settle()
         return delivery
 
+    def two_partitions_in_one_request(self) -> tuple[list[Any], Request]:
+        """The handles of a record in partition 0 and one in partition 1 of one leader, and the request that has both."""
+        self.recovery.leaders[TopicPartition("t", 1)] = self.recovery.leaders[TopicPartition("t", 0)]
+        self.network.up.clear()
+        deliveries = [self.batch(b"v", partition) for partition in (0, 1)]
+        self.network.up.add(1)
+        self.cluster.version += 1
+        self.settle()
+        (request,) = self.requests
+        return deliveries, request
+
     def proven(self) -> Bench:
         """Past the first acknowledgement of both partitions: pipelining is on."""
         for partition in (0, 1):

@@ -15,7 +15,6 @@ from sender_talk import Bench, header, producer_id, records
 from pykafka4.core import Reply, Request
 from pykafka4.error_table import CODES, Written
 from pykafka4.errors import DeliveryFailed
-from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_data import ProduceResponse
 from pykafka4.wire.messages_txn import InitProducerIdRequest, InitProducerIdResponse
 
@@ -282,13 +281,7 @@ def test_a_partition_left_out_of_an_answer_may_be_written() -> None:
 @pytest.mark.parametrize("answered", [0, 1])
 def test_a_partition_left_out_of_an_answer_does_not_keep_the_answers_of_others_from_being_read(answered: int) -> None:
     bench = Bench().proven()
-    bench.recovery.leaders[TopicPartition("t", 1)] = bench.recovery.leaders[TopicPartition("t", 0)]
-    bench.network.up.clear()
-    deliveries = [bench.batch(b"v", partition) for partition in (0, 1)]
-    bench.network.up.add(1)
-    bench.cluster.version += 1
-    bench.settle()
-    (request,) = bench.requests
+    deliveries, request = bench.two_partitions_in_one_request()
     found = ProduceResponse.Topic.Partition(index=answered, error_code=0, base_offset=7)
     topic = ProduceResponse.Topic(name="t", topic_id=request.message.topic_data[0].topic_id, partition_responses=[found])
     request.on_reply(bench.now, Reply(ProduceResponse(responses=[topic]), 12, 1))

@@ -92,13 +92,7 @@ def test_delivery_timeout_says_maybe_when_in_flight_and_the_late_answer_changes_
 
 def test_every_batch_of_a_request_that_the_broker_does_not_speak_fails() -> None:
     bench = Bench()
-    bench.recovery.leaders[TopicPartition("t", 1)] = bench.recovery.leaders[TopicPartition("t", 0)]
-    bench.network.up.clear()
-    deliveries = [bench.batch(b"v", partition) for partition in (0, 1)]
-    bench.network.up.add(1)
-    bench.cluster.version += 1
-    bench.settle()
-    (request,) = bench.requests
+    deliveries, request = bench.two_partitions_in_one_request()
     request.on_reply(bench.now, Failed(UnsupportedVersion("too old"), Written.NO))
     bench.poll()
     assert [delivery.exception(0).code for delivery in deliveries] == ["UNSUPPORTED_VERSION"] * 2

@@ -233,14 +233,6 @@ def _retention(sim: ConsumerSimulation) -> None:
     sim.cluster.delete_records(*tp, to)
 
 
-def _demote(sim: ConsumerSimulation) -> None:
-    """A leader is lost before its followers have its last records, which nobody could read: they are gone, or not."""
-    tp, kept = sim.some_partition(), sim.random.random() < 0.5
-    sim.note(f"{tp} loses its leader after the next append; the new one has {'it' if kept else 'it not'}")
-    sim.disturb(0.0, tp)
-    sim.cluster.lose_leadership_after_append(*tp, kept=kept)
-
-
 def _unclean(sim: ConsumerSimulation) -> None:
     """A replica that lacks the last batches leads: what was read may be gone."""
     tp, lost = sim.some_partition(), sim.random.choice((1, 1, 3))
@@ -303,7 +295,7 @@ CONSUMER_FAULTS: Final[dict[str, Callable[[ConsumerSimulation], None]]] = {
     "coordinator moves": _move_coordinator,
     "more partitions": trouble.more_partitions(6),
     "retention": _retention,
-    "leadership lost after append": _demote,
+    "leadership lost after append": trouble.lose_leadership,
     "unclean election": _unclean,
     "in-sync replicas shrink": _shrink,
     "follower is slow": _slow_follower,

@@ -251,14 +251,6 @@ def _damage(api: type[InitProducerIdRequest | MetadataRequest]) -> Callable[[Sim
     return inject
 
 
-def _demote(sim: Simulation) -> None:
-    """Leadership is lost between the append and the acknowledgement; the new leader has the records, or lacks them."""
-    tp, kept = sim.some_partition(), sim.random.random() < 0.5
-    sim.note(f"{tp} loses its leader after the next append; the new one has {'it' if kept else 'it not'}")
-    sim.disturb(0.0, tp)
-    sim.cluster.lose_leadership_after_append(*tp, kept=kept)
-
-
 def _unclean(sim: Simulation) -> None:
     """A replica that lacks the last batch leads: what was acknowledged may be gone, and what brokers knew of producers with it."""
     tp = sim.some_partition()
@@ -334,7 +326,7 @@ FAULTS: Final[dict[str, Callable[[Simulation], None]]] = {
     "topic recreated": _recreate_topic,
     "more partitions": trouble.more_partitions(8),
     "producer state lost": _forget_producers,
-    "leadership lost after append": _demote,
+    "leadership lost after append": trouble.lose_leadership,
     "unclean election": _unclean,
     "in-sync replicas shrink": _shrink,
     "follower is slow": _slow_follower,

@@ -19,6 +19,7 @@ __all__ = [
     "deafen_broker",
     "freeze_broker",
     "hide_topic",
+    "lose_leadership",
     "more_partitions",
     "move_leader",
     "orphan",
@@ -51,6 +52,14 @@ def move_leader(sim: Schedule[Any, Any]) -> None:
     tp = sim.some_partition()
     sim.disturb(0.0, tp)
     sim.note(f"leader of {tp} moves to {sim.cluster.move_leader(*tp)}")
+
+
+def lose_leadership(sim: Schedule[Any, Any]) -> None:
+    """A leader is lost between an append and its acknowledgement; the new one has these records, which nobody could read, or lacks them."""
+    tp, kept = sim.some_partition(), sim.random.random() < 0.5
+    sim.note(f"{tp} loses its leader after the next append; the new one has {'it' if kept else 'it not'}")
+    sim.disturb(0.0, tp)
+    sim.cluster.lose_leadership_after_append(*tp, kept=kept)
 
 
 def orphan(span: Span) -> Trouble:

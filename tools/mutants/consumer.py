@@ -598,7 +598,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/member.py",
-        old="        return error is None or error.name not in MISSING\n",
+        old="        return error is None or error.code not in MISSING\n",
         new="        return True\n",
         breaks="a commit of a deleted topic is tried again and again",
         tests=("tests/core/test_offsets.py::test_a_commit_of_a_topic_that_the_metadata_says_is_gone_is_refused_at_once",),
