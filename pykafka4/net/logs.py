@@ -55,28 +55,34 @@ class LogThread:
         self._guard = threading.RLock()  # of starting and ending; held for a few instructions, and never by whoever logs
         self._queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # `put` never waits
         self._thread: threading.Thread | None = None
-        self._users = 0
+        self._users: set[object] = set()
         self._ending = False  # the last loop has ended: the thread goes when it has handled what waits
         self._loops: dict[int, str] = {}  # idents of the loop threads, and their names
         self._dropped = self._reported = 0
 
     # -- for loops
 
-    def retain(self) -> None:
-        """A loop is about to start."""
+    def retain(self, user: object) -> None:
+        """A loop is about to start; `user` is what names it to `release`."""
         with self._guard:
-            self._users += 1
-            if self._thread is None or self._ending:
-                self._ending = False
-                self._queue = SimpleQueue()  # the thread before may still be busy with its own
-                self._thread = threading.Thread(target=self._run, args=(self._queue,), name="pykafka4-log", daemon=True)
-                self._thread.start()
+            self._users.add(user)
+            if self._thread is not None and not self._ending:
+                return
+            queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # the thread before may still be busy with its own
+            thread = threading.Thread(target=self._run, args=(queue,), name="pykafka4-log", daemon=True)
+            try:
+                thread.start()
+                self._queue, self._thread, self._ending = queue, thread, False
+            except BaseException:  # Ctrl-C
+                self._ending = True
+                queue.put(None)
+                raise
 
-    def release(self) -> None:
-        """A loop has ended. The thread goes with the last one, once it has handled what waits."""
+    def release(self, user: object) -> None:
+        """A loop has ended, or never started. The thread goes with the last one, once it has handled what waits."""
         with self._guard:
-            self._users -= 1
-            if self._users == 0:
+            self._users.discard(user)
+            if not self._users and self._thread is not None and not self._ending:
                 self._ending = True
                 self._queue.put(None)
 
@@ -128,7 +134,7 @@ class LogThread:
         while (waiting := queue.get()) is not None:
             if isinstance(waiting, Waiting):
                 _attempt(waiting.handle)
-                self._report_dropped()
+                _attempt(self._report_dropped)
             else:
                 _attempt(waiting)
             del waiting  # what it holds is not kept until the next one comes

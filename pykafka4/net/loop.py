@@ -60,11 +60,11 @@ class Loop:
 
     def start(self) -> None:
         """Begin to turn."""
-        self._logs.retain()
         try:
+            self._logs.retain(self)
             self._thread.start()
         except BaseException:
-            self._logs.release()
+            self._logs.release(self)
             raise
 
     def wake(self) -> None:
@@ -166,7 +166,7 @@ class Loop:
         finally:
             self._finish()
             self._logs.leave()
-            self._logs.release()
+            self._logs.release(self)
 
     def _turn(self) -> None:
         """The loop: take what others asked for, turn, carry out, sleep until something happens."""

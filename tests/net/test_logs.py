@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
+from interrupts import PACKAGE, interrupts
 from net_talk import SECONDS, closed_port, python, until
 
 from pykafka4 import Client
-from pykafka4.logs import get_log
+from pykafka4.logs import Entry, get_log
 from pykafka4.net import logs
 from pykafka4.net.loop import Loop
 
@@ -168,6 +169,64 @@ def test_a_handler_that_raises_keeps_no_other_record_from_being_handled(
     assert "a handler broke" in capsys.readouterr().err
 
 
+def test_a_handler_that_ends_its_thread_at_the_count_of_drops_keeps_no_other_record_from_being_handled(
+    loop: Loop, notes: Notes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entered, release = threading.Event(), threading.Event()
+    notes.act = lambda record: (entered.set(), release.wait(SECONDS))
+
+    def end(record: logging.LogRecord) -> None:
+        raise SystemExit("a handler broke")
+
+    dropped = Notes(end)
+    logging.getLogger("pykafka4.log").addHandler(dropped)
+    try:
+        on_loop(loop, lambda: log.info("first"))
+        assert entered.wait(SECONDS)
+        on_loop(loop, lambda: [log.info("%d", n) for n in range(logs.LIMIT + 1)])
+        release.set()
+        until(lambda: dropped.records)
+        assert logs.current().flush(SECONDS)
+        on_loop(loop, lambda: log.info("after"))
+        assert logs.current().flush(SECONDS)
+    finally:
+        release.set()
+        logging.getLogger("pykafka4.log").removeHandler(dropped)
+    assert notes.messages[-1] == "after"
+    assert "a handler broke" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_the_thread_starts_or_ends_keeps_no_later_record_from_being_handled(notes: Notes) -> None:
+    thread = logs.LogThread()
+
+    def use(user: str) -> None:
+        try:
+            thread.retain(user)
+        finally:
+            thread.release(user)
+
+    def logged(user: str) -> None:
+        thread.retain(user)
+        thread.enter()
+        try:
+            assert thread.divert(Entry(logging.getLogger(NAME), logging.INFO, user, (), None, __file__, 0, "logged"))
+        finally:
+            thread.leave()
+        assert thread.flush(SECONDS), f"interrupted at {place}: nothing is handled any more"
+        thread.release(user)
+
+    def running() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "pykafka4-log"}
+
+    count, before = 0, running()
+    for place in interrupts(lambda: use("interrupted"), within=(PACKAGE,)):  # Thread.start itself does not survive an interrupt
+        count += 1
+        logged(f"after {place}")
+    assert len(notes.messages) == count >= 5
+    assert not thread._users
+    until(lambda: not running() - before)
+
+
 def test_filters_and_the_record_factory_do_not_run_on_the_loop(loop: Loop, notes: Notes) -> None:
     threads: list[str] = []
 
@@ -225,7 +284,7 @@ def test_warnings_of_collected_handles_do_not_run_on_the_loop(loop: Loop) -> Non
 def test_closing_hands_over_what_was_logged_last_and_ends_the_thread(client: Client, notes: Notes) -> None:
     on_loop(client.loop, lambda: [log.info("%d", n) for n in range(20)])
     thread = logs.current()._thread
-    others = logs.current()._users - 1
+    others = logs.current()._users - {client.loop}
     client.close(SECONDS)
     assert len(notes.records) == 20
     if not others:  # a client that another test forgot may still be there

@@ -553,7 +553,7 @@ MUTANTS: Final = (
         old="self._log(logging.CRITICAL, message, args, exc_info)",
         new="self._log(logging.CRITICAL, message, args, None)",
         breaks="the end of a machine is logged without the traceback",
-        tests=("tests/net/test_logs.py::test_a_handler_that_raises_keeps_no_other_record_from_being_handled",),
+        tests=("tests/core/test_engine.py::test_an_exception_ends_its_machine_with_waiters_told_and_the_others_go_on",),
     ),
     Mutant(
         file="pykafka4/client.py",

@@ -79,6 +79,22 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/logs.py",
+        old="                self._ending = True\n                queue.put(None)\n                raise\n",
+        new="                raise\n",
+        breaks="a Ctrl-C while the log thread starts leaves a thread behind",
+        tests=("tests/net/test_logs.py::test_ctrl_c_while_the_thread_starts_or_ends_keeps_no_later_record_from_being_handled",),
+    ),
+    Mutant(
+        file="pykafka4/net/logs.py",
+        old="                _attempt(self._report_dropped)\n",
+        new="                self._report_dropped()\n",
+        breaks="a handler that raises at the count of dropped records ends the log thread",
+        tests=(
+            "tests/net/test_logs.py::test_a_handler_that_ends_its_thread_at_the_count_of_drops_keeps_no_other_record_from_being_handled",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/net/logs.py",
         old="        record.created, record.msecs = self.created, float(int(self.created * 1000) % 1000)\n",
         new="        self.created  # noqa: B018\n",
         breaks="log records of the loop tell when they were handled, not when they were logged",
