@@ -430,8 +430,9 @@ class Member:
             if at is not None and not self._iterates:
                 with contextlib.suppress(ConfigError, KafkaTimeoutError, InvalidOffset), self._calling("position", 0.0):
                     position = self._consumer().position(tp, 0.0)
-                    following = ledger.next_in_log(tp, at)
-                    skips = following is not None and position > following >= self.sim.cluster.log(*tp).start_offset
+                    following, start = ledger.next_in_log(tp, at), self.sim.cluster.log(*tp).start_offset
+                    reset = ledger.latest and at < start  # out of range: on at the end of the log
+                    skips = following is not None and position > following >= start and not reset
                     if self.reading.owned.get(tp) is place and not place.cuts and (position < at or skips) and tp not in ledger.cuts:
                         raise Broken("positions never skip", f"{self.name} {tp}: position {position}, {at} to {following} is next")
 
