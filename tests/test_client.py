@@ -12,8 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
+from pykafka4 import Consumer, Producer
 from pykafka4.client import BrokerAdded, Client, MetadataChanged, PartitionOffline, PartitionOnline
 from pykafka4.config import ClientConfig
 from pykafka4.core import Effects, Job
@@ -98,11 +100,11 @@ def test_status_shows_brokers_topics_and_offline_partitions(client: Client) -> N
         client.engine.recovery.offline.clear()
         client.engine.recovery.report(now, tp, why)
 
-    shown = client.loop.ask(lambda now: (fail(now), client._status(now))[1], SECONDS)
+    shown = client.loop.ask(lambda now: (fail(now), client._status(now + 2.5))[1], SECONDS)
     assert shown["state"] == "connected"
     assert shown["cluster_id"] == "model-cluster"
     assert {broker["node"] for broker in shown["brokers"] if broker["node"] > 0} == {1, 2, 3}
-    assert shown["offline"]["orders-3"]["reason"] == "orders-3: NOT_LEADER_OR_FOLLOWER"
+    assert shown["offline"] == {"orders-3": {"since": pytest.approx(2.5), "reason": "orders-3: NOT_LEADER_OR_FOLLOWER"}}
     assert "missing" in shown["topics"]
     assert client.status()["state"] == "connected"
 
@@ -496,12 +498,30 @@ def test_users_are_closed_with_what_is_left_of_the_time(client: Client) -> None:
     assert 0 < left <= SECONDS
 
 
+def test_close_does_not_wait_longer_for_a_busy_loop_than_it_may(client: Client) -> None:
+    busy_now, go_on = threading.Event(), threading.Event()
+    client.loop.call(lambda now: (busy_now.set(), go_on.wait(3.0)))
+    assert busy_now.wait(SECONDS)
+    client.close(0.05)
+    busy = client.loop._thread.is_alive()
+    go_on.set()
+    assert busy, "close waited until the loop had ended"
+
+
 def test_calls_without_a_timeout_take_no_longer_than_a_request_may() -> None:
     with Client(bootstrap_servers=f"127.0.0.1:{closed_port()}", request_timeout_ms=200) as client:
         with pytest.raises(KafkaTimeoutError, match=r"0\.2 s"):
             client.partitions_for("orders")
         with pytest.raises(KafkaTimeoutError, match=r"0\.2 s"):
             client.refresh_metadata()
+
+
+def test_the_options_of_a_client_are_those_of_its_producers_and_consumers(server: ModelServer) -> None:
+    options = {"bootstrap_servers": server.bootstrap_servers, "client_id": "me", "request_timeout_ms": 1_234, "retry_backoff_ms": 56}
+    with Client(**options) as client, Producer(client) as producer, Consumer(client) as consumer:  # type: ignore[arg-type]
+        for theirs in (producer._core.config, consumer._session.config):
+            for name in attrs.fields_dict(ClientConfig):
+                assert getattr(theirs, name) == getattr(client.config, name), name
 
 
 def test_importing_a_producer_loads_nothing_that_only_others_need() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from net_talk import python
 
 from pykafka4.client import Client
 from pykafka4.consumer import Consumer
@@ -248,6 +249,34 @@ def test_a_forked_child_is_told_to_make_its_own_and_the_parent_reads_on(server: 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
     assert [r.offset for r in read(consumer, 2)] == [2, 3]
     consumer.commit()
+
+
+def test_a_forked_child_is_told_of_the_fork_though_the_consumer_was_closed_before(server: ModelServer) -> None:
+    with Client(bootstrap_servers=server.bootstrap_servers) as client:
+        consumer = Consumer(client)
+        consumer.close()
+        child = os.fork()
+        if child == 0:
+            os._exit(isinstance(raised(lambda: consumer.poll(0)), ForkedClientError))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def test_leaving_the_interpreter_commits_what_is_finished_and_not_the_list_in_hand(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    code = f"""
+from pykafka4 import Consumer
+options = {{"bootstrap_servers": "{server.bootstrap_servers}", "group_id": "g", "auto_offset_reset": "earliest"}}
+consumer = Consumer(**options)
+consumer.subscribe(["t"])
+for count in (4, 3):
+    while not (records := consumer.poll(1, count)):
+        pass
+    print(len(records))
+"""
+    result = python(code)
+    assert result.stdout.split() == ["4", "3"], result
+    assert make(group_id="g").committed(("t", 0)) == OffsetAndMetadata(4, 0)
+    assert not server.do(lambda cluster: cluster.group("g").members)
 
 
 def test_a_client_that_closes_closes_its_consumers(server: ModelServer) -> None:

@@ -14,7 +14,7 @@ from pykafka4.core.subscription import Claim, Ending, Ticket
 from pykafka4.errors import AuthorizationError, BrokerError, ConnectionLost, GroupError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
-from pykafka4.wire.messages_cluster import FindCoordinatorRequest
+from pykafka4.wire.messages_cluster import FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.messages_group import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest
 
@@ -127,6 +127,17 @@ def test_authorization_errors_are_raised_and_reading_goes_on_when_they_are_cured
         poll_until(consumer, lambda: False)
     fill(server, "t", 0, numbers(0, 1))
     read(consumer, 1)
+
+
+def test_a_subscribed_topic_that_may_not_be_described_is_named_by_poll_and_the_others_are_read(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    server.do(lambda cluster: cluster.push_error(MetadataRequest, "TOPIC_AUTHORIZATION_FAILED", topic="secret", times=100))
+    listener = Listener()
+    consumer = make(group_id="g")
+    consumer.subscribe(["t", "secret"], listener)
+    with pytest.raises(AuthorizationError, match="topic secret: TOPIC_AUTHORIZATION_FAILED"):
+        poll_until(consumer, lambda: listener.told)
+    read(consumer, 3)
 
 
 def test_one_damaged_answer_is_not_heard_of_and_a_broker_that_gives_no_other_is_told(server: ModelServer, make: Maker) -> None:

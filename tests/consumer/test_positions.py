@@ -90,6 +90,15 @@ def test_assign_keeps_the_position_of_what_stays(server: ModelServer, make: Make
     assert consumer.assignment() == {("t", 1), ("t", 2)}
 
 
+def test_what_is_assigned_no_more_is_fetched_no_more(server: ModelServer, make: Maker) -> None:
+    topic(server, 10, 10)
+    consumer = make.assigned(0, 1)
+    read(consumer, 20)
+    consumer.assign([("t", 1)])
+    session = consumer._session
+    assert session.client.loop.ask(lambda now: set(session.member.fetcher.positions), LONG) == {("t", 1)}
+
+
 def test_an_offset_out_of_range_without_a_policy_names_the_valid_range(server: ModelServer, make: Maker) -> None:
     topic(server, 5)
     consumer = make.assigned(0, auto_offset_reset="none")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools.mutants import application, compiled, consumer, consumer_api, loop, network, options, plain, producer, rest, spark
+from tools.mutants import application, compiled, consumer, consumer_api, loop, network, options, plain, producer, rest, spark, values
 from tools.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
@@ -16,6 +16,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *loop.MUTANTS,
     *rest.MUTANTS,
     *application.MUTANTS,
+    *values.MUTANTS,
     *consumer_api.MUTANTS,
     *spark.MUTANTS,
     *options.MUTANTS,

@@ -317,4 +317,50 @@ MUTANTS: Final = (
         breaks="position and commit ignore their timeout",
         tests=("tests/consumer/test_misuse.py::test_position_gives_up_at_its_timeout",),
     ),
+    Mutant(
+        file="pykafka4/consumer/arguments.py",
+        old="return ConsumerConfig.parse({**attrs.asdict(client.config, recurse=False), **options})",
+        new='return ConsumerConfig.parse({"bootstrap_servers": "localhost", **options})',
+        breaks="a consumer has other time-outs than the client that it shares",
+        tests=("tests/test_client.py::test_the_options_of_a_client_are_those_of_its_producers_and_consumers",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="        self.close(timeout, failed=True)",
+        new="        self.close(timeout)",
+        breaks="the exit of the interpreter commits the list in hand",
+        tests=("tests/consumer/test_close.py::test_leaving_the_interpreter_commits_what_is_finished_and_not_the_list_in_hand",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="if self.closed and not self.client.loop.forked:",
+        new="if self.closed:",
+        breaks="a forked child is told to make a new consumer on the client of its parent",
+        tests=("tests/consumer/test_close.py::test_a_forked_child_is_told_of_the_fork_though_the_consumer_was_closed_before",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            self._post(lambda _: self.member.fetcher.drop(gone))\n",
+        new="",
+        breaks="partitions that are assigned no more are fetched on",
+        tests=("tests/consumer/test_positions.py::test_what_is_assigned_no_more_is_fetched_no_more",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            raise reader.notices.popleft()",
+        new="            reader.notices.popleft()",
+        breaks="poll does not raise what concerns no partition",
+        tests=(
+            "tests/consumer/test_membership.py::test_a_subscribed_topic_that_may_not_be_described_is_named_by_poll_and_the_others_are_read",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/group.py",
+        old='                self._application.put(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))\n',
+        new="",
+        breaks="nobody hears of a subscribed topic that may not be described",
+        tests=(
+            "tests/consumer/test_membership.py::test_a_subscribed_topic_that_may_not_be_described_is_named_by_poll_and_the_others_are_read",
+        ),
+    ),
 )
