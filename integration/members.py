@@ -1,7 +1,8 @@
 """Starts group members in processes of their own, ends them, and judges what they read against the brokers' logs.
 
 Invariant: every record of the log was read by some member as it lies in the log; within one assignment a member reads a partition's
-offsets in order, none twice and none skipped; nothing is committed beyond the end of the log.
+offsets in order, none twice and none skipped; nothing is committed beyond the end of the log. Our members end only when they are asked or
+killed, raise no other errors than those the package documents, and write no traceback.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from integration.cluster import NOT_YET, Cluster
 from integration.judge import LogRecord
 from integration.member import digest
 from integration.waiting import until
+from pykafka4 import errors
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest
 from pykafka4.wire.messages_group import OffsetFetchRequest
 
@@ -173,7 +175,7 @@ class Members:
         told: list[str] = []
         seen: set[tuple[int, int]] = set()
         for member in self.all:
-            told += jumps(member)
+            told += jumps(member) + mishaps(member)
             for line in member.lines():
                 for partition, offset, checksum in line.get("rows", ()):
                     seen.add((partition, offset))
@@ -201,6 +203,19 @@ def jumps(member: Member) -> list[str]:
                 told.append(f"{member.name} read {partition}@{offset} where {at[partition]} came next")
             at[partition] = offset + 1
     return told
+
+
+def mishaps(member: Member) -> list[str]:
+    """What one of our members did that no fault excuses: it ended by itself, or something in it raised what nothing documents."""
+    if member.kind != "ours":
+        return []
+    told = []
+    if not member.crashed and member.asked is None and member.process.poll() is not None:
+        told.append(f"{member.name} ended by itself, exit code {member.process.returncode}")
+    raised = [line["error"] for line in member.lines() if line["what"] == "error"]
+    told += [f"{member.name} raised {error}" for error in raised if error.partition(":")[0] not in errors.__all__]
+    written = member.path.with_suffix(".err").read_text(errors="replace")
+    return [*told, f"{member.name} wrote {written[-2000:]}"] if "Traceback" in written else told
 
 
 def coordinator(cluster: Cluster, group: str) -> int:

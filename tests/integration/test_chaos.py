@@ -157,13 +157,12 @@ def promised(verdict: Verdict, load: Load, plan: Plan, name: str) -> Verdict:
     A broker that leads again after its restart knows only the last batch of each producer: its snapshot holds no more. If it is the only
     replica, batches in doubt before that one are refused although they are in the log, and fail as maybe written.
     """
-    refused = {load.partition(n) for n in load.refused}
 
     def announced(n: int, error: BaseException) -> bool:
         if not isinstance(error, DeliveryFailed):
             return False
         if error.code == "INVALID_TIMESTAMP":
-            return load.partition(n) in refused
+            return n in load.refused
         forgotten = name == "fragile" and plan.fragile_replicas == 1
         return forgotten and error.code == "OUT_OF_ORDER_SEQUENCE_NUMBER" and error.written is Written.MAYBE
 
