@@ -99,7 +99,11 @@ class Reading:
     def _check_place(self, tp: TopicPartition, place: Place, record: Record) -> None:
         ledger = self._sim.ledger
         if place.cuts and place.last is not None and place.last.offset >= min(place.cuts) and ledger.cut_with(tp, place.last) is None:
-            place.cuts.clear()  # a replica with the old log leads again: nothing that was read is gone
+            # A replica with the old log leads again: nothing that was read is gone. The client may have gone back before.
+            if record.offset in self._after_cuts(tp, place) and self._policy != "none":
+                self._go_back(tp, place, record.offset)
+                place.at = record.offset
+            place.cuts.clear()
         cut = ledger.cut_with(tp, record) if tp in ledger.cuts else None
         if cut is not None:
             self._check_old(tp, place, record, cut)
@@ -125,10 +129,7 @@ class Reading:
     def _check_after_cut(self, tp: TopicPartition, place: Place, record: Record, before: int) -> None:
         """The application had read what an election took: the client noticed, and goes back to where the log was cut."""
         sim, ledger = self._sim, self._sim.ledger
-        if (
-            record.offset in {find(tp, end) for end in place.cuts for find in (ledger.next_in_log, ledger.next_written)}
-            and self._policy != "none"
-        ):
+        if record.offset in self._after_cuts(tp, place) and self._policy != "none":
             self._go_back(tp, place, record.offset)
             return
         if sim.knows_epochs and place.handed:
@@ -142,6 +143,11 @@ class Reading:
         self._go_back(tp, place, record.offset)
         if self._in_group:
             ledger.skip(tp, record.offset)
+
+    def _after_cuts(self, tp: TopicPartition, place: Place) -> set[int | None]:
+        """Where a client goes on that has noticed one of the cuts."""
+        ledger = self._sim.ledger
+        return {find(tp, end) for end in place.cuts for find in (ledger.next_in_log, ledger.next_written)}
 
     def _go_back(self, tp: TopicPartition, place: Place, offset: int) -> None:
         if self._in_group:
