@@ -146,8 +146,9 @@ class Reading:
 
     def _after_cuts(self, tp: TopicPartition, place: Place) -> set[int | None]:
         """Where a client goes on that has noticed one of the cuts."""
-        ledger = self._sim.ledger
-        return {find(tp, end) for end in place.cuts for find in (ledger.next_in_log, ledger.next_written)}
+        ledger, start = self._sim.ledger, self._sim.cluster.log(*tp).start_offset
+        ends = {*place.cuts, *(max(end, start) for end in place.cuts)}  # a batch may begin before the start of the log
+        return {find(tp, end) for end in ends for find in (ledger.next_in_log, ledger.next_written)}
 
     def _go_back(self, tp: TopicPartition, place: Place, offset: int) -> None:
         if self._in_group:
