@@ -211,8 +211,10 @@ class Reading:
 
     def _available(self, tp: TopicPartition, place: Place) -> bool:
         partition = self._sim.cluster.partition(*tp)
-        if partition is None or (place.at is None and self._policy == "latest"):
+        if partition is None:
             return False
+        if self._policy == "latest" and (place.at is None or place.at < partition.log.start_offset):
+            return False  # reading begins at the end of the log, or goes on there
         at = self._sim.ledger.done_below(tp) if place.at is None else place.at
         return at < partition.log.high_watermark
 

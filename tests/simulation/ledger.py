@@ -52,6 +52,7 @@ class Ledger:
         self._writing: list[WireRecord] = []
         self._begun: dict[TopicPartition, int] = {}  # where reading began, with auto_offset_reset=latest
         self._done_below: dict[TopicPartition, int] = defaultdict(int)  # every record below is finished
+        self._start: dict[TopicPartition, int] = defaultdict(int)  # where an application saw the log begin
         self._old_done: dict[TopicPartition, int] = {}  # as much was finished of logs that were cut since
         self._high: dict[TopicPartition, int] = defaultdict(int)  # the highest high watermark so far
         cluster.on_commit.append(self._committed)
@@ -139,7 +140,7 @@ class Ledger:
     def done_below(self, tp: TopicPartition) -> int:
         """The offset of the first record that nobody has finished, the end of the log when there is none."""
         finished, log = self.finished[tp], self._cluster.log(*tp)
-        at = max(self._done_below[tp], log.start_offset)
+        at = max(self._done_below[tp], log.start_offset, self._start[tp])
         for record in self._after(tp, at):
             if record.offset not in finished:
                 self._done_below[tp] = record.offset
@@ -183,6 +184,10 @@ class Ledger:
     def skip(self, tp: TopicPartition, offset: int) -> None:
         """What lies before `offset` is not going to be read, and rightly so."""
         self.finished[tp].update(r.offset for r in self._after(tp, self._done_below[tp]) if r.offset < offset)
+
+    def deleted(self, tp: TopicPartition, start: int) -> None:
+        """An application was told that the log begins at `start`."""
+        self._start[tp] = max(self._start[tp], start)
 
     def rewind(self, tp: TopicPartition, offset: int) -> None:
         """The application reads again from there, and commits may go back as far."""

@@ -245,7 +245,7 @@ class Member:
         while not self.ending and self.alive and self.crash.at is None:
             self.sim.world.park(0.1)
         if self.alive and self.crash.at is None and self.consumer is not None and not self.process.killed:
-            with contextlib.suppress(KafkaError):
+            with contextlib.suppress(KafkaError, Interrupted):  # what a listener raises comes out of `close`
                 self.consumer.close(CLOSE_SECONDS)
 
     @contextlib.contextmanager
@@ -309,6 +309,8 @@ class Member:
             raise Broken("no needless failure", f"{self.name}: {error!r}; {place}")
         # What has been finished is read again from there, nothing is left out.
         at = error.truncated_to if isinstance(error, LogTruncated) else log.start_offset
+        if not isinstance(error, LogTruncated):
+            sim.ledger.deleted(tp, at)  # the next leader may still have it
         self._consumer().seek(tp, at)
         self.reading.sought(tp, at)
 
@@ -397,7 +399,7 @@ class Member:
 
     def _seek(self) -> None:
         owned = self.reading.owned
-        if not owned or self._iterates or self.sim.healed:
+        if not owned or self.sim.healed:
             return
         sim = self.sim
         tp = sim.random.choice(sorted(owned))
@@ -417,7 +419,7 @@ class Member:
             with contextlib.suppress(ConfigError), self._calling("resume", 0.0):
                 consumer.resume(sorted(paused))
             paused.clear()
-        elif self.reading.owned and not self.sim.healed and not self._iterates:
+        elif self.reading.owned and not self.sim.healed and not self._iterates:  # a loop that waits for records could not resume
             tp = self.sim.random.choice(sorted(self.reading.owned))
             with contextlib.suppress(ConfigError), self._calling("pause", 0.0):
                 consumer.pause([tp])
@@ -427,7 +429,7 @@ class Member:
         ledger = self.sim.ledger
         for tp, place in list(self.reading.owned.items()):
             at = place.at
-            if at is not None and not self._iterates:
+            if at is not None:
                 with contextlib.suppress(ConfigError, KafkaTimeoutError, InvalidOffset), self._calling("position", 0.0):
                     position = self._consumer().position(tp, 0.0)
                     following, start = ledger.next_in_log(tp, at), self.sim.cluster.log(*tp).start_offset
