@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import re
 import uuid
 from collections import Counter
@@ -24,6 +25,11 @@ from pykafka4.client import Client
 from pykafka4.testing import ModelServer
 
 HERE = Path(__file__).parent
+if os.environ.get("PYKAFKA4_NO_SHRINKING") and importlib.util.find_spec("hypothesis"):  # `make mutants` wants to know whether, not why
+    from hypothesis import Phase, settings
+
+    settings.register_profile("whether", phases=[Phase.explicit, Phase.reuse, Phase.generate])
+    settings.load_profile("whether")
 LOGS = HERE.parent / "build" / "logs"
 CLUSTERS = ("cluster", "proxied_cluster")
 FAILED = pytest.StashKey[bool]()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from net_talk import SECONDS as LIMIT
+from net_talk import until
 
 from pykafka4 import Client, Consumer, KafkaTimeoutError, Producer
 from pykafka4.testing import ModelServer
-
-LIMIT = 20.0  # seconds; every wait in here ends
 
 pytestmark = pytest.mark.model(topics={"t": 2})
 
@@ -21,13 +21,6 @@ pytestmark = pytest.mark.model(topics={"t": 2})
 def client(server: ModelServer) -> Iterator[Client]:
     with Client(bootstrap_servers=server.bootstrap_servers, unknown_topic_timeout_ms=300, retry_backoff_max_ms=100) as made:
         yield made
-
-
-def until(predicate: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT
-    while not predicate():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.005)
 
 
 def state(client: Client) -> dict[str, Any]:

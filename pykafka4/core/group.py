@@ -236,10 +236,11 @@ class Group:
 
     def _joining(self, now: float) -> float:
         node, since = self._joined_at
-        if self._coordinator.node not in (None, node):
+        coordinator = self._coordinator.node
+        if coordinator not in (None, node):
             self._rejoin(now)
             return now
-        if self._coordinator.node is None:  # lost by whoever asked it last: frozen, it would hold the join until its time is over
+        if coordinator is None:  # lost by whoever asked it last: frozen, it would hold the join until its time is over
             self._coordinator.want()
         return min(self._keep_lease(now), self._coordinator.check(now, since))
 

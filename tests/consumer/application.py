@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from net_talk import SECONDS
+
 from pykafka4.consumer import Consumer
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.batch import WireRecord
 
-LONG = 20.0  # seconds; nothing that works takes so long
+LONG = SECONDS  # nothing that works takes so long
 
 
 class Maker:

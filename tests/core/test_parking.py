@@ -241,3 +241,24 @@ def test_a_producer_that_is_gone_wants_nothing() -> None:
     lot.parking.gone()
     assert sorted(lot.forgotten) == ["known", "unknown"]
     assert lot.parking.topics == []
+
+
+def test_an_empty_topic_that_a_send_is_just_about_to_use_is_looked_at_again_later() -> None:
+    lot = Lot(unknown_topic_timeout_ms=5000)
+    lot.code = "UNKNOWN_TOPIC_OR_PARTITION"
+    real = lot.acc
+
+    class InUse:
+        """An accumulator that cannot forget a topic now."""
+
+        def forget(self, topic: str) -> bool:
+            return False
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
+
+    lot.parking._acc = InUse()  # type: ignore[assignment]
+    lot.parking.want("t")
+    assert lot.poll() == lot.now + 5.0
+    assert lot.poll(5.0) == lot.now + 5.0
+    assert lot.forgotten == []

@@ -78,7 +78,7 @@ class Application:
             elif choice < 0.07:
                 stats = sim.producer.stats()
                 if stats.accepted != stats.acked + stats.queued + stats.in_flight + stats.lost:
-                    raise Broken("the ledger balances", f"{stats}")
+                    raise Broken("the ledger balances", f"the parts are not the whole: {stats}")
             elif choice < 0.08:
                 self._look_at_partitions(limit)
         except KafkaError as error:

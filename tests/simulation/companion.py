@@ -40,7 +40,7 @@ class Companion:
                 self._read(consumer)
         except KafkaError as error:
             if self._member.crash.at is None or not self._member.crash.shared:
-                raise Broken("the others of a client go on", f"{self.reading.name}: {error!r}") from error
+                raise Broken("the others of a client go on", f"{self.reading.name} ends with {error!r}") from error
         self.reads = False
         sim.note(f"{self.reading.name} ends")
         if not self._member.alive:

@@ -316,7 +316,9 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         seconds = self.seconds
         for name, limit in REQUESTS_PER_SECOND.items():
             if self.cluster.requests[name] > (20 + limit * seconds) * len(self.members):
-                raise Broken("no hot loop", f"{self.cluster.requests[name]} {name} requests in {seconds:.3f} s")
+                raise Broken(
+                    "no hot loop", f"{self.cluster.requests[name]} {name} requests of {len(self.members)} members in {seconds:.3f} s"
+                )
         quiet, last = self.timeline.now + QUIET, self.timeline.now + LAST_CALLBACKS
         due = [(member, member.uncalled()) for member in self.members]
         while self.timeline.next_at < quiet or (self.timeline.next_at < last and any(numbers & m.uncalled() for m, numbers in due)):

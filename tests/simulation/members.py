@@ -285,7 +285,7 @@ class Member:
         if isinstance(error, InvalidOffset):
             self._choose_offset(error)
         elif not self.sim.explains(error):
-            raise Broken("no needless failure", f"{self.name}: {error!r}")
+            raise Broken("no needless failure", f"{self.name}: poll raised {error!r}")
         self.sim.note(f"{self.name}: {error}")
         self.sim.world.sleep(0.02)
 
@@ -294,7 +294,7 @@ class Member:
         sim, tp = self.sim, TopicPartition(error.topic, error.partition)
         place, log = self.reading.owned.get(tp), sim.cluster.log(*tp)
         if sim.policy != "none" or place is None:
-            raise Broken("no needless failure", f"{self.name}: {error!r}")
+            raise Broken("no needless failure", f"{self.name} is asked where to read: {error!r}")
         if isinstance(error, OffsetOutOfRange):
             overtaken = place.sought and not place.handed and tp in sim.ledger.cuts  # by another election, between the error and the seek
             wrong = place.at is not None and place.at > log.start_offset and not place.cuts and not overtaken
@@ -306,7 +306,7 @@ class Member:
         else:
             wrong = sim.ledger.last.get(tp, -1) >= 0 and place.at is None
         if wrong:
-            raise Broken("no needless failure", f"{self.name}: {error!r}; {place}")
+            raise Broken("no needless failure", f"{self.name} is asked where to read on, without need: {error!r}; {place}")
         # What has been finished is read again from there, nothing is left out.
         at = error.truncated_to if isinstance(error, LogTruncated) else log.start_offset
         if not isinstance(error, LogTruncated):
@@ -329,7 +329,7 @@ class Member:
                     call()
             except KafkaError:
                 continue
-            raise Broken("a crash is told", f"{self.name}: {what} after a crash: {self.crash.what}")
+            raise Broken("a crash is told", f"{self.name}: {what} raised nothing after a crash: {self.crash.what}")
 
     # ---- what else applications do
 
@@ -395,7 +395,7 @@ class Member:
     def _excuse_call(self, what: str, error: KafkaError, began: float) -> None:
         """A call may fail when the group changes, or while nothing could be asked; whatever it was, a crash is told by the next poll."""
         if self.crash.at is None and not self.ending and not self.sim.explains_call(error, began):
-            raise Broken("no needless failure", f"{self.name}: {what} since {began:.3f}: {error!r}") from error
+            raise Broken("no needless failure", f"{self.name}: {what} failed, begun at {began:.3f}: {error!r}") from error
 
     def _seek(self) -> None:
         owned = self.reading.owned
@@ -521,7 +521,7 @@ class Member:
         """No callback was called twice, and those of `due` were called."""
         wrong = [number for number, times in self.callbacks.items() if times > 1] + sorted(due & self.uncalled())
         if wrong:
-            raise Broken("callbacks of commits run once", f"{self.name}: {[(n, self.callbacks[n]) for n in wrong]}")
+            raise Broken("callbacks of commits run once", f"{self.name}: (commit, times called): {[(n, self.callbacks[n]) for n in wrong]}")
 
 
 def _names(kind: Any) -> Iterable[str]:

@@ -95,7 +95,7 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
             with self.world.installed(self.transport, self.plan.seed ^ 0xC0, lambda: self.cluster.wall_ms()):
                 self._run()
         except Exception as error:
-            broken = error if isinstance(error, Broken) else Broken("no internal errors", f"{type(error).__name__}: {error}")
+            broken = error if isinstance(error, Broken) else Broken("no internal errors", f"unexpected {type(error).__name__}: {error}")
             broken.add_note(f"seed {self.plan.seed}: {type(self).__name__}.replay({self.plan.seed}) tells the whole story")
             raise broken from error.__cause__ if broken is error else error
         return self._report()

@@ -140,7 +140,7 @@ MUTANTS: Final = (
         old="user.drain(max(0.0, deadline - system.monotonic()))",
         new="user.drain(60.0)",
         breaks="the interpreter exits late when no broker is there",
-        tests=("tests/producer/test_close.py::test_leaving_the_interpreter_in_vain_says_how_much_was_lost",),
+        tests=("tests/test_client.py::test_leaving_the_interpreter_drains_the_users_of_open_clients",),
     ),
     Mutant(
         file="pykafka4/config.py",

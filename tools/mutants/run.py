@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 2
 LONGEST = 900.0  # seconds for the tests of one mutant
 ONE_TEST = 120  # seconds; a test that hangs with a mutant fails
+PATIENCE = "8"  # seconds that a test waits for what should come at once; a bug often shows by nothing coming
 SCHEDULES = "100"  # of the simulation, for a drawn mutation that no unit test noticed; a tenth as many of consumers
 MEMORY = 6 << 30  # bytes of address space for the tests of one mutant: a bug may allocate without end
 BUILD = 900.0
@@ -104,7 +105,8 @@ class Tree:
 
     def environment(self) -> dict[str, str]:
         """Variables for commands in this tree. Its own package comes before the installed one."""
-        return {**os.environ, "PYTHONPATH": str(self.folder), "PYKAFKA4_SIM_SCHEDULES": SCHEDULES}
+        ours = {"PYTHONPATH": str(self.folder), "PYKAFKA4_SIM_SCHEDULES": SCHEDULES, "PYKAFKA4_NO_SHRINKING": "yes"}
+        return {"PYKAFKA4_TEST_SECONDS": PATIENCE, **os.environ, **ours}
 
     def imports(self) -> bool:
         """Whether the package can be imported."""
@@ -228,7 +230,7 @@ def survey(
         stale = build(first, compiled) if compiled else []
         trees = [first, *(first.copy(Path(folder, str(n))) for n in range(1, WORKERS))]
         if controlled and (failing := control(first, mutants)):
-            raise SystemExit(f"tests fail without any mutant, so they show nothing:\n{failing}")
+            raise SystemExit(f"tests fail without any mutant, so they show nothing (PYKAFKA4_TEST_SECONDS={PATIENCE}):\n{failing}")
         free, lock = list(trees), threading.Lock()
         skip = {id(verdict.mutant) for verdict in stale}
 

@@ -1,15 +1,12 @@
-"""As `test_mutants`, for consumers: a small bug put into a member on purpose breaks the promise it is about."""
+"""As `producer_mutants`, for consumers: small bugs of a member."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 import pytest
-from consumer_plan import draw_consumers
-from consumers import ConsumerSimulation
-from invariants import CONSUMER_PROMISES
 from schedules import Hunt, Patch, around
 
 from pykafka4.consumer.session import Session
@@ -26,10 +23,6 @@ from pykafka4.errors import KafkaError
 from pykafka4.net.handoff import Signal
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.hot import Record
-
-pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
-
-SCHEDULES = 80
 
 
 def commit_what_is_prefetched(patch: pytest.MonkeyPatch) -> None:
@@ -258,72 +251,183 @@ def keep_what_was_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Session, "forgotten", staticmethod(lambda core: None))
 
 
+# ---- what the calls of an application say
+
+
+def out_of_range(patch: pytest.MonkeyPatch, act: Callable[[Fetcher, Any], None]) -> None:
+    """Something else is done when an offset is out of range."""
+    patch.setitem(fetcher.ERRORS, "OFFSET_OUT_OF_RANGE", lambda self, now, node, position, row: act(self, position))  # type: ignore[arg-type]
+
+
+def raise_where_the_application_did_not_ask(patch: pytest.MonkeyPatch) -> None:
+    """An offset that retention deleted is raised although auto_offset_reset says where to go on."""
+    out_of_range(patch, lambda self, position: self._explain_range(position))
+
+
+def go_on_unasked_after_retention(patch: pytest.MonkeyPatch) -> None:
+    out_of_range(patch, lambda self, position: self._reset(position, Start.EARLIEST))
+
+
+def go_on_at_the_end_after_a_cut(patch: pytest.MonkeyPatch) -> None:
+    """With auto_offset_reset=earliest an offset out of range is left for the end of the log."""
+    out_of_range(patch, lambda self, position: self._reset(position, Start.LATEST))
+
+
+def overlook_what_is_committed(patch: pytest.MonkeyPatch) -> None:
+    """Who was told not to choose an offset is asked for one that the group has."""
+
+    def committed(original: Any, self: Fetcher, now: float, asked: Any, found: Any) -> None:
+        original(self, now, asked, found if isinstance(found, KafkaError) else dict.fromkeys(found))
+
+    around(patch, Fetcher, "_committed", committed)
+
+
+def lose_a_chunk_of_what_was_cut(patch: pytest.MonkeyPatch) -> None:
+    """What waits for the application when the log is cut is dropped, but for the last."""
+
+    def truncate(original: Any, self: Fetcher, position: Any, agreed: Any) -> None:
+        queue = self._intake._queue  # type: ignore[attr-defined]
+        mine = [item for item in queue if hasattr(item, "next_offset") and item.serial is position.claim]
+        for chunk in mine[:-1]:
+            queue.remove(chunk)
+        original(self, position, agreed)
+
+    around(patch, Fetcher, "_truncate", truncate)
+
+
+def fail_a_commit_now_and_then(patch: pytest.MonkeyPatch) -> None:
+    count = [0]
+
+    def commit(original: Any, self: Member, offsets: Any, ticket: Any, deadline: float, done: Any) -> None:
+        count[0] += 1
+        if count[0] % 2:
+            original(self, offsets, ticket, deadline, done)
+        else:
+            done(KafkaError("not today"))
+
+    around(patch, Member, "commit", commit)
+
+
+def tell_the_position_before(patch: pytest.MonkeyPatch) -> None:
+    around(patch, Session, "position", lambda original, self, tp, timeout: original(self, tp, timeout) - 1)
+
+
+def tell_more_than_is_committed(patch: pytest.MonkeyPatch) -> None:
+    def committed(original: Any, self: Session, *args: Any) -> Any:
+        return {tp: at and attrs.evolve(at, offset=at.offset + 1) for tp, at in original(self, *args).items()}
+
+    around(patch, Session, "committed", committed)
+
+
+def raise_what_nobody_knows(patch: pytest.MonkeyPatch) -> None:
+    def pause(original: Any, self: Session, partitions: Any) -> None:
+        raise KeyError(partitions)
+
+    around(patch, Session, "pause", pause)
+
+
+def seek_after_a_crash(patch: pytest.MonkeyPatch) -> None:
+    """A consumer that crashed takes a `seek` as if somebody would heed it."""
+
+    def seek(original: Any, self: Session, *args: Any) -> None:
+        if self.client.engine.failure(self.member) is None:
+            original(self, *args)
+
+    around(patch, Session, "seek", seek)
+
+
+UNFINISHED = "nothing unfinished is committed"
+SKIP = "positions never skip"
+NEEDLESS = "no needless failure"
 CALM = {"trouble": 45.0, "crash": "", "sick": False}
 
 MUTANTS: dict[Patch, Hunt] = {
-    commit_what_is_prefetched: Hunt({"nothing unfinished is committed"}),
-    commit_what_is_in_hand: Hunt({"nothing unfinished is committed"}),
-    commit_from_the_start_now_and_then: Hunt({"commits never go back"}),
-    lose_a_chunk: Hunt({"positions never skip"}),
+    commit_what_is_prefetched: Hunt({UNFINISHED}, says=" is committed, record "),
+    commit_what_is_in_hand: Hunt({UNFINISHED}, says=" is committed, record "),
+    commit_from_the_start_now_and_then: Hunt({"commits never go back"}, says=" after "),
+    lose_a_chunk: Hunt({SKIP}, says=" is next (after "),
     keep_what_is_revoked: Hunt(
-        {"records of owned partitions only", "progress", "no internal errors"}, {"auto_offset_reset": "earliest"}, plan={"iterate": 0.0}
+        {"records of owned partitions only", "progress", "no internal errors"},
+        {"auto_offset_reset": "earliest"},
+        says=" and owns ",
+        plan={"iterate": 0.0},
     ),
-    never_commit: Hunt({"progress", "a commit that returned is stored"}),
-    give_everybody_everything: Hunt({"one owner per generation"}),
-    never_rest: Hunt({"no hot loop"}),
-    ask_again_at_once: Hunt({"no hot loop"}, says=" FindCoordinator requests in "),
-    stay_out: Hunt({"progress", "every partition has an owner"}),
-    tell_of_a_beginning_twice: Hunt({"listeners are told the truth"}, says="is assigned twice"),
-    tell_of_an_end_twice: Hunt({"listeners are told the truth"}, says="was not assigned"),
+    never_commit: Hunt({"progress", "a commit that returned is stored"}, says="(committed, finished, end): "),
+    give_everybody_everything: Hunt({"one owner per generation"}, says="generation "),
+    never_rest: Hunt({"no hot loop"}, says=" turns in a row "),
+    ask_again_at_once: Hunt({"no hot loop"}, says=" requests of "),
+    stay_out: Hunt({"progress", "every partition has an owner"}, says=": nobody since "),
+    tell_of_a_beginning_twice: Hunt({"listeners are told the truth"}, says=" is assigned twice"),
+    tell_of_an_end_twice: Hunt({"listeners are told the truth"}, says=" is revoked and was not assigned"),
     believe_a_coordinator_that_is_behind: Hunt(
         {"commits never go back", "positions never skip", "no needless failure", "nothing unfinished is committed"},
         faults=("coordinator moves", "member closes", "member joins"),
         every=0.15,
+        says=" is committed, record ",
         plan={"release": "4.4", "trouble": 20.0},
     ),
-    alter_a_value: Hunt({"records are what was written"}),
-    pause_nothing: Hunt({"paused partitions are quiet"}, plan={"calls": 0.2}),
-    say_that_a_commit_is_stored: Hunt({"a commit that returned is stored"}, plan={"calls": 0.2}),
-    wait_without_a_deadline: Hunt({"waits end in time"}),
-    read_as_a_follower: Hunt({"never past the high watermark"}, plan={"release": "2.8", "replication": 0.3}),
+    alter_a_value: Hunt({"records are what was written"}, says=", written "),
+    pause_nothing: Hunt({"paused partitions are quiet"}, says=", which is paused", plan={"calls": 0.2}),
+    say_that_a_commit_is_stored: Hunt({"a commit that returned is stored"}, says=" is stored", plan={"calls": 0.2}),
+    wait_without_a_deadline: Hunt({"waits end in time"}, says=" took "),
+    read_as_a_follower: Hunt(
+        {"never past the high watermark"}, says="; the high watermark never was ", plan={"release": "2.8", "replication": 0.3}
+    ),
     forget_epochs: Hunt(
         {"what was cut off is told or read again"},
         {"auto_offset_reset": "earliest"},
         ("unclean election",),
         every=2.0,
+        says=" is next, ",
         plan={"release": "4.4", "sick": False},
     ),
-    choose_an_offset_unasked: Hunt({"no offset is chosen unasked"}, {"auto_offset_reset": "none"}),
-    begin_at_the_first_record_instead_of_the_last: Hunt({"positions never skip"}, {"auto_offset_reset": "latest"}, ("move leader",)),
-    stop_all_when_one_is_offline: Hunt(
-        {"partitions go on"}, faults=("partition is gone",), every=2.0, plan={"sick": True, "trouble": 20.0, "topics": {"t": 4}}
+    choose_an_offset_unasked: Hunt({"no offset is chosen unasked"}, {"auto_offset_reset": "none"}, says=", nothing was committed"),
+    begin_at_the_first_record_instead_of_the_last: Hunt(
+        {SKIP}, {"auto_offset_reset": "latest"}, ("move leader",), says=", the latest was "
     ),
-    leave_a_partition_out: Hunt({"every partition has an owner"}, faults=("move leader",), every=20.0, plan=CALM),
-    raise_what_passes: Hunt({"no needless failure"}, faults=("fetch error",)),
-    tell_nobody_of_a_crash: Hunt({"a crash is told"}, {"enable_auto_commit": True}, plan={"crash": "machine", "iterate": 1.0}),
-    crash_with_the_others: Hunt({"the others of a client go on"}, plan={"crash": "machine", "companion": True}),
-    call_back_twice: Hunt({"callbacks of commits run once"}, {"enable_auto_commit": False}),
-    forget_the_first_callback: Hunt({"callbacks of commits run once"}, {"enable_auto_commit": False}),
-    sleep_on_when_woken: Hunt({"waits end in time"}, plan={"iterate": 0.0}),
-    keep_what_was_forgotten: Hunt({"waits end in time"}, faults=("member closes",), says="forgotten", plan={"iterate": 0.0}),
+    stop_all_when_one_is_offline: Hunt(
+        {"partitions go on"},
+        faults=("partition is gone",),
+        every=2.0,
+        says="; next is ",
+        plan={"sick": True, "trouble": 20.0, "topics": {"t": 4}},
+    ),
+    leave_a_partition_out: Hunt({"every partition has an owner"}, faults=("move leader",), every=20.0, says=": nobody since ", plan=CALM),
+    raise_what_passes: Hunt({NEEDLESS}, faults=("fetch error",), says=": poll raised "),
+    tell_nobody_of_a_crash: Hunt(
+        {"a crash is told"}, {"enable_auto_commit": True}, says=" still waits", plan={"crash": "machine", "iterate": 1.0}
+    ),
+    crash_with_the_others: Hunt({"the others of a client go on"}, says=" ends with ", plan={"crash": "machine", "companion": True}),
+    call_back_twice: Hunt({"callbacks of commits run once"}, {"enable_auto_commit": False}, says=": (commit, times called): "),
+    forget_the_first_callback: Hunt({"callbacks of commits run once"}, {"enable_auto_commit": False}, says=": (commit, times called): "),
+    sleep_on_when_woken: Hunt({"waits end in time"}, says=" took ", plan={"iterate": 0.0}),
+    keep_what_was_forgotten: Hunt({"waits end in time"}, faults=("member closes",), says=" took ", plan={"iterate": 0.0}),
+    raise_where_the_application_did_not_ask: Hunt(
+        {NEEDLESS}, {"auto_offset_reset": "earliest"}, ("retention",), every=0.2, says=" is asked where to read: "
+    ),
+    go_on_unasked_after_retention: Hunt(
+        {"no offset is chosen unasked"}, {"auto_offset_reset": "none"}, ("retention",), every=0.2, says=", which was deleted"
+    ),
+    go_on_at_the_end_after_a_cut: Hunt(
+        {SKIP, "progress", UNFINISHED},
+        {"auto_offset_reset": "earliest"},
+        ("unclean election",),
+        every=0.5,
+        says=", cut at ",
+        plan={"release": "2.1", "static": False, "topics": {"t": 1}},
+    ),
+    overlook_what_is_committed: Hunt({NEEDLESS}, {"auto_offset_reset": "none"}, says=" is asked where to read on, without need: "),
+    lose_a_chunk_of_what_was_cut: Hunt(
+        {SKIP, "progress"},
+        {"auto_offset_reset": "earliest", "max_poll_records": 1, "max_partition_fetch_bytes": 300, "prefetch_bytes": 1_000_000},
+        ("unclean election",),
+        every=0.5,
+        says=" of a log that was cut, ",
+        plan={"release": "4.4", "topics": {"t": 1}, "records": 150, "sick": False},
+    ),
+    fail_a_commit_now_and_then: Hunt({NEEDLESS}, faults=("move leader",), every=20.0, says=" failed, begun at ", plan={"calls": 0.5}),
+    tell_the_position_before: Hunt({SKIP}, says=": position ", plan={"calls": 0.2}),
+    tell_more_than_is_committed: Hunt({UNFINISHED}, says=", which nobody committed", plan={"calls": 0.2}),
+    raise_what_nobody_knows: Hunt({"no internal errors"}, says="unexpected ", plan={"calls": 0.2}),
+    seek_after_a_crash: Hunt({"a crash is told"}, says=" raised nothing after a crash: ", plan={"crash": "machine"}),
 }
-
-
-def hunted(mutant: Patch, count: int) -> Iterator[ConsumerSimulation]:
-    return (ConsumerSimulation(seed, plan=MUTANTS[mutant].narrowed(draw_consumers(seed))) for seed in range(count))
-
-
-def test_every_promise_is_broken_by_a_mutant_of_the_client() -> None:
-    assert set().union(*(hunt.promises for hunt in MUTANTS.values())) == set(CONSUMER_PROMISES)
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_without_the_bug_the_same_search_finds_nothing(mutant: Patch) -> None:
-    for schedule in hunted(mutant, 2):
-        schedule.run()
-
-
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
-def test_a_seeded_bug_is_found(mutant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
-    mutant(monkeypatch)
-    MUTANTS[mutant].check(hunted(mutant, SCHEDULES))
