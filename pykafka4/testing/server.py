@@ -182,6 +182,7 @@ class ModelServer:
             self._check_open()
             self._timeline.now = max(self._timeline.now, time.monotonic())
             result = act(self.cluster)
+            self._follow_brokers()
         self._wake()
         return result
 

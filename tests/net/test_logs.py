@@ -60,11 +60,17 @@ def notes() -> Iterator[Notes]:
 
 def _installed(notes: Notes) -> Iterator[Notes]:
     logger = logging.getLogger(NAME)
+    logs.current().flush(SECONDS)
+    until(lambda: running() <= {logs.current()._thread})  # a thread that has ended handles what tests before left
     logger.addHandler(notes)
     logger.setLevel(logging.INFO)
     yield notes
     logger.removeHandler(notes)
     logger.setLevel(logging.NOTSET)
+
+
+def running() -> set[threading.Thread | None]:
+    return {thread for thread in threading.enumerate() if thread.name == "pykafka4-log"}
 
 
 def on_loop(loop: Loop, act: Callable[[], object]) -> None:
@@ -214,9 +220,6 @@ def test_ctrl_c_while_the_thread_starts_or_ends_keeps_no_later_record_from_being
             thread.leave()
         assert thread.flush(SECONDS), f"interrupted at {place}: nothing is handled any more"
         thread.release(user)
-
-    def running() -> set[threading.Thread]:
-        return {thread for thread in threading.enumerate() if thread.name == "pykafka4-log"}
 
     count, before = 0, running()
     for place in interrupts(lambda: use("interrupted"), within=(PACKAGE,)):  # Thread.start itself does not survive an interrupt
