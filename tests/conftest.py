@@ -7,6 +7,7 @@ and with the command that runs it.
 from __future__ import annotations
 
 import functools
+import gc
 import importlib.util
 import os
 import re
@@ -93,6 +94,12 @@ def place_of(path: Path) -> str | None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     place = place_of(collection_path)
     return True if place and collection_path.suffix == ".py" and lacking(place) else None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was imported and collected stays: many tests run the garbage collector, which then has only their own objects to look at."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
