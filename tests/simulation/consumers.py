@@ -69,10 +69,10 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         super().__init__(seed, plan or draw_consumers(seed), story)
         self.policy: str = self.plan.options["auto_offset_reset"]
         self.cluster.replication.delay = self.plan.replication
-        self.ledger = Ledger(self.cluster, self.policy == "latest")
+        self.knows_epochs = self.cluster.versions[1][1] >= EPOCHS_SINCE
+        self.ledger = Ledger(self.cluster, latest=self.policy == "latest", knows_epochs=self.knows_epochs)
         self.members: list[Member] = []
         self.unstable_at = self.timeline.now  # when the group was last not stable, as its coordinator sees it
-        self.knows_epochs = self.cluster.versions[1][1] >= EPOCHS_SINCE
         self._upset_at = self.timeline.now  # when members or partitions last came or went
         self._garbled: list[float] = []  # when answers were damaged
         self._unowned: dict[TopicPartition, float] = {}

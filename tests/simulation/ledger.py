@@ -37,9 +37,9 @@ class Cut:
 class Ledger:
     """What was written, handed out, finished and committed."""
 
-    def __init__(self, cluster: ModelCluster, latest: bool) -> None:
-        """`latest`: reading begins at the end of the log where nothing is committed."""
-        self._cluster, self.latest = cluster, latest
+    def __init__(self, cluster: ModelCluster, *, latest: bool, knows_epochs: bool) -> None:
+        """`latest`: reading begins at the end of the log where nothing is committed. `knows_epochs`: clients can see that a log was cut."""
+        self._cluster, self.latest, self._knows_epochs = cluster, latest, knows_epochs
         self.values: dict[TopicPartition, dict[int, WireRecord]] = defaultdict(dict)  # what was written, retention or not
         self.cuts: dict[TopicPartition, list[Cut]] = {}
         self.finished: dict[TopicPartition, set[int]] = defaultdict(set)
@@ -173,8 +173,8 @@ class Ledger:
         if offset == self._begun.get(tp):
             self.skip(tp, offset)  # a log that was cut since has other records there
             return True
-        if stored > log.end_offset and tp in self.cuts:
-            stored = -1
+        if tp in self.cuts and (stored > log.end_offset or not self._knows_epochs):
+            stored = -1  # out of range, now or when the client asked for what a cut had taken
         if offset < self._begun.get(tp, 0) or (stored >= 0 and stored >= log.start_offset):
             return False
         self._begun[tp] = offset
