@@ -96,12 +96,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if place and collection_path.suffix == ".py" and lacking(place) else None
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was imported and collected stays: many tests run the garbage collector, which then has only their own objects to look at."""
-    gc.collect()
-    gc.freeze()
-
-
 def pytest_deselected(items: list[pytest.Item]) -> None:
     for item in items:
         kind = next((name for name in TARGETS if item.get_closest_marker(name)), None)
@@ -164,6 +158,14 @@ def proxied_cluster(request: pytest.FixtureRequest) -> Iterator[Proxied]:
     """Three brokers, each behind a proxy; faults end with the test."""
     with proxied(request.config.getoption("--cluster"))() as brokers:
         yield brokers
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen() -> None:
+    """What was imported and collected, and what the modules before left, stays: tests that run the garbage collector have it look at their
+    own objects only. Otherwise it takes most of the time of the whole run."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
