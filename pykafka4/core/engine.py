@@ -106,7 +106,7 @@ class Engine:
 
     def turn(self, now: float) -> Turn:
         """Poll every machine, send what they ask for, poll the network."""
-        before = (self.cluster.version, self.recovery.changes)
+        version, changes = self.cluster.version, self.recovery.changes
         requests, self._submitted = self._submitted, []
         jobs: list[Job] = []
         wake_at = INFINITY
@@ -120,15 +120,17 @@ class Engine:
                 self._deliver += effects.deliver
             if effects.jobs:
                 jobs += [Job(job.run, partial(self._answer, slot, job.then)) for job in effects.jobs]
-            wake_at = min(wake_at, effects.wake_at)
+            if effects.wake_at < wake_at:
+                wake_at = effects.wake_at
         for machine in self._shared:
             effects = machine.poll(now)
             requests += effects.requests
-            wake_at = min(wake_at, effects.wake_at)
+            if effects.wake_at < wake_at:
+                wake_at = effects.wake_at
         for request in requests:
             self.network.submit(now, request)
         net = self.network.poll(now)
-        if (self.cluster.version, self.recovery.changes) != before:
+        if self.cluster.version != version or self.recovery.changes != changes:
             wake_at = now  # news for machines that were polled before it came
         deliver, self._deliver = self._deliver, []
         return Turn(net.connect, net.close, net.write, tuple(deliver), tuple(jobs), min(wake_at, net.wake_at))

@@ -548,7 +548,7 @@ class Network:
             given += len(batch)
             for request, outcome in batch:
                 if isinstance(outcome, Reply) and outcome.node >= LANE:
-                    outcome = attrs.evolve(outcome, node=broker_of(outcome.node))
+                    outcome = Reply(outcome.message, outcome.version, broker_of(outcome.node))
                 request.on_reply(now, outcome)
         return given
 

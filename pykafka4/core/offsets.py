@@ -150,8 +150,10 @@ class Offsets:
 
     def poll(self, now: float) -> float:
         """Send what can be sent, give up what is out of time; returns when to be polled again."""
-        self._lookups = [lookup for lookup in self._lookups if lookup.wanted()]
-        wake_at = min(self._poll_line(now), min((self._poll_lookup(now, lookup) for lookup in list(self._lookups)), default=INFINITY))
+        wake_at = self._poll_line(now)
+        if self._lookups:
+            self._lookups = [lookup for lookup in self._lookups if lookup.wanted()]
+            wake_at = min([wake_at, *(self._poll_lookup(now, lookup) for lookup in list(self._lookups))])
         if (self._line or self._lookups) and self._coordinator.node is None:
             self._coordinator.want()
         return wake_at

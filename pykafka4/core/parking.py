@@ -121,7 +121,7 @@ class Parking:
                 self.tell(topic, now)
         if now >= self._expires:
             self._expire(now)
-        return min((self._look(topic, now) for topic in list(self._waiting)), default=INFINITY)
+        return min([self._look(topic, now) for topic in list(self._waiting)]) if self._waiting else INFINITY
 
     def tell(self, topic: str, now: float) -> None:
         """Have the accumulator know what the cluster knows of `topic`."""

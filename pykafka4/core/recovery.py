@@ -120,7 +120,8 @@ class Recovery:
         """Look at the partitions that something happened to."""
         if not self.offline:
             self._changed.clear()
-            self._timers = Timers()
+            if self._timers.wake_at != INFINITY:
+                self._timers = Timers()
             return NOTHING
         if self._changed:
             changed, self._changed = self._changed, set()

@@ -96,6 +96,7 @@ class Sender:
         self._flush = False  # open batches are due now
         self._queues_of: dict[str, list[PartitionQueue]] = {}  # by topic
         self._jobs: list[Job] = []
+        self._nothing = Effects()
 
     # ---------------------------------------------------------------- the machine
 
@@ -117,9 +118,13 @@ class Sender:
         if self._finished or self.acc.waiters:  # memory may also come free late, when a socket lets go of a batch
             self._finished = False
             self._progress()
-        deliver, self._deliver = tuple(self._deliver), []
-        jobs, self._jobs = tuple(self._jobs), []
-        return Effects(tuple(requests), deliver, jobs, wake_at)
+        if requests or self._deliver or self._jobs:
+            deliver, self._deliver = tuple(self._deliver), []
+            jobs, self._jobs = tuple(self._jobs), []
+            return Effects(tuple(requests), deliver, jobs, wake_at)
+        if wake_at != self._nothing.wake_at:
+            self._nothing = Effects(wake_at=wake_at)
+        return self._nothing
 
     def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
         """The loop or this sender is going down: everything still here fails with `reason`.

@@ -126,7 +126,7 @@ class Controls:
 
     def fault_for(self, key: int, node: int) -> Injected | None:
         """Take the fault that fits this request."""
-        found = next((f for f in self.injected if f.fits(key, node)), None)
+        found = next((f for f in self.injected if f.fits(key, node)), None) if self.injected else None
         if found is not None:
             found.times -= 1
             if not found.times:
@@ -145,7 +145,7 @@ class Controls:
 
     def pushed_for(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
         """The same, as it was ordered."""
-        found = next((e for e in self.pushed if e.fits(key, topic, partition, when)), None)
+        found = next((e for e in self.pushed if e.fits(key, topic, partition, when)), None) if self.pushed else None
         return None if found is None else self._taken(found)
 
     def _taken(self, found: PushedError) -> PushedError:

@@ -11,7 +11,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 import attrs
 
@@ -50,8 +50,7 @@ NO_TIMESTAMP: Final = -1
 TIMESTAMP_ERROR: Final = "One or more records have been rejected due to invalid timestamp"
 
 
-@attrs.frozen
-class Header:
+class Header(NamedTuple):
     """The fixed part of a record batch, format 2."""
 
     base_offset: int
@@ -66,17 +65,17 @@ class Header:
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    records: int
 
     @property
     def last_sequence(self) -> int:
         """The sequence of the last record; numbers wrap to 0 after 2^31 - 1."""
-        return (self.base_sequence + self.count - 1) & MAX_SEQUENCE
+        return (self.base_sequence + self.records - 1) & MAX_SEQUENCE
 
 
 def parse_header(data: bytes) -> Header | None:
     """The header at the start of `data`, None when it is too short."""
-    return Header(*HEADER.unpack_from(data)) if len(data) >= HEADER.size else None
+    return Header._make(HEADER.unpack_from(data)) if len(data) >= HEADER.size else None
 
 
 @attrs.frozen
@@ -130,8 +129,7 @@ class StoredBatch:
         return self.base_offset + self.header.last_offset_delta + 1
 
 
-@attrs.frozen
-class Remembered:
+class Remembered(NamedTuple):
     """A batch the broker would recognise."""
 
     first_sequence: int
@@ -224,7 +222,7 @@ class PartitionLog:
             return Appended(refused or "CORRUPT_MESSAGE")
         body, stamp = self._stamped(header, data, leader_epoch)
         records = _decoded(body)
-        if records is None or [r.offset for r in records] != list(range(self.end_offset, self.end_offset + header.count)):
+        if records is None or [r.offset for r in records] != list(range(self.end_offset, self.end_offset + header.records)):
             return Appended("INVALID_RECORD")
         invalid = self._record_errors(records)
         if invalid is not None:
@@ -252,7 +250,7 @@ class PartitionLog:
             return "CORRUPT_MESSAGE"
         if header.attributes & CODEC > ZSTD:
             return "UNKNOWN_SERVER_ERROR"
-        if header.count < 1 or header.last_offset_delta != header.count - 1 or header.attributes & CONTROL:
+        if header.records < 1 or header.last_offset_delta != header.records - 1 or header.attributes & CONTROL:
             return "INVALID_RECORD"
         if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
             return "INVALID_RECORD"

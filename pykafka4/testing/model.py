@@ -114,7 +114,7 @@ class ModelCluster:
         self.controls = Controls()
         self.requests: Counter[str] = Counter()
         self.history: deque[tuple[float, int, str, int, str]] = deque(maxlen=10_000)
-        self.on_request: Callable[[str], None] = lambda line: None  # told of each request that is executed
+        self.on_request: Callable[[str], None] | None = None  # told of each request that is executed
         self.on_batch: Callable[[str, Any, Appended], None] = lambda where, data, result: None  # told of each batch that was judged
         self.on_append: list[Callable[[TopicPartition, int, int], None]] = []  # (partition, first new offset, count)
         # told of accepted commits: (group, partition, offset, whether the client still waits for the answer)
@@ -151,10 +151,12 @@ class ModelCluster:
 
     def seen(self, call: Call, fault: Injected | None) -> None:
         """Note a request that is about to be executed."""
-        self.requests[call.name] += 1
+        name, node = call.name, call.broker.node
+        self.requests[name] += 1
         wrong = fault.fault.name if fault else ""
-        self.history.append((self.timeline.now, call.broker.node, call.name, call.version, wrong))
-        self.on_request(f"broker {call.broker.node}: {call.name} v{call.version} {wrong}")
+        self.history.append((self.timeline.now, node, name, call.version, wrong))
+        if self.on_request is not None:
+            self.on_request(f"broker {node}: {name} v{call.version} {wrong}")
 
     def chance(self, likelihood: float) -> bool:
         """True that often."""

@@ -54,23 +54,19 @@ class Front(Protocol):
 class Call:
     """One request being executed."""
 
-    __slots__ = ("client_id", "cluster", "correlation_id", "finished", "key", "message", "session", "version")
+    __slots__ = ("client_id", "cluster", "correlation_id", "finished", "key", "message", "name", "session", "version")
 
     def __init__(self, session: Session, key: int, version: int, correlation_id: int, client_id: str | None, message: Any) -> None:
         self.session, self.cluster = session, session.cluster
         self.key, self.version, self.correlation_id = key, version, correlation_id
         self.client_id, self.message = client_id or "", message
+        self.name = type(message).__name__.removesuffix("Request")  # `Produce`, `Fetch`, …
         self.finished = False
 
     @property
     def broker(self) -> Broker:
         """Who executes it."""
         return self.session.broker
-
-    @property
-    def name(self) -> str:
-        """`Produce`, `Fetch`, …"""
-        return type(self.message).__name__.removesuffix("Request")
 
     def answer(self, response: Any) -> None:
         """Send `response` (or NO_ANSWER) and go on with the next request; a second answer is a bug of the model."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
+from heapq import heappop, heappush
 
 from pykafka4.core import INFINITY
 
@@ -36,11 +36,11 @@ class Timeline:
 
     def at(self, when: float, act: Callable[[], object]) -> Moment:
         """Do `act` at `when`, not before now."""
-        self._count += 1
+        self._count = count = self._count + 1
         if when < self.now:
             when = self.now
         moment = Moment(when, act)
-        heapq.heappush(self._moments, (when, self._count, moment))
+        heappush(self._moments, (when, count, moment))
         return moment
 
     def after(self, delay: float, act: Callable[[], object]) -> Moment:
@@ -55,20 +55,21 @@ class Timeline:
             at, _, moment = moments[0]
             if moment.act is not None:
                 return at
-            heapq.heappop(moments)
+            heappop(moments)
         return INFINITY
 
     def step(self) -> bool:
         """Jump to the next thing and do it; False when nothing is left."""
-        if self.next_at == INFINITY:
-            return False
-        at, _, moment = heapq.heappop(self._moments)
-        if at > self.now:
-            self.now = at
-        act, moment.act = moment.act, None
-        assert act is not None
-        act()
-        return True
+        moments = self._moments
+        while moments:
+            at, _, moment = heappop(moments)
+            act, moment.act = moment.act, None
+            if act is not None:
+                if at > self.now:
+                    self.now = at
+                act()
+                return True
+        return False
 
     def advance(self, to: float) -> None:
         """Do everything that is due up to `to`, in order, each at its own time."""

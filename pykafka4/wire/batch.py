@@ -178,6 +178,8 @@ def varint(n: int) -> bytes:
 
 def read_varint(view: memoryview, pos: int, bits: int = 32) -> tuple[int, int]:
     """The zig-zag varint at `pos`, of at most `bits` (32 or 64) bits, and the position after it."""
+    if pos < len(view) and (byte := view[pos]) < 0x80:  # most of them
+        return byte >> 1 ^ -(byte & 1), pos + 1
     n = shift = 0
     while shift < bits:
         if pos >= len(view):
@@ -268,15 +270,32 @@ def _records_v2(batch: RecordBatch, max_size: int) -> list[WireRecord]:
     if not 0 <= batch.count <= len(view) // LEAST_RECORD:
         raise DecodeError(f"the batch at offset {batch.base_offset} claims {batch.count} records in {len(view)} bytes")
     records, pos = [], 0
+    kind, transactional, control = batch.timestamp_type, batch.transactional, batch.control
+    appended_at = batch.max_timestamp_ms if kind == LOG_APPEND_TIME else None
     for _ in range(batch.count):
-        record, pos = _record(batch, view, pos)
+        offset, timestamp, key, value, headers, pos = _fields(view, pos)
+        record = WireRecord(
+            batch.base_offset + offset,
+            batch.base_timestamp_ms + timestamp if appended_at is None else appended_at,
+            kind,
+            key,
+            value,
+            headers,
+            batch.producer_id,
+            batch.producer_epoch,
+            _sequence(batch.base_sequence, offset),
+            batch.leader_epoch,
+            transactional,
+            control,
+        )
         records.append(record)
     if pos != len(view):
         raise DecodeError(f"the batch at offset {batch.base_offset} has {len(view) - pos} bytes behind its last record")
     return records
 
 
-def _record(batch: RecordBatch, view: memoryview, pos: int) -> tuple[WireRecord, int]:
+def _fields(view: memoryview, pos: int) -> tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]:
+    """Offset delta, timestamp delta, key, value and headers of the record at `pos`, and where it ends."""
     size, pos = read_varint(view, pos)
     if not 0 <= size <= len(view) - pos:
         raise DecodeError(f"a record of {size} bytes where {len(view) - pos} are left")
@@ -288,22 +307,7 @@ def _record(batch: RecordBatch, view: memoryview, pos: int) -> tuple[WireRecord,
     headers, pos = _headers(body, pos)
     if pos != size:
         raise DecodeError(f"a record of {size} bytes whose fields take {pos}")
-    appended = batch.timestamp_type == LOG_APPEND_TIME
-    record = WireRecord(
-        offset=batch.base_offset + offset_delta,
-        timestamp_ms=batch.max_timestamp_ms if appended else batch.base_timestamp_ms + timestamp_delta,
-        timestamp_type=batch.timestamp_type,
-        key=key,
-        value=value,
-        headers=headers,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        sequence=_sequence(batch.base_sequence, offset_delta),
-        leader_epoch=batch.leader_epoch,
-        transactional=batch.transactional,
-        control=batch.control,
-    )
-    return record, after
+    return offset_delta, timestamp_delta, key, value, headers, after
 
 
 def _sequence(base: int, delta: int) -> int:
@@ -322,6 +326,8 @@ def _bytes(view: memoryview, pos: int) -> tuple[bytes | None, int]:
 
 def _headers(view: memoryview, pos: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     count, pos = read_varint(view, pos)
+    if not count:
+        return (), pos
     if not 0 <= count <= (len(view) - pos) // 2:
         raise DecodeError(f"{count} headers where {len(view) - pos} bytes are left in their record")
     headers = []

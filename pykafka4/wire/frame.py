@@ -29,9 +29,7 @@ __all__ = [
 
 MAX_FRAME = 100 * 1024 * 1024  # the default of `receive_message_max_bytes`
 SIZE = struct.Struct(">i")
-_REQUEST_HEADER = struct.Struct(">ihhih")
-_RESPONSE_HEADER = struct.Struct(">ii")
-_READ_HEADER = struct.Struct(">hhih")
+_REQUEST_HEADER = struct.Struct(">hhih")
 _ERROR_CODE = struct.Struct(">h")
 _UNSUPPORTED_VERSION = 35
 
@@ -65,26 +63,21 @@ def encode_request(message: Request[Any], version: int, correlation_id: int, cli
     name = b"" if client_id is None else client_id.encode()
     length = -1 if client_id is None else len(name)
     tags = b"\0" if version in message.flexible else b""
-    return _framed(_REQUEST_HEADER.pack(0, message.api_key, version, correlation_id, length) + name + tags, encode(message, version))
+    return _framed(_REQUEST_HEADER.pack(message.api_key, version, correlation_id, length) + name + tags, encode(message, version))
 
 
 def encode_response(message: Response, version: int, correlation_id: int) -> list[Buffer]:
     """A whole response, as a broker sends it."""
     tags = b"\0" if _response_has_tags(type(message), version) else b""
-    return _framed(_RESPONSE_HEADER.pack(0, correlation_id) + tags, encode(message, version))
+    return _framed(SIZE.pack(correlation_id) + tags, encode(message, version))
 
 
 def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
-    """Put `head` before the first buffer (small: `encode` joins up to the first records) and the size of it all into its first bytes."""
-    first = bytearray(head)
-    first += memoryview(buffers[0]) if buffers else b""
-    rest = buffers[1:]
-    SIZE.pack_into(first, 0, len(first) - SIZE.size + sum(map(_size, rest)))
-    return [bytes(first), *rest]
-
-
-def _size(buffer: Buffer) -> int:
-    return buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
+    """Put the size of it all and `head` before the first buffer, which is small: `encode` joins up to the first records."""
+    size = len(head)
+    for buffer in buffers:
+        size += buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
+    return [b"".join((SIZE.pack(size), head, *buffers[:1])), *buffers[1:]]
 
 
 def _response_has_tags(response: type[Response], version: int) -> bool:
@@ -140,8 +133,8 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Request[Any]]:
 
     An ApiVersions request of a version we do not know comes out empty, so that it can be answered with UNSUPPORTED_VERSION.
     """
-    api_key, version, correlation_id, length = _unpack(_READ_HEADER, frame, 0)
-    client_id, pos = _client_id(frame, _READ_HEADER.size, length)
+    api_key, version, correlation_id, length = _unpack(_REQUEST_HEADER, frame, 0)
+    client_id, pos = _client_id(frame, _REQUEST_HEADER.size, length)
     header = RequestHeader(api_key, version, correlation_id, client_id)
     if api_key not in REQUESTS:
         import_module("pykafka4.wire.declared")  # only a broker's side needs all messages

@@ -380,6 +380,8 @@ class Watch:
 
     def look_at_logs(self) -> None:
         """What was appended since the last look."""
+        if not self.truth.fresh:
+            return
         fresh, self.truth.fresh = self.truth.fresh, []
         for value, place in fresh:
             sent, tp = self.by_value.get(value), place.tp
@@ -447,6 +449,8 @@ class Watch:
         now, base = self._clock(), self.disturbances.base
         for tp, flow in self._flows.items():
             waiting = flow.waiting
+            if not waiting:
+                continue
             while waiting and waiting[0].done:
                 flow.proven = waiting.popleft().place is not None or flow.proven
                 flow.since = flow.look_at = now
@@ -462,18 +466,29 @@ class Watch:
 
     def look_at_ledger(self, sender: Sender, acc: Accumulator) -> None:
         """The account against a walk over everything. Records whose `send` has not returned may be in it, or not."""
-        stats = sender.ledger.stats(acc.accepted, acc.reserved)
-        if not self.accepted <= stats.accepted <= self.offered:
-            raise Broken("the ledger balances", f"{stats.accepted} accepted, {self.accepted} to {self.offered} were sent")
-        flying = sum(b.count for queue in sender.queues.values() if queue.in_flight for b in queue.batches if b.in_flight)
-        if stats.in_flight != flying:
-            raise Broken("the ledger balances", f"{stats.in_flight} in flight, {flying} are")
-        waiting = sum(1 if isinstance(item, Delivery) else item.count for item in acc.unfinished() if not _done(item))
-        if stats.queued != waiting - flying:
-            raise Broken("the ledger balances", f"{stats.queued} queued, {waiting - flying} are")
-        if acc.acked != stats.acked or acc.failed != stats.lost:
+        ledger, accepted = sender.ledger, acc.accepted
+        if not self.accepted <= accepted <= self.offered:
+            raise Broken("the ledger balances", f"{accepted} accepted, {self.accepted} to {self.offered} were sent")
+        flying = waiting = 0
+        for queue in sender.queues.values():
+            if queue.in_flight:
+                for batch in queue.batches:
+                    if batch.in_flight:
+                        flying += batch.count
+        if ledger.in_flight != flying:
+            raise Broken("the ledger balances", f"{ledger.in_flight} in flight, {flying} are")
+        for item in acc.unfinished():
+            if isinstance(item, Batch):
+                waiting += 0 if item.done else item.count
+            elif not item.done():
+                waiting += 1
+        queued = accepted - ledger.acked - ledger.in_flight - ledger.failures_seen
+        if queued != waiting - flying:
+            raise Broken("the ledger balances", f"{queued} queued, {waiting - flying} are")
+        lost = sum(ledger.failed.values())
+        if acc.acked != ledger.acked or acc.failed != lost:
             raise Broken(
-                "the ledger balances", f"{stats.acked} acked and {stats.lost} failed, the accumulator counts {acc.acked} and {acc.failed}"
+                "the ledger balances", f"{ledger.acked} acked and {lost} failed, the accumulator counts {acc.acked} and {acc.failed}"
             )
 
     def departed(self, tps: list[TopicPartition], node: int) -> None:
@@ -538,7 +553,3 @@ class Flow:
     since: float = 0.0  # when it last went on, or began
     look_at: float = 0.0  # when it has to be looked at again
     proven: bool = False  # whether a record was ever acknowledged: before that it needs metadata and a producer id, as all do
-
-
-def _done(item: Batch | Delivery) -> bool:
-    return item.done() if isinstance(item, Delivery) else item.done

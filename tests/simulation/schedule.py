@@ -81,7 +81,8 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
         self._story = story
         self.healed = False
         self.cluster = ModelCluster(3, random=Random(seed ^ 0xB0), timeline=self.timeline, release=plan.release, default_partitions=2)
-        self.cluster.on_request = self.note
+        if story is not None:
+            self.cluster.on_request = self.note
         for name, count in plan.topics.items():
             self.cluster.create_topic(name, count)
         self.world = World(self.timeline, Random(seed ^ 0xACE), plan.preempt)

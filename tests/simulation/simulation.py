@@ -290,9 +290,10 @@ class Simulation(Schedule[Plan, Report]):
         def answered(now: float, outcome: Outcome) -> None:
             watch.returned(tps, request.node)
             self._note_unsafe(tps, written, outcome)
-            request.on_reply(now, outcome)
+            reply(now, outcome)
 
-        return attrs.evolve(request, on_reply=answered)
+        reply, request.on_reply = request.on_reply, answered
+        return request
 
     def _sender_of(self, batch: Batch) -> Party:
         """Whose batch it is."""

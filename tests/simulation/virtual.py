@@ -22,7 +22,7 @@ import pykafka4.client
 import pykafka4.net.loop
 import pykafka4.producer
 from pykafka4.net import system
-from pykafka4.testing.timeline import Moment, Timeline
+from pykafka4.testing.timeline import Timeline
 
 __all__ = ["Process", "Thread", "World"]
 
@@ -223,7 +223,7 @@ class World:
     """The threads of one schedule. `preempt` is how likely a thread that asks for a lock lets another go first."""
 
     def __init__(self, timeline: Timeline, random: Random, preempt: float) -> None:
-        self.timeline, self._random, self._preempt = timeline, random, preempt
+        self.timeline, self._chance, self._preempt = timeline, random.random, preempt
         self.hub = getcurrent()
         self.threads: list[Thread] = []
         self.count = 0
@@ -269,13 +269,13 @@ class World:
             raise GreenletExit
         me = self._current
         assert me is not self._main, "the timeline itself cannot wait"
-        token = self.new_token(me)
-        moment: Moment | None = None
-        if timeout is not None and timeout < FOREVER:
-            moment = self.timeline.after(max(timeout, 0.0), lambda: self._resume(me, token, False))
+        token = me.token = object()
+        if timeout is None or timeout >= FOREVER:
+            return bool(self.hub.switch())
+        timeline = self.timeline
+        moment = timeline.at(timeline.now + timeout, lambda: self._resume(me, token, False))
         woken = self.hub.switch()
-        if moment is not None:
-            moment.cancel()
+        moment.act = None
         return bool(woken)
 
     def sleep(self, seconds: float) -> None:
@@ -286,14 +286,15 @@ class World:
 
     def perhaps_yield(self) -> None:
         """Let other threads go first, now and then."""
-        if self._preempt and self._current is not self._main and not self._closed and self._random.random() < self._preempt:
-            self.park(self._random.random() * JITTER)
+        if self._preempt and self._current is not self._main and not self._closed and self._chance() < self._preempt:
+            self.park(self._chance() * JITTER)
 
     def wake(self, thread: Thread, token: object | None = None) -> None:
         """Have a thread that waits go on soon."""
         token = token or thread.token
         if token is not None:
-            self.timeline.after(self._random.random() * JITTER, lambda: self._resume(thread, token, True))
+            timeline = self.timeline
+            timeline.at(timeline.now + self._chance() * JITTER, lambda: self._resume(thread, token, True))
 
     def new_token(self, thread: Thread) -> object:
         """What the thread waits with from here on."""

@@ -248,11 +248,13 @@ class Weather:
 
     def _arrival(self, path: Path, earliest: float) -> float:
         """When something sent now arrives: not before what was sent before it, not while the node is dark."""
-        start = max(self.timeline.now, self.dark.get(path.node, 0.0))
-        return max(earliest, start + self.random.uniform(*self.climate.delay))
+        start, (least, most) = self.timeline.now, self.climate.delay
+        if self.dark:
+            start = max(start, self.dark.get(path.node, 0.0))
+        return max(earliest, start + (least + (most - least) * self.random.random()))
 
     def _held(self, node: int) -> bool:
-        return self.dark.get(node, 0.0) > self.timeline.now
+        return bool(self.dark) and self.dark.get(node, 0.0) > self.timeline.now
 
 
 class VirtualWakeup(Wakeup):

@@ -270,7 +270,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network.py",
-        old="            outcome = attrs.evolve(outcome, node=broker_of(outcome.node))\n",
+        old="            outcome = Reply(outcome.message, outcome.version, broker_of(outcome.node))\n",
         new="            pass\n",
         breaks="an answer over a lane names a broker that does not exist",
         tests=("tests/core/test_network_lanes.py::test_a_lane_is_a_connection_of_its_own_to_the_same_broker",),
