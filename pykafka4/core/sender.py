@@ -435,7 +435,7 @@ class Sender:
     def _request(self, node: int, entries: list[tuple[PartitionQueue, Batch]], now: float) -> Request:
         topics: dict[str, list[ProduceRequest.Topic.Partition]] = {}
         for queue, batch in entries:
-            self._finish(queue, batch, now)
+            self._finish(queue, batch)
             topics.setdefault(batch.topic, []).append(ProduceRequest.Topic.Partition(index=batch.partition, records=batch))
         ids = {topic: self.cluster.topic_id(topic) for topic in topics}
         message = ProduceRequest(
@@ -455,11 +455,9 @@ class Sender:
             expects_reply=self.config.acks != 0,
         )
 
-    def _finish(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
+    def _finish(self, queue: PartitionQueue, batch: Batch) -> None:
         """Number and checksum the batch, unless it goes out again as it was."""
         batch.attempts += 1
-        if batch.attempts == 1:
-            batch.first_sent = now
         if not self.config.enable_idempotence:
             if batch.attempts == 1:
                 batch.finish(-1, -1, -1)

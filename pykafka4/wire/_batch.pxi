@@ -97,7 +97,6 @@ cdef class Batch:
     cdef public int producer_epoch, base_sequence, attempts
     cdef public bint written, in_flight
     cdef public double sent_at    # when `send` took its first record: before `created` if that was parked
-    cdef public double first_sent
     cdef public object last_error
 
     def __cinit__(self):
@@ -564,7 +563,7 @@ cdef class Batch:
         b.state = S_SEALED
         b.raw = b.used
         b._ready = acc.codec == 0
-        b.attempts, b.first_sent, b.last_error = self.attempts, self.first_sent, self.last_error
+        b.attempts, b.last_error = self.attempts, self.last_error
         b.sent_at = self.sent_at
         return b
 

@@ -96,7 +96,6 @@ class Batch:
     written: bool
     in_flight: bool
     sent_at: float
-    first_sent: float
     last_error: Any
     @property
     def size(self) -> int: ...

@@ -368,7 +368,6 @@ class Batch(bytearray):
         self.attempts = 0
         self.written = self.in_flight = False
         self.sent_at = created  # when `send` took its first record: before `created` if that was parked
-        self.first_sent = 0.0
         self.last_error: Any = None
 
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -639,7 +638,7 @@ class Batch(bytearray):
             part._put(item, part._encoded(item))
         part._resize(part._used)
         part.state, part.ready = SEALED, acc._codec == 0
-        part.attempts, part.first_sent, part.last_error = self.attempts, self.first_sent, self.last_error
+        part.attempts, part.last_error = self.attempts, self.last_error
         part.sent_at = self.sent_at
         return part
 

@@ -9,10 +9,11 @@ import attrs
 import pytest
 from core_talk import World, metadata, versions
 
-from pykafka4.core import Reply
+from pykafka4.core import Failed, Reply
 from pykafka4.core.cluster import EPOCHS_FROM, BrokerAdded, BrokerRemoved, Change, MetadataChanged
 from pykafka4.core.topic import CONTRADICTED, Leader
-from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.error_table import Written
+from pykafka4.errors import ConfigError, ConnectionLost, KafkaError, UnsupportedVersion
 from pykafka4.records import TopicPartition
 from pykafka4.wire.messages_cluster import MetadataResponse
 from pykafka4.wire.schema import NO_UUID
@@ -622,6 +623,19 @@ def test_refreshed_answers_when_a_request_sent_after_it_is_answered() -> None:
     world.run()
     assert outcomes == [None]
     assert world.engine.cluster.leader(T0) == Leader(2, 6)
+
+
+@pytest.mark.parametrize("passing", [True, False])
+def test_those_who_wait_go_on_waiting_after_a_failure_that_passes(passing: bool) -> None:
+    world = knowing()
+    outcomes: list[KafkaError | None] = []
+    world.engine.cluster.refreshed(world.now, ["t"], outcomes.append)
+    request = world.engine.cluster.poll(world.now).requests[0]
+    reason = ConnectionLost("h1:1: reset") if passing else UnsupportedVersion("the broker is too old")
+    request.on_reply(world.now, Failed(reason, Written.NO))
+    assert outcomes == ([] if passing else [reason])
+    world.run(2.0)
+    assert outcomes == ([None] if passing else [reason])
 
 
 def test_a_crash_is_told_to_those_who_wait() -> None:

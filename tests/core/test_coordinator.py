@@ -175,6 +175,7 @@ def test_a_check_of_somebody_who_is_not_the_coordinator_any_more_changes_nothing
 
 def test_a_check_that_names_a_broker_unknown_to_the_metadata_has_the_coordinator_looked_for_at_once(talk: Talk) -> None:
     talk.stable(tp(0))
+    talk.committed()
     talk.member.coordinator.check(talk.now, talk.now - 60.0)
     talk.run()
     talk.answer(talk.one(FindCoordinatorRequest), found(9))

@@ -114,6 +114,20 @@ def test_an_answer_too_large_to_be_let_in_is_traced_to_its_partition_and_the_oth
     assert talk.asked(beside)[culprit] == 9
 
 
+def test_two_answers_too_large_that_came_together_blame_nobody_yet() -> None:
+    talk = Talk(receive_message_max_bytes=50_000, fetch_max_bytes=40_000)
+    talk.cluster.set("t", [1, 1])
+    talk.assign(tp(0), tp(1), start=7)
+    waiting = talk.fetch_at(1)
+    talk.reader.seek(tp(0), 40)
+    talk.run()
+    (beside,) = [request for request in talk.pending(FetchRequest) if request is not waiting]
+    for request in (waiting, beside):
+        talk.answer(request, lost(FrameTooLarge(61_000, 50_000)))
+    assert talk.poll() == []
+    assert len(talk.asked(talk.fetch_at(1))) == 1
+
+
 def test_a_size_damaged_on_the_way_stops_nothing(talk: Talk) -> None:
     talk.assign(tp(0), start=0)
     talk.answer(talk.fetch_at(1), lost(FrameTooLarge(2_000_000_000, 100_000_000)))

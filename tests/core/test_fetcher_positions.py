@@ -28,6 +28,7 @@ def test_without_a_committed_offset_the_policy_decides() -> None:
         assert request.message.topics[0].partitions[0].timestamp == timestamp
         talk.ends(42)
         assert talk.asked(talk.fetch_at(1)) == {tp(0): 42}
+        assert fetched_epoch(talk, 42) == -1
         assert talk.poll() == []
         assert talk.reader.positions() == {tp(0): 42}
 

@@ -167,6 +167,50 @@ def test_a_commit_that_is_not_answered_delays_the_join_by_seconds_only(talk: Tal
     assert talk.one(JoinGroupRequest)
 
 
+def test_a_heartbeat_that_a_loading_coordinator_refuses_is_sent_again_soon(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.run(3)
+    talk.beat(talk.one(HeartbeatRequest), "COORDINATOR_LOAD_IN_PROGRESS")
+    assert talk.pending(HeartbeatRequest) == []
+    talk.run(0.5)
+    assert talk.one(HeartbeatRequest)
+
+
+def test_a_late_answer_to_a_heartbeat_of_the_last_generation_says_nothing_about_this_one(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.run(3)
+    late = talk.one(HeartbeatRequest)
+    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
+    talk.run()
+    talk.commits({tp(0): "ILLEGAL_GENERATION"})
+    release(talk)
+    talk.run(1)
+    talk.join(generation=2)
+    talk.sync([tp(0)])
+    assert state(talk) is MemberState.STABLE
+    talk.beat(late, "UNKNOWN_MEMBER_ID")
+    assert state(talk) is MemberState.STABLE
+
+
+def test_status_names_a_generation_only_while_the_member_is_in_it(talk: Talk) -> None:
+    def shown() -> int:
+        generation: int = talk.member.status(talk.now)["generation"]
+        return generation
+
+    assert shown() == -1
+    talk.stable(tp(0))
+    assert shown() == 1
+    talk.run(3)
+    talk.beat(talk.one(HeartbeatRequest), "UNKNOWN_MEMBER_ID")
+    assert shown() == -1
+    release(talk)
+    talk.join(generation=2)
+    assert shown() == 2
+    talk.member.leave(talk.now, 5.0, lambda: None)
+    talk.run(5.0)
+    assert shown() == -1
+
+
 def test_a_commit_of_lost_partitions_or_of_no_member_does_not_delay_a_join(talk: Talk) -> None:
     talk.stable(tp(0))
     talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
@@ -198,6 +242,7 @@ def test_a_follower_asks_for_its_share_and_the_leader_deals_out_all(talk: Talk) 
     talk.find_coordinator()
     talk.join(member="a", leader="b")
     assert talk.shares() == {}
+    assert talk.one(SyncGroupRequest).deadline == talk.now + talk.config.request_timeout_ms / 1000
     talk.sync([tp(1)])
     assert state(talk) is MemberState.STABLE
     (assigned,) = events(talk)

@@ -33,6 +33,15 @@ def test_a_request_to_a_node_that_is_not_connected_waits_and_goes_out_when_it_is
     assert peer.network.in_flight(2) == 0
 
 
+def test_a_turn_that_only_sends_asks_for_no_other_at_once() -> None:
+    peer = Peer().placed()
+    peer.open(2)
+    peer.submit(2, 1.0)
+    effects = peer.poll(1.0)
+    assert effects.write
+    assert effects.wake_at > 1.0
+
+
 def test_a_failed_attempt_fails_exactly_those_who_wait_for_this_node() -> None:
     peer = Peer().placed()
     two, three = peer.submit(2), peer.submit(3)

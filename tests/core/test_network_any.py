@@ -126,6 +126,15 @@ def test_who_doubts_the_only_broker_connected_gets_another_and_need_not_wait_for
     assert asked_by_any(peer, 2.0) == other
 
 
+def test_a_lane_to_the_only_broker_is_no_other_broker_to_ask() -> None:
+    peer = Peer().placed()
+    peer.open(1)
+    peer.open(via(peer.network.new_lane(), 1))
+    peer.network.doubt(1.0, 1)
+    peer.poll(1.0)
+    assert peer.connects[-1].host != "h1"
+
+
 def test_a_bootstrap_server_can_be_doubted_while_only_bootstrap_servers_are_connected() -> None:
     peer = Peer()
     bootstrap = peer.open(-1)

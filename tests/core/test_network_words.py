@@ -35,6 +35,13 @@ def test_why_down_names_the_address_of_a_node_and_its_error() -> None:
     assert peer.network.why_down(2) == "h2:2 connection refused"
     assert peer.network.why_down(1) == ""
     assert peer.network.why_down(9) == "", "nobody knows it"
+    now = 1.0
+    while not peer.poll(now).connect:
+        now = peer.effects.wake_at
+    assert peer.network.why_down(2) == "h2:2 connection refused", "the next attempt is under way"
+    peer.accept(now)
+    assert peer.network.why_down(2) == "", "it is connected again"
+    assert {link.node: link.error for link in peer.network.status()}[2] is None
 
 
 def test_why_unreachable_tells_the_latest_reason_of_an_address() -> None:
@@ -54,4 +61,5 @@ def test_status_names_every_node_its_state_and_its_last_error() -> None:
     peer.network.lost(0.0, peer.connects[-1].link, REFUSED)
     shown = {link.node: (link.state, link.error) for link in peer.network.status()}
     assert shown == {-1: ("idle", None), 1: ("ready", None), 2: ("idle", str(REFUSED)), 3: ("idle", None)}
+    assert {link.in_flight for link in peer.network.status()} == {0}
     assert peer.network.why_unreachable() == ""

@@ -197,6 +197,16 @@ def test_a_commit_out_of_time_says_whether_it_may_be_stored(talk: Talk) -> None:
     assert "commit of t-0, t-1: no answer in time, whether it is stored is unknown" in str(sent[0])
 
 
+def test_a_commit_out_of_time_says_what_was_seen_last(talk: Talk) -> None:
+    outcomes = commit(talk, {tp(0): 1}, timeout=2)
+    talk.run(2)
+    assert "(last seen: nothing)" in str(outcomes[0])
+    outcomes = commit(talk, {tp(0): 1}, timeout=2)
+    talk.answer(talk.pending(FindCoordinatorRequest)[0], LOST)
+    talk.run(2)
+    assert "(last seen: 127.0.0.1:9092: connection refused)" in str(outcomes[0])
+
+
 def test_a_commit_behind_one_that_hangs_waits_for_its_answer(talk: Talk) -> None:
     """Sent at once it could be overtaken by the hanging one."""
     commit(talk, {tp(0): 1}, timeout=2)
@@ -374,6 +384,7 @@ def test_a_lookup_is_repeated_after_a_pause(talk: Talk, error: str) -> None:
 def test_a_lookup_follows_the_coordinator(talk: Talk) -> None:
     answers = lookup(talk)
     talk.find_coordinator(1)
+    assert talk.one(OffsetFetchRequest).deadline == talk.now + talk.config.request_timeout_ms / 1000
     talk.committed(error="NOT_COORDINATOR")
     talk.run(1)
     talk.find_coordinator(2)

@@ -77,6 +77,26 @@ def test_what_expires_while_its_partition_is_offline_says_why_that_is() -> None:
     assert str(delivery.exception(0)) == f"t-0: TIMED_OUT, not written ({LOST})"
 
 
+def test_what_expires_for_want_of_a_producer_id_says_why_there_is_none() -> None:
+    bench = Bench(delivery_timeout_ms=10_000)
+    delivery = bench.acc.send("t", b"v", partition=0)
+    for _ in range(3):
+        for request in bench.sender.poll(bench.now).requests:
+            request.on_reply(bench.now, Failed(LOST, Written.NO))
+    bench.now += 11
+    for callback in bench.sender.poll(bench.now).deliver:
+        callback()
+    assert str(delivery.exception(0)) == f"t-0: TIMED_OUT, not written ({LOST})"
+
+
+def test_what_expires_while_others_have_no_producer_id_says_its_own_reason() -> None:
+    bench = Bench(delivery_timeout_ms=10_000).proven()
+    bench.sender.identity.trouble = LOST
+    delivery = bench.batch()
+    bench.poll(11)
+    assert str(delivery.exception(0).cause) == f"{LATE}: broker 1 has not answered"
+
+
 def test_delivery_timeout_says_maybe_when_in_flight_and_the_late_answer_changes_nothing() -> None:
     bench = Bench(delivery_timeout_ms=10_000).proven()
     delivery = bench.batch()

@@ -63,6 +63,11 @@ def test_only_what_runs_is_mutated() -> None:
     assert not any(candidate.operator.endswith("_Is_Eq") for candidate in candidates(FILE, CODE))
 
 
+def test_a_mutation_that_is_no_python_is_not_drawn(root: Path) -> None:
+    (root / FILE).write_text("def read(lines):\n    while line := next(lines):\n        print(line)\n")
+    assert not any("not line :=" in change for seed in range(20) for change in changes(root, seed))
+
+
 def test_what_is_listed_as_equivalent_is_not_drawn(root: Path) -> None:
     def drawn(listed: tuple[Equivalent, ...]) -> list[int]:
         samples = ((seed, draw(100, seed, listed, (root / FILE).parent, root)) for seed in range(40))

@@ -304,7 +304,7 @@ def test_both_cores_have_the_same_surface(core: ModuleType) -> None:
     for thing, names in (
         (world.acc, ("refusal", "hungry", "wake_at", "waiters", "accepted", "acked", "failed", "parked_records", "reserved", "batches")),
         (batch, ("topic", "partition", "count", "size", "state", "created", "ready", "done", "settled", "producer_id", "producer_epoch")),
-        (batch, ("base_sequence", "attempts", "written", "in_flight", "sent_at", "first_sent", "last_error")),
+        (batch, ("base_sequence", "attempts", "written", "in_flight", "sent_at", "last_error")),
         (delivery, ("topic", "partition", "timestamp_ms", "settled", "done", "result", "exception", "add_done_callback", "__await__")),
     ):
         for name in names:

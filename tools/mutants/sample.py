@@ -118,9 +118,18 @@ def draw(size: int, seed: int, listed: Sequence[Equivalent] = EQUIVALENT, folder
             break
         chosen = choices[rank % len(choices)]
         mutant, change = mutant_of(chosen, (root / chosen.file).read_text())
-        if (chosen.file, chosen.operator, *change) not in exempt:
+        if (chosen.file, chosen.operator, *change) not in exempt and compiles(mutant.new):
             drawn.append(mutant)
     return drawn
+
+
+def compiles(source: str) -> bool:
+    """False where an operator made what Python does not take, such as `while not line := read()`."""
+    try:
+        ast.parse(source)
+    except SyntaxError:
+        return False
+    return True
 
 
 def places(file: str, source: str, seed: int) -> list[tuple[int, list[Candidate]]]:
