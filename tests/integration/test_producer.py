@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -344,15 +345,14 @@ def test_bootstrap_goes_on_to_the_next_address(cluster: Cluster, topic: str) -> 
         assert producer.send(topic, b"0").result(30).offset == 0
 
 
-@pytest.mark.parametrize(("servers", "why"), [("no-such-host.invalid:9092", ""), (NOWHERE, "refused")], ids=["names", "ports"])
+@pytest.mark.parametrize(("servers", "why"), [("no-such-host.invalid:9092", "name"), (NOWHERE, "refused")], ids=["names", "ports"])
 def test_no_broker_reachable_names_the_address_and_why_within_the_time_that_was_given(servers: str, why: str) -> None:
     with Producer(bootstrap_servers=servers, delivery_timeout_ms=3_000) as producer:
         began = time.monotonic()
         error = producer.send("t", b"x").exception(20)
         assert 2.9 < time.monotonic() - began < 15  # and not request_timeout_ms or max_block_ms, 30 and 60 s
         assert isinstance(error, DeliveryFailed)
-        assert servers in str(error)
-        assert why in str(error)
+        assert re.search(f"{re.escape(servers)} .*{why}", str(error))
         began = time.monotonic()
         with pytest.raises((ConnectionLost, KafkaTimeoutError), match=servers):
             producer.partitions_for("t", timeout=1)

@@ -65,6 +65,7 @@ def _installed(notes: Notes) -> Iterator[Notes]:
     logger.addHandler(notes)
     logger.setLevel(logging.INFO)
     yield notes
+    logs.current().flush(SECONDS)  # what a test leaves behind would reach the next one's handler
     logger.removeHandler(notes)
     logger.setLevel(logging.NOTSET)
 
