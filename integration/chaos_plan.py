@@ -7,14 +7,14 @@ machine: a run with the same seed does the same things, but need not fail in the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from random import Random
+from random import Random, randrange
 from typing import Any, Final
 
 import attrs
 
 from integration.faults import Fault, Lane, real
 
-__all__ = ["Plan", "Step", "draw"]
+__all__ = ["Plan", "Step", "draw", "seed_of"]
 
 PAUSES: Final = {Lane.BROKERS: (1.0, 6.0), Lane.NETWORK: (0.5, 4.0), Lane.MEMBERS: (2.0, 8.0)}  # seconds between two faults of a lane
 LIKELY: Final = 0.6  # how likely a fault is among those of a plan
@@ -48,6 +48,11 @@ class Plan:
     members: int  # at the start
     static: bool
     steps: Mapping[Lane, tuple[Step, ...]]
+
+
+def seed_of(text: str | None) -> int:
+    """The seed that somebody gave; a new one where nobody did, also if the variable is there and empty, as `make chaos` leaves it."""
+    return int(text) if text else randrange(1 << 31)
 
 
 def draw(seed: int, seconds: float = 120.0) -> Plan:

@@ -6,7 +6,6 @@ The judge reads the brokers' logs. A drawn schedule follows from its seed, which
 from __future__ import annotations
 
 import os
-import random
 import statistics
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 
 from integration.actions import FRAGILE, FRAGILE_CONFIGS, Run
 from integration.chaos import PARTITIONS, RECOVERY, Cycle, Load, Verdict, judge, kill_cycle
-from integration.chaos_plan import Plan, draw
+from integration.chaos_plan import Plan, draw, seed_of
 from integration.cluster import Cluster
 from integration.members import Members, committed
 from integration.proxied import Proxied
@@ -27,7 +26,7 @@ RATE = 5_000
 FIRST_ACK = 3.0  # seconds after the new leader is in the metadata
 RUNS = int(os.environ.get("CHAOS_RUNS", "10"))
 DRAWN = (RUNS * 6 + 9) // 10  # runs that are drawn; the others kill leaders
-SEED = int(os.environ.get("CHAOS_SEED") or random.randrange(1 << 31))
+SEED = seed_of(os.environ.get("CHAOS_SEED"))
 SLOW_RATE = 500  # records per second of each load of a drawn run
 LATEST_END = 30.0  # seconds from when a member is asked to end until it has ended
 

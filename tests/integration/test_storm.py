@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from integration.chaos import PARTITIONS, Load, judge
+from integration.chaos_plan import seed_of
 from integration.cluster import Cluster
 from integration.members import Member, Members, committed
 from pykafka4 import Producer
@@ -17,7 +18,7 @@ from pykafka4 import Producer
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(1800)]
 
 SECONDS = float(os.environ.get("STORM_SECONDS", "60"))
-SEED = int(os.environ.get("CHAOS_SEED", "0")) or random.randrange(1 << 31)
+SEED = seed_of(os.environ.get("CHAOS_SEED"))
 RATE = 300
 PAUSE = (2.0, 6.0)  # seconds between two actions
 FROZEN = (1.0, 12.0)  # shorter and longer than the session

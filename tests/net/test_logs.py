@@ -285,7 +285,8 @@ def test_warnings_of_collected_handles_do_not_run_on_the_loop(loop: Loop) -> Non
     assert threads == ["pykafka4-log", threading.current_thread().name]
 
 
-def test_closing_hands_over_what_was_logged_last_and_ends_the_thread(client: Client, notes: Notes) -> None:
+def test_closing_hands_over_what_was_logged_last_and_ends_the_thread(client: Client, notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs.LogThread.flush, "__defaults__", (SECONDS,))  # on a busy machine a second may be too short
     on_loop(client.loop, lambda: [log.info("%d", n) for n in range(20)])
     thread = logs.current()._thread
     others = logs.current()._users - {client.loop}

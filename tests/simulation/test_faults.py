@@ -7,7 +7,7 @@ from consumer_plan import CONSUMER_FAULTS
 from plan import FAULTS as PRODUCER_FAULTS
 
 from integration.actions import ACTIONS
-from integration.chaos_plan import draw
+from integration.chaos_plan import draw, seed_of
 from integration.faults import CONSUMERS, FAULTS, PRODUCERS, REAL_ONLY, Fault, Lane
 
 
@@ -30,6 +30,12 @@ def test_no_action_is_without_its_fault_and_no_fault_is_named_twice() -> None:
 def test_a_plan_follows_from_its_seed() -> None:
     assert draw(7) == draw(7)
     assert draw(7) != draw(8)
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_a_seed_that_nobody_gave_is_a_new_one(text: str | None) -> None:
+    assert len({seed_of(text) for _ in range(10)}) > 1
+    assert seed_of("0") == 0
 
 
 def test_every_fault_of_real_brokers_is_drawn_and_fills_the_time() -> None:
