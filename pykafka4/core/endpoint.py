@@ -67,11 +67,6 @@ class Endpoint:
         """As errors show it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
-    @property
-    def ready(self) -> bool:
-        """Whether requests can leave at once."""
-        return self.connection is not None and self.connection.state is READY and not self.leaving
-
     def due(self) -> float:
         """When this one has to be looked at again."""
         connection = self.connection

@@ -108,7 +108,7 @@ class Fetcher:
         self._garbled: set[int] = set()  # those whose last answer could not be understood
         self._unlocated: list[Position] = []
         self._regroup = False
-        self._seen = (-1, -1)
+        self._seen: tuple[int, ...] = ()
         self._timers = Timers()
 
     # ---------------------------------------------------------------- what is read

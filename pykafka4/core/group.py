@@ -147,7 +147,7 @@ class Group:
         self.error: KafkaError | None = None  # the last thing that went wrong
         self.leadership = Leadership(cluster)
         self._joined_with: tuple[str, ...] = ()
-        self._joined_at = (-1, 0.0)  # whom, and when
+        self._joined_at: tuple[int, float]  # whom, and when
         self._sizes: dict[str, int] = {}  # partitions per topic when the subscription was first looked at
         self._ids: dict[str, UUID | None] = {}  # of these topics
         self._picture = -1

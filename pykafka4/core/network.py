@@ -173,7 +173,7 @@ class Network:
     def why_down(self, node: int) -> str:
         """`127.0.0.1:9092 connection refused`: why there is no connection to `node`; empty where there is one or nothing has failed."""
         endpoint = self._endpoints.get(node)
-        if endpoint is None or endpoint.ready or endpoint.error is None:
+        if endpoint is None or endpoint.error is None:
             return ""
         return f"{endpoint.address} {str(endpoint.error).removeprefix(f'{endpoint.address}: ')}"
 
@@ -186,7 +186,7 @@ class Network:
                 e.port,
                 "idle" if e.connection is None else e.connection.state.value,
                 self.in_flight(e.node),
-                None if e.ready or e.error is None else str(e.error),
+                None if e.error is None else str(e.error),
             )
             for e in self._endpoints.values()
         )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
+
+import pytest
+from core_talk import config
 
 from pykafka4.core.backoff import Backoff
 
@@ -11,6 +15,26 @@ def test_pauses_double_up_to_the_longest_with_at_most_20_percent_jitter() -> Non
     backoff = Backoff(0.1, 1.0, Random(1))
     for plain in (0.1, 0.2, 0.4, 0.8, 1.0, 1.0):
         assert 0.8 * plain <= backoff.next() <= 1.2 * plain
+
+
+class Steady(Random):
+    """No jitter."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return (a + b) / 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "longest"),
+    [
+        (Backoff.retry, "retry_backoff_ms", "retry_backoff_max_ms"),
+        (Backoff.reconnect, "reconnect_backoff_ms", "reconnect_backoff_max_ms"),
+        (Backoff.setup, "socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+    ],
+)
+def test_each_kind_takes_its_pauses_from_its_own_options(kind: Callable[..., Backoff], first: str, longest: str) -> None:
+    backoff = kind(config(**{first: 200, longest: 300}), Steady())
+    assert [backoff.next() for _ in range(3)] == [0.2, 0.3, 0.3]
 
 
 def test_two_clients_do_not_retry_in_step() -> None:

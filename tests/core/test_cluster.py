@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from random import Random
 from uuid import UUID
 
 import attrs
 import pytest
 from core_talk import World, metadata, versions
 
-from pykafka4.core import Failed, Reply
+from pykafka4.core import INFINITY, Failed, Reply
+from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import EPOCHS_FROM, BrokerAdded, BrokerRemoved, Change, MetadataChanged
-from pykafka4.core.topic import CONTRADICTED, Leader
+from pykafka4.core.topic import CONTRADICTED, Leader, Topic
 from pykafka4.error_table import Written
 from pykafka4.errors import ConfigError, ConnectionLost, KafkaError, UnsupportedVersion
 from pykafka4.records import TopicPartition
@@ -60,6 +62,23 @@ def test_brokers_are_learned_without_being_asked_and_topics_when_wanted() -> Non
     assert cluster.topic_name(ID) == "t"
     assert cluster.leader(TopicPartition("t", 2)) is None
     assert cluster.leader(TopicPartition("t", -1)) is None
+
+
+def test_the_age_of_a_topic_is_the_time_since_it_was_asked_for() -> None:
+    world = knowing()
+    cluster, asked_at = world.engine.cluster, world.asked[-1][0]
+    assert cluster.age("t", world.now + 3.0) == world.now + 3.0 - asked_at
+    assert cluster.age("u", world.now) == INFINITY
+
+
+def test_a_partition_whose_epoch_nobody_tells_is_not_behind() -> None:
+    known = Topic(Backoff(0.1, 1.0, Random(1)))
+    known.resize(1)
+    known.lead(0, Leader(1, 5), 5)
+    known.compare(0.0, {0: -1})
+    assert known.behind_since is None
+    known.compare(0.0, {0: 4})
+    assert known.behind_since == 0.0
 
 
 def test_many_topics_wanted_at_once_are_one_request() -> None:

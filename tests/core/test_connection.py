@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from core_talk import FAR, Answers, config, frame, metadata, read, request, versions
 
-from pykafka4.core import Outcome, Request
+from pykafka4.core import INFINITY, Outcome, Request
 from pykafka4.core.connection import LONGEST_MUTE, SOFTWARE_VERSION, Connection, ConnectionState, usable
 from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
@@ -98,6 +98,16 @@ def test_a_broker_that_does_not_know_our_version_is_asked_again_in_one_it_knows(
     assert header.version == asked_next
     connection.receive(0.0, frame(versions(), header.version, header.correlation_id))
     assert connection.state is S.READY
+
+
+def test_what_cannot_be_understood_is_asked_again_until_the_oldest_form() -> None:
+    connection = connecting()
+    connection.connected(0.0)
+    for reply, asked_next in ((b"\0\x23" + b"\0\0\0\1" + b"\0\x12\0\0\0\1", 1), (b"", 0)):
+        ((header, _),) = read(connection.outgoing(0.0))
+        connection.receive(0.0, header.correlation_id.to_bytes(4, "big") + reply)
+        assert connection._asked_version == asked_next
+    assert connection.state is S.NEGOTIATING
 
 
 def test_asking_again_ends() -> None:
@@ -419,6 +429,16 @@ def test_an_illegal_step_raises() -> None:
     connection = ready()
     with pytest.raises(RuntimeError, match="NEGOTIATING cannot follow READY"):
         connection.connected(0.0)
+
+
+def test_a_broker_is_silent_since_the_oldest_request_that_it_has_not_answered() -> None:
+    connection = ready()
+    assert connection.silent_since == INFINITY
+    for now in (1.0, 2.0):
+        submit(connection)
+        read(connection.outgoing(now))
+        connection.written_to(now)
+    assert connection.silent_since == 1.0
 
 
 def test_requests_count_as_in_flight_while_queued_while_unanswered_and_until_the_socket_took_them() -> None:

@@ -150,6 +150,7 @@ def checked(talk: Talk) -> Any:
 
 def test_a_check_that_names_the_same_coordinator_changes_nothing(talk: Talk) -> None:
     request, doubts = checked(talk), list(talk.network.doubts)
+    assert request.deadline == talk.now + talk.config.request_timeout_ms / 1000
     talk.answer(request, found(1))
     assert talk.member.coordinator.node == 1
     assert talk.network.doubts == doubts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from consumer_talk import Talk, batch, fetching, partition, tp
+from consumer_talk import LOST, Talk, batch, fetching, partition, tp
 
 from pykafka4.core import INFINITY
 from pykafka4.core.network import LANE
@@ -190,6 +190,21 @@ def test_data_that_makes_no_sense_stops_the_partition_with_an_error_and_no_hot_l
     talk.reader.seek(tp(0), 3)
     talk.run()
     assert talk.asked(talk.fetch_at(1)) == {tp(0): 3}
+
+
+def test_a_leader_that_another_user_of_the_client_lost_meanwhile_is_asked_without_its_epoch(talk: Talk) -> None:
+    talk.cluster.epochs[tp(0)] = 7
+    talk.assign(tp(0), start=0)
+    assert epoch_asked(talk) == 7
+    talk.recovery.offline[tp(0)] = LOST
+    talk.fetched(talk.fetch_at(1), {tp(0): b""})
+    assert epoch_asked(talk) == -1
+
+
+def epoch_asked(talk: Talk) -> int:
+    """The epoch of its leader in the Fetch of the only partition."""
+    epoch: int = talk.fetch_at(1).message.topics[0].partitions[0].current_leader_epoch
+    return epoch
 
 
 # ---------------------------------------------------------------- a Fetch that waits for data is left behind

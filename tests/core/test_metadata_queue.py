@@ -116,6 +116,13 @@ def test_what_is_due_is_not_kept_back_by_those_that_take_turns() -> None:
     assert queue.due(0.0, 0.1) == ["c"]
 
 
+def test_what_is_due_soon_is_asked_for_along_with_what_is_due_now() -> None:
+    queue = MetadataQueue(config(), Random(1))
+    for name, when in (("now", 1.0), ("soon", 1.25), ("later", 1.5)):
+        queue.put(name, when)
+    assert queue.due(1.0, 1.25) == ["now", "soon"]
+
+
 def test_news_after_news_waits_for_a_round() -> None:
     queue = MetadataQueue(config(), Random(1))
     queue.put_in_turns("a", BUDGET)

@@ -214,6 +214,22 @@ def test_a_broker_that_moved_is_connected_to_at_its_new_address() -> None:
     assert (peer.connects[-1].host, peer.connects[-1].port) == ("elsewhere", 9)
 
 
+@pytest.mark.parametrize("moved", HOSTS)
+def test_a_broker_that_moved_begins_without_failures(moved: int) -> None:
+    peer = Peer(bootstrap_servers="b1:1").placed()
+    for node in HOSTS:
+        peer.network.want(node)
+    peer.poll(0.0)
+    for connect in list(peer.connects):
+        peer.network.lost(0.0, connect.link, REFUSED)
+    peer.network.place(60.0, {**HOSTS, moved: ("elsewhere", 9)})
+    for node in HOSTS:
+        peer.network._endpoints[node].wanted = False
+    peer.submit(ANY, 60.0)
+    peer.poll(60.0)
+    assert peer.connects[len(HOSTS)].host == "elsewhere", "of those that can be asked it failed least"
+
+
 def test_a_broker_that_left_finishes_what_it_has_and_is_closed() -> None:
     peer = Peer().placed()
     link = peer.open(2)

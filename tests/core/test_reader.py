@@ -157,7 +157,28 @@ def test_an_interrupted_poll_hands_its_records_out_with_the_next(desk: Desk) -> 
     assert desk.finished() == 3
 
 
+def test_an_interrupted_poll_gives_what_it_took_of_a_loops_list_back(desk: Desk) -> None:
+    desk.put(0, 6)
+    cursor = desk.loop()
+    assert [next(cursor).offset for _ in range(2)] == [0, 1]
+    desk.reader.enter()
+    desk.reader.drain()
+    assert offsets(desk.reader.take(3)) == [2, 3, 4]  # KeyboardInterrupt comes here
+    desk.reader.take_back()
+    desk.reader.leave()
+    assert offsets(desk.poll()) == [2, 3, 4, 5]
+
+
 # ---------------------------------------------------------------- loops
+
+
+def test_a_loop_takes_nothing_back_that_was_committed_by_name(desk: Desk) -> None:
+    desk.put(0, 5)
+    cursor = desk.loop()
+    assert [next(cursor).offset for _ in range(4)] == [0, 1, 2, 3]
+    desk.reader.finished[tp(0)] = (100, 0)
+    assert desk.reader.progress()[tp(0)] == (100, 0)
+    assert desk.reader.settle()[tp(0)] == (100, 0)
 
 
 def test_in_a_loop_everything_before_the_record_in_hand_is_reached(desk: Desk) -> None:

@@ -81,6 +81,7 @@ def test_a_lost_connection_or_a_missing_row_is_asked_again(talk: Talk) -> None:
     seeker = Seeker(talk, 0)
     talk.run()
     talk.answer(talk.one(ListOffsetsRequest), LOST)
+    assert talk.recovery.reports == [(tp(0), LOST.reason)]
     talk.recovery.bring_back()
     talk.run()
     talk.answer(talk.one(ListOffsetsRequest), ListOffsetsResponse(topics=[]))

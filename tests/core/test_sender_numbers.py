@@ -334,9 +334,10 @@ def test_sequences_wrap_at_two_to_the_31() -> None:
     assert [header(r)[1] for r in bench.requests] == [2**31 - 1, 0]
 
 
-def test_a_topic_made_anew_starts_at_sequence_zero() -> None:
+@pytest.mark.parametrize("topic_id", [6, 8])
+def test_a_topic_made_anew_starts_at_sequence_zero(topic_id: int) -> None:
     bench = Bench().proven()
-    bench.cluster.id = UUID(int=8)
+    bench.cluster.id = UUID(int=topic_id)
     bench.cluster.version += 1
     bench.settle()
     bench.batch()

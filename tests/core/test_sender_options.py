@@ -134,14 +134,15 @@ def test_an_acknowledgement_makes_its_partition_healthy() -> None:
     assert healthy == [TP]
 
 
-def test_the_leader_that_a_refusal_names_is_passed_on() -> None:
+@pytest.mark.parametrize("node", [0, 3])
+def test_the_leader_that_a_refusal_names_is_passed_on(node: int) -> None:
     bench = Bench()
     hints: list[tuple[Any, ...]] = []
     bench.cluster.hint = lambda *hint: hints.append(hint)  # type: ignore[method-assign]
     bench.batch()
-    leader = ProduceResponse.Topic.Partition.Leader(leader_id=3, leader_epoch=9)
+    leader = ProduceResponse.Topic.Partition.Leader(leader_id=node, leader_epoch=9)
     answer(bench, bench.requests.pop(), current_leader=leader)
-    assert hints == [(TP, 3, 9, None)]
+    assert hints == [(TP, node, 9, None)]
 
 
 def test_halves_of_a_batch_that_may_be_in_the_log_fail_as_maybe_written() -> None:

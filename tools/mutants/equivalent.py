@@ -64,13 +64,6 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "a thousandth, where the random share is up to a fifth",
     ),
     Equivalent(
-        "pykafka4/core/fetcher.py",
-        "ReplaceUnaryOperator_USub_UAdd",
-        "self._seen = (-1, -1)",
-        "self._seen = (-1, +1)",
-        "no version of the picture is -1, so the first look differs either way",
-    ),
-    Equivalent(
         "pykafka4/core/parking.py",
         "NumberReplacer",
         "self._picture = -1",
@@ -141,6 +134,13 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "the first chunk of a claim that was put aside begins at the position of the claim, and only the first counts",
     ),
     Equivalent(
+        "pykafka4/core/reader.py",
+        "AddNot",
+        "offsets.setdefault(chunk.serial, chunk.position if known is None else known)",
+        "offsets.setdefault(chunk.serial, chunk.position if not known is None else known)",
+        "the first chunk of a claim that was put aside begins at the position of the claim, and only the first counts",
+    ),
+    Equivalent(
         "pykafka4/core/recovery.py",
         "NumberReplacer",
         "self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)",
@@ -181,12 +181,5 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "return self._offered.get(FetchRequest.api_key, (0, 0))[1] <= BEFORE_0_11",
         "return self._offered.get(FetchRequest.api_key, (0, 1))[1] <= BEFORE_0_11",
         "a broker that offers no Fetch is as old with the highest version 1",
-    ),
-    Equivalent(
-        "pykafka4/core/fetcher.py",
-        "NumberReplacer",
-        "self._seen = (-1, -1)",
-        "self._seen = (- 0, -1)",
-        "no count of changes is -1, so the first look differs either way",
     ),
 )
