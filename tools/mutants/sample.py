@@ -14,6 +14,7 @@ import ast
 import difflib
 import hashlib
 import re
+import warnings
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -124,11 +125,13 @@ def draw(size: int, seed: int, listed: Sequence[Equivalent] = EQUIVALENT, folder
 
 
 def compiles(source: str) -> bool:
-    """False where an operator made what Python does not take, such as `while not line := read()`."""
-    try:
-        ast.parse(source)
-    except SyntaxError:
-        return False
+    """False where an operator made what Python does not take, or warns of: `while not line := read()`, `0 is n`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            compile(source, "drawn", "exec")
+        except SyntaxError:
+            return False
     return True
 
 
