@@ -50,7 +50,7 @@ def test_a_seed_draws_the_same_mutations_every_time_and_another_seed_others(root
 
 def test_a_changed_line_changes_no_other_mutation_of_the_sample(root: Path) -> None:
     before = set(changes(root, 1))
-    (root / FILE).write_text("import attrs\n" + CODE.replace("count >= 100", "count >= 200"))
+    (root / FILE).write_text(CODE.replace("annotations\n", "annotations\n\nimport attrs\n").replace("count >= 100", "count >= 200"))
     after = set(changes(root, 1))
     assert before - after
     assert {change for change in before if "count" not in change} == {change for change in after if "count" not in change}
