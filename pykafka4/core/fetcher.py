@@ -277,7 +277,6 @@ class Fetcher:
                 position.search.target = Start.EARLIEST
 
     def _restart(self, position: Position) -> None:
-        position.epoch = -1
         self._offsets.stored.pop(position.tp, None)  # brokers forget the committed offsets of a topic that is deleted
         if self._policy is Start.NONE:
             self._stop(position, InvalidOffset.at(*position.tp, "the topic was deleted and created again", position.offset))
@@ -614,7 +613,6 @@ class Fetcher:
             position.offset,
             self._policy.value,
         )
-        position.epoch = -1
         self._reset(position, self._policy)
 
     def _explain_range(self, position: Position) -> None:

@@ -445,6 +445,8 @@ def test_trouble_of_a_dead_claim_is_not_raised(desk: Desk) -> None:
 
 def test_trouble_of_nobody_concerns_the_consumer(desk: Desk) -> None:
     desk.reader.put(Trouble(None, KafkaError("a"), Lasting.ONCE))
+    desk.reader.drain()
+    assert desk.reader.ready
     desk.reader.put(Trouble(None, KafkaError("b")))
     desk.reader.drain()
     assert [str(e) for e in desk.reader.notices] == ["a"]

@@ -151,8 +151,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/fetcher.py",
-        old="        position.epoch = -1\n        self._reset(position, self._policy)",
-        new="        position.epoch = -1",
+        old="        self._reset(position, self._policy)\n\n    def _explain_range",
+        new="\n    def _explain_range",
         breaks="an offset out of range is not reset",
         tests=("tests/core/test_member.py::test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered",),
     ),
