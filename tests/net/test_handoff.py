@@ -258,7 +258,7 @@ def test_a_thread_in_line_gets_its_turn_when_the_one_before_it_is_interrupted() 
 
         place = interrupted(lambda: gate.wait(take, 0), at, everywhere=True)  # noqa: B023
         for thread in second:
-            thread.join(SECONDS)
+            thread.join(SECONDS / 2)  # before its own time is over
             assert not thread.is_alive(), f"nobody woke it after {place}"
         if place is None:
             return
