@@ -132,11 +132,12 @@ class Reading:
         if record.offset in self._after_cuts(tp, place) and self._policy != "none":
             self._go_back(tp, place, record.offset)
             return
-        if sim.knows_epochs and place.handed:
+        log_start = sim.cluster.log(*tp).start_offset
+        if sim.knows_epochs and place.handed and before > log_start:  # where the log begins, its epochs begin: nothing was cut that is there
             where = f"cut at {place.cuts} after {before - 1} was read"
             raise Broken("what was cut off is told or read again", f"{self.name} {tp}: {record.offset} is next, {where}")
-        # Without epochs a client cannot know: it goes on where it was, or by its policy when that is behind the end of the log.
-        first = ledger.next_in_log(tp, sim.cluster.log(*tp).start_offset)
+        # A client that cannot know goes on where it was, or by its policy when that is behind the end of the log.
+        first = ledger.next_in_log(tp, log_start)
         reset = self._policy == "latest" or (self._policy == "earliest" and first is not None and record.offset <= first)
         if not reset and record.offset != ledger.next_in_log(tp, before):
             raise Broken("positions never skip", f"{self.name} {tp}: {record.offset} after {before}, cut at {place.cuts}")
@@ -173,7 +174,7 @@ class Reading:
         else:
             furthest = ledger.next_in_log(tp, before)
             wrong = offset != furthest
-        if wrong and offset > start:
+        if wrong and offset > (ledger.next_in_log(tp, start) or start):
             raise Broken("positions never skip", f"{self.name} {tp}: {offset} where {furthest} is next (after {before})")
         if not place.handed and tp in ledger.cuts and self._in_group:  # it begins where the group or the application said before a cut
             ledger.rewind(tp, offset)

@@ -170,11 +170,14 @@ class Ledger:
     def begin(self, tp: TopicPartition, offset: int) -> bool:
         """Whether reading begins at `offset`: with auto_offset_reset=latest, where nothing that is still in the log was committed."""
         stored, log = self.last.get(tp, -1), self._cluster.log(*tp)
-        if offset == self._begun.get(tp):
+        begun = self._begun.get(tp)
+        if begun is not None and offset in (begun, self.next_in_log(tp, begun)):
             self.skip(tp, offset)  # a log that was cut since has other records there
             return True
         if tp in self.cuts and (stored > log.end_offset or not self._knows_epochs):
             stored = -1  # out of range, now or when the client asked for what a cut had taken
+        if self.floor.get(tp, log.start_offset) < log.start_offset:
+            stored = -1  # retention deleted what an application had gone back to
         if offset < self._begun.get(tp, 0) or (stored >= 0 and stored >= log.start_offset):
             return False
         self._begun[tp] = offset
