@@ -45,6 +45,7 @@ TARGETS = {
     "harness": "make test-harness",
     "spark": "make integration",
     "cluster": "make integration",
+    "simulation": "make simulated",
 }
 # Folders whose modules cannot even be imported without these packages.
 NEEDED = {

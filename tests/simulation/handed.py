@@ -133,7 +133,9 @@ class Reading:
             self._go_back(tp, place, record.offset)
             return
         log_start = sim.cluster.log(*tp).start_offset
-        if sim.knows_epochs and place.handed and before > log_start:  # where the log begins, its epochs begin: nothing was cut that is there
+        if (
+            sim.knows_epochs and place.handed and before > log_start
+        ):  # where the log begins, its epochs begin: nothing was cut that is there
             where = f"cut at {place.cuts} after {before - 1} was read"
             raise Broken("what was cut off is told or read again", f"{self.name} {tp}: {record.offset} is next, {where}")
         # A client that cannot know goes on where it was, or by its policy when that is behind the end of the log.
