@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from consumer_talk import Answer, Talk, batch, fetching, tp
 
+from pykafka4.core.fetcher import RETRY_LOOKUP
 from pykafka4.core.subscription import Start
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError, LogTruncated
 from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
@@ -41,6 +42,16 @@ def test_with_a_committed_offset_reading_goes_on_there() -> None:
     talk.committed({tp(0): 30})
     talk.ends(0)
     assert talk.asked(talk.pending(FetchRequest)[-1]) == {tp(0): 30, tp(1): 0}
+
+
+def test_when_the_committed_offsets_are_refused_all_partitions_are_asked_for_again() -> None:
+    talk = Talk(group_id="g", enable_auto_commit=False)
+    talk.cluster.set("t", [1, 1])
+    talk.assign(tp(0), tp(1))
+    talk.find_coordinator()
+    talk.committed(error="TOPIC_AUTHORIZATION_FAILED")
+    talk.run(RETRY_LOOKUP)
+    assert talk.one(OffsetFetchRequest).message.topics[0].partition_indexes == [0, 1]
 
 
 def asked_when_it_appears(**where: Any) -> int:

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from core_talk import World, config, metadata
 
+from pykafka4.core import INFINITY
 from pykafka4.core.recovery import PartitionOffline, PartitionOnline, Recovery
 from pykafka4.core.topic import Leader
 from pykafka4.errors import broker_error
@@ -63,6 +64,14 @@ def test_the_same_leader_gets_it_back_after_the_back_off(world: World) -> None:
     world.run(0.06)
     assert world.engine.recovery.leader(T0) == Leader(1, 5)
     assert world.engine.recovery.changes == changes + 1
+
+
+def test_nothing_is_left_to_wake_for_once_all_are_back(world: World) -> None:
+    report(world)
+    world.engine.recovery.poll(world.now)
+    world.engine.recovery.offline.clear()
+    world.engine.recovery.poll(world.now)
+    assert world.engine.recovery._timers.wake_at == INFINITY
 
 
 @pytest.mark.parametrize("milliseconds", [1, 5, 10])

@@ -460,7 +460,7 @@ MUTANTS: Final = (
     Mutant(
         file="pykafka4/client.py",
         old="return self.config.request_timeout_ms / 1000 if limit is None else limit",
-        new="return 30.0 if limit is None else limit",
+        new="return 2.0 if limit is None else limit",
         breaks="calls without a timeout ignore request_timeout_ms",
         tests=("tests/test_client.py::test_calls_without_a_timeout_take_no_longer_than_a_request_may",),
     ),

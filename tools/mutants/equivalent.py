@@ -182,4 +182,25 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "return self._offered.get(FetchRequest.api_key, (0, 1))[1] <= BEFORE_0_11",
         "a broker that offers no Fetch is as old with the highest version 1",
     ),
+    Equivalent(
+        "pykafka4/core/fetcher.py",
+        "NumberReplacer",
+        "if flight is None or flight.node in self._left or flight.asked.get(position.tp, (None, 0))[0] is position:",
+        "if flight is None or flight.node in self._left or flight.asked.get(position.tp, (None, 1))[0] is position:",
+        "only the first of the two is looked at",
+    ),
+    Equivalent(
+        "pykafka4/core/offsets.py",
+        "ReplaceFalseWithTrue",
+        "@attrs.define(eq=False)",
+        "@attrs.define(eq=True)",
+        "no two commits or lookups have the same callback",
+    ),
+    Equivalent(
+        "pykafka4/core/recovery.py",
+        "ReplaceFalseWithTrue",
+        "@attrs.define(eq=False)",
+        "@attrs.define(eq=True)",
+        "what is known of an outage is never compared",
+    ),
 )

@@ -79,7 +79,7 @@ MUTANTS: Final = (
         old="Protocol(name=name, metadata",
         new='Protocol(name="roundrobin", metadata',
         breaks="partition_assignment_strategy is ignored",
-        tests=("tests/test_options.py::test_the_option_reaches_the_wire_or_the_behaviour",),
+        tests=("tests/test_options.py::test_the_option_reaches_the_wire_or_the_behaviour[partition_assignment_strategy]",),
     ),
     Mutant(
         file="pykafka4/core/network.py",
@@ -100,7 +100,7 @@ MUTANTS: Final = (
         old='    isolation_level: int = wire(int8, "4+", ignorable=True)',
         new='    isolation_level: int = wire(int8, "4+", default=1, ignorable=True)',
         breaks="consumers read committed records only",
-        tests=("tests/test_options.py::test_the_option_reaches_the_wire_or_the_behaviour",),
+        tests=("tests/test_options.py::test_the_option_reaches_the_wire_or_the_behaviour[isolation_level]",),
     ),
     Mutant(
         file="pykafka4/core/group.py",
