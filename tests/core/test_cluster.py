@@ -69,6 +69,13 @@ def test_the_age_of_a_topic_is_the_time_since_it_was_asked_for() -> None:
     cluster, asked_at = world.engine.cluster, world.asked[-1][0]
     assert cluster.age("t", world.now + 3.0) == world.now + 3.0 - asked_at
     assert cluster.age("u", world.now) == INFINITY
+    cluster.want("u", ME)
+    assert cluster.age("u", world.now) == INFINITY, "not asked for yet"
+
+
+def test_while_no_broker_is_connected_it_is_looked_twice_a_second_whether_one_is() -> None:
+    world = World.make()
+    assert world.engine.cluster.poll(world.now).wake_at == world.now + 0.5
 
 
 def test_a_partition_whose_epoch_nobody_tells_is_not_behind() -> None:
