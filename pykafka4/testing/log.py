@@ -320,8 +320,9 @@ class PartitionLog:
         epoch = batch.header.leader_epoch
         if not self.epochs or (epoch >= 0 and epoch != self.epochs[-1][0]):
             # An epoch that this replica led, or copied, without records of it is not in the history that it copies now.
-            self.epochs = [entry for entry in self.epochs if entry[0] < epoch and entry[1] < batch.base_offset]
-            self.epochs.append((epoch, batch.base_offset))
+            self.epochs = [entry for entry in self.epochs if entry[0] <= epoch and entry[1] < batch.base_offset]
+            if not self.epochs or self.epochs[-1][0] != epoch:
+                self.epochs.append((epoch, batch.base_offset))
         self.batches.append(batch)
         self._bases.append(batch.base_offset)
         self.end_offset = batch.next_offset

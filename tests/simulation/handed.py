@@ -75,8 +75,10 @@ class Reading:
 
     def cut(self, tp: TopicPartition, end: int) -> None:
         """An election took what lay from `end` on."""
-        if tp in self.owned:
-            self.owned[tp].cuts.append(end)
+        place = self.owned.get(tp)
+        if place is not None:
+            place.cuts.append(end)
+            place.least = min(place.least, end)
 
     # ---- what is handed out
 

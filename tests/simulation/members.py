@@ -299,8 +299,8 @@ class Member:
             overtaken = place.sought and not place.handed and tp in sim.ledger.cuts  # by another election, between the error and the seek
             wrong = place.at is not None and place.at > log.start_offset and not place.cuts and not overtaken
         elif isinstance(error, LogTruncated):
-            # Where the epochs of the log end, which is the cut but for a gap before the next record.
-            cuts = place.cuts if place.at is not None else [cut.end for cut in sim.ledger.cuts.get(tp, ())]
+            # Where the epochs of the log end, which is the cut but for a gap before the next record. The old log may lead again meanwhile.
+            cuts = [cut.end for cut in sim.ledger.cuts.get(tp, ())]
             following = {sim.ledger.next_in_log(tp, max(end, log.start_offset)) for end in cuts}
             wrong = sim.ledger.next_in_log(tp, max(error.truncated_to, log.start_offset)) not in following
         else:

@@ -164,6 +164,20 @@ def test_truncation_takes_whole_batches_and_what_producers_said_in_them() -> Non
     assert one.end_of_epoch(2) == (0, 1)
 
 
+def test_an_epoch_in_which_a_replica_wrote_nothing_does_not_hide_those_before_it_follows_again() -> None:
+    leader, follower = log(), log()
+    leader.begin_epoch(1)
+    leader.append(batch(0, 3), 1)
+    leader.begin_epoch(2)
+    leader.append(batch(3, 2), 2)
+    follower.follow(leader)
+    follower.begin_epoch(3)
+    leader.append(batch(5), 2)
+    follower.follow(leader)
+    assert follower.epochs == leader.epochs == [(1, 0), (2, 3)]
+    assert follower.end_of_epoch(1) == (1, 3)
+
+
 def test_deleting_records_moves_the_start() -> None:
     one = log()
     for n in range(3):
