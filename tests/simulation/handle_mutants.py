@@ -213,6 +213,7 @@ SWIFT: dict[str, Any] = {
     "plan": {**NOTHING_FAILS["plan"], "climate": Climate(delay=(0.0002, 0.002)), "spaced": False},
 }
 SHORT = {"delivery_timeout_ms": 500, "request_timeout_ms": 2_000}
+SLOW = {"climate": Climate(delay=(0.0, 0.2)), "actors": 3, "records": 80, "spaced": False}
 CLOSED_EARLY = {"give_up": True, "crash": "", "ending": "close", "neighbours": 0}
 CONTENT = "records are what was sent"
 UNWRITTEN = "not written is not in the log"
@@ -235,12 +236,12 @@ MUTANTS: dict[Patch, Hunt] = {
     call_what_timed_out_not_written: Hunt(
         {UNWRITTEN, "no duplicates"}, SHORT, ("request delayed", "network is dark"), every=0.1, says=") and came into the log later"
     ),
-    leave_out_what_is_in_flight: Hunt({LEDGER}, says="the parts are not the whole"),
+    leave_out_what_is_in_flight: Hunt({LEDGER}, says="the parts are not the whole", plan=SLOW),
     count_one_too_many: Hunt({LEDGER}, says=" accepted, "),
     count_a_failure_too_few: Hunt({LEDGER}, SHORT, says=" queued, "),
     count_a_success_as_failure: Hunt({LEDGER}, says=" acked and "),
     give_nothing_back: Hunt({"failed records come back"}, says=", given back by close: ", plan=CLOSED_EARLY),
     give_back_what_was_delivered: Hunt({"progress"}, says="close gives ", **NOTHING_FAILS),
-    give_nothing_up: Hunt({"progress"}, says=" has no outcome", plan=CLOSED_EARLY),
+    give_nothing_up: Hunt({"progress"}, faults=("broker freezes", "no leader"), every=0.2, says=" has no outcome", plan=CLOSED_EARLY),
     raise_when_the_time_is_over: Hunt({"progress"}, says="close raised ", plan=CLOSED_EARLY),
 }

@@ -519,7 +519,7 @@ MUTANTS: dict[Patch, Hunt] = {
         {"delivery_timeout_ms": 120_000},
         ("partition is gone",),
         says=" wait, first ",
-        plan={"sick": True, "trouble": 20.0},
+        plan={"sick": True, "trouble": 20.0, "topics": {"t": 4}, "actors": 3, "records": 80},
     ),
     wait_without_a_deadline: Hunt({"waits end in time"}, says=" took "),
     wait_for_room_without_a_deadline: Hunt({"waits end in time"}, says=" took "),
