@@ -154,14 +154,16 @@ def promised(verdict: Verdict, load: Load, plan: Plan, name: str) -> Verdict:
     """The verdict without what was announced: refused records, duplicates without idempotence, losses with acks=1.
 
     A broker that leads again after its restart knows only the last batch of each producer: its snapshot holds no more. If it is the only
-    replica, batches in doubt before that one are refused although they are in the log, and fail as maybe written.
+    replica, batches in doubt before that one are refused although they are in the log, and fail as maybe written. So does a batch in doubt
+    with a record to be refused, whole: sent again without that record, the others might be in the log twice.
     """
+    touched = {load.partition(n) for n in load.refused}
 
     def announced(n: int, error: BaseException) -> bool:
         if not isinstance(error, DeliveryFailed):
             return False
         if error.code == "INVALID_TIMESTAMP":
-            return n in load.refused
+            return n in load.refused or (error.written is Written.MAYBE and load.partition(n) in touched)
         forgotten = name == "fragile" and plan.fragile_replicas == 1
         return forgotten and error.code == "OUT_OF_ORDER_SEQUENCE_NUMBER" and error.written is Written.MAYBE
 
