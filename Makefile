@@ -77,7 +77,7 @@ format: base ## let ruff mend what it can
 sim: base ## 200,000 simulated schedules (SIM_SCHEDULES=…)
 	PYKAFKA4_SIM_SCHEDULES=$(SIM_SCHEDULES) $(PYTEST) -s --timeout 0 -m simulation tests/simulation
 
-chaos: kafka ## ten runs of about two minutes, six drawn from a seed and four that kill leaders; and isolation, a rebalance storm, leaderless partitions (CHAOS_RUNS=… SEED=…)
+chaos: kafka ## half an hour: ten runs of about two minutes, six drawn from a seed and four that kill leaders; and isolation, a rebalance storm, leaderless partitions (CHAOS_RUNS=… SEED=…)
 	CHAOS_RUNS=$(CHAOS_RUNS) CHAOS_SEED=$(SEED) $(PYTEST) -s --timeout 0 -m chaos
 
 fuzz: base ## hostile bytes into every decoder, hostile arguments into the public API, Ctrl-C at every place: from a new seed, FUZZ times as many (FUZZ=… SEED=…)
