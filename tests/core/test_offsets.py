@@ -82,6 +82,16 @@ def test_commits_go_one_after_the_other_so_that_none_overtakes_a_newer_one(talk:
     assert second == [None]
 
 
+def test_the_pause_of_a_commit_that_ran_out_of_time_is_not_that_of_the_next(talk: Talk) -> None:
+    first, second = commit(talk, {tp(0): 1}, timeout=0.05), commit(talk, {tp(0): 2})
+    talk.find_coordinator()
+    talk.commits({tp(0): "COORDINATOR_LOAD_IN_PROGRESS"})
+    talk.run(0.05)
+    assert isinstance(first[0], KafkaTimeoutError)
+    assert talk.commits() == {tp(0): 2}
+    assert second == [None]
+
+
 @pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_SERVER_ERROR"])
 def test_only_what_was_refused_for_now_is_sent_again(talk: Talk, error: str) -> None:
     outcomes = commit(talk, {tp(0): 1, tp(1): 2})
