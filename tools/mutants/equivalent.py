@@ -245,4 +245,11 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "@attrs.frozen(eq=True)",
         "what a machine asks for is never compared",
     ),
+    Equivalent(
+        "pykafka4/core/queues.py",
+        "NumberReplacer",
+        "node: int = -1",
+        "node: int = - 0",
+        "looked at only while a batch is under way, to the node that was set then",
+    ),
 )
