@@ -71,6 +71,17 @@ def test_a_partition_that_appeared_after_assign_is_read_from_its_beginning() -> 
     assert asked_when_it_appears() == -2
 
 
+def test_a_partition_that_is_added_after_assign_is_read_from_its_beginning() -> None:
+    talk = Talk(auto_offset_reset="latest")
+    talk.cluster.set("t", [1])
+    talk.assign(tp(1))
+    talk.run()
+    talk.cluster.set("t", [1, 1])
+    talk.run()
+    (request,) = talk.pending(ListOffsetsRequest)
+    assert request.message.topics[0].partitions[0].timestamp == -2
+
+
 def test_seek_to_end_means_the_end_even_of_a_topic_that_appears_later() -> None:
     assert asked_when_it_appears(start=Start.LATEST) == -1
 
