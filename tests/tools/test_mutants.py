@@ -17,6 +17,7 @@ MUTANT = Mutant("code.py", "return a + b", "return a - b", "sums are differences
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
+    pytest.importorskip("pytest_timeout", reason="mutants are tried under pytest-timeout; pip install -e '.[test]'")
     (tmp_path / "mycode.py").write_text("def add(a, b):\n    return a + b\n\n\ndef other():\n    return 1\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
     tests = "from mycode import add, other\n\n\ndef test_sum():\n    assert add(2, 1) == 3\n\n\ndef test_other():\n    assert other()\n"
