@@ -19,9 +19,10 @@ from members import Member
 from schedule import Schedule
 from weather import VirtualTransport, Weather
 
+from integration.faults import CONSUMERS as LASTS
 from pykafka4.core import INFINITY
 from pykafka4.core.assignors import assigned_partitions
-from pykafka4.errors import ConnectionLost, KafkaError, KafkaTimeoutError
+from pykafka4.errors import ConnectionLost, GroupError, KafkaError, KafkaTimeoutError
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults import Fault, Injected
 from pykafka4.testing.groups import GroupState
@@ -34,6 +35,7 @@ QUIET: Final = 1.0  # what comes so long after the end is still looked at
 LAST_CALLBACKS: Final = 15.0  # until what was committed before the end is called back: an application may be in its longest sleep
 LONGEST_PAUSE: Final = 5.0  # seconds between two batches of a partition
 EPOCHS_SINCE: Final = 12  # the version of Fetch whose answers say where a log was cut
+FENCED_AFTER: Final = 5.0  # until a member that was fenced has asked for anything
 CALL_SECONDS: Final = 2.0  # what a call needs at most where nothing is wrong
 OWNER_SECONDS: Final = 12.0  # until every partition has an owner, beside the session's time-out: slow members sleep for half of it
 WITNESSES: Final = {"topic is hidden", "metadata is stale", "broker is deaf", "metadata fault", "answer damaged", "network is dark"}
@@ -80,6 +82,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         self._grown: set[TopicPartition] = set()
         self._instances: list[str] = [f"s{n}" for n in range(4)] if self.plan.static else []
         self._left: dict[TopicPartition, int] = {}
+        self.killed: dict[str | None, float] = {}  # when a process with this group.instance.id was last killed
         self._aim_from = INFINITY  # the next fault comes when a member is in the state that the plan aims at, not before this
         self._generation = 0
         if self.plan.sick:
@@ -238,6 +241,11 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         """Whether a fault makes `poll` raise this. A broker that was not understood twice in a row is named once, and asked again."""
         recent = [at for at in self._garbled if at > self.timeline.now - 15.0]
         return isinstance(error, ConnectionLost) and len(recent) >= 2
+
+    def fenced(self, error: Exception, instance: str | None) -> bool:
+        """Whether a JoinGroup of a killed process, executed late, has fenced the next process with its group.instance.id."""
+        late = self.timeline.now - self.killed.get(instance, -INFINITY) <= LASTS["group fault"][1] + FENCED_AFTER
+        return late and isinstance(error, GroupError) and error.code.name == "FENCED_INSTANCE_ID" and instance is not None
 
     def explains_call(self, error: KafkaError, began: float) -> bool:
         """Whether a call that began then could not but fail: nobody was to be asked, or the group was changing."""

@@ -141,8 +141,7 @@ class Reading:
             where = f"cut at {place.cuts} after {before - 1} was read"
             raise Broken("what was cut off is told or read again", f"{self.name} {tp}: {record.offset} is next, {where}")
         # A client that cannot know goes on where it was, or by its policy when that is behind the end of the log.
-        first = ledger.next_in_log(tp, log_start)
-        reset = self._policy == "latest" or (self._policy == "earliest" and first is not None and record.offset <= first)
+        reset = self._policy == "latest" or (self._policy == "earliest" and record.offset in ledger.firsts(tp))
         if not reset and record.offset != ledger.next_in_log(tp, before):
             raise Broken("positions never skip", f"{self.name} {tp}: {record.offset} after {before}, cut at {place.cuts}")
         self._go_back(tp, place, record.offset)
@@ -178,7 +177,7 @@ class Reading:
         else:
             furthest = ledger.next_in_log(tp, before)
             wrong = offset != furthest
-        if wrong and offset > (ledger.next_in_log(tp, start) or start):
+        if wrong and offset > start and offset not in ledger.firsts(tp):
             raise Broken("positions never skip", f"{self.name} {tp}: {offset} where {furthest} is next (after {before})")
         if not place.handed and tp in ledger.cuts and self._in_group:  # it begins where the group or the application said before a cut
             ledger.rewind(tp, offset)

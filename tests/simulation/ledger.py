@@ -55,6 +55,7 @@ class Ledger:
         self._start: dict[TopicPartition, int] = defaultdict(int)  # where an application saw the log begin
         self._old_done: dict[TopicPartition, int] = {}  # as much was finished of logs that were cut since
         self._high: dict[TopicPartition, int] = defaultdict(int)  # the highest high watermark so far
+        self._begins: dict[TopicPartition, int] = defaultdict(int)  # the highest start of a log so far
         cluster.on_commit.append(self._committed)
         cluster.on_append.append(self._appended)
         cluster.replication.on_truncate.append(self._truncated)
@@ -117,8 +118,16 @@ class Ledger:
         """The highest high watermark that the partition ever had."""
         partition = self._cluster.partition(*tp)
         if partition is not None:
-            self._high[tp] = max(self._high[tp], *(copy.log.high_watermark for copy in partition.copies.values()))
+            logs = [copy.log for copy in partition.copies.values()]
+            self._high[tp] = max(self._high[tp], *(log.high_watermark for log in logs))
+            self._begins[tp] = max(self._begins[tp], *(log.start_offset for log in logs))
         return self._high[tp]
+
+    def firsts(self, tp: TopicPartition) -> set[int]:
+        """Where a log of this partition begins: the leader's, and one of a leader before that had deleted more."""
+        self.high(tp)
+        starts = self._cluster.log(*tp).start_offset, self._begins[tp]
+        return {first for first in (*starts, *(self.next_in_log(tp, start) for start in starts)) if first is not None}
 
     def below_high(self, tp: TopicPartition, offset: int) -> bool:
         """Whether consumers could ever see `offset`."""

@@ -282,6 +282,10 @@ class Member:
             return
         if self.crash.at is not None or isinstance(error, ClosedError):
             raise error
+        if self.sim.fenced(error, self.instance):
+            self.sim.note(f"{self.name}: {error}")
+            self.close()  # somebody else is this instance now: the process ends
+            return
         if isinstance(error, InvalidOffset):
             self._choose_offset(error)
         elif not self.sim.explains(error):
@@ -509,6 +513,7 @@ class Member:
         if self.alive:
             self.sim.note(f"{self.name} dies")
             self.process.killed = True
+            self.sim.killed[self.instance] = self.sim.timeline.now
             if self.transport is not None:
                 self.transport.die()
             self._gone()
