@@ -198,6 +198,14 @@ def test_a_truncation_is_noticed_after_the_client_fetches_paused_records_again(t
     assert fetched_epoch(talk, 1) == 3
 
 
+def test_after_a_seek_the_epoch_before_is_not_known(talk: Talk) -> None:
+    talk.assign(tp(0), start=0)
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 10, epoch=3)})
+    talk.reader.seek(tp(0), 4)
+    talk.run()
+    assert fetched_epoch(talk, 4) == -1
+
+
 def test_a_topic_made_anew_is_read_from_its_beginning(talk: Talk) -> None:
     talk.cluster.set("t", topic_id=UUID(int=1))
     talk.assign(tp(0), start=40)

@@ -110,6 +110,15 @@ def test_delivery_timeout_says_maybe_when_in_flight_and_the_late_answer_changes_
     assert header(bench.requests[-1])[:2] == (1, 0), "the hole needs a new epoch"
 
 
+def test_one_timer_watches_all_batches_of_a_partition() -> None:
+    bench = Bench(delivery_timeout_ms=10_000).proven()
+    timers = len(bench.sender._timers._heap)
+    for _ in range(100):
+        bench.batch()
+        bench.answer(bench.requests.pop())
+    assert len(bench.sender._timers._heap) == timers
+
+
 def test_every_batch_of_a_request_that_the_broker_does_not_speak_fails() -> None:
     bench = Bench()
     deliveries, request = bench.two_partitions_in_one_request()

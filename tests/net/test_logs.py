@@ -286,7 +286,15 @@ def test_warnings_of_collected_handles_do_not_run_on_the_loop(loop: Loop) -> Non
 
 
 def test_closing_hands_over_what_was_logged_last_and_ends_the_thread(client: Client, notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs.LogThread.flush, "__defaults__", (SECONDS,))  # on a busy machine a second may be too short
+    asked = threading.Event()
+    flush = logs.LogThread.flush
+
+    def noticed(users: logs.LogThread, timeout: float = SECONDS) -> bool:
+        asked.set()
+        return flush(users, timeout)  # on a busy machine a second may be too short
+
+    monkeypatch.setattr(logs.LogThread, "flush", noticed)
+    notes.act = lambda record: asked.wait(SECONDS)  # nothing is handled before close() waits for it
     on_loop(client.loop, lambda: [log.info("%d", n) for n in range(20)])
     thread = logs.current()._thread
     others = logs.current()._users - {client.loop}

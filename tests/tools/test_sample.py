@@ -15,6 +15,8 @@ from tools.mutants.sample import candidates, draw, forgotten
 
 CODE = """from __future__ import annotations
 
+from typing import Protocol
+
 
 def wait(now: int | None, pause: float) -> float | None:
     if now is None:
@@ -26,6 +28,12 @@ def wait(now: int | None, pause: float) -> float | None:
 
 def many(count: int) -> bool:
     return count >= 100
+
+
+class Counts(Protocol):
+    @property
+    def size(self, least: int = 1) -> int:
+        return 3
 """
 FILE = "sources/code_under_test.py"
 ENTRY = Equivalent(FILE, "ReplaceComparisonOperator_Gt_GtE", "if pause > 10:", "if pause >= 10:", "the result is 10 either way")

@@ -78,6 +78,13 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "the network is told the brokers known so far once more",
     ),
     Equivalent(
+        "pykafka4/core/cluster.py",
+        "ReplaceComparisonOperator_NotEq_Gt",
+        "if name != BROKERS:",
+        "if name > BROKERS:",
+        "BROKERS is the empty text, which comes before every name",
+    ),
+    Equivalent(
         "pykafka4/core/network.py",
         "ReplaceAndWithOr",
         "self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 and e.connection is not None)",

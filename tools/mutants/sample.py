@@ -89,11 +89,17 @@ def unevaluated(source: str) -> Iterator[Span]:
             found = [node.returns]
         elif isinstance(node, ast.Assign) and union(node.value):
             found = [node.value]
-        elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            found = [node]
+        elif isinstance(node, ast.If):
+            found = [node] if named(node.test, "TYPE_CHECKING") else []
+        elif isinstance(node, ast.ClassDef):
+            found = [node] if any(named(base, "Protocol") for base in node.bases) else []
         for place in filter(None, found):
             at: Any = place
             yield (at.lineno, at.col_offset), (at.end_lineno, at.end_col_offset)
+
+
+def named(value: ast.expr, name: str) -> bool:
+    return isinstance(value, ast.Name) and value.id == name
 
 
 def union(value: ast.expr) -> bool:
