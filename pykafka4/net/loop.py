@@ -149,10 +149,11 @@ class Loop:
     def close(self, timeout: float | None = None) -> None:
         """End the loop and wait up to `timeout` seconds (None: 10). The loop's own thread and a forked child do not wait."""
         self.stop()
-        if self.forked or self.on_loop() or not self._thread.is_alive():
+        if self.forked or self.on_loop():
             return
-        self._thread.join(JOIN_SECONDS if timeout is None else timeout)
-        self._logs.flush()
+        if self._thread.is_alive():
+            self._thread.join(JOIN_SECONDS if timeout is None else timeout)
+        self._logs.flush()  # of a loop that has ended already, too
 
     # -- the thread
 

@@ -285,7 +285,9 @@ def test_warnings_of_collected_handles_do_not_run_on_the_loop(loop: Loop) -> Non
     assert threads == ["pykafka4-log", threading.current_thread().name]
 
 
-def test_closing_hands_over_what_was_logged_last_and_ends_the_thread(client: Client, notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def held(notes: Notes, monkeypatch: pytest.MonkeyPatch) -> Notes:
+    """Handles nothing before `close` waits for it."""
     asked = threading.Event()
     flush = logs.LogThread.flush
 
@@ -294,15 +296,27 @@ def test_closing_hands_over_what_was_logged_last_and_ends_the_thread(client: Cli
         return flush(users, timeout)  # on a busy machine a second may be too short
 
     monkeypatch.setattr(logs.LogThread, "flush", noticed)
-    notes.act = lambda record: asked.wait(SECONDS)  # nothing is handled before close() waits for it
+    notes.act = lambda record: asked.wait(SECONDS)
+    return notes
+
+
+def test_closing_hands_over_what_was_logged_last_and_ends_the_thread(client: Client, held: Notes) -> None:
     on_loop(client.loop, lambda: [log.info("%d", n) for n in range(20)])
     thread = logs.current()._thread
     others = logs.current()._users - {client.loop}
     client.close(SECONDS)
-    assert len(notes.records) == 20
+    assert len(held.records) == 20
     if not others:  # a client that another test forgot may still be there
         assert thread is not None
         until(lambda: not thread.is_alive())
+
+
+def test_closing_hands_over_what_a_loop_logged_that_has_ended_already(client: Client, held: Notes) -> None:
+    on_loop(client.loop, lambda: [log.info("%d", n) for n in range(20)])
+    client.loop.stop()
+    client.loop._thread.join(SECONDS)
+    client.close(SECONDS)
+    assert len(held.records) == 20
 
 
 def test_closing_does_not_wait_long_for_a_handler_that_blocks(client: Client, notes: Notes) -> None:
