@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("Cython", reason="needs Cython; pip install -e '.[test,dev]'")
+pytest.importorskip("setuptools", minversion="77", reason="needs setuptools 77, as pyproject.toml does; pip install -e '.[test,dev]'")
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("pykafka4", "setup.py", "pyproject.toml", "README.md", "LICENSE")
 BUILT = shutil.ignore_patterns("*.so", "_hot.c", "__pycache__")
