@@ -193,9 +193,14 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
 
     def _aim(self) -> None:
         now = self.timeline.now
-        if now >= self._aim_from and not self.healed and self.plan.aim in self.states():
+        if now < self._aim_from or self.healed:
+            return
+        if self.plan.aim in self.states():
             self._aim_from = INFINITY
             self.timeline.after(0.0, lambda: self._fault(now))
+        elif self.plan.aim == "nobody":  # members do not end by themselves
+            self._aim_from = now + self.plan.fault_interval
+            self.timeline.after(0.0, lambda: self.all_faults["member closes"](self))
 
     def weathers(self) -> list[Weather]:
         """Each living member is a process."""

@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 SCHEDULES = max(10, PRODUCERS // 10)
 FLOOR = 185  # of 232 pairs; 150 schedules reach as many
 STATES = ("starting", "unjoined", "joining", "syncing", "stable", "revoking", "leaving", "nobody")
-UNREACHABLE = {
-    "fatal": "no fault answers what ends a membership for good; tests/core/test_consumer_codes.py has every such answer",
-}
+# Not in every run. A member is fatal only where a late JoinGroup of a killed process fences its static successor, in one of some thousand
+# schedules; tests/core/test_consumer_codes.py has every answer that ends a membership for good.
+RARE = {"fatal"}
 EVERY_PAIR = [(fault, state) for fault in sorted(CONSUMER_FAULTS) for state in STATES]
 MUST_REACH = [
     *((fault, "stable") for fault in sorted(CONSUMER_FAULTS)),
@@ -42,13 +42,13 @@ def test_every_promise_holds_in_every_schedule(tell: Callable[[str], None]) -> N
     tell(seen.line("consumers", CONSUMER_FAULTS))
     print(seen.table(CONSUMER_FAULTS))
     states = {state for _, state in seen.reached}
-    assert states <= set(STATES)
-    assert SCHEDULES < 200 or states == set(STATES)
+    assert states <= {*STATES, *RARE}
+    assert SCHEDULES < 200 or states >= set(STATES)
     seen.check(FLOOR if SCHEDULES >= 200 else 0, EVERY_PAIR if SCHEDULES >= 5000 else MUST_REACH if SCHEDULES >= 200 else ())
 
 
-def test_every_state_of_a_member_is_to_be_reached_or_cannot_be() -> None:
-    assert {state.value for state in MemberState} | {"starting", "nobody"} == {*STATES, *UNREACHABLE}
+def test_every_state_of_a_member_is_to_be_reached_or_is_rare() -> None:
+    assert {state.value for state in MemberState} | {"starting", "nobody"} == {*STATES, *RARE}
 
 
 def test_the_same_seed_tells_the_same_story() -> None:
