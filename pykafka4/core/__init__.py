@@ -69,7 +69,8 @@ class Request:
 
     The engine replaces `on_reply` when it takes the request, so that an exception in it ends only the machine that asked.
 
-    `deadline` is a monotonic time: a request that is not answered by then fails, and its connection with it if it was written.
+    `deadline` is a monotonic time: a request that is not written by then fails. Once it is written, the broker has as long to answer as
+    there was when the network took the request, however long that waited for a connection; then its connection fails with it.
     `max_version` caps the negotiated version (a name-based request stays below topic ids). `fit(message, version)` takes out
     what that version cannot carry: it is called when the message is encoded, as no version is known before there is a connection.
     A request without a reply (Produce with acks=0) gets `Reply(None, …)` when its last byte was handed to the socket.
@@ -82,6 +83,7 @@ class Request:
     max_version: int | None = None
     fit: Callable[[Any, int], None] | None = None
     expects_reply: bool = True
+    asked_at: float | None = None  # when the network took it
 
 
 @attrs.frozen(eq=False)

@@ -69,10 +69,12 @@ def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
 class Flight:
     """A request whose bytes were handed out, and the version they are in."""
 
-    __slots__ = ("correlation_id", "request", "version", "written_at")
+    __slots__ = ("correlation_id", "deadline", "request", "version", "written_at")
 
     def __init__(self, request: Request, version: int, correlation_id: int, written_at: float) -> None:
         self.request, self.version, self.correlation_id, self.written_at = request, version, correlation_id, written_at
+        waited = 0.0 if request.asked_at is None else written_at - request.asked_at
+        self.deadline = request.deadline + waited  # the time to answer begins when it is written
 
 
 class Connection:
@@ -341,11 +343,11 @@ class Connection:
 
     def _drop_late_written(self, now: float) -> None:
         """One unanswered request ends the connection: its answer could still come and would be taken for another's."""
-        late = [flight.request for flight in (*self._flying, *self._silent) if flight.request.deadline <= now]
+        late = [flight.request for flight in (*self._flying, *self._silent) if flight.deadline <= now]
         if not late or self.state is not S.READY:
             return
-        self._flying = deque(flight for flight in self._flying if flight.request.deadline > now)
-        self._silent = deque(flight for flight in self._silent if flight.request.deadline > now)
+        self._flying = deque(flight for flight in self._flying if flight.deadline > now)
+        self._silent = deque(flight for flight in self._silent if flight.deadline > now)
         self.answers += [(request, Failed(_too_late(request, "was not answered"), Written.MAYBE)) for request in late]
         self.poison(ConnectionLost(f"{self.address}: given up, {_too_late(late[0], 'was not answered')}"))
 
@@ -353,7 +355,7 @@ class Connection:
         if self.state is S.CLOSED:
             return
         times = [request.deadline for request in self._queued]
-        times += [flight.request.deadline for flight in (*self._flying, *self._silent)]
+        times += [flight.deadline for flight in (*self._flying, *self._silent)]
         if self.state is not S.READY:
             times.append(self._setup_deadline)
         self.wake_at = min(times, default=INFINITY)

@@ -132,6 +132,7 @@ class Network:
 
     def submit(self, now: float, request: Request) -> None:
         """Send `request` to its node. One for a node that is not READY waits, and fails as NO with the first attempt to connect to it."""
+        request.asked_at = now
         node = request.node
         if node == CONTROLLER:
             node = ANY if self.controller is None or self.controller not in self._endpoints else self.controller

@@ -131,6 +131,25 @@ def test_a_deadline_counts_for_a_request_that_waits_for_a_backing_off_node() -> 
     assert answers.failure.written is Written.NO
 
 
+@pytest.mark.parametrize("node", [2, ANY])
+def test_the_time_to_answer_begins_when_a_request_is_written(node: int) -> None:
+    """Otherwise a client with a slow network and a short request_timeout_ms closes each connection as soon as it is ready, for ever."""
+    peer = Peer(bootstrap_servers="h2:1").placed()
+    answers, slow = peer.submit(node, deadline=5.0), peer.submit(node, deadline=5.0)
+    peer.poll(0.0)
+    link = peer.accept(4.0)
+    peer.poll(8.9)
+    assert peer.closed == []
+    peer.answer(8.9, link)
+    assert answers.reply
+    peer.poll(9.0)
+    assert peer.closed == [link]
+    assert (slow.failure.written, str(slow.failure.reason)) == (
+        Written.MAYBE,
+        "MetadataRequest was not answered in time (request_timeout_ms)",
+    )
+
+
 def test_versions_are_those_of_ready_nodes_only() -> None:
     peer = Peer().placed()
     assert peer.network.version(2, ProduceRequest.api_key) is None

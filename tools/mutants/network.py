@@ -186,6 +186,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/connection.py",
+        old="        self.deadline = request.deadline + waited ",
+        new="        self.deadline = request.deadline ",
+        breaks="the time that a request waits for its connection counts as the broker's",
+        tests=("tests/core/test_network.py::test_the_time_to_answer_begins_when_a_request_is_written",),
+    ),
+    Mutant(
+        file="pykafka4/core/connection.py",
         old="        if self.state is not S.READY and now >= self._setup_deadline:",
         new="        if False:",
         breaks="a connection that never becomes ready is not given up",
