@@ -30,6 +30,7 @@ __all__ = [
     "RecordTooLarge",
     "UnsupportedVersion",
     "broker_error",
+    "caused_by",
     "short_name",
 ]
 
@@ -293,6 +294,16 @@ _CLASSES: dict[str, type[BrokerError]] = {
         GroupError,
     ),
 }
+
+
+def caused_by(reason: E, error: BaseException) -> E:
+    """`reason` with `error` as its cause, without tracebacks: who keeps a failed `Delivery` would keep the answer and the client."""
+    reason.__cause__ = error
+    inner: BaseException | None = error
+    while inner is not None:
+        inner.__traceback__ = None
+        inner = inner.__cause__ or inner.__context__
+    return reason
 
 
 def broker_error(code: int, what: str, detail: str | None = None) -> BrokerError:

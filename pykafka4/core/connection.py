@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from pykafka4.config import ClientConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Reply, Request, Transitions
 from pykafka4.error_table import BY_NAME, Written
-from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error
+from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error, caused_by
 from pykafka4.wire import frame as frames
 from pykafka4.wire.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
 from pykafka4.wire.messages_data import FetchRequest, ProduceRequest
@@ -331,9 +331,7 @@ class Connection:
     def _not_understood(self, error: DecodeError) -> ConnectionLost:
         """Damage is a lost connection to the request it hit, too: what the broker did is unknown, and asking again finds out."""
         asked = f" to {type(self._flying[0].request.message).__name__}" if self._flying else ""
-        reason = ConnectionLost(f"{self.address}: the answer{asked} cannot be understood: {error}")
-        reason.__cause__ = error
-        return reason
+        return caused_by(ConnectionLost(f"{self.address}: the answer{asked} cannot be understood: {error}"), error)
 
     def _drop_late_unwritten(self, now: float) -> None:
         late = [request for request in self._queued if request.deadline <= now]

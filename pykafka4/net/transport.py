@@ -18,7 +18,7 @@ from enum import Enum
 from time import monotonic
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from pykafka4.errors import ConnectionLost, DecodeError, KafkaError
+from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, caused_by
 from pykafka4.net.handoff import Helper, Wakeup
 from pykafka4.wire.frame import SIZE, frame_size
 from pykafka4.wire.schema import Buffer
@@ -356,9 +356,7 @@ class SocketTransport:
         except BlockingIOError:
             return
         except DecodeError as error:
-            reason = ConnectionLost(f"{s.address}: {error}")
-            reason.__cause__ = error  # whoever asked may have to ask for less
-            self._lose(s, reason)
+            self._lose(s, caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # whoever asked may have to ask for less
         except OSError as error:
             self._lose(s, _explain(error))
 

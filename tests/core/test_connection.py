@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -35,6 +36,13 @@ def ready(**limits: tuple[int, int] | None) -> Connection:
     connection.receive(0.0, frame(versions(**limits), header.version, header.correlation_id))
     assert connection.state is S.READY
     return connection
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """It and what it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def settle(connection: Connection) -> None:
@@ -242,6 +250,7 @@ def test_an_answer_that_cannot_be_right_ends_the_connection_for_all(bad: Any) ->
     assert first.failure.reason is second.failure.reason is queued.failure.reason is connection.reason
     assert isinstance(first.failure.reason, ConnectionLost)
     assert isinstance(first.failure.reason.__cause__, DecodeError)
+    assert not any(error.__traceback__ for error in chain(first.failure.reason)), "it would keep the connection and the bytes"
     assert first.failure.passing, "whoever asked may ask again"
     assert first.failure.written is second.failure.written is Written.MAYBE
     assert queued.failure.written is Written.NO

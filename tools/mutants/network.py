@@ -340,10 +340,17 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/transport.py",
-        old="reason.__cause__ = error  # who",
-        new="pass  # who",
+        old='caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # who',
+        new='ConnectionLost(f"{s.address}: {error}"))  # who',
         breaks="the reason for a refused frame is lost",
         tests=("tests/net/test_transport.py::test_a_frame_over_the_limit_is_refused_with_its_size",),
+    ),
+    Mutant(
+        file="pykafka4/errors.py",
+        old="        inner.__traceback__ = None\n",
+        new="        pass\n",
+        breaks="the reason of a failed record keeps the loop's frames",
+        tests=("tests/core/test_connection.py::test_an_answer_that_cannot_be_right_ends_the_connection_for_all",),
     ),
     Mutant(
         file="pykafka4/net/handoff.py",
