@@ -213,11 +213,11 @@ def _unclean(run: Run, step: Step) -> None:
         lost = {p for p, row in run.cluster.partitions(topic).items() if set(row.isr) == {leader}}
         run.fragile.shaken |= lost
         run.cluster.kill(leader)
+        run.fragile.excuse(lambda n: run.fragile.partition(n) in lost)
     finally:
         run.cluster.thaw(behind)
     for p in lost:
         run.cluster.wait_leader(topic, p, other_than=leader)
-    run.fragile.excuse(lambda n: run.fragile.partition(n) in lost)
     run.cluster.start(leader)
     run.cluster.wait_full_isr([topic])
 

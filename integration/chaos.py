@@ -53,7 +53,7 @@ class Load(threading.Thread):
         self.producer, self.topic, self.rate, self.enough = producer, topic, rate, enough
         self.sent = 0
         self.counts = [(0, partitions)]  # from which record on the topic has how many partitions
-        self.excused: set[int] = set()  # records whose loss is no fault of the client: their log was deleted or cut off
+        self.excuses: list[tuple[int, Callable[[int], bool]]] = []  # (how many records were sent by then, which of them)
         self.shaken: set[int] = set()  # partitions with an unclean election, in which records may fail
         self.refuse = False  # whether the next record has a timestamp that brokers refuse
         self.refused: set[int] = set()
@@ -85,8 +85,15 @@ class Load(threading.Thread):
         self.counts.append((self.sent + MARGIN, partitions))
 
     def excuse(self, concerned: Callable[[int], bool]) -> None:
-        """Of what was acknowledged so far, the loss of these records is not the client's fault. Called on any thread."""
-        self.excused.update(n for n in list(self.offsets) if concerned(n))
+        """Of what was sent so far, the loss of these records is not the client's fault: their log was deleted or cut off.
+
+        Called on any thread. `concerned` is asked at the end, for an acknowledgement may come long after the broker has lost its record.
+        """
+        self.excuses.append((self.sent + 1, concerned))  # the one that is being sent may be written, too
+
+    def excused(self) -> set[int]:
+        """The acknowledged records whose loss is not the client's fault."""
+        return {n for n in self.offsets if any(n < sent and concerned(n) for sent, concerned in self.excuses)}
 
     def send_one(self, later_ms: int = 0) -> None:
         """The next record, with a timestamp that is later than its own by `later_ms`."""
@@ -176,6 +183,7 @@ class Verdict:
 
 def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
     """Read the topic from its leaders and compare."""
+    excused = load.excused()
     seen: Counter[int] = Counter()
     reordered, changed, foreign = [], [], []
     found_at_its_offset: set[int] = set()
@@ -198,12 +206,12 @@ def judge(cluster: Cluster, topic: str, load: Load) -> Verdict:
     return Verdict(
         sent=load.sent,
         acked=len(load.offsets),
-        lost=[n for n in load.offsets if not seen[n] and n not in load.excused],
+        lost=[n for n in load.offsets if not seen[n] and n not in excused],
         duplicated=[n for n, times in seen.items() if times > 1],
         reordered=reordered,
         changed=changed,
         foreign=foreign,
-        wrong_offset=[n for n in seen if n in load.offsets and n not in load.excused and n not in found_at_its_offset],
+        wrong_offset=[n for n in seen if n in load.offsets and n not in excused and n not in found_at_its_offset],
         not_completed_once=[n for n in range(load.sent) if load.completions[n] != 1],
         failed={n: error for n, error in load.failures.items() if load.partition(n) not in load.shaken},
         ended_by=load.error,

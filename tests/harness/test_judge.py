@@ -157,6 +157,15 @@ def test_a_damaged_log_is_complained_about(partition: int, records: list[LogReco
     assert says in told({**RIGHT, partition: records})
 
 
+def test_a_record_whose_log_was_deleted_may_be_acknowledged_later() -> None:
+    load = Load(cast("Any", None), "t", 0.0, lambda _: True)
+    load.sent, load.offsets = 10, {7: 0}
+    load.excuse(lambda n: n % 2 == 0)
+    load.sent = 20
+    load.offsets |= dict.fromkeys(range(20), 0)
+    assert load.excused() == {0, 2, 4, 6, 8, 10}, "what was sent by then, and what was being sent"
+
+
 def test_a_record_in_the_wrong_partition_is_complained_about() -> None:
     assert "1 records not as sent: [7]" in told({**RIGHT, 0: [*RIGHT[0], lying(7, 2)], 1: [lying(1)]})
 

@@ -144,7 +144,7 @@ def judged(cluster: Cluster, plan: Plan, loads: list[Load]) -> list[str]:
         verdict = judge(cluster, load.topic, load)
         print(
             f"chaos: {name}: {verdict.acked:,} of {verdict.sent:,} acknowledged, {len(load.failures)} failed, {len(verdict.lost)} lost, "
-            f"{len(verdict.duplicated)} duplicated, {len(load.excused):,} excused"
+            f"{len(verdict.duplicated)} duplicated, {len(load.excused()):,} excused"
         )
         told += [f"{name}: {line}" for line in promised(verdict, load, plan, name).complaints()]
     return told
