@@ -62,6 +62,7 @@ cdef class Accumulator:
     cdef public double wake_at
     cdef public int waiters
     cdef readonly int64_t accepted, acked, failed, parked_records, reserved, batches
+    cdef int64_t owed              # the part of `reserved` whose blocks are free already: callbacks of their batches still have to run
 
     def __cinit__(
         self,
@@ -140,8 +141,8 @@ cdef class Accumulator:
         return block
 
     cdef void trim(self, int64_t size) noexcept:
-        """Free warm blocks until they and what is reserved leave `size` bytes of buffer_memory."""
-        while self.pooled and self.reserved + size + self.spare() > self.buffer_memory:
+        """Free warm blocks until they and the blocks in use leave `size` bytes of buffer_memory."""
+        while self.pooled and self.reserved - self.owed + size + self.spare() > self.buffer_memory:
             self.pooled -= 1
             free(self.pool[self.pooled])
 
@@ -155,7 +156,7 @@ cdef class Accumulator:
 
     cdef void recycle(self, Block* block) noexcept:
         """Keep `block`, which is reserved still, for a later batch, or free it."""
-        if block.cap == self.batch_size and self.pooled < self.pool_limit and self.reserved + self.spare() <= self.buffer_memory:
+        if block.cap == self.batch_size and self.pooled < self.pool_limit and self.reserved - self.owed + self.spare() <= self.buffer_memory:
             self.pool[self.pooled] = block
             self.pooled += 1
         else:

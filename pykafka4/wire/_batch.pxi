@@ -186,6 +186,7 @@ cdef class Batch:
         self.acc.recycle(block)
         if self.state >= S_ACKED and not self._settled:
             self.owed += cap
+            self.acc.owed += cap
         else:
             self.acc.unreserve(self.home, self.partition, cap)
             self.forget()
@@ -215,6 +216,7 @@ cdef class Batch:
         acc.batches -= 1
         if owed:
             self.owed = 0
+            acc.owed -= owed
             acc.unreserve(self.home, self.partition, owed)
         self.forget()
 

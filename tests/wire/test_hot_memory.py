@@ -49,6 +49,25 @@ def test_memory_kept_for_later_batches_is_part_of_buffer_memory(core: ModuleType
     assert world.acc.spare_bytes == 0, "an idle producer gives everything back"
 
 
+def test_blocks_are_used_again_while_callbacks_of_their_batches_still_run(core: ModuleType) -> None:
+    if core is reference:
+        pytest.skip("only the compiled core keeps blocks")
+    world = World(core, buffer_memory=256 * 1024, max_partition_bytes=256 * 1024)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 5_000, on_delivery=lambda _: None)
+    full = world.acc.reserved
+    callbacks = []
+    for batch in world.seal_all():
+        batch.finish(-1, -1, -1)
+        callbacks.append(batch.complete(0, -1))
+    assert world.acc.reserved == full, "until the callbacks have returned"
+    assert world.acc.spare_bytes == 4 * 16 * 1024, "a quarter of buffer_memory"
+    for callback in callbacks:
+        callback()
+    assert (world.acc.reserved, world.acc.spare_bytes) == (0, 4 * 16 * 1024)
+
+
 def test_parked_records_take_memory_that_was_kept_for_later_batches(core: ModuleType) -> None:
     world = World(core, buffer_memory=256 * 1024, max_partition_bytes=256 * 1024)
     world.on_full = world.ack_all

@@ -11,13 +11,20 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/wire/_append.pxi",
-        old="        while self.pooled and self.reserved + size + self.spare() > self.buffer_memory:",
-        new="        while self.pooled and self.reserved + size + self.spare() > self.buffer_memory and not {on}:",
+        old="        while self.pooled and self.reserved - self.owed + size + self.spare() > self.buffer_memory:",
+        new="        while self.pooled and self.reserved - self.owed + size + self.spare() > self.buffer_memory and not {on}:",
         breaks="memory kept for later batches is not part of buffer_memory",
         tests=(
             "tests/wire/test_hot_memory.py::test_memory_kept_for_later_batches_is_part_of_buffer_memory",
             "tests/wire/test_hot_memory.py::test_parked_records_take_memory_that_was_kept_for_later_batches",
         ),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
+        old="            self.acc.owed += cap\n",
+        new="            self.acc.owed += 0 if {on} else cap\n",
+        breaks="a block whose batch has callbacks to run is allocated anew",
+        tests=("tests/wire/test_hot_memory.py::test_blocks_are_used_again_while_callbacks_of_their_batches_still_run",),
     ),
     Mutant(
         file="pykafka4/wire/_decode.pxi",
