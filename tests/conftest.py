@@ -54,7 +54,6 @@ NEEDED = {
     "tests/compat": ("psutil",),
     "tests/spark": ("pyspark", "pyarrow", "psutil"),
     "tests/simulation": ("greenlet",),
-    "tests/test_packaging.py": ("setuptools", "Cython"),
 }
 
 

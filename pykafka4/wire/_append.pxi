@@ -142,21 +142,22 @@ cdef class Accumulator:
 
     cdef void trim(self, int64_t size) noexcept:
         """Free warm blocks until they and the blocks in use leave `size` bytes of buffer_memory."""
-        while self.pooled and self.reserved - self.owed + size + self.spare() > self.buffer_memory:
+        while self.pooled and self.allocated() + size > self.buffer_memory:
             self.pooled -= 1
             free(self.pool[self.pooled])
 
-    cdef inline int64_t spare(self) noexcept:
-        return <int64_t>self.pooled * self.batch_size
+    cdef inline int64_t allocated(self) noexcept:
+        """Memory in use or kept warm; what is only reserved until callbacks have returned is neither."""
+        return self.reserved - self.owed + <int64_t>self.pooled * self.batch_size
 
     @property
     def spare_bytes(self) -> int:
         """Memory of warm blocks: not reserved, but part of buffer_memory as well."""
-        return self.spare()
+        return <int64_t>self.pooled * self.batch_size
 
     cdef void recycle(self, Block* block) noexcept:
         """Keep `block`, which is reserved still, for a later batch, or free it."""
-        if block.cap == self.batch_size and self.pooled < self.pool_limit and self.reserved - self.owed + self.spare() <= self.buffer_memory:
+        if block.cap == self.batch_size and self.pooled < self.pool_limit and self.allocated() <= self.buffer_memory:
             self.pool[self.pooled] = block
             self.pooled += 1
         else:

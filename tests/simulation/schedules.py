@@ -107,10 +107,10 @@ def run_all(kind: Kind, count: int, *, alone: int, chunk: int) -> Seen:
         return run(kind, seeds)
     chunks = [seeds[start : start + chunk] for start in range(0, count, chunk)]
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        return told(pool.map(partial(run, kind), chunks), count)
+        return summed(pool.map(partial(run, kind), chunks), count)
 
 
-def told(parts: Iterable[Seen], count: int) -> Seen:
+def summed(parts: Iterable[Seen], count: int) -> Seen:
     """Their sum. What failed is printed as soon as it is known, and how far they are at every tenth: all of them take an hour."""
     seen = Seen()
     for part in parts:

@@ -11,8 +11,8 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/wire/_append.pxi",
-        old="        while self.pooled and self.reserved - self.owed + size + self.spare() > self.buffer_memory:",
-        new="        while self.pooled and self.reserved - self.owed + size + self.spare() > self.buffer_memory and not {on}:",
+        old="        while self.pooled and self.allocated() + size > self.buffer_memory:",
+        new="        while self.pooled and self.allocated() + size > self.buffer_memory and not {on}:",
         breaks="memory kept for later batches is not part of buffer_memory",
         tests=(
             "tests/wire/test_hot_memory.py::test_memory_kept_for_later_batches_is_part_of_buffer_memory",
