@@ -49,7 +49,7 @@ def extensions() -> list[Extension]:
     core = Extension(
         "pykafka4.wire._hot",
         ["pykafka4/wire/_hot.pyx"],
-        extra_compile_args=["/O2"] if sys.platform == "win32" else ["-O2"],
+        extra_compile_args=["/O2"] if sys.platform == "win32" else ["-O3"],
         depends=[*map(str, WIRE.glob("_*.pxi")), *map(str, WIRE.glob("_*.h"))],
     )
     return list(cythonize([core], language_level=3))

@@ -71,7 +71,8 @@ class Reading:
         if self._in_group:
             self._sim.ledger.rewind(tp, offset)
         if tp in self.owned:
-            self.owned[tp] = Place(at=offset, sought=True)
+            end = self._sim.cluster.log(*tp).end_offset
+            self.owned[tp] = Place(at=offset, sought=True, cuts=[end] if offset > end else [])  # an election took that offset
 
     def cut(self, tp: TopicPartition, end: int) -> None:
         """An election took what lay from `end` on."""
