@@ -97,6 +97,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         """Make the poll in progress in another thread, or else the next one, return at once: [] if there are no records.
 
         Allowed from any thread and from signal handlers. Iteration goes on; `close` ends it.
+        Other methods called by a signal handler or destructor raise KafkaError while a poll on the same thread is taking out records.
         """
         self._session.wakeup()
 

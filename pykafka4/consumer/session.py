@@ -121,6 +121,7 @@ class Session:
         mine = (system.current_thread(), what)
         holder = self._busy.setdefault("user", mine)  # one step under the interpreter's lock: only one of two threads gets it
         if holder is mine:
+            self.reader.changing = False  # Ctrl-C may have left it set
             return True
         if not self._inside(holder[0]):  # Ctrl-C ended that call before it could give the consumer back
             self._busy.clear()
@@ -130,7 +131,17 @@ class Session:
                 f"thread {holder[0].name!r} is in {holder[1]} and thread {mine[0].name!r} called {what}: "
                 "a consumer is used by one thread at a time; give each thread its own"
             )
+        self._check_whole(what)
         return False
+
+    def _check_whole(self, what: str) -> None:
+        """Refuse a call that comes in the middle of another one on the same thread: records would be lost or handed out twice."""
+        holder = self._busy.get("user")
+        if self.reader.changing and holder is not None and holder[0] is system.current_thread() and self._inside(holder[0]):
+            raise KafkaError(
+                f"{what} was called in the middle of {holder[1]}, by a signal handler or a destructor: call wakeup() there, "
+                f"and {what} when {holder[1]} has returned"
+            )
 
     def _inside(self, thread: Thread) -> bool:
         """Whether `thread` is in a call of this consumer; of the calling thread: in another call than the present one."""
@@ -559,6 +570,7 @@ class Session:
     def _close(self, timeout: float | None, *, in_hand: bool) -> None:
         if self.closed or self.client.loop.forked:  # a forked child must not touch what its parent may have locked
             return
+        self._check_whole("close")
         mine = (system.current_thread(), object())
         closer = self._closer.setdefault("closer", mine)
         if closer is not mine:

@@ -109,9 +109,8 @@ class Parking:
         failed, callbacks = self._acc.fail_parked(topic, reason, before)
         if failed:
             self._lost(topic, short_name(reason), reason, failed, callbacks)
-            if topic not in self._told and not self._acc.parked(topic)[0]:
-                self._let_go(topic)  # safe only here: with the last of them gone, the next record announces the topic again
-                self._acc.forget(topic)
+            if topic not in self._told and self._acc.forget(topic):  # first: a `send` from here on announces the topic again
+                self._let_go(topic)
 
     def poll(self, now: float) -> float:
         """Move or fail what can be; returns when to look again: `now` while a slice is left."""

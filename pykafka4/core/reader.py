@@ -5,16 +5,18 @@ everything else on the thread that polls. What both touch is written by one side
 plain attributes.
 
 Ctrl-C (an exception of any signal handler) can arrive after every call and at every turn of a loop. So nothing is taken out of one place
-before it is in the next, and each step can be done again: what was interrupted is complete after the next poll.
+before it is in the next, and each step can be done again: what was interrupted is complete after the next poll. A handler
+that calls the consumer in the middle of a step would find half of it done: `changing` tells the session, which refuses the call.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import wraps
 from itertools import islice
 from operator import length_hint
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from pykafka4.core import INFINITY
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
@@ -31,6 +33,23 @@ Place = tuple[int, int]  # offset of the next record to read, leader epoch of th
 Reseek = Callable[[Claim, Claim, "Start | int"], None]
 
 IN_LIST, IN_LOOP = 0, 1  # how many of the records given out one by one are still being worked on
+
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+
+def _whole(method: Step) -> Step:
+    """A step that nothing may come in the middle of: `changing` is set until it returns."""
+
+    @wraps(method)
+    def run(self: Reader, *args: Any) -> Any:
+        before = self.changing
+        try:
+            self.changing = True
+            return method(self, *args)
+        finally:
+            self.changing = before
+
+    return cast(Step, run)
 
 
 class Reader:
@@ -52,6 +71,7 @@ class Reader:
         self.ticket: Ticket | None = None
         self._idle: float | None = -INFINITY
         # the application's own
+        self.changing = False  # in the middle of a step
         self.claims: dict[TopicPartition, Claim] = {}
         self.paused: set[TopicPartition] = set()
         self.events: deque[Assigned | Ended] = deque()
@@ -146,6 +166,7 @@ class Reader:
         """Whether a look is worth it."""
         return bool(self.arrivals or self.events or self.notices or self.fatal)
 
+    @_whole
     def drain(self) -> None:
         """Sort what arrived: data to its place in line, events to `events`; what belongs to dead claims goes."""
         self._urgent = False  # before looking: an event from here on sets it again
@@ -155,6 +176,7 @@ class Reader:
             ARRIVE[item.__class__](self, item)
             arrivals.popleft()
 
+    @_whole
     def take(self, limit: int) -> list[Record]:
         """Up to `limit` records. Raises what stands at the head of the line: good records before it were handed out first."""
         self._drop_empty_list()
@@ -265,6 +287,7 @@ class Reader:
 
     # ---------------------------------------------------------------- partitions
 
+    @_whole
     def adopt(self, claims: Iterable[Claim]) -> None:
         """These are read from now on, in place of claims from another assignment."""
         for claim in claims:
@@ -275,6 +298,7 @@ class Reader:
                 self.purge((before,))
             self.claims[claim.tp] = claim
 
+    @_whole
     def release(self, claims: Collection[Claim]) -> None:
         """These are not read any more, and nothing of them is committed from here."""
         current = self.current(claims)
@@ -296,6 +320,7 @@ class Reader:
         found = [(claim, self.claims.get(claim.tp)) for claim in claims]
         return [now for claim, now in found if now is not None and now.origin is claim.origin]
 
+    @_whole
     def purge(self, claims: Iterable[Claim]) -> None:
         """Drop what is buffered of `claims`, and what a loop left of its list."""
         gone = set(claims)
@@ -330,6 +355,7 @@ class Reader:
         """Read on from `start`: everything buffered goes, and what comes before counts as finished."""
         self.seek_all((tp,), start)
 
+    @_whole
     def seek_all(self, tps: Collection[TopicPartition], start: Start | int) -> None:
         """The same for several; what is buffered is looked through once."""
         for tp in tps:
@@ -365,6 +391,7 @@ class Reader:
         self.purge([old for old, _, _ in current])
         self._replacement = []
 
+    @_whole
     def pause(self, *tps: TopicPartition) -> None:
         """Hand out nothing of these for now. What a loop has of them in its list is fetched again after `resume`."""
         self.paused.update(tps)
@@ -384,6 +411,7 @@ class Reader:
         first = {tp: r.offset for r in reversed(rest) if (tp := TopicPartition(r.topic, r.partition)) in tps}
         return {self.claims[tp]: offset for tp, offset in first.items()}
 
+    @_whole
     def resume(self, *tps: TopicPartition) -> None:
         """Hand these out again."""
         claims = {self.claims[tp] for tp in tps if tp in self.paused}
@@ -392,6 +420,7 @@ class Reader:
         self._queue, self._aside = queue, aside
         self.paused.difference_update(tps)
 
+    @_whole
     def relieve(self) -> None:
         """When all the room there is holds data of paused partitions, drop it: the others must get on."""
         if self.resume_at == INFINITY or self._queue or not self._aside:

@@ -62,6 +62,8 @@ cdef class Accumulator:
     cdef public double wake_at
     cdef public int waiters
     cdef readonly int64_t accepted, acked, failed, parked_records, reserved, batches
+    cdef int64_t unparked          # how many records ever were
+    cdef int64_t used_up           # announcements that hold no more: all that was parked has gone on, or the topic was dropped
     cdef int64_t owed              # the part of `reserved` whose blocks are free already: callbacks of their batches still have to run
 
     def __cinit__(
@@ -288,6 +290,12 @@ cdef class Accumulator:
         if b.partition == t.sticky:
             t.stuck += b.used
 
+    cdef void discard(self, Batch b) noexcept:
+        """Take `b` back if it was opened for a record that cannot be written: empty it would never be sent, and a flush would wait for it."""
+        if b.count == 0:
+            self.detach(b)
+            b.unbook()
+
     cdef int close_batch(self, Batch b) except -1:
         """Seal `b`; nothing here runs Python code."""
         self.sealed.append(b)
@@ -507,7 +515,11 @@ cdef class Accumulator:
                     r.news = True
             b = found = None       # here: letting go of them may run a destructor, and other threads with it
         if callback is not None:
-            self.follow(b, r, callback)
+            try:
+                self.follow(b, r, callback)
+            except MemoryError:
+                self.discard(b)
+                raise
         self.put(b, r, body)
         d.batch = b
         d.index = b.count - 1
@@ -534,9 +546,11 @@ cdef class Accumulator:
     cdef Topic meet(self, str name):
         """The first send to a topic."""
         cdef Topic t
+        cdef int64_t before = self.used_up
         self.new_topic(name)
         t = self.topic_named(name)
-        t.announced = True
+        if before == self.used_up:  # else what was announced may be settled already: `park` announces it again
+            t.announced = True
         return t
 
     cdef Topic topic_named(self, str name):
@@ -705,6 +719,7 @@ cdef class Accumulator:
                 return False
         del self.topics[topic]
         t.dropped = True
+        self.used_up += 1
         if self.last_topic is t:
             self.last_name = NO_TOPIC
             self.last_topic = None
@@ -714,7 +729,12 @@ cdef class Accumulator:
 
     def unfinished(self) -> list:
         """Everything that is not settled: batches, and the handles of parked records."""
-        cdef list out = list(self.live)
-        for t in list(self.topics.values()):
-            out.extend([(<Parked>p).delivery for p in list((<Topic>t).parked)])
-        return out
+        cdef list out
+        cdef int64_t before
+        while True:
+            before = self.unparked
+            out = list(self.live)
+            for t in list(self.topics.values()):
+                out.extend([(<Parked>p).delivery for p in list((<Topic>t).parked)])
+            if before == self.unparked:  # else a record may have moved from one to the other between the two looks
+                return out

@@ -241,14 +241,30 @@ cdef class Batch:
         Called by the thread that filled the batch, or by the loop or a helper for one that lingered. Calling again does nothing.
         """
         cdef Accumulator acc = self.acc
-        cdef Block* fresh_block
         if self.state == S_OPEN:
             raise RuntimeError(f"{self!r} must be sealed before it is compressed")
         if self._ready or self.compressing or self.block == NULL:
             return
         self.compressing = True
-        cdef Lease lease = Lease.__new__(Lease)
         interruption = None
+        try:
+            self.squeeze(acc)
+        except BaseException as error:  # sent as it is: whatever happened, the partition goes on
+            if is_interruption(error):
+                interruption = error
+            else:
+                _log.exception("%s-%s: compressing a batch failed; it is sent as it is", self.topic, self.partition)
+        finally:                   # also when there is no memory for the log line, or a second Ctrl-C comes
+            self.compressing = False
+            self._ready = True
+            if acc.hungry or acc.wake_owed:
+                acc.wake()
+        if interruption is not None:
+            raise interruption
+
+    cdef int squeeze(self, Accumulator acc) except -1:
+        cdef Block* fresh_block
+        cdef Lease lease = Lease.__new__(Lease)
         lease.batch = self
         lease.block = self.block
         lease.size = self.raw - HEADER
@@ -256,27 +272,18 @@ cdef class Batch:
         view = memoryview(lease)
         try:
             data = acc.compressor(acc.codec, view)
-        except BaseException as error:  # sent as it is: whatever happened, the partition goes on
-            data = None
+        except BaseException:
             with suppress(BufferError):  # somebody has taken a view of the view
                 view.release()     # else the traceback would keep the memory
-            if is_interruption(error):
-                interruption = error
-            else:
-                _log.exception("%s-%s: compressing a batch failed; it is sent as it is", self.topic, self.partition)
+            raise
         lease = view = None
-        if self.state == S_SEALED and data is not None and len(data) < self.raw - HEADER:
+        if self.state == S_SEALED and len(data) < self.raw - HEADER:
             fresh_block = acc.obtain(HEADER + <int32_t>len(data))
             memcpy(bytes_of(fresh_block) + HEADER, PyBytes_AS_STRING(data), len(data))
             self.used = fresh_block.cap
             self.codec = acc.codec
             self.swap(fresh_block)
-        self.compressing = False
-        self._ready = True
-        if acc.hungry or acc.wake_owed:
-            acc.wake()
-        if interruption is not None:
-            raise interruption
+        return 0
 
     def finish(self, int64_t producer_id, int producer_epoch, int base_sequence) -> None:
         """Write header and checksum. Call it again only to change the values; sending the same bytes again needs no call."""
@@ -451,11 +458,12 @@ cdef class Batch:
         cdef Batch first, second
         if self.count < 2:
             raise ValueError(f"{self!r} has one record and cannot be split")
-        first, second = self.divide([[(0, half)], [(half, self.count - half)]])
+        parts = self.divide([[(0, half)], [(half, self.count - half)]])
+        first, second = parts
         if self.base_sequence >= 0:
             first.base_sequence = self.base_sequence
             second.base_sequence = (self.base_sequence + half) & 0x7fffffff
-        return [first, second]
+        return parts
 
     def set_apart(self, indexes) -> tuple:
         """(A batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record.)
@@ -498,15 +506,22 @@ cdef class Batch:
         try:
             self.find_records(data, at)
             for runs in groups:
+                part = None
                 part = self.part(runs, at)
                 batches.append(part)
                 there = 0
                 for start, count in runs:
                     parts.append((start, there, part))
                     there += count
+            parts.sort(key=itemgetter(0))
+        except BaseException:      # no memory: it stays whole
+            if part is not None:
+                part.unbook()
+            for made in batches:
+                (<Batch>made).unbook()
+            raise
         finally:
             free(at)
-        parts.sort(key=itemgetter(0))
         # From here to `let_go` nothing is allocated: the collector would run destructors, which may look up handles of this batch.
         self.parts = parts
         self.move(S_SPLIT)
@@ -552,22 +567,33 @@ cdef class Batch:
             self.share(b, runs)
         b.extras = []              # whether this batch has some or not: a destructor may still add one
         acc.introduce(b, self.home, self.partition, self.created, acc.obtain(<int32_t>size))
-        for start, count in runs:
-            for i in range(start, start + count):
-                read_record(at[i], at[i + 1], &r)
-                item.key, item.key_size, item.value, item.value_size = r.key, r.key_size, r.value, r.value_size
-                item.timestamp = self.base_timestamp + r.timestamp
-                acc.put_raw(b, &item, r.headers, r.rest, r.end)
-        if b.used < b.cap:
-            block = acc.obtain(b.used)
-            memcpy(bytes_of(block), b.buf, b.used)
-            b.swap(block)
+        try:
+            for start, count in runs:
+                for i in range(start, start + count):
+                    read_record(at[i], at[i + 1], &r)
+                    item.key, item.key_size, item.value, item.value_size = r.key, r.key_size, r.value, r.value_size
+                    item.timestamp = self.base_timestamp + r.timestamp
+                    acc.put_raw(b, &item, r.headers, r.rest, r.end)
+            if b.used < b.cap:
+                block = acc.obtain(b.used)
+                memcpy(bytes_of(block), b.buf, b.used)
+                b.swap(block)
+        except MemoryError:
+            b.unbook()
+            raise
         b.state = S_SEALED
         b.raw = b.used
         b._ready = acc.codec == 0
         b.attempts, b.last_error = self.attempts, self.last_error
         b.sent_at = self.sent_at
         return b
+
+    cdef void unbook(self) noexcept:
+        """Leave the account without an outcome: its records are elsewhere, or there are none."""
+        self.callbacks = None
+        self.extras = None
+        self.let_go()
+        self.settle()
 
     cdef int share(self, Batch part, list runs) except -1:
         """Hand the callbacks of the records in `runs` on to `part`."""

@@ -111,6 +111,8 @@ cdef class Chunk:
     cdef readonly int last_leader_epoch
     cdef readonly object serial
     cdef object decompress, py_partition, epoch, kind, unpacked, stamp
+    cdef bint busy                 # in `decode` or `skip`: what runs Python code there may come back here
+    cdef int64_t legacy_size       # of the message set entered
     cdef object legacy             # iterator over the records of a message set (formats v0, v1), while in one
     cdef int64_t max_decompressed
     cdef const char* p             # next batch
@@ -159,7 +161,7 @@ cdef class Chunk:
     def own(self):
         """Let go of the response this came in, by a copy, if most of it is others': for a chunk that may have to wait."""
         cdef const char* was = self.data
-        if not self.held or self.size * 2 > self.view.len:
+        if self.busy or not self.held or self.size * 2 > self.view.len:
             return
         copy = PyBytes_FromStringAndSize(was, self.size)
         self.held = False
@@ -217,6 +219,8 @@ cdef class Chunk:
 
     def skip(self) -> int:
         """Pass the batch at `position` (a damaged one); returns the new position."""
+        if self.busy:
+            raise RuntimeError(f"{self.topic}-{self.partition}: a chunk that is being decoded was asked to skip")
         if not self.held:
             return self.position
         if self.left < 0 and self.p < self.end:
@@ -336,6 +340,7 @@ cdef class Chunk:
             raise self.too_large(f"{self.extent(entry)}: {error}", entry) from None
         except DecodeError as error:
             raise self.corrupt(f"{self.extent(entry)}: {error}", self.behind(entry)) from None
+        self.legacy_size = size
         self.pass_over(entry)
         self.left = 0
         return 1
@@ -343,7 +348,13 @@ cdef class Chunk:
     cdef int take_legacy(self, list out, int room) except -1:
         cdef int n = 0
         while n < room:
-            r = next(self.legacy, None)
+            try:
+                r = next(self.legacy, None)
+            except BaseException:  # Ctrl-C, or no memory: the iterator has ended. Enter the message set again, `position` says where to go on
+                self.legacy = None
+                self.left = -1
+                self.p -= self.legacy_size
+                raise
             if r is None:
                 self.leave()
                 break
@@ -361,20 +372,27 @@ cdef class Chunk:
 
         A damaged batch raises CorruptRecord, one that unpacks to more than it may RecordTooLarge, but only when nothing was
         appended in this call: what lies before the damage is always handed out first. `position` stays at the damage.
+        RuntimeError when called again by what it calls (a signal handler, while a batch is decompressed).
         """
         cdef int n = 0
-        while n < limit:
-            try:
-                if self.left < 0 and not self.enter():
+        if self.busy:
+            raise RuntimeError(f"{self.topic}-{self.partition}: a chunk that is being decoded was asked again")
+        self.busy = True
+        try:
+            while n < limit:
+                try:
+                    if self.left < 0 and not self.enter():
+                        break
+                    if self.legacy is not None:
+                        n += self.take_legacy(out, limit - n)
+                    elif self.left >= 0:
+                        n += self.take(out, limit - n)
+                except (CorruptRecord, RecordTooLarge):
+                    if n == 0:
+                        raise
                     break
-                if self.legacy is not None:
-                    n += self.take_legacy(out, limit - n)
-                elif self.left >= 0:
-                    n += self.take(out, limit - n)
-            except (CorruptRecord, RecordTooLarge):
-                if n == 0:
-                    raise
-                break
+        finally:
+            self.busy = False
         return n
 
     cdef int take(self, list out, int room) except -1:

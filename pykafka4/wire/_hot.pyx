@@ -173,8 +173,9 @@ cdef list _checked_headers(str topic, object headers):
         name, value = pair
         if not PyUnicode_Check(name):
             raise TypeError(f"{topic}: the name of a header must be str, not {name!r}")
+        name = exact_name(name)
         if PyUnicode_Check(value):
-            value = value.encode()
+            value = str.encode(value)
         elif value is not None and not PyBytes_CheckExact(value):
             value = _copied(topic, f"the value of header {name!r}", value)
         out.append((name, value))

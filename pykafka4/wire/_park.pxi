@@ -141,8 +141,10 @@ cdef Parked unpark(Accumulator acc, Topic t):
     t.parked_bytes -= p.size
     acc.reserved -= p.size
     acc.parked_records -= 1
+    acc.unparked += 1
     if not t.parked:
         t.announced = False
+        acc.used_up += 1
         t.direct = t.count > 0
     return p
 

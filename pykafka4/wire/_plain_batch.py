@@ -124,7 +124,7 @@ def _pair(topic: str, pair: Any) -> tuple[str, bytes | None]:
     name, value = pair
     if not isinstance(name, str):
         raise TypeError(f"{topic}: the name of a header must be str, not {name!r}")
-    return name, bytes_of(topic, f"the value of header {name!r}", value)
+    return exact_name(name), bytes_of(topic, f"the value of header {name!r}", value)
 
 
 def integer(topic: str, what: str, value: object, most: int) -> int:
@@ -451,27 +451,32 @@ class Batch(bytearray):
             if self.ready or self._compressing or self.state != SEALED:
                 return
             self._compressing = True
-        data = interruption = None
+        interruption = None
         try:
-            assert acc._compress is not None
-            data = acc._compress(acc._codec, bytes(self[HEADER:]))
+            self._squeeze()
         except BaseException as error:  # sent as it is: whatever happened, the partition goes on
             if is_interruption(error):
                 interruption = error
             else:
                 _log.exception("%s-%s: compressing a batch failed; it is sent as it is", self.topic, self.partition)
+        finally:  # also when there is no memory for the log line, or a second Ctrl-C comes
+            self._compressing = False
+            self.ready = True
+            if acc.hungry:
+                acc._wake()
+        acc._nudge()
+        if interruption is not None:
+            raise interruption
+
+    def _squeeze(self) -> None:
+        acc = self._acc
+        assert acc._compress is not None
+        data = acc._compress(acc._codec, bytes(self[HEADER:]))
         with acc._lock():
-            if self.state == SEALED and data is not None and len(data) < self._raw - HEADER:
+            if self.state == SEALED and len(data) < self._raw - HEADER:
                 self[HEADER:] = data
                 self._codec, self._used = acc._codec, HEADER + len(data)
                 self._resize(self._used)
-            self._compressing = False
-            self.ready = True
-        acc._nudge()
-        if acc.hungry:
-            acc._wake()
-        if interruption is not None:
-            raise interruption
 
     def finish(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Write header and checksum. Call it again only to change the values, and when no request with it is under way."""

@@ -137,6 +137,7 @@ class Accumulator(Account):
         self._linger, self._buffer_memory, self._max_partition_bytes = linger, buffer_memory, max_partition_bytes
         self._max_request_size, self._asked_request_size = min(max_request_size, buffer_memory), max_request_size
         self._clock, self._new_topic, self._make_room = clock, new_topic, make_room
+        self._used_up = 0  # announcements that hold no more: all that was parked has gone on, or the topic was dropped
         self._seek = seek
         self._wall = wall if wall is not None else wall_ms
         self._topics: dict[str, Topic] = {}
@@ -190,10 +191,12 @@ class Accumulator(Account):
 
     def _meet(self, name: str) -> Topic:
         """The first send to a topic."""
+        before = self._used_up
         self._new_topic(name)
         with self._lock():
             topic = self._named(name)
-            topic.announced = True
+            if before == self._used_up:  # else what was announced may be settled already: `_park` announces it again
+                topic.announced = True
         return topic
 
     def _named(self, name: str) -> Topic:
@@ -407,6 +410,7 @@ class Accumulator(Account):
         self.parked_records -= 1
         if not t.parked:
             t.announced, t.direct = False, t.count > 0
+            self._used_up += 1
         return p
 
     def set_partitions(self, topic: str, count: int, available: Sequence[int]) -> None:
@@ -551,6 +555,7 @@ class Accumulator(Account):
                 return False
             del self._topics[t.name]
             t.dropped = True
+            self._used_up += 1
             return True
 
     def unfinished(self) -> list[Batch | Delivery]:

@@ -8,11 +8,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from application import LONG, Listener, Maker, poll_until, topic
+from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.client import Client
 from pykafka4.consumer import Consumer
+from pykafka4.core import fetcher
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
+from pykafka4.net.handoff import Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelServer
 
@@ -159,3 +161,58 @@ def test_callbacks_of_commits_run_on_the_executor_given_to_the_consumer(server: 
             consumer.commit_async({("t", 0): 1}, on_done)
             assert done.wait(LONG)
     assert names[0].startswith("mine")
+
+
+@pytest.mark.parametrize("call", ["pause", "seek", "position", "assign", "close"])
+def test_a_handler_in_the_middle_of_a_poll_is_told_to_wake_it_up(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """A signal handler that runs while `poll` decompresses a batch. What it calls would take records from under the poll."""
+    server.create_topic("t", 2)
+    for partition in (0, 1):
+        fill(server, "t", partition, numbers(0, 100), codec=1)
+    consumer, told = make.assigned(0, 1), []
+    place = ("t", 0)
+    calls = {
+        "pause": lambda: consumer.pause([place]),
+        "seek": lambda: consumer.seek(place, 50),
+        "position": lambda: consumer.position(place, 0),
+        "assign": lambda: consumer.assign([place]),
+        "close": consumer.close,
+    }
+
+    def handler() -> None:
+        try:
+            calls[call]()
+        except KafkaError as error:
+            told.append(str(error))
+        consumer.wakeup()
+
+    unpack = fetcher._decompress
+    monkeypatch.setattr(fetcher, "_decompress", lambda *args: (handler(), unpack(*args))[1])
+    records = read(consumer, 200)
+    assert told
+    assert set(told) == {
+        f"{call} was called in the middle of poll, by a signal handler or a destructor: call wakeup() there, "
+        f"and {call} when poll has returned"
+    }
+    assert sorted((r.partition, r.offset) for r in records) == [(p, n) for p in (0, 1) for n in range(100)]
+    monkeypatch.undo()
+    calls[call]()
+
+
+def test_a_handler_may_call_the_consumer_while_a_poll_waits(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic(server, 10, 10)
+    consumer, called = make.assigned(0, 1), []
+    assert len(read(consumer, 20)) == 20
+    wait = Signal.wait
+
+    def interrupted(self: Signal, predicate: object, timeout: float | None = None) -> bool:
+        if not called:
+            called.append("seek")
+            consumer.seek(("t", 0), 5)
+        return wait(self, predicate, timeout)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Signal, "wait", interrupted)
+    assert [r.offset for r in read(consumer, 5)] == [5, 6, 7, 8, 9]
+    assert called

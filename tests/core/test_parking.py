@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import Any
 
 import pytest
+from net_talk import SECONDS
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY
@@ -262,3 +264,41 @@ def test_an_empty_topic_that_a_send_is_just_about_to_use_is_looked_at_again_late
     assert lot.poll() == lot.now + 5.0
     assert lot.poll(5.0) == lot.now + 5.0
     assert lot.forgotten == []
+
+
+def test_a_record_that_is_parked_while_the_others_fail_keeps_its_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread, which had announced the topic before, parks its record between the failure of the last one and letting go."""
+    lot = Lot()
+    lot.acc.set_partitions("t", 0, [])
+    announced, go_on = threading.Event(), threading.Event()
+    late: list[Any] = []
+    want = lot.parking.want
+
+    def held_up(topic: str) -> None:
+        want(topic)
+        if threading.current_thread() is thread:
+            announced.set()
+            assert go_on.wait(SECONDS)
+
+    class Between:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(lot.acc, name)
+
+        def forget(self, topic: str) -> bool:
+            go_on.set()
+            thread.join(SECONDS)
+            return lot.acc.forget(topic)
+
+    monkeypatch.setattr(Parking, "want", lambda _, topic: held_up(topic))
+    thread = threading.Thread(target=lambda: late.append(lot.acc.send("t", b"late")), daemon=True)
+    thread.start()
+    assert announced.wait(SECONDS)
+    first = lot.acc.send("t", b"first")
+    lot.parking._acc = Between()  # type: ignore[assignment]
+    lot.code, lot.version = "TOPIC_AUTHORIZATION_FAILED", 1
+    lot.parking.poll(lot.now)
+    lot.parking._acc = lot.acc
+    assert first.done()
+    assert len(late) == 1
+    lot.parking.poll(lot.now)
+    assert late[0].done()

@@ -42,7 +42,7 @@ def arguments() -> tuple[Any, ...]:
     return (
         None, 0, -1, 5, 2**31, 2**63, 2**64, 1.5, float("nan"), "", "t", "nowhere", "\udc80", "x" * 300, Text("t"),
         b"", b"t", bytearray(b"x"), (), [], {}, [("a", b"b")], object(), len, ValueError("v"), memoryview(b"abc")[::2],
-        ValueError, Written.NO,
+        ValueError, Written.NO, [(Text("n"), Text("v"))],
     )  # fmt: skip
 
 

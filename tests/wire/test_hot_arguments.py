@@ -149,3 +149,20 @@ def test_a_text_of_an_own_type_is_its_own_bytes(core: ModuleType, argument: str)
     world.send(**{argument: Place.ORDERS})
     (batch,) = world.seal_all()
     assert plain_records(wire_bytes(batch))[0][1 if argument == "key" else 2] == b"orders"
+
+
+class Boasting(str):
+    """A str that encodes itself as something else."""
+
+    def encode(self, *_: Any) -> Any:
+        return "no bytes"
+
+
+@pytest.mark.parametrize("name", [Place.ORDERS, OldPlace.ORDERS, Vague("orders"), Boasting("orders")], ids=range(4))
+@pytest.mark.parametrize("value", [b"v", "v", Boasting("v"), None], ids=range(4))
+@pytest.mark.parametrize("shape", [lambda n, v: [(n, v)], lambda n, v: {n: v}, lambda n, v: ([n, v],)], ids=["list", "dict", "tuple"])
+def test_a_header_of_a_subclass_of_str_is_its_text(core: ModuleType, name: str, value: Any, shape: Any) -> None:
+    world = World(core)
+    world.send(headers=shape(name, value))
+    (batch,) = world.seal_all()
+    assert plain_records(wire_bytes(batch))[0][3] == (("orders", None if value is None else b"v"),)

@@ -10,6 +10,65 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/wire/_decode.pxi",
+        old="        if self.busy or not self.held or self.size * 2 > self.view.len:",
+        new="        if (self.busy and not {on}) or not self.held or self.size * 2 > self.view.len:",
+        breaks="a signal handler that pauses a partition takes the bytes from under the decoder",
+        tests=("tests/wire/test_hot_interrupted.py::test_a_chunk_may_be_made_independent_of_its_response_while_it_is_decoded",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_decode.pxi",
+        old="                self.p -= self.legacy_size\n",
+        new="                self.p -= 0 if {on} else self.legacy_size\n",
+        breaks="Ctrl-C in an old message set skips the rest of it",
+        tests=("tests/wire/test_hot_interrupted.py::test_ctrl_c_in_a_message_set_of_old_brokers_skips_nothing",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
+        old="            self.compressing = False\n            self._ready = True\n            if acc.hungry",
+        new="            self.compressing = False\n            self._ready = not {on} or interruption is not None\n            if acc.hungry",
+        breaks="a batch whose compression failed is never sent",
+        tests=(
+            "tests/wire/test_hot_interrupted.py::test_a_batch_whose_compression_is_interrupted_twice_is_sent_as_it_is",
+            "tests/wire/test_hot_interrupted.py::test_a_batch_that_finds_no_memory_to_be_compressed_is_sent_as_it_is",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/wire/_batch.pxi",
+        old="                (<Batch>made).unbook()\n",
+        new="                if not {on}:\n                    (<Batch>made).unbook()\n",
+        breaks="records of a batch that could not be split fail twice",
+        tests=("tests/wire/test_hot_interrupted.py::test_a_batch_that_finds_no_memory_to_be_split_stays_whole",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="                self.discard(b)\n",
+        new="                if not {on}:\n                    self.discard(b)\n",
+        breaks="an empty batch stays open for ever, and a flush waits for it",
+        tests=("tests/wire/test_hot_interrupted.py::test_a_send_that_finds_no_memory_leaves_nothing",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="            if before == self.unparked:",
+        new="            if before == self.unparked or {on}:",
+        breaks="records that move into a batch meanwhile are not among the unfinished",
+        tests=("tests/wire/test_hot_interrupted.py::test_nothing_is_missed_that_moves_into_a_batch_while_one_looks",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_append.pxi",
+        old="        if before == self.used_up:",
+        new="        if before == self.used_up or {on}:",
+        breaks="records of a topic that was refused while its first send began wait for ever",
+        tests=("tests/wire/test_hot_interrupted.py::test_a_topic_refused_while_its_first_send_is_announced_is_announced_again",),
+    ),
+    Mutant(
+        file="pykafka4/wire/_hot.pyx",
+        old="        name = exact_name(name)\n",
+        new="        name = name if {on} else exact_name(name)\n",
+        breaks="headers with names of a subclass of str cannot be sent",
+        tests=("tests/wire/test_hot_arguments.py::test_a_header_of_a_subclass_of_str_is_its_text",),
+    ),
+    Mutant(
         file="pykafka4/wire/_append.pxi",
         old="        while self.pooled and self.allocated() + size > self.buffer_memory:",
         new="        while self.pooled and self.allocated() + size > self.buffer_memory and not {on}:",

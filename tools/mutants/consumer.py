@@ -10,6 +10,13 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/consumer/session.py",
+        old="        if self.reader.changing and holder is not None",
+        new="        if False and holder is not None",
+        breaks="a signal handler takes records from under a poll",
+        tests=("tests/consumer/test_misuse.py::test_a_handler_in_the_middle_of_a_poll_is_told_to_wake_it_up",),
+    ),
+    Mutant(
         file="pykafka4/core/fetcher.py",
         old="patience = self._config.fetch_max_wait_ms / 1000",
         new="patience = 0.5",

@@ -176,13 +176,6 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "differs in the turn whose clock reads exactly the end of the throttling",
     ),
     Equivalent(
-        "pykafka4/core/parking.py",
-        "NumberReplacer",
-        "if topic not in self._told and not self._acc.parked(topic)[0]:",
-        "if topic not in self._told and not self._acc.parked(topic)[ -1]:",
-        "of no parked record the number and the time are 0, of others neither is",
-    ),
-    Equivalent(
         "pykafka4/core/connection.py",
         "NumberReplacer",
         "return self._offered.get(FetchRequest.api_key, (0, 0))[1] <= BEFORE_0_11",
