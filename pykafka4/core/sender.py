@@ -44,6 +44,7 @@ WAYS_OUT = {
 BY_NAME_ONLY = 12  # from Produce 13 on topics go by id
 MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer
 NO_ID = UUID(int=0)
+GLANCE = 0.02  # seconds between looks at what was sealed while every connection in use is full
 INLINE = 16 * 1024  # compressing so little takes less than handing it to the helper executor
 
 Answer = ProduceResponse.Topic.Partition
@@ -94,6 +95,7 @@ class Sender:
         self._finished = False  # a batch was, since the last poll
         self._ended = False  # nothing can be delivered any more
         self._flush = False  # open batches are due now
+        self._look_again = INFINITY  # when to take what was sealed without waking the loop
         self._queues_of: dict[str, list[PartitionQueue]] = {}  # by topic
         self._jobs: list[Job] = []
         self._nothing = Effects()
@@ -114,7 +116,7 @@ class Sender:
         identity = self._look_after_identity(now)
         if identity is not None:
             requests.append(identity)
-        wake_at = min(linger_ends, parked_until, self._timers.wake_at, self._identity_wakes(now))
+        wake_at = min(linger_ends, parked_until, self._timers.wake_at, self._identity_wakes(now), self._look_again)
         if self._finished or self.acc.waiters:  # memory may also come free late, when a socket lets go of a batch
             self._finished = False
             self._progress()
@@ -350,7 +352,7 @@ class Sender:
             unready, self._unready = self._unready, []
             for queue in unready:
                 self._lines.place(queue)
-        hungry = False
+        room = full = False
         for node in self._lines.nodes():
             if not self.network.ready(node):
                 if self._lines.head(node) is not None:
@@ -361,9 +363,20 @@ class Sender:
                 if not entries:
                     break
                 requests.append(self._request(node, entries, now))
-            hungry = hungry or self._room(node)
-        self.acc.hungry = hungry
+            if self._room(node):
+                room = True
+            else:
+                full = True
+        self._rest(now, full and not room)
         return requests
+
+    def _rest(self, now: float, full: bool) -> None:
+        """A batch that is sealed from here on wakes the loop, unless all connections in use are `full`: it would only cost time.
+
+        One of them answers soon and makes another turn. A stuck one does not, and the batch may be for a broker that had none before.
+        """
+        self.acc.hungry = not full
+        self._look_again = now + GLANCE if full else INFINITY
 
     def _room(self, node: int) -> bool:
         return self._flights.get(node, 0) < self.config.max_in_flight_requests_per_connection

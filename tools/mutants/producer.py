@@ -88,6 +88,30 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/sender.py",
+        old="        self._rest(now, full and not room)\n",
+        new="        self._rest(now, not room)\n",
+        breaks="a full batch waits until the linger of another is over while no broker in use is connected",
+        tests=(
+            "tests/core/test_sender_wakes.py::test_a_full_batch_is_taken_at_once_though_no_batch_was_sent_before",
+            "tests/core/test_sender_wakes.py::test_a_full_batch_is_taken_at_once_though_the_idle_connection_to_its_broker_is_closed",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/sender.py",
+        old="        self.acc.hungry = not full\n",
+        new="        self.acc.hungry = True\n",
+        breaks="each batch that is sealed wakes the loop, though no connection can take it",
+        tests=("tests/core/test_sender_wakes.py::test_while_every_connection_is_full_batches_are_sealed_without_waking_the_loop",),
+    ),
+    Mutant(
+        file="pykafka4/core/sender.py",
+        old="        self._look_again = now + GLANCE if full else INFINITY\n",
+        new="        self._look_again = INFINITY\n",
+        breaks="a stuck broker delays full batches for others",
+        tests=("tests/core/test_sender_wakes.py::test_a_full_batch_for_another_broker_is_taken_soon_while_one_is_stuck",),
+    ),
+    Mutant(
+        file="pykafka4/core/sender.py",
         old="            acks=self.config.acks,\n",
         new="            acks=1,\n",
         breaks="acks=1 is sent whatever the option says",
