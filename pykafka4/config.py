@@ -271,7 +271,12 @@ class ProducerConfig(ClientConfig):
         None, "bytes", "The part of buffer_memory that one partition may use. Default: a quarter.", low=4 * KIB, high=2**40
     )
     max_block_ms: float = millis(60_000, "How long `send` waits for room, or to learn of a partition it was told to use.")
-    delivery_timeout_ms: float = millis(120_000, "A record that is not acknowledged this long after `send` fails.", low=1)
+    delivery_timeout_ms: float = millis(
+        120_000,
+        "A record that is not acknowledged this long after `send` fails. Records of a batch fail together, with the oldest: up to a tenth "
+        "of this, plus `linger_ms`, earlier.",
+        low=1,
+    )
     metadata_max_idle_ms: float = millis(300_000, "Metadata of a topic is dropped when nothing was sent to it for this long.", low=1)
     max_request_size: int = number(MIB, "bytes", "Largest record (uncompressed) and largest request.", low=1024, high=1024 * MIB)
     max_in_flight_requests_per_connection: int = number(

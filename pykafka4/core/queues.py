@@ -51,6 +51,7 @@ class PartitionQueue:
     topic_id: UUID | None = None
     placed_at: int | None = None  # the node in whose line this queue stands
     watched: bool = False  # a delivery deadline is in the timer heap
+    due_watched: bool = False  # the time at which `due` is sealed in any case is there as well
 
     @property
     def candidate(self) -> Batch | None:

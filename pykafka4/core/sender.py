@@ -44,6 +44,7 @@ WAYS_OUT = {
 BY_NAME_ONLY = 12  # from Produce 13 on topics go by id
 MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer
 NO_ID = UUID(int=0)
+OPEN_SHARE = 10  # a batch that cannot be sent takes records for one part in so many of delivery_timeout_ms after its linger
 GLANCE = 0.02  # seconds between looks at what was sealed while every connection in use is full
 INLINE = 16 * 1024  # compressing so little takes less than handing it to the helper executor
 
@@ -198,6 +199,7 @@ class Sender:
             queue = self._queue(batch.topic, batch.partition)
             queue.due = batch
             self._expect(queue, now)
+            self._watch_due(queue)
         return linger_ends
 
     def _expect(self, queue: PartitionQueue, now: float) -> None:
@@ -263,6 +265,21 @@ class Sender:
             self._fail(queue, batch, "TIMED_OUT", reason)
         self._watch(queue)
         self._lines.place(queue)
+
+    def _watch_due(self, queue: PartitionQueue) -> None:
+        """Have the batch that is due sealed even if no connection can take it: its records expire together, with the oldest."""
+        if queue.due is not None and not queue.due_watched:
+            queue.due_watched = True
+            self._timers.at(self._open_until(queue.due), lambda now: self._stop_filling(queue, now))
+
+    def _open_until(self, batch: Batch) -> float:
+        return batch.sent_at + (self.config.linger_ms + self.config.delivery_timeout_ms / OPEN_SHARE) / 1000
+
+    def _stop_filling(self, queue: PartitionQueue, now: float) -> None:
+        queue.due_watched = False
+        if queue.due is not None and self._open_until(queue.due) <= now:
+            self._seal_due(queue, now)
+        self._watch_due(queue)
 
     # ---------------------------------------------------------------- the cluster
 

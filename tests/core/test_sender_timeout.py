@@ -119,6 +119,27 @@ def test_one_timer_watches_all_batches_of_a_partition() -> None:
     assert len(bench.sender._timers._heap) == timers
 
 
+@pytest.mark.parametrize("obstacle", ["no connection", "no leader", "no answer"])
+def test_what_fails_in_an_outage_has_waited_for_nine_tenths_of_the_timeout_at_least(obstacle: str) -> None:
+    """A batch whose linger is over stays open until it can be sent, but not so long that its youngest records expire with the oldest."""
+    bench = Bench(delivery_timeout_ms=120_000, linger_ms=5, max_in_flight_requests_per_connection=1).proven()
+    if obstacle == "no connection":
+        bench.network.up.clear()
+    elif obstacle == "no leader":
+        bench.recovery.leaders.clear()
+        bench.recovery.changes += 1
+    else:
+        bench.batch(b"in flight")
+    sent = []
+    for _ in range(150):
+        sent.append((bench.now, bench.acc.send("t", b"v", partition=0)))
+        bench.poll(1)
+    ages = [bench.now - at for at, delivery in sent if delivery.done()]
+    assert max(ages) >= 149
+    assert min(ages) >= 120 - 12 - 0.005 - 1  # a poll per second
+    assert bench.acc.batches <= 16, "as few batches as that allows"
+
+
 def test_every_batch_of_a_request_that_the_broker_does_not_speak_fails() -> None:
     bench = Bench()
     deliveries, request = bench.two_partitions_in_one_request()

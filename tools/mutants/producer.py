@@ -298,6 +298,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/sender.py",
+        old="            self._seal_due(queue, now)\n        self._watch_due(queue)\n",
+        new="            self._seal_due(queue, now)\n",
+        breaks="in an outage only the first batch that cannot be sent is sealed in time",
+        tests=("tests/core/test_sender_timeout.py::test_what_fails_in_an_outage_has_waited_for_nine_tenths_of_the_timeout_at_least",),
+    ),
+    Mutant(
+        file="pykafka4/core/sender.py",
+        old="            self._expect(queue, now)\n            self._watch_due(queue)\n",
+        new="            self._expect(queue, now)\n",
+        breaks="in an outage records expire with the oldest of their batch, however young they are",
+        tests=("tests/core/test_sender_timeout.py::test_what_fails_in_an_outage_has_waited_for_nine_tenths_of_the_timeout_at_least",),
+    ),
+    Mutant(
+        file="pykafka4/core/sender.py",
         old="        queue.doubt(batch)\n        self._home(queue, batch)\n        if not batch.done:",
         new="        self._home(queue, batch)\n        if not batch.done:",
         breaks="a partition left out of an answer counts as not written",
