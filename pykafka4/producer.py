@@ -262,7 +262,7 @@ class _Core:
         config = self.config
         self.client = self._given if self._given is not None else Client.private(config, self._executor)
         self.client.check()
-        self.signal, self.gate = _Outcomes(self.client.callbacks), Gate(self._count_waiters)
+        self.signal, self.gate = _Outcomes(self.client.callbacks), Gate(self._count_waiters, self._starving)
         self.acc = Accumulator(
             batch_size=config.batch_size,
             linger=config.linger_ms / 1000,
@@ -306,7 +306,15 @@ class _Core:
     def _start(self, now: float) -> None:
         engine = self.client.engine
         self.sender = Sender(
-            self.config, self.acc, engine.network, engine.cluster, engine.recovery, engine.random, self._progress, self._refuse
+            self.config,
+            self.acc,
+            engine.network,
+            engine.cluster,
+            engine.recovery,
+            engine.random,
+            self._progress,
+            self._refuse,
+            lambda: self.gate.starved,
         )
         engine.add(self.sender, "producer")
 
@@ -361,6 +369,11 @@ class _Core:
 
     def _count_waiters(self, waiting: int) -> None:
         self.acc.waiters = waiting
+
+    def _starving(self) -> None:
+        """A `send` waits for buffer_memory: open batches are due. While the sender is not hungry it looks by itself soon."""
+        if self.acc.hungry:
+            self.client.loop.wake()
 
     def _refused(self) -> bool:
         return self.acc.refusal is not None

@@ -73,8 +73,12 @@ class Sender:
         random: _random.Random,
         progress: Callable[[], None],
         refuse: Callable[[KafkaError], None],
+        starved: Callable[[], bool],
     ) -> None:
-        """`progress` is called after batches finished (waiters look again); `refuse` when the producer is finished for good."""
+        """`progress` is called after batches finished (waiters look again); `refuse` when the producer is finished for good.
+
+        `starved()` says whether one of the waiters needs buffer_memory, and not only room in its partition.
+        """
         self.config = config
         self.acc = accumulator
         self.network, self.cluster, self.recovery = network, cluster, recovery
@@ -83,7 +87,7 @@ class Sender:
         self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._place_unnumbered, network.doubt)
         self._obstacles = Obstacles(config, network, recovery)
         self._random = random
-        self._progress, self._refuse = progress, refuse
+        self._progress, self._refuse, self._starved = progress, refuse, starved
         self._lines = Lines(self._leader)
         self._unready: list[PartitionQueue] = []  # their next batch is still being compressed
         self._unnumbered: dict[PartitionQueue, None] = {}  # they wait for a producer id
@@ -111,7 +115,7 @@ class Sender:
         if self._flush or self._parking.take_hurried():
             self._flush = False
             self.acc.expedite()  # wakes the loop, so only when there is something new to flush
-        linger_ends = self._collect(now)
+        linger_ends = self._collect(now, no_linger=self.acc.waiters > 0 and self._starved())
         self._look_at_leaders()
         requests = self._produce(now)
         identity = self._look_after_identity(now)
@@ -186,9 +190,9 @@ class Sender:
 
     # ---------------------------------------------------------------- taking batches in
 
-    def _collect(self, now: float) -> float:
-        """Move what was sealed into its queue; returns when the next linger ends."""
-        sealed, due, linger_ends = self.acc.take(now)
+    def _collect(self, now: float, no_linger: bool = False) -> float:
+        """Move what was sealed into its queue; returns when the next linger ends. With `no_linger` every open batch is due."""
+        sealed, due, linger_ends = self.acc.take(now + self.config.linger_ms / 1000 if no_linger else now)
         for batch in sealed:
             queue = self._queue(batch.topic, batch.partition)
             if queue.due is batch:

@@ -220,11 +220,12 @@ class Promise(Generic[T]):
 class _Ticket:
     """A thread's place in the line of a `Gate`."""
 
-    __slots__ = ("key", "latch", "steps_aside")
+    __slots__ = ("key", "latch", "starves", "steps_aside")
 
     def __init__(self, key: object) -> None:
         self.key, self.latch = key, _latch()
         self.steps_aside = False  # whether what it waits for is of no use to those behind it
+        self.starves = False  # whether it has tried in vain and does not step aside
 
 
 class Gate:
@@ -232,21 +233,26 @@ class Gate:
 
     Only the first in line tries, so a small request cannot starve a large one. A thread whose own obstacle keeps it from using the room
     that there is (its partition is full) steps aside: those behind it try, except those with the same key, which wait for the same.
-    `counted(n)` is told how many stand in line whenever that changes. `lock` is not used here: it is for those whose data structures
-    need one where there is no compiled core.
+    `counted(n)` is told how many stand in line whenever that changes, `starving()` when one of them finds no room for anybody.
+    `lock` is not used here: it is for those whose data structures need one where there is no compiled core.
     """
 
-    __slots__ = ("_counted", "_line", "lock")
+    __slots__ = ("_counted", "_line", "_starving", "lock")
 
-    def __init__(self, counted: Callable[[int], object] = lambda n: None) -> None:
+    def __init__(self, counted: Callable[[int], object] = lambda n: None, starving: Callable[[], object] = lambda: None) -> None:
         self.lock = system.RLock()
-        self._counted = counted
+        self._counted, self._starving = counted, starving
         self._line: deque[_Ticket] = deque()
 
     @property
     def waiting(self) -> int:
         """How many stand in line; a newcomer lines up when this is not 0."""
         return len(self._line)
+
+    @property
+    def starved(self) -> bool:
+        """Whether somebody waits for the room that all share: not for its own obstacle to go away, and not only just come."""
+        return any(ticket.starves for ticket in self._line.copy())
 
     def wait(
         self,
@@ -278,6 +284,9 @@ class Gate:
                 stepped_aside, ticket.steps_aside = ticket.steps_aside, hindered()
                 if ticket.steps_aside and not stepped_aside:
                     self.release()  # for those behind
+                starved, ticket.starves = ticket.starves, not ticket.steps_aside
+                if ticket.starves and not starved:
+                    self._starving()
             if not ticket.latch.acquire(True, _left(deadline)):  # each release opens it, from before the look at the line
                 return False
 

@@ -138,6 +138,7 @@ class Bench:
         )
         self.refusals: list[KafkaError] = []
         self.seen_settled = True
+        self.starved = False  # somebody waits for buffer_memory
         self.looks = 0  # times that waiters looked
         self.wakes = 0  # times that the loop was told to take another turn at once
         self.sender = Sender(
@@ -149,6 +150,7 @@ class Bench:
             random.Random(1),
             self.progress,
             self.refusals.append,
+            lambda: self.starved,
         )
         self.requests: list[Request] = []
         self.next_id = 42

@@ -95,3 +95,20 @@ def test_a_full_batch_for_another_broker_is_taken_soon_while_one_is_stuck(connec
     bench.poll(0.1)
     assert [request.node for request in bench.requests] == ([1, 2] if connected else [1])
     assert bench.network.wanted == ([] if connected else [2])
+
+
+def test_a_send_that_needs_memory_has_open_batches_sent_without_their_linger() -> None:
+    bench = Bench(linger_ms=LINGER).proven()
+    for partition in (0, 1):
+        bench.acc.send("t", b"v", partition=partition)
+    bench.acc.waiters, bench.starved = 1, True
+    bench.poll()
+    assert len(bench.requests) == 2
+
+
+def test_a_send_that_needs_room_in_its_partition_alone_leaves_the_batches_of_others_open() -> None:
+    bench = Bench(linger_ms=LINGER).proven()
+    bench.acc.send("t", b"v", partition=0)
+    bench.acc.waiters = 1
+    bench.poll()
+    assert not bench.requests

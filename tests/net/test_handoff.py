@@ -224,6 +224,33 @@ def test_whoever_was_hindered_and_now_waits_for_what_all_want_is_first_again() -
     assert served == ["first", "second"]
 
 
+def test_whoever_waits_for_what_all_want_is_told_of_once_and_counts_until_it_leaves() -> None:
+    told, hindered, room, tries = list[bool](), [True], [False], list[None]()
+    gate = Gate(starving=lambda: told.append(gate.starved))
+
+    def take() -> bool:
+        tries.append(None)
+        return room[0]
+
+    thread = in_thread(lambda: gate.wait(take, SECONDS, key=1, hindered=lambda: hindered[0]))
+    until(lambda: gate._line and gate._line[0].steps_aside)
+    assert not gate.starved, "it waits for its own obstacle to go away"
+    assert not gate.wait(lambda: False, 0, key=1), "behind the first, and not tried"
+    assert told == []
+    hindered[0] = False
+    for _ in range(2):
+        before = len(tries)
+        gate.release()
+        until(lambda: len(tries) > before)  # noqa: B023
+    until(lambda: told)
+    assert gate.starved
+    room[0] = True
+    gate.release()
+    thread.join(SECONDS)
+    assert told == [True]
+    assert not gate.starved
+
+
 # -- KeyboardInterrupt at every bytecode
 
 

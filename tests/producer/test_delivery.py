@@ -262,6 +262,16 @@ def test_a_send_that_finds_no_room_in_time_names_what_is_full(server: ModelServe
     assert producer.stats().accepted == accepted
 
 
+def test_a_send_that_needs_memory_does_not_wait_for_the_linger_of_open_batches(server: ModelServer, make: Maker) -> None:
+    server.do(lambda cluster: cluster.create_topic("wide", 100))
+    producer = make(**{**FEW, "linger_ms": 100_000}, max_block_ms=SECONDS * 1000)
+    producer.send("wide", b"first", partition=0)
+    producer.flush(SECONDS)
+    for partition in range(100):  # a third of them fit, as a batch takes 2 KiB
+        until(lambda: producer._core.client.loop._wakeup.asleep)  # nothing else makes a turn
+        producer.send("wide", b"v", partition=partition)
+
+
 @pytest.mark.parametrize("sick", ["without a leader", "not known"])
 def test_a_thread_that_waits_for_room_in_a_full_partition_keeps_no_other_waiting(server: ModelServer, make: Maker, sick: str) -> None:
     producer = knowing(make(batch_size=2_048, buffer_memory=1 << 20, max_partition_bytes=16_384, linger_ms=0))

@@ -112,6 +112,37 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/sender.py",
+        old="no_linger=self.acc.waiters > 0 and self._starved())",
+        new="no_linger=False)",
+        breaks="a send that needs memory waits for the linger of open batches",
+        tests=(
+            "tests/core/test_sender_wakes.py::test_a_send_that_needs_memory_has_open_batches_sent_without_their_linger",
+            "tests/producer/test_delivery.py::test_a_send_that_needs_memory_does_not_wait_for_the_linger_of_open_batches",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/sender.py",
+        old="no_linger=self.acc.waiters > 0 and self._starved())",
+        new="no_linger=self.acc.waiters > 0)",
+        breaks="a send that waits for a full partition ends the linger of all others",
+        tests=("tests/core/test_sender_wakes.py::test_a_send_that_needs_room_in_its_partition_alone_leaves_the_batches_of_others_open",),
+    ),
+    Mutant(
+        file="pykafka4/producer.py",
+        old="        if self.acc.hungry:\n            self.client.loop.wake()\n",
+        new="        pass\n",
+        breaks="the loop does not hear of a send that needs memory",
+        tests=("tests/producer/test_delivery.py::test_a_send_that_needs_memory_does_not_wait_for_the_linger_of_open_batches",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff.py",
+        old="                if ticket.starves and not starved:\n",
+        new="                if ticket.starves:\n",
+        breaks="a send that needs memory wakes the loop again after each turn",
+        tests=("tests/net/test_handoff.py::test_whoever_waits_for_what_all_want_is_told_of_once_and_counts_until_it_leaves",),
+    ),
+    Mutant(
+        file="pykafka4/core/sender.py",
         old="            acks=self.config.acks,\n",
         new="            acks=1,\n",
         breaks="acks=1 is sent whatever the option says",
