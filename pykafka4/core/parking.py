@@ -165,7 +165,7 @@ class Parking:
         error = self._cluster.topic_error(topic)
         if error is not None and not error.retriable:
             self.fail(topic, broker_error(error.code, f"topic {topic}"))
-            return INFINITY
+            return self._drop_empty(topic, self._config.retry_backoff_ms / 1000, now) if topic in self._waiting else INFINITY
         patience = min(self._config.unknown_topic_timeout_ms, self._config.delivery_timeout_ms) / 1000
         parked, oldest = self._acc.parked(topic)
         if parked and oldest + patience <= now:
@@ -176,7 +176,7 @@ class Parking:
         return self._drop_empty(topic, patience, now) if not parked else oldest + patience
 
     def _drop_empty(self, topic: str, patience: float, now: float) -> float:
-        """Let go of an unknown topic that has no record: its first `send` announced it and then raised."""
+        """Let go of an unknown topic that has no record: its first `send` announced it and raised; until then the next wakes nobody."""
         until = self._empty.setdefault(topic, now) + patience
         if now < until:
             return until

@@ -13,7 +13,7 @@ from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY
 from pykafka4.core.parking import SLICE, Parking
 from pykafka4.error_table import BY_NAME, ErrorCode
-from pykafka4.errors import ClosedError, KafkaError
+from pykafka4.errors import BufferFull, ClosedError, KafkaError
 from pykafka4.wire.hot import Accumulator
 
 
@@ -27,6 +27,7 @@ class Lot:
         self.unreachable = ""
         self.missing: float | None = None  # since when no broker knows it
         self.busy = False  # batches wait
+        self.full = False  # whoever waits for room waits in vain
         self.idle: list[str] = []  # topics said to be idle
         self.wanted: list[tuple[str, bool]] = []
         self.forgotten: list[str] = []
@@ -41,13 +42,19 @@ class Lot:
             clock=lambda: self.now,
             wake=lambda: None,
             new_topic=lambda topic: self.parking.want(topic),
-            make_room=lambda *_: 0.0,
+            make_room=lambda *_: self.wait_for_room(),
             wait=lambda predicate, timeout: predicate(),
             submit=lambda fn: fn(),
             lock=contextlib.nullcontext(),
         )
         config = ProducerConfig.parse({"bootstrap_servers": "b", **options})
         self.parking = Parking(config, self.acc, self, self, self.hear, lambda topic: self.busy, self.idle.append)  # type: ignore[arg-type]
+
+    def wait_for_room(self) -> float:
+        """What a `send` does that finds no room: there is some in the end, or it raises."""
+        if self.full:
+            raise BufferFull("no room")
+        return 0.0
 
     # the cluster and the network
 
@@ -302,3 +309,22 @@ def test_a_record_that_is_parked_while_the_others_fail_keeps_its_topic(monkeypat
     assert len(late) == 1
     lot.parking.poll(lot.now)
     assert late[0].done()
+
+
+@pytest.mark.parametrize("later", [0.0, 0.05, 10.0])
+def test_a_record_for_a_forbidden_topic_fails_soon_although_the_first_send_to_it_raised(later: float) -> None:
+    lot = Lot(retry_backoff_ms=100)
+    lot.code = "TOPIC_AUTHORIZATION_FAILED"
+    lot.full, lot.acc.waiters = True, 1
+    with pytest.raises(BufferFull):
+        lot.acc.send("t", b"announces the topic")
+    lot.full, lot.acc.waiters = False, 0
+    assert lot.poll() <= lot.now + 0.1
+    if later:
+        lot.poll(later)
+    delivery = lot.acc.send("t", b"wakes nobody, unless the topic was let go")
+    lot.poll(0.1)
+    assert delivery.exception(0).code == "TOPIC_AUTHORIZATION_FAILED"
+    assert lot.forgotten
+    assert not lot.parking
+    assert lot.poll() == INFINITY

@@ -165,6 +165,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/parking.py",
+        old="            return self._drop_empty(topic, self._config.retry_backoff_ms / 1000, now) if topic in self._waiting else INFINITY\n",
+        new="            return INFINITY\n",
+        breaks="a record for a forbidden topic has no outcome when the first send to it raised",
+        tests=("tests/core/test_parking.py::test_a_record_for_a_forbidden_topic_fails_soon_although_the_first_send_to_it_raised",),
+    ),
+    Mutant(
+        file="pykafka4/core/parking.py",
         old="        if error is not None and not error.retriable:\n            self.fail(",
         new="        if False:\n            self.fail(",
         breaks="a topic that must not be written to is waited for",
