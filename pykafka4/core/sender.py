@@ -594,8 +594,12 @@ class Sender:
             self._hold(queue, now)
 
     def _split(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
-        """Halve it. An idempotent batch that may be in the log goes out as it was or not at all: its halves would lie there again."""
-        if batch.count == 1 or (batch.written and self.config.enable_idempotence):
+        """Halve it. Brokers look at sizes before they look for duplicates, so this answer does not say whether an earlier try was written.
+
+        The halves keep the numbers and the doubt of the batch, so they go out in its epoch only. A log that has the batch after all (its
+        limit was lowered since) is past these numbers: it refuses the halves, and they fail as MAYBE.
+        """
+        if batch.count == 1:
             self._fail(queue, batch, "MESSAGE_TOO_LARGE", error)
             return
         parts = batch.split()

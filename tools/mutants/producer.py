@@ -229,17 +229,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/sender.py",
-        old="if batch.count == 1 or (batch.written and self.config.enable_idempotence):",
-        new="if batch.count == 1:",
-        breaks="an idempotent batch that may be in the log is split",
-        tests=("tests/core/test_sender_split.py::test_a_batch_that_may_be_written_is_not_halved",),
+        old="if batch.count == 1:",
+        new="if batch.count == 1 or batch.written:",
+        breaks="a batch too large for its topic fails when an earlier try may have been written",
+        tests=("tests/core/test_sender_split.py::test_a_batch_is_halved_after_an_earlier_try_that_may_have_written_it",),
     ),
     Mutant(
         file="pykafka4/core/sender.py",
         old="part.written = batch.written  # but",
         new="part.written = False  # but",
         breaks="halves of a batch that may be in the log count as not written",
-        tests=("tests/core/test_sender_options.py::test_halves_of_a_batch_that_may_be_in_the_log_fail_as_maybe_written",),
+        tests=(
+            "tests/core/test_sender_options.py::test_halves_of_a_batch_that_may_be_in_the_log_fail_as_maybe_written",
+            "tests/core/test_sender_split.py::test_halves_of_a_batch_that_is_in_the_log_are_not_written_again",
+        ),
     ),
     Mutant(
         file="pykafka4/core/sender.py",
@@ -360,7 +363,10 @@ MUTANTS: Final = (
         old="        if row.written is Written.MAYBE:\n            queue.doubt(batch)\n",
         new="",
         breaks="an error code that leaves it open counts as not written",
-        tests=("tests/core/test_sender_options.py::test_halves_of_a_batch_that_may_be_in_the_log_fail_as_maybe_written",),
+        tests=(
+            "tests/core/test_sender_options.py::test_halves_of_a_batch_that_may_be_in_the_log_fail_as_maybe_written",
+            "tests/core/test_sender_split.py::test_halves_of_a_batch_that_is_in_the_log_are_not_written_again",
+        ),
     ),
     Mutant(
         file="pykafka4/core/queues.py",
