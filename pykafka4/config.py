@@ -187,7 +187,8 @@ class ClientConfig:
     client_id: str = text("pykafka4", "Name shown in the brokers' logs, quotas and metrics.")
     request_timeout_ms: float = millis(
         30_000,
-        "How long a broker may take to answer before its connection is given up; batches sent to a frozen leader wait as long.",
+        "How long a broker may take to answer before its connection is given up, counted from its previous answer where that came later; "
+        "batches sent to a frozen leader wait as long.",
         low=1,
     )
     retry_backoff_ms: float = millis(100, "First pause before a failed request is retried; doubles, with jitter.", low=1)

@@ -70,7 +70,8 @@ class Request:
     The engine replaces `on_reply` when it takes the request, so that an exception in it ends only the machine that asked.
 
     `deadline` is a monotonic time: a request that is not written by then fails. Once it is written, the broker has as long to answer as
-    there was when the network took the request, however long that waited for a connection; then its connection fails with it.
+    there was when the network took the request, however long that waited for a connection; then its connection fails with it. Brokers take
+    the requests of a connection one at a time: every answer begins the time of those written behind it anew.
     `max_version` caps the negotiated version (a name-based request stays below topic ids). `fit(message, version)` takes out
     what that version cannot carry: it is called when the message is encoded, as no version is known before there is a connection.
     A request without a reply (Produce with acks=0) gets `Reply(None, …)` when its last byte was handed to the socket.

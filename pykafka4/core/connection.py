@@ -69,12 +69,17 @@ def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
 class Flight:
     """A request whose bytes were handed out, and the version they are in."""
 
-    __slots__ = ("correlation_id", "deadline", "request", "version", "written_at")
+    __slots__ = ("correlation_id", "deadline", "patience", "request", "version", "written_at")
 
     def __init__(self, request: Request, version: int, correlation_id: int, written_at: float) -> None:
         self.request, self.version, self.correlation_id, self.written_at = request, version, correlation_id, written_at
         waited = 0.0 if request.asked_at is None else written_at - request.asked_at
         self.deadline = request.deadline + waited  # the time to answer begins when it is written
+        self.patience = self.deadline - written_at
+
+    def begin_anew(self, now: float) -> None:
+        """The broker has answered what came before: only now it takes up the next request, however long ago all of them were written."""
+        self.deadline = max(self.deadline, now + self.patience)
 
 
 class Connection:
@@ -293,6 +298,8 @@ class Connection:
             raise DecodeError(f"an answer with correlation id {correlation_id} where {flight.correlation_id} is next")
         message = self._decode(flight, frame)
         self._flying.popleft()
+        for later in self._flying:
+            later.begin_anew(now)
         self._mute(now, message)
         if self.state is S.NEGOTIATING:
             self._take_versions(now, message)

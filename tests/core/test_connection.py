@@ -331,6 +331,32 @@ def test_a_short_deadline_behind_a_long_one_counts() -> None:
     assert isinstance(long.failure.reason, ConnectionLost)
 
 
+def test_a_broker_has_the_whole_time_for_each_of_several_requests_as_it_takes_them_one_at_a_time() -> None:
+    connection = ready()
+    asked = [submit(connection, deadline=30.0) for _ in range(5)]
+    for number, (header, _) in enumerate(read(connection.outgoing(0.0))):
+        at = 7.0 * (number + 1)
+        connection.poll(at)
+        connection.receive(at, frame(metadata({}), header.version, header.correlation_id))
+    settle(connection)
+    assert connection.state is S.READY
+    assert all(answers.reply for answers in asked)
+
+
+def test_a_broker_that_falls_silent_has_the_time_of_one_request_since_its_last_answer() -> None:
+    connection = ready()
+    asked = [submit(connection, deadline=30.0) for _ in range(5)]
+    (header, _), *_ = read(connection.outgoing(0.0))
+    connection.receive(7.0, frame(metadata({}), header.version, header.correlation_id))
+    connection.poll(36.9)
+    assert connection.state is S.READY
+    assert connection.wake_at == 37.0
+    connection.poll(37.0)
+    settle(connection)
+    assert connection.state is S.CLOSED
+    assert [answers.failure.written for answers in asked[1:]] == [Written.MAYBE] * 4
+
+
 def test_a_request_that_was_never_handed_out_fails_alone() -> None:
     connection = ready()
     connection.muted_until = 60.0

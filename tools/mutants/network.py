@@ -186,6 +186,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/connection.py",
+        old="            later.begin_anew(now)\n",
+        new="            break\n",
+        breaks="a request counts as late though the broker was busy with those before it",
+        tests=(
+            "tests/core/test_connection.py::test_a_broker_has_the_whole_time_for_each_of_several_requests_as_it_takes_them_one_at_a_time",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/connection.py",
         old="        self.deadline = request.deadline + waited ",
         new="        self.deadline = request.deadline ",
         breaks="the time that a request waits for its connection counts as the broker's",
