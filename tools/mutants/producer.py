@@ -150,10 +150,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/sender.py",
-        old="timeout_ms=int(self.config.request_timeout_ms),\n            topic_data",
-        new="timeout_ms=1,\n            topic_data",
-        breaks="Produce asks the broker to wait 1 ms for its replicas",
-        tests=("tests/core/test_sender_options.py::test_brokers_may_wait_for_replicas_as_long_as_we_wait_for_them",),
+        old="max(1, int(self.config.request_timeout_ms * BROKERS_SHARE))",
+        new="int(self.config.request_timeout_ms)",
+        breaks="Produce asks the broker to wait for its replicas as long as its connection lives",
+        tests=(
+            "tests/core/test_sender_options.py::test_brokers_stop_waiting_for_replicas_before_we_stop_waiting_for_them",
+            "tests/producer/test_delivery.py::test_a_partition_whose_replicas_are_stuck_keeps_no_acknowledgement_from_others_in_its_request",
+        ),
     ),
     Mutant(
         file="pykafka4/core/sender.py",
