@@ -31,7 +31,7 @@ class PartitionQueue:
 
     tp: TopicPartition
     backoff: Backoff
-    depth: int  # most batches in flight: 5 with idempotence (what brokers remember), else 1 (or a retry could overtake)
+    depth: int = 1  # most batches in flight to the present leader
     batches: deque[Batch] = attrs.Factory(deque)
     due: Batch | None = None  # an open batch whose linger is over; sealed when its connection can take it
     in_flight: int = 0
@@ -94,16 +94,19 @@ class PartitionQueue:
             batch.base_sequence = self.next_sequence
             self.next_sequence = (self.next_sequence + batch.count) % SEQUENCES
 
-    def meet(self, now: float, connection: int | None, leader_epoch: int) -> None:
+    def meet(self, now: float, connection: int | None, leader_epoch: int) -> bool:
         """The next batch would go over this connection, to the leader of this epoch. Call it before `may_send`.
 
         The same broker may have lost the producer's state since the last batch: with its log, while the connection was down or while it
         was not the leader. After a silence both may have happened without a trace, and the state may have expired.
+        Returns whether it is another connection or leader than that of the last batch.
         """
         if (connection, leader_epoch) != self.session:
             self.session, self.proven = (connection, leader_epoch), False
-        elif self.in_flight == 0 and now - self.acked_at > QUIET:
+            return True
+        if self.in_flight == 0 and now - self.acked_at > QUIET:
             self.proven = False
+        return False
 
     def acknowledged(self, now: float) -> None:
         """The leader has written a batch of this queue: from now on it checks the order of the next ones."""

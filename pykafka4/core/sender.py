@@ -42,7 +42,8 @@ WAYS_OUT = {
     "enable_idempotence=False and without headers",
 }
 BY_NAME_ONLY = 12  # from Produce 13 on topics go by id
-MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer
+MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer, from Kafka 1.0 on
+REMEMBERS_ONE = 3  # the highest Produce version of Kafka 0.11, which remembers only the last batch
 BROKERS_SHARE = 0.8  # of request_timeout_ms: brokers wait as long for replicas, so that what they tell of the other partitions is not lost
 NO_ID = UUID(int=0)
 OPEN_SHARE = 10  # a batch that cannot be sent takes records for one part in so many of delivery_timeout_ms after its linger
@@ -221,8 +222,7 @@ class Sender:
         tp = TopicPartition(topic, partition)
         queue = self.queues.get(tp)
         if queue is None:
-            depth = MOST_IN_FLIGHT if self.config.enable_idempotence else 1
-            queue = self.queues[tp] = PartitionQueue(tp, self._new_backoff(self._random), depth)
+            queue = self.queues[tp] = PartitionQueue(tp, self._new_backoff(self._random))
             queue.topic_id = self.cluster.topic_id(topic)
             self._queues_of.setdefault(topic, []).append(queue)
         return queue
@@ -430,7 +430,8 @@ class Sender:
         if leader is None or leader.node != node:
             self._lines.place(queue)
             return None
-        queue.meet(now, self.network.link(node), leader.epoch)
+        if queue.meet(now, self.network.link(node), leader.epoch):
+            queue.depth = self._depth(node)
         if not queue.may_send(now) or (queue.in_flight and queue.node != node):
             self._lines.remove(queue)
             return None
@@ -449,6 +450,15 @@ class Sender:
             self._fail(queue, batch, short_name(refusal), refusal)
             return None
         return batch
+
+    def _depth(self, node: int) -> int:
+        """Most batches of a partition in flight to `node`: as many as it remembers of a producer.
+
+        If the answers of more were lost it would not know the first ones again. Without idempotence it is one: a batch that is sent again
+        would be written behind those after it.
+        """
+        remembers_one = (self.network.version(node, ProduceRequest.api_key) or 0) <= REMEMBERS_ONE
+        return 1 if remembers_one or not self.config.enable_idempotence else MOST_IN_FLIGHT
 
     def _seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
         """Seal the lingered batch now that its connection can take it: sealed earlier it would wait all the same, with fewer records."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sender_talk import Bench
+from sender_talk import Bench, records
 
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition
@@ -48,3 +48,31 @@ def test_a_topic_of_an_old_format_says_what_it_takes() -> None:
         DeliveryFailed, match=r"UNSUPPORTED_FOR_MESSAGE_FORMAT, not written .*message\.format\.version.*enable_idempotence=False"
     ):
         delivery.result(0)
+
+
+def test_one_batch_is_in_flight_to_a_broker_that_remembers_one_batch_of_a_producer() -> None:
+    """Kafka 0.11: of several whose answers are lost it would know the last one again, and call the others out of order."""
+    bench = Bench()
+    bench.network.produce = 3
+    bench.proven()
+    sent = [bench.batch(value) for value in (b"A", b"B", b"C")]
+    for number, expected in enumerate(([b"A"], [b"B", b"C"])):
+        (request,) = bench.requests
+        bench.requests.clear()
+        assert records(request) == expected
+        bench.answer(request, offset=number)
+        bench.settle()
+    assert [delivery.result(0).offset for delivery in sent] == [0, 1, 2]
+
+
+def test_five_batches_are_in_flight_again_once_the_broker_is_upgraded() -> None:
+    bench = Bench()
+    bench.network.produce = 3
+    bench.proven()
+    bench.network.produce = 5
+    bench.network.reconnect(1)
+    bench.batch()
+    bench.answer(bench.requests.pop())
+    for _ in range(6):
+        bench.batch()
+    assert len(bench.requests) == 5

@@ -195,8 +195,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/sender.py",
-        old="depth = MOST_IN_FLIGHT if self.config.enable_idempotence else 1",
-        new="depth = MOST_IN_FLIGHT",
+        old="(self.network.version(node, ProduceRequest.api_key) or 0) <= REMEMBERS_ONE",
+        new="False",
+        breaks="a broker that remembers one batch of a producer has five in flight",
+        tests=("tests/core/test_sender_versions.py::test_one_batch_is_in_flight_to_a_broker_that_remembers_one_batch_of_a_producer",),
+    ),
+    Mutant(
+        file="pykafka4/core/sender.py",
+        old="return 1 if remembers_one or not self.config.enable_idempotence else MOST_IN_FLIGHT",
+        new="return 1 if remembers_one else MOST_IN_FLIGHT",
         breaks="without idempotence five batches of a partition are in flight",
         tests=("tests/core/test_sender_options.py::test_without_idempotence_one_batch_is_in_flight_also_after_an_acknowledgement",),
     ),
