@@ -29,6 +29,12 @@ MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
 BEFORE_0_11 = 3  # the highest Fetch of brokers whose only record formats are the old ones
 LONGEST_MUTE = 300.0  # seconds: a broker that throttles for longer holds answers back itself, and damage must not mute us for days
+# Before these versions (KIP-219, Kafka 2.0) a broker that throttles holds the answer back itself. APIs that are not here have none such.
+FIRST_TO_MUTE = {
+    "ApiVersions": 2, "CreatePartitions": 1, "CreateTopics": 3, "DeleteGroups": 1, "DeleteRecords": 1, "DeleteTopics": 2,
+    "DescribeConfigs": 2, "DescribeGroups": 2, "Fetch": 8, "FindCoordinator": 2, "Heartbeat": 2, "InitProducerId": 1, "JoinGroup": 3,
+    "LeaveGroup": 2, "ListGroups": 2, "ListOffsets": 3, "Metadata": 6, "OffsetCommit": 4, "OffsetFetch": 4, "Produce": 6, "SyncGroup": 2,
+}  # fmt: skip
 WRITES = {ProduceRequest.api_key, InitProducerIdRequest.api_key}
 TOO_OLD = "; it is older than Kafka 0.11, and pykafka4 only reads from such brokers: to write, upgrade it"
 Answer: TypeAlias = tuple[Request, Outcome]
@@ -300,7 +306,7 @@ class Connection:
         self._flying.popleft()
         for later in self._flying:
             later.begin_anew(now)
-        self._mute(now, message)
+        self._mute(now, message, flight)
         if self.state is S.NEGOTIATING:
             self._take_versions(now, message)
             return
@@ -317,9 +323,9 @@ class Connection:
                 return ApiVersionsResponse(error_code=UNSUPPORTED, api_keys=[])
             raise
 
-    def _mute(self, now: float, message: Any) -> None:
+    def _mute(self, now: float, message: Any, flight: Flight) -> None:
         throttle = getattr(message, "throttle_time_ms", 0)
-        if throttle > 0:
+        if throttle > 0 and flight.version >= FIRST_TO_MUTE.get(type(flight.request.message).__name__.removesuffix("Request"), 0):
             self.muted_until = max(self.muted_until, now + min(throttle / 1000, LONGEST_MUTE))
 
     def _no_version(self, request: Request) -> UnsupportedVersion:

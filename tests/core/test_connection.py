@@ -15,8 +15,8 @@ from pykafka4.core import INFINITY, Outcome, Request
 from pykafka4.core.connection import LONGEST_MUTE, SOFTWARE_VERSION, Connection, ConnectionState, usable
 from pykafka4.error_table import Written
 from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
-from pykafka4.wire.messages_cluster import ApiVersionsResponse, DescribeClusterRequest, MetadataRequest
-from pykafka4.wire.messages_data import ProduceRequest
+from pykafka4.wire.messages_cluster import ApiVersionsResponse, DescribeClusterRequest, DescribeClusterResponse, MetadataRequest
+from pykafka4.wire.messages_data import ProduceRequest, ProduceResponse
 from pykafka4.wire.messages_group import OffsetFetchRequest
 from pykafka4.wire.messages_txn import InitProducerIdRequest
 from pykafka4.wire.schema import REQUESTS
@@ -414,6 +414,30 @@ def test_a_throttled_connection_stops_sending_and_goes_on_receiving() -> None:
     assert second.reply
     assert not third.outcomes
     assert len(read(connection.outgoing(3.0))) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "answer", "versions", "quiet"),
+    [
+        (ProduceRequest(acks=1, timeout_ms=1, topic_data=[]), ProduceResponse(responses=[]), (5, 5), False),
+        (ProduceRequest(acks=1, timeout_ms=1, topic_data=[]), ProduceResponse(responses=[]), (6, 6), True),
+        (MetadataRequest(topics=[]), metadata({}), (5, 5), False),
+        (MetadataRequest(topics=[]), metadata({}), (6, 6), True),
+        (DescribeClusterRequest(), DescribeClusterResponse(), (0, 0), True),
+    ],
+)
+def test_where_a_broker_that_throttles_held_the_answer_back_the_connection_goes_on(
+    message: Any, answer: Any, versions: tuple[int, int], quiet: bool
+) -> None:
+    """Until Kafka 2.0 (KIP-219) it did: the client would wait a second time."""
+    connection = ready(**{type(message).__name__.removesuffix("Request"): versions})
+    submit(connection, message=message)
+    ((one, _),) = read(connection.outgoing(0.0))
+    answer.throttle_time_ms = 2_000
+    connection.receive(1.0, frame(answer, one.version, one.correlation_id))
+    submit(connection)
+    assert bool(connection.outgoing(2.9)) is not quiet
+    assert bool(connection.outgoing(3.0)) is quiet
 
 
 def test_a_damaged_throttle_does_not_mute_a_connection_for_days() -> None:

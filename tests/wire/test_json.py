@@ -13,9 +13,10 @@ import pytest
 from wire_samples import messages, name_of
 
 from integration.jars import kafka_clients_jar
+from pykafka4.core.connection import FIRST_TO_MUTE
 from pykafka4.wire.fields import Kind, Versions, array, default_of, spec_of
 from pykafka4.wire.messages_cluster import MetadataRequest
-from pykafka4.wire.schema import NO_UUID, Data, Message
+from pykafka4.wire.schema import NO_UUID, REQUESTS, Data, Message
 
 pytestmark = pytest.mark.jars
 # Versions that Kafka 4.0 dropped and older brokers still need; the fields are in the JSON all the same.
@@ -156,3 +157,15 @@ def test_a_wrong_declaration_would_be_noticed(load: Load) -> None:
         compare(MetadataRequest, fields, {}, MetadataRequest.versions)
     with pytest.raises(AssertionError):
         compare(MetadataRequest, kafka["fields"][::-1], {}, MetadataRequest.versions)
+
+
+def test_the_client_throttles_from_the_versions_on_that_kafka_names() -> None:
+    """Kafka's comments name them, but for Produce."""
+    named = re.compile(r"version (\d+), on quota violation")
+    found = {"Produce": 6}
+    with zipfile.ZipFile(kafka_clients_jar()) as archive:
+        for cls in REQUESTS.values():
+            match = named.search(archive.read(f"common/message/{cls.response.__name__}.json").decode())
+            if match is not None:
+                found[cls.__name__.removesuffix("Request")] = int(match[1])
+    assert found == FIRST_TO_MUTE

@@ -165,6 +165,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/connection.py",
+        old=' and flight.version >= FIRST_TO_MUTE.get(type(flight.request.message).__name__.removesuffix("Request"), 0)',
+        new="",
+        breaks="what a broker before 2.0 throttled is throttled again",
+        tests=("tests/core/test_connection.py::test_where_a_broker_that_throttles_held_the_answer_back_the_connection_goes_on",),
+    ),
+    Mutant(
+        file="pykafka4/core/connection.py",
         old="min(throttle / 1000, LONGEST_MUTE)",
         new="throttle / 1000",
         breaks="a throttle time has no bound",
