@@ -39,6 +39,8 @@ log = get_log("pykafka4.producer")
 EXIT_SECONDS = 5.0
 AWAIT_SECONDS = 0.005  # between two looks at a delivery where no callback may be waited for
 FORGOTTEN_SECONDS = 1.0  # how long a producer without a handle stays open with nothing to deliver
+DENIED_SECONDS = 2.0  # brokers have to deny a partition for so long: one that was just added is not known to all of them at once
+FORGIVEN_SECONDS = 20.0  # after so long they have to deny it anew
 FORKED = "this producer was made in the parent process; make a Producer in this one"
 SHORT = 10.0  # the loop answers at once; this bounds the wait if it cannot
 
@@ -89,7 +91,8 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
         """Queue a record and return its `Delivery`. Blocks for at most `max_block_ms`, and only in two cases: `buffer_memory` (or
-        `max_partition_bytes`) is full, or `partition` is not known and brokers are asked whether it was added.
+        `max_partition_bytes`) is full, or `partition` is not known and brokers are asked whether it was added. When they have denied
+        it for two seconds (inside a callback: at once) that is a ValueError.
 
         `value` and `key` are bytes-like, str (sent as UTF-8) or None (a null; a null value is a tombstone). `headers` are (name, value)
         pairs or a mapping. Without `partition` a key chooses it (murmur2, as in Java), without a key it is whichever is being filled.
@@ -255,6 +258,7 @@ class _Core:
         self.pending: list[Batch | Delivery] | None = None  # what had no outcome, or callbacks to run, when the first `close` began
         self.undecided: list[Batch | Delivery] = []  # those without an outcome
         self.undelivered: list[ProducerRecord] | None = None  # what came of that, once it is closed
+        self._denied: dict[str, tuple[int, float]] = {}  # topic: how many partitions brokers insist on, and since when
         self._serial = next(_serials)
 
     def open(self) -> None:
@@ -329,18 +333,28 @@ class _Core:
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
     def _seek(self, topic: str, partition: int, deadline: float) -> float:
-        """`partition` is beyond those known of `topic`. It may have been added since they were asked for: ask again, until `deadline`.
+        """`partition` is beyond those known of `topic`. It may have been added since: ask until it is there, `deadline`, or DENIED_SECONDS.
 
-        Not more often than failed requests are tried again, whatever the application does; what is so fresh is believed.
+        Not more often than failed requests are tried again. Who names a wrong partition again and again does not wait each time.
         """
-        loop, cluster, config = self.client.loop, self.client.engine.cluster, self.config
-        if self._inside() or loop.ask(lambda now: cluster.age(topic, now), SHORT) * 1000 < config.retry_backoff_ms:
+        if self._inside():
             return deadline
-        until = self._until(deadline)
-        with contextlib.suppress(KafkaTimeoutError):
-            self.client.refresh_metadata([topic], max(0.0, until - system.monotonic()))
-        loop.ask(lambda now: self.sender.tell(topic, now), SHORT, machine=self.sender)
-        return until
+        until, pace = self._until(deadline), self.config.retry_backoff_ms / 1000
+        loop, cluster = self.client.loop, self.client.engine.cluster
+        while True:
+            if loop.ask(lambda now: cluster.age(topic, now), SHORT) >= pace:
+                with contextlib.suppress(KafkaTimeoutError):
+                    self.client.refresh_metadata([topic], max(0.0, until - system.monotonic()))
+                loop.ask(lambda now: self.sender.tell(topic, now), SHORT, machine=self.sender)
+            count, now = loop.ask(lambda now: cluster.partitions(topic), SHORT), system.monotonic()
+            denied = self._denied.get(topic)
+            if denied is None or denied[0] != count or now - denied[1] > FORGIVEN_SECONDS:
+                self._denied[topic] = denied = (count, now)
+            left = min(denied[1] + DENIED_SECONDS, until) - now
+            if partition < count or left <= 0:
+                return until
+            if self.signal.wait(self._refused, min(left, pace)):
+                self.check_open()
 
     def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
         """Wait for `size` bytes, in the order of asking. Returns the deadline for waiting again: another thread may take them first.

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
+import time
 from collections.abc import Callable
 
 import pytest
 from net_talk import SECONDS, until
 from producing import Maker, knowing
 
-from pykafka4 import Client, Producer
+from pykafka4 import Client, Delivery, Producer
+from pykafka4.producer import DENIED_SECONDS
 from pykafka4.testing import ModelServer
 
 GROWN = 12  # partitions; topic t begins with three
@@ -39,13 +40,7 @@ def move_a_leader(server: ModelServer, producer: Producer, client: Client) -> No
 
 
 def name_a_new_partition(server: ModelServer, producer: Producer, client: Client) -> None:
-    def known() -> bool:
-        with contextlib.suppress(ValueError):  # metadata asked for less than retry_backoff_ms ago is believed
-            producer.send("t", b"x", partition=GROWN - 1).result(SECONDS)
-            return True
-        return False
-
-    until(known)
+    producer.send("t", b"x", partition=GROWN - 1).result(SECONDS)
 
 
 @pytest.mark.parametrize("reason", [refresh, lose_connections, move_a_leader, name_a_new_partition])
@@ -64,6 +59,39 @@ def test_new_partitions_are_used_when_the_metadata_has_reached_its_maximum_age(s
     producer = knowing(make(metadata_max_age_ms=500))
     grow(server)
     until(lambda: used(producer) == set(range(GROWN)))
+
+
+def test_send_waits_for_a_partition_of_which_the_brokers_have_not_heard_yet(server: ModelServer, make: Maker) -> None:
+    producer = knowing(make(linger_ms=0))
+    server.do(lambda cluster: cluster.stale_metadata(0.5))
+    grow(server)
+    assert producer.send("t", b"x", partition=GROWN - 1).result(SECONDS).partition == GROWN - 1
+
+
+def test_a_partition_that_brokers_deny_for_a_while_is_refused_and_then_at_once(make: Maker) -> None:
+    producer = knowing(make(linger_ms=0, retry_backoff_ms=1, max_block_ms=4_000))
+    took = []
+    for _ in range(3):
+        began = time.monotonic()
+        with pytest.raises(ValueError, match="partition=7 but the topic has 3 partitions"):
+            producer.send("t", b"x", partition=7)
+        took.append(time.monotonic() - began)
+    assert took[0] >= DENIED_SECONDS
+    assert max(took[1:]) < DENIED_SECONDS
+
+
+def test_a_callback_is_told_at_once_that_a_partition_is_not_known(make: Maker) -> None:
+    producer, took = knowing(make(linger_ms=0)), list[float]()
+
+    def callback(_: Delivery) -> None:
+        began = time.monotonic()
+        with pytest.raises(ValueError, match="partition=7"):
+            producer.send("t", b"x", partition=7)
+        took.append(time.monotonic() - began)
+
+    producer.send("t", b"x", on_delivery=callback)
+    producer.flush(SECONDS)
+    assert took[0] < DENIED_SECONDS
 
 
 def test_records_queued_for_a_partition_stay_there_when_the_topic_grows(server: ModelServer) -> None:

@@ -492,4 +492,18 @@ MUTANTS: Final = (
         breaks="a producer ignores the options of the client that it shares",
         tests=("tests/test_client.py::test_the_options_of_a_client_are_those_of_its_producers_and_consumers",),
     ),
+    Mutant(
+        file="pykafka4/producer.py",
+        old="            if partition < count or left <= 0:\n",
+        new="            if True:\n",
+        breaks="one broker that has not heard of a new partition yet is believed",
+        tests=("tests/producer/test_growth.py::test_send_waits_for_a_partition_of_which_the_brokers_have_not_heard_yet",),
+    ),
+    Mutant(
+        file="pykafka4/producer.py",
+        old="                self._denied[topic] = denied = (count, now)\n",
+        new="                denied = (count, now)\n",
+        breaks="a wrong partition makes send wait until max_block_ms is over",
+        tests=("tests/producer/test_growth.py::test_a_partition_that_brokers_deny_for_a_while_is_refused_and_then_at_once",),
+    ),
 )
