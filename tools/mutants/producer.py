@@ -219,7 +219,7 @@ MUTANTS: Final = (
         old="now + self.config.request_timeout_ms / 1000,\n            lambda at, outcome: self._answered",
         new="now + 10 * self.config.request_timeout_ms / 1000,\n            lambda at, outcome: self._answered",
         breaks="Produce waits ten times request_timeout_ms",
-        tests=("tests/core/test_sender_options.py::test_brokers_may_wait_for_replicas_as_long_as_we_wait_for_them",),
+        tests=("tests/core/test_sender_options.py::test_brokers_stop_waiting_for_replicas_before_we_stop_waiting_for_them",),
     ),
     Mutant(
         file="pykafka4/core/sender.py",
