@@ -126,6 +126,7 @@ class Sent:
     called: bool  # whether there is a callback at all
     delivery: Delivery | None = None  # None while `send` runs, and when the handle was dropped
     accepted: bool = False
+    parked: bool = False  # its topic was not known yet
     dropped: bool = False  # the application kept no handle
     answers: int = 0  # how often the callback ran
     judged: bool = False
@@ -228,13 +229,15 @@ class Watch:
         acks: int,
         buffer_memory: int,
         delivery_timeout: float,
+        linger: float,
         drain: float,
     ) -> None:
         """`drain`: seconds that all records may take where each goes alone, one behind the other."""
         self.truth, self.disturbances, self._clock = truth, disturbances, clock
         self.idempotent, self.acks, self.buffer_memory = idempotent, acks, buffer_memory
         self._delivery_timeout, self._drain = delivery_timeout, drain
-        self._timed_out: dict[TopicPartition, list[tuple[float, float | None]]] = defaultdict(list)  # when sent, when the callback ran
+        self._filling = linger + delivery_timeout / 10  # how long a batch takes records, at most
+        self._timed_out: dict[TopicPartition, list[tuple[float, float | None, bool]]] = defaultdict(list)  # sent, callback ran, parked
         self.others: list[Watch] = []  # of other producers: what they sent is theirs
         self.forgetful: set[str] = set()  # topics whose brokers lost what they knew of producers
         self.unordered: set[str] = set()  # topics where brokers could not keep the order, whatever the client did
@@ -278,7 +281,7 @@ class Watch:
 
     def accept(self, sent: Sent, delivery: Delivery) -> None:
         """`send` returned."""
-        sent.accepted = True
+        sent.accepted, sent.parked = True, delivery.partition is None
         self.accepted += 1
         if sent.dropped:
             return
@@ -354,7 +357,7 @@ class Watch:
         now = self._clock() if sent.answers else min(self._clock(), sent.at + self._delivery_timeout)  # without a callback nobody saw it
         why = f"{sent.value[:40]!r}, sent at {sent.at:.3f}, failed at {now:.3f}: {error}"
         if code == "TIMED_OUT" and tp is not None:
-            self._timed_out[tp].append((sent.at, now if sent.answers else None))
+            self._timed_out[tp].append((sent.at, now if sent.answers else None, sent.parked))
         if code == "TIMED_OUT" or tp is None:  # a topic may stay unknown for unknown_topic_timeout_ms
             proven = tp is not None and tp in self._flows and self._flows[tp].proven
             calm = self.disturbances.calm(tp if proven else None, sent.at, now)
@@ -533,14 +536,19 @@ class Watch:
                     )
 
     def _look_at_timeouts(self) -> None:
-        """A batch is given up when its oldest record is as old as `delivery_timeout_ms`."""
+        """A batch is given up when its oldest record is as old as `delivery_timeout_ms`. It takes records for a tenth of that.
+
+        Those that waited for their topic are put into batches whatever their age.
+        """
         if self.closed or any(sent.dropped and not sent.called for sent in self.sent):
             return  # the oldest record may be one whose outcome nobody sees
         for tp, failed in self._timed_out.items():
-            for sent_at, seen in failed:
+            for sent_at, seen, _ in failed:
                 if seen is not None and not any(
-                    older <= seen - self._delivery_timeout + EARLY and (other is None or abs(other - seen) < EARLY)
-                    for older, other in failed
+                    older <= seen - self._delivery_timeout + EARLY
+                    and (parked or sent_at <= older + self._filling + EARLY)
+                    and (other is None or abs(other - seen) < EARLY)
+                    for older, other, parked in failed
                 ):
                     raise Broken("no needless failure", f"{tp}: given up after {seen - sent_at:.3f} s of {self._delivery_timeout:g}")
 

@@ -315,6 +315,11 @@ def time_out_after_two_thirds(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def fill_until_the_timeout(patch: pytest.MonkeyPatch) -> None:
+    """A batch that cannot be sent takes records until its first one expires."""
+    around(patch, Sender, "_watch_due", lambda original, self, queue: None)
+
+
 def rest_everywhere_after_a_loss(patch: pytest.MonkeyPatch) -> None:
     """A lost connection keeps all partitions waiting for a while, not only those that it led to."""
 
@@ -499,6 +504,12 @@ MUTANTS: dict[Patch, Hunt] = {
     time_out_early: Hunt({NEEDLESS}, {"delivery_timeout_ms": 30_000}, says=" s of it without a fault"),
     time_out_after_two_thirds: Hunt(
         {NEEDLESS}, {"delivery_timeout_ms": 3_000}, ("broker stops", "no leader", "partition is gone"), says=": given up after "
+    ),
+    fill_until_the_timeout: Hunt(
+        {NEEDLESS},
+        {"delivery_timeout_ms": 500, "linger_ms": 0, "batch_size": 4096},
+        ("no leader", "broker stops"),
+        says=": given up after ",
     ),
     rest_everywhere_after_a_loss: Hunt({GOES_ON_ALONE, NEEDLESS}, QUICK, ("broker stops",), says=" wait, first ", plan=SPACED),
     rest_too_long: Hunt({GOES_ON_ALONE, NEEDLESS}, QUICK, ("error before append", "connection is cut"), says=" wait, first ", plan=SPACED),

@@ -119,6 +119,7 @@ class Simulation(Schedule[Plan, Report]):
             acks=config.acks,
             buffer_memory=config.buffer_memory,
             delivery_timeout=config.delivery_timeout_ms / 1000,
+            linger=config.linger_ms / 1000,
             drain=senders * self.plan.records * 2 * self.plan.climate.delay[1],
         )
 
