@@ -83,7 +83,10 @@ PIPELINED: Final[dict[str, Any]] = {
 
 
 def draw(seed: int) -> Plan:
-    """The plan of `seed`: every third has spaced faults, one of fifteen leaves batches in doubt while their sequences are refused."""
+    """The plan of `seed`: every third has spaced faults, one of fifteen leaves batches in doubt while their sequences are refused.
+
+    One of twenty lingers for long, where its delivery timeout allows that.
+    """
     plan = _dense(seed)
     if not plan.give_up and not plan.crash:
         plan = attrs.evolve(plan, ending=Random(seed ^ 0xE4D).choice((*["close"] * 7, "with", "raising", "forgotten")))
@@ -92,7 +95,11 @@ def draw(seed: int) -> Plan:
         plan = attrs.evolve(plan, neighbours=r.choice((1, 2)), actors=1)
     if seed % 15 == 8:
         return attrs.evolve(plan, options={**plan.options, **PIPELINED}, **DOUBTFUL)
-    return _spaced(plan, Random(seed ^ 0x5CED)) if seed % 3 == 1 else plan
+    plan = _spaced(plan, Random(seed ^ 0x5CED)) if seed % 3 == 1 else plan
+    linger_ms = Random(seed ^ 0x11A6).choice((1_000, 5_000, 20_000))
+    if seed % 20 == 13 and linger_ms < plan.options["delivery_timeout_ms"]:
+        plan = attrs.evolve(plan, options={**plan.options, "linger_ms": linger_ms})
+    return plan
 
 
 def _spaced(plan: Plan, r: Random) -> Plan:
