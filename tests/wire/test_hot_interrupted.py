@@ -123,6 +123,8 @@ def failing(nth: int, call: Callable[[], object]) -> bool:
     """Whether `call` failed with MemoryError when its nth allocation got nothing."""
     import _testcapi
 
+    gc.collect()
+    gc.disable()  # it would find no memory either, for what it finalizes of other tests
     _testcapi.set_nomemory(nth, nth + 1)
     try:
         call()
@@ -130,6 +132,7 @@ def failing(nth: int, call: Callable[[], object]) -> bool:
         return True
     finally:
         _testcapi.remove_mem_hooks()
+        gc.enable()
     return False
 
 
