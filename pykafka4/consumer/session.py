@@ -319,10 +319,12 @@ class Session:
         if tell is not None:
             self._telling = method
             self._told[event] = ticket
+            idle = self.reader.idle
             try:
+                self.reader.idle = self.client.loop.now()  # a listener that hangs does not hold its partitions: max_poll_interval_ms counts
                 tell(tps)
             finally:
-                self._telling = ""
+                self._telling, self.reader.idle = "", idle
 
     def subscribe(self, topics: Sequence[str], listener: object | None) -> None:
         """See Consumer.subscribe."""

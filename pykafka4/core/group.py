@@ -498,7 +498,10 @@ class Group:
         self._attempt, self.error = None, None
         self._backoff.reset()
         self._coordinator.well()
-        self._alive, self._next_beat = sent_at, now + self._config.heartbeat_interval_ms / 1000
+        # The session begins when the coordinator answers, however long it has held the request back. An answer that took longer may be
+        # late itself, so the coordinator is asked at once.
+        pause = self._config.heartbeat_interval_ms / 1000
+        self._alive, self._next_beat = now, now + pause if now - sent_at < pause else now
         ticket = self.ticket = Ticket(self.generation, self.member_id, tuple(Claim(tp) for tp in tps))
         log.info("%s: group %s: generation %d, %d partitions", self._config.client_id, self._config.group_id, self.generation, len(tps))
         self._partitions.adopt(ticket.claims, Start.COMMITTED, self._fallback)

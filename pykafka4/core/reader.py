@@ -69,7 +69,7 @@ class Reader:
         self.consumed = 0
         self.finished: dict[TopicPartition, Place] = {}
         self.ticket: Ticket | None = None
-        self._idle: float | None = -INFINITY
+        self.idle: float | None = -INFINITY
         # the application's own
         self.changing = False  # in the middle of a step
         self.claims: dict[TopicPartition, Claim] = {}
@@ -106,7 +106,7 @@ class Reader:
 
     def idle_since(self) -> float | None:
         """When the last poll returned, or a `for` loop was seen to ask for a record; None during a poll, -INFINITY before the first."""
-        idle, iterator = self._idle, self._iterator
+        idle, iterator = self.idle, self._iterator
         if idle is None or iterator is None or self._held != IN_LOOP:
             return idle
         seen = (iterator, iterator.given)
@@ -118,7 +118,7 @@ class Reader:
         """What is finished by now; in a `for` loop that is everything before the record in hand."""
         finished, iterator, handed = self.finished.copy(), self._iterator, tuple(self._handed)
         given = 0 if iterator is None else iterator.given  # before the list is looked at: it only shrinks, which makes less finished
-        if iterator is None or self._held != IN_LOOP or self._idle is None or self._iterator is not iterator:
+        if iterator is None or self._held != IN_LOOP or self.idle is None or self._iterator is not iterator:
             return finished  # between two lists
         return _later(finished, _within(iterator, given, handed, IN_LOOP))
 
@@ -126,14 +126,14 @@ class Reader:
 
     def enter(self) -> None:
         """A poll begins: what earlier ones handed out is finished."""
-        self._idle = None
+        self.idle = None
         self._out, self._islice_from = None, -1
         self._complete_replacement()
         self._finish()
 
     def leave(self) -> None:
         """The poll returns."""
-        self._idle = self._clock()
+        self.idle = self._clock()
 
     def take_back(self) -> None:
         """The poll was interrupted (Ctrl-C) with records decoded and not handed out: the next one hands them out."""
@@ -508,7 +508,8 @@ class Reader:
         )
         offset, epoch = truncated.offset, truncated.epoch
         if claim.position is not None and claim.position < offset:
-            offset, epoch = claim.position, claim.epoch
+            offset = claim.position
+            epoch = min(claim.epoch, epoch)  # asked with the same offset and epoch again, the broker would say the same again
         self.finished[claim.tp] = (offset, epoch)
         self._replace({claim: (offset, epoch)})
         return True

@@ -242,3 +242,24 @@ def test_a_listener_without_on_partitions_lost_hears_of_a_loss_as_a_revocation(s
     poll_until(consumer, consumer.assignment)
     server.wait_for(lambda cluster: not cluster.group("g").members)
     poll_until(consumer, lambda: told[:3] == ["assigned", "revoked", "assigned"])
+
+
+def test_a_listener_that_hangs_does_not_hold_its_partitions(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    gone: list[bool] = []
+
+    class Hanging(Listener):
+        def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+            super().on_partitions_assigned(partitions)
+            if self.kinds == ["assigned"]:
+                server.wait_for(lambda cluster: not cluster.group("g").members)
+                gone.append(True)
+
+    consumer = make(group_id="g", max_poll_interval_ms=200)
+    told = Hanging()
+    consumer.subscribe(["t"], told)
+    records = poll_until(consumer, lambda: len(told.kinds) >= 3)
+    assert gone
+    assert told.kinds == ["assigned", "lost", "assigned"]
+    records += read(consumer, 3 - len(records))
+    assert [r.offset for r in records] == [0, 1, 2]

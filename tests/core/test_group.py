@@ -551,6 +551,27 @@ def test_without_a_coordinator_for_the_session_the_partitions_are_lost(talk: Tal
     assert "session_timeout_ms" in ended.ticket.reason
 
 
+@pytest.mark.parametrize("held", [1.0, 7.1, 11.0])
+def test_the_session_begins_when_the_sync_is_answered(talk: Talk, held: float) -> None:
+    """A slow leader holds the answer back: the coordinator counts from its answer, and the first heartbeat must not come too late."""
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join()
+    talk.one(SyncGroupRequest)
+    talk.run(held)
+    keep_alive(talk)
+    talk.sync([tp(0)])
+    beats = 0
+    for _ in range(40):
+        talk.run(0.1)
+        for request in talk.pending(HeartbeatRequest):
+            beats += 1
+            talk.beat(request)
+    assert state(talk) is MemberState.STABLE
+    assert beats == (1 if held < 3 else 2)
+
+
 def test_the_session_counts_from_when_the_answered_heartbeat_was_sent(talk: Talk) -> None:
     """A late answer must not make the member believe in a session that the coordinator has ended."""
     talk.stable(tp(0))

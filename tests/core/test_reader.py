@@ -485,6 +485,18 @@ def test_a_cut_log_steps_back_to_the_cut_and_never_forward(desk: Desk, cut: int,
     assert desk.finished() == back_to
 
 
+@pytest.mark.parametrize(("ours", "theirs", "asked"), [(2, 1, 1), (1, 2, 1), (2, -1, -1)])
+def test_a_cut_behind_the_position_is_asked_about_with_the_older_epoch(ours: int, theirs: int, asked: int) -> None:
+    """Asked with the same offset and epoch again, the broker gives the same answer again: without end, at the speed of the network."""
+    desk = Desk()
+    desk.put(0, 5, data=batch(0, 5, epoch=ours))
+    assert len(desk.poll()) == 5
+    desk.reader.put(Truncated(desk.reader.claims[tp(0)], 9, theirs))
+    desk.poll()
+    assert desk.reader.finished[tp(0)] == (5, asked)
+    assert desk.reader.claims[tp(0)].epoch == asked
+
+
 def test_events_keep_their_order(desk: Desk) -> None:
     ticket = Ticket(1, "m", ())
     desk.reader.put(Assigned(ticket))

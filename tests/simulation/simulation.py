@@ -357,12 +357,8 @@ class Simulation(Schedule[Plan, Report]):
     def most_seconds(self) -> float:
         """Virtual seconds after healing in which everything must have its outcome: recovery, the linger, and what is left to be sent."""
         _, aftermath = self.patience()
-        return (
-            aftermath
-            + 20.0
-            + self.plan.options["linger_ms"] / 1000
-            + self.plan.records * (self.plan.actors + self.plan.neighbours) * self.plan.climate.delay[1]
-        )
+        linger: float = self.plan.options["linger_ms"] / 1000
+        return aftermath + 20.0 + linger + self.plan.records * (self.plan.actors + self.plan.neighbours) * self.plan.climate.delay[1]
 
     def _finished(self) -> bool:
         done = self.healed and not self._sending and not self.watch.open_records() and self._closer_done
