@@ -20,6 +20,7 @@ from pykafka4.client import Client
 from pykafka4.config import ClientConfig, ProducerConfig
 from pykafka4.core import NOTHING, Effects
 from pykafka4.core.ledger import ProducerStats
+from pykafka4.core.parking import DENIED_SECONDS
 from pykafka4.core.sender import Sender
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
@@ -39,7 +40,6 @@ log = get_log("pykafka4.producer")
 EXIT_SECONDS = 5.0
 AWAIT_SECONDS = 0.005  # between two looks at a delivery where no callback may be waited for
 FORGOTTEN_SECONDS = 1.0  # how long a producer without a handle stays open with nothing to deliver
-DENIED_SECONDS = 2.0  # brokers have to deny a partition for so long: one that was just added is not known to all of them at once
 FORGIVEN_SECONDS = 20.0  # after so long they have to deny it anew
 FORKED = "this producer was made in the parent process; make a Producer in this one"
 SHORT = 10.0  # the loop answers at once; this bounds the wait if it cannot

@@ -18,6 +18,7 @@ from pykafka4.wire.hot import Accumulator
 __all__ = ["Parking"]
 
 SLICE = 1000  # records moved per turn: the loop stays responsive
+DENIED_SECONDS = 2.0  # brokers have to deny a partition for so long: one that was just added is not known to all of them at once
 
 Lost = Callable[[str, str, Exception, int, Callable[[], None] | None], None]
 
@@ -30,6 +31,7 @@ class Parking:
         "_busy",
         "_cluster",
         "_config",
+        "_denied",
         "_empty",
         "_expires",
         "_hurried",
@@ -62,6 +64,7 @@ class Parking:
         self._used: dict[str, float] = {}  # when a batch of each came last
         self._expires = 0.0  # no topic is idle before
         self._waiting: dict[str, None] = {}  # in the order they came: a set's order differs from process to process
+        self._denied: dict[str, tuple[float, float]] = {}  # topics whose oldest record names no partition: since when, when to ask again
         self._empty: dict[str, float] = {}  # topics that wait without a record, and since when
         self._picture = -1
         self._hurried: set[str] = set()  # topics with records that a flush covers
@@ -145,21 +148,40 @@ class Parking:
 
     def _let_go(self, topic: str) -> None:
         self._cluster.forget(topic, self)
-        for known in (self._told, self._used, self._waiting, self._empty):
+        for known in (self._told, self._used, self._waiting, self._empty, self._denied):
             known.pop(topic, None)
         self._hurried.discard(topic)
 
     def _look(self, topic: str, now: float) -> float:
         if topic not in self._told:
             return self._wait(topic, now)
-        left, misplaced = self._acc.designate(topic, SLICE)
+        since, _ = self._denied.get(topic, (now, now))
+        patient = now < since + self._patience
+        before, _ = self._acc.parked(topic)
+        left, misplaced = self._acc.designate(topic, SLICE, patient)
         self._moved_hurried = self._moved_hurried or topic in self._hurried
         for code, error, callbacks in misplaced:
             self._lost(topic, code, error, 1, callbacks)
         if not left:
             self._waiting.pop(topic, None)
+            self._denied.pop(topic, None)
             self._hurried.discard(topic)
+        elif patient and before - left < SLICE:
+            return self._doubt(topic, now)
         return now
+
+    @property
+    def _patience(self) -> float:
+        return min(DENIED_SECONDS, self._config.delivery_timeout_ms / 1000)
+
+    def _doubt(self, topic: str, now: float) -> float:
+        """The oldest record names a partition that is not there: ask whether it was added, for a while. Those behind it wait, in order."""
+        since, ask_at = self._denied.get(topic, (now, now))
+        if ask_at <= now:
+            self._cluster.refresh(now, [topic])
+            ask_at = now + self._config.retry_backoff_ms / 1000
+        self._denied[topic] = since, ask_at
+        return min(ask_at, since + self._patience)
 
     def _wait(self, topic: str, now: float) -> float:
         error = self._cluster.topic_error(topic)

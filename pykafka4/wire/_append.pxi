@@ -648,12 +648,13 @@ cdef class Accumulator:
         t.count = count
         t.direct = not t.parked
 
-    def designate(self, topic, int limit=1000) -> tuple:
+    def designate(self, topic, int limit=1000, bint patient=False) -> tuple:
         """Move up to `limit` parked records, in order, into batches.
 
         Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
+        With `patient` such a record fails not, but stays where it is, and those behind it.
         """
-        return designate(self, exact_name(topic), limit)
+        return designate(self, exact_name(topic), limit, patient)
 
     def fail_parked(self, topic, error, double before=INFINITY) -> tuple:
         """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""

@@ -157,7 +157,7 @@ cdef int follow_parked(Accumulator acc, Topic t, Delivery d, object pair, list p
     return 0
 
 
-cdef tuple designate(Accumulator acc, str topic, int limit):
+cdef tuple designate(Accumulator acc, str topic, int limit, bint patient):
     """Move up to `limit` parked records, in order, into batches; see `Accumulator.designate`."""
     cdef Topic t = acc.topics.get(topic)
     cdef Parked p
@@ -169,6 +169,8 @@ cdef tuple designate(Accumulator acc, str topic, int limit):
     while limit > 0 and t.parked and t.count > 0:
         limit -= 1
         p = <Parked>t.parked[0]
+        if p.partition >= t.count and patient:
+            break
         if p.partition >= t.count:
             error = ValueError(f"{topic}: partition={p.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
             lost = grave(acc, t, "UNKNOWN_TOPIC_OR_PARTITION", error)

@@ -429,10 +429,11 @@ class Accumulator(Account):
                 t.sticky, t.stuck = chosen[t.cursor], 0
             t.count, t.direct = count, not t.parked
 
-    def designate(self, topic: str, limit: int = 1000) -> tuple[int, list[tuple[str, Exception, Callbacks | None]]]:
+    def designate(self, topic: str, limit: int = 1000, patient: bool = False) -> tuple[int, list[tuple[str, Exception, Callbacks | None]]]:
         """Move up to `limit` parked records, in order, into batches.
 
         Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
+        With `patient` such a record fails not, but stays where it is, and those behind it.
         """
         t = self._topics.get(exact_name(topic))
         misplaced: list[tuple[str, Exception, Callbacks | None]] = []
@@ -441,6 +442,8 @@ class Accumulator(Account):
         while limit > 0 and t.parked and t.count > 0:
             limit -= 1
             p = t.parked[0]
+            if p.item.partition >= t.count and patient:
+                break
             if p.item.partition >= t.count:
                 misplaced.append(self._lose(t, p))
             else:

@@ -60,6 +60,9 @@ class FakeNetwork:
 class FakeCluster:
     """Two partitions of topic t, led by nodes 1 and 2."""
 
+    def refresh(self, now: float, topics: object = None) -> None:
+        """Nothing else becomes known."""
+
     def __init__(self) -> None:
         self.version = 0
         self.known = True

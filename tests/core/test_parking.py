@@ -11,7 +11,7 @@ from net_talk import SECONDS
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY
-from pykafka4.core.parking import SLICE, Parking
+from pykafka4.core.parking import DENIED_SECONDS, SLICE, Parking
 from pykafka4.error_table import BY_NAME, ErrorCode
 from pykafka4.errors import BufferFull, ClosedError, KafkaError
 from pykafka4.wire.hot import Accumulator
@@ -31,6 +31,7 @@ class Lot:
         self.idle: list[str] = []  # topics said to be idle
         self.wanted: list[tuple[str, bool]] = []
         self.forgotten: list[str] = []
+        self.refreshed: list[str] = []
         self.lost: list[tuple[str, str, str, int]] = []
         self.callbacks: list[Any] = []
         self.acc = Accumulator(
@@ -63,6 +64,9 @@ class Lot:
 
     def available(self, topic: str) -> list[int]:
         return list(range(self.count))
+
+    def refresh(self, now: float, topics: list[str]) -> None:
+        self.refreshed += topics
 
     def topic_error(self, topic: str) -> ErrorCode | None:
         return BY_NAME[self.code] if self.code else None
@@ -124,6 +128,9 @@ def test_a_record_for_a_partition_that_is_not_there_is_heard_of_and_the_others_m
     good = lot.acc.send("t", b"good", partition=1)
     lot.learn(3)
     lot.poll()
+    assert not bad.done(), "it may have been added just now"
+    assert good.partition is None, "nothing passes what is parked"
+    lot.poll(DENIED_SECONDS)
     why = "t: partition=99 but the topic has 3 partitions, 0 to 2"
     assert lot.lost == [("t", "UNKNOWN_TOPIC_OR_PARTITION", why, 1)]
     assert bad.done()
@@ -132,6 +139,36 @@ def test_a_record_for_a_partition_that_is_not_there_is_heard_of_and_the_others_m
     assert called[0].exception(0).record.value == b"bad"
     assert good.partition == 1
     assert not lot.parking
+
+
+def test_a_partition_that_was_just_added_is_asked_for_again_until_brokers_know_it() -> None:
+    lot = Lot(retry_backoff_ms=100)
+    new = lot.acc.send("t", b"new", partition=1)
+    lot.learn(1)
+    assert lot.poll() == lot.now + 0.1
+    assert lot.refreshed == ["t"]
+    for _ in range(3):
+        lot.poll(0.03)
+    assert lot.refreshed == ["t"], "not more often than failed requests are tried again"
+    lot.poll(0.02)
+    assert lot.refreshed == ["t", "t"]
+    lot.learn(2)
+    lot.poll()
+    assert new.partition == 1
+    assert not lot.lost
+    assert not lot.parking
+    assert lot.poll() == INFINITY
+
+
+def test_a_partition_is_not_waited_for_longer_than_the_delivery_may_take() -> None:
+    lot = Lot(delivery_timeout_ms=500, linger_ms=0)
+    bad = lot.acc.send("t", b"bad", partition=1)
+    lot.learn(1)
+    lot.poll()
+    lot.poll(0.49)
+    assert not bad.done()
+    lot.poll(0.02)
+    assert bad.done()
 
 
 def test_nobody_is_told_of_a_loss_where_nothing_is_parked() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sender_talk import Bench
 
+from pykafka4.core.parking import DENIED_SECONDS
 from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition
@@ -156,8 +157,10 @@ def test_a_parked_record_for_a_partition_that_is_not_there_is_counted_and_waiter
     plain = bench.acc.send("t", b"v", partition=99)
     followed = bench.acc.send("t", b"v", partition=98, on_delivery=called.append)
     bench.poll()
-    bench.cluster.known, bench.cluster.version, looks = True, 1, bench.looks
+    bench.cluster.known, bench.cluster.version = True, 1
     bench.poll()
+    looks = bench.looks
+    bench.poll(DENIED_SECONDS)
     stats = bench.sender.ledger.stats(bench.acc.accepted, bench.acc.reserved)
     assert (stats.failed, stats.queued) == ({("UNKNOWN_TOPIC_OR_PARTITION", Written.NO): 2}, 0)
     assert plain.settled

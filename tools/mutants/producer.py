@@ -60,6 +60,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/parking.py",
+        old="        patient = now < since + self._patience\n",
+        new="        patient = False\n",
+        breaks="a parked record for a partition that was just added fails",
+        tests=("tests/core/test_parking.py::test_a_partition_that_was_just_added_is_asked_for_again_until_brokers_know_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/parking.py",
+        old="        if ask_at <= now:\n            self._cluster.refresh",
+        new="        if True:\n            self._cluster.refresh",
+        breaks="a partition that is not there is asked for at every turn",
+        tests=("tests/core/test_parking.py::test_a_partition_that_was_just_added_is_asked_for_again_until_brokers_know_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/parking.py",
         old="if topic not in self._told and self._acc.forget(topic):",
         new="if topic not in self._told and (self._let_go(topic) or self._acc.forget(topic)):",
         breaks="a record that is parked while the others of its topic fail has no outcome",
