@@ -5,10 +5,14 @@ it over a second connection. The next is sent as soon as the answer is in, befor
 room: each may have its share of `prefetch_bytes` waiting for the application, and what waits and what was asked for fit into it together
 (but for a first batch that is larger than what was asked for: it comes whole). An answer counts only if it was asked at the offset that
 the position still has, so two brokers that both think they lead a partition cannot make a record come twice.
+
+Brokers fill an answer in the order of the request. A partition that had data, or was the first, moves to the end, and nothing else changes
+the order: each partition is read in its turn however often others are paused, sought or offline.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Protocol
 from uuid import UUID
@@ -97,9 +101,9 @@ class Fetcher:
         self._offsets, self._intake, self.lanes, self._send = offsets, intake, lanes, send
         self._policy = Start(config.auto_offset_reset)
         self.searches = Searches(config, cluster, recovery, self._lane_for_searches, send)
-        self.positions: dict[TopicPartition, Position] = {}
+        self.positions: OrderedDict[TopicPartition, Position] = OrderedDict()  # who was served last comes last; a seek changes no place
         self.delivered = 0  # bytes put before the application
-        self._lines: dict[int, list[Position]] = {}  # by leader: what can be fetched
+        self._lines: dict[int, OrderedDict[TopicPartition, Position]] = {}  # by leader: what can be fetched, in the same order
         self._flights: dict[int, Flight] = {}
         self._left: dict[int, Flight] = {}  # those that no one waits for: the next Fetch went out beside them
         self._fresh: list[Position] = []  # located since the last poll
@@ -228,12 +232,12 @@ class Fetcher:
 
     def _group_by_leader(self) -> None:
         self._regroup = False
-        lines: dict[int, list[Position]] = {}
-        for position in self.positions.values():
+        lines: dict[int, OrderedDict[TopicPartition, Position]] = {}
+        for tp, position in self.positions.items():
             if position.stage is Stage.FETCHING and not position.paused:
-                leader = self._recovery.leader(position.tp)
+                leader = self._recovery.leader(tp)
                 if leader is not None:
-                    lines.setdefault(leader.node, []).append(position)
+                    lines.setdefault(leader.node, OrderedDict())[tp] = position
         self._lines = lines
         self._look_again()
 
@@ -389,8 +393,7 @@ class Fetcher:
                 self._fetch_from(now, node)
 
     def _fetch_from(self, now: float, node: int) -> None:
-        line = self._lines[node]
-        line.append(line.pop(0))  # whoever comes first gets a whole batch however large: let it be everyone's turn
+        line = self._lines[node].values()
         budget = self._budget()
         worth = min(self._config.max_partition_fetch_bytes, self._config.prefetch_bytes // (2 * len(self._lines)))
         if budget < min(worth, self._config.fetch_max_bytes):
@@ -490,13 +493,25 @@ class Fetcher:
             self._unanswered(now, flight, broker_error(message.error_code, "Fetch"), error_code(message.error_code).retriable)
             return
         endpoints = {e.node_id: (e.host, e.port) for e in message.node_endpoints}
+        first, _ = next(iter(flight.asked.values()))
+        self._move_to_end(flight.node, first.tp)  # it would have got a whole batch however large
         for topic in message.responses:
             name = topic.topic or flight.names.get(topic.topic_id, "")
             for answer in topic.partitions:
                 # A partition named twice, or one not asked for, finds nothing here.
                 position, offset = flight.asked.pop((name, answer.partition_index), (None, 0))
-                if position is not None and self._awaits(position, offset):
+                if position is None:
+                    continue
+                if answer.records:
+                    self._move_to_end(flight.node, position.tp)
+                if self._awaits(position, offset):
                     self._heed(now, flight.node, position, answer, endpoints)
+
+    def _move_to_end(self, node: int, tp: TopicPartition) -> None:
+        """Ask for all others before `tp`: a broker fills its answer in the order of the request."""
+        for line in (self.positions, self._lines.get(node, OrderedDict())):
+            if tp in line:
+                line.move_to_end(tp)
 
     def _awaits(self, position: Position, offset: int) -> bool:
         """Whether what was asked at `offset` still counts."""

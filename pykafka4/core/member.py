@@ -156,7 +156,7 @@ class Member:
             "generation": group.generation,
             "coordinator": coordinator.node,
             "reason": str(trouble) if trouble is not None else group.state.meaning,
-            "partitions": {str(tp): self.fetcher.status(position) for tp, position in self.fetcher.positions.items()},
+            "partitions": {str(tp): self.fetcher.status(position) for tp, position in sorted(self.fetcher.positions.items())},
             "unknown_topics": [topic for topic in group.topics if not self._cluster.partitions(topic)],
         }
 

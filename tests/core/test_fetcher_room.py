@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from consumer_talk import Talk, batch, tp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -151,3 +153,104 @@ def test_a_partition_that_holds_nothing_has_nothing_buffered_and_one_that_holds_
     talk.run()
     assert talk.member.fetcher.positions[tp(0)].buffered == len(data)
     assert set(talk.asked(talk.fetch_at(1))) == {tp(1)}
+
+
+ROOM, SIZE = 10, 10_000  # one answer holds a batch of so many partitions
+
+
+def backlog(partitions: int) -> Talk:
+    """More partitions with data on one broker than an answer has room for."""
+    talk = Talk(prefetch_bytes=4 * ROOM * SIZE, max_partition_fetch_bytes=SIZE, fetch_max_bytes=ROOM * SIZE)
+    talk.cluster.set("t", [1] * partitions)
+    talk.assign(*(tp(p) for p in range(partitions)), start=0)
+    return talk
+
+
+def serve(talk: Talk, broken: frozenset[TopicPartition] = frozenset()) -> set[TopicPartition]:
+    """Answer as brokers do: whole batches in the order of the request while there is room. The application reads them all."""
+    request = talk.pending(FetchRequest)[0]
+    room, answer = request.message.max_bytes, dict[TopicPartition, Any](dict.fromkeys(broken, "CORRUPT_MESSAGE"))
+    for place, offset in talk.asked(request).items():
+        if place not in broken and room > 0:
+            answer[place] = batch(offset, 1, size=SIZE - 150)
+            room -= len(answer[place])
+    talk.fetched(request, answer)
+    talk.poll(10_000)
+    return answer.keys() - broken
+
+
+def nothing(talk: Talk) -> None:
+    """A round without a disturbance."""
+
+
+def pause_and_resume(talk: Talk) -> None:
+    claim = talk.reader.claims[tp(0)]
+    talk.member.fetcher.pause(claim)
+    talk.member.fetcher.resume(claim)
+
+
+def seek_under_way(talk: Talk) -> None:
+    """What the Fetch under way brings of these partitions is dropped."""
+    for p in range(50):
+        talk.reader.seek(tp(p), 0)
+
+
+def new_metadata(talk: Talk) -> None:
+    talk.cluster.version += 1
+
+
+def bring_back(talk: Talk) -> None:
+    talk.recovery.bring_back()
+
+
+@pytest.mark.parametrize("disturb", [nothing, pause_and_resume, seek_under_way, new_metadata])
+def test_partitions_with_a_backlog_are_read_in_turn_whatever_the_application_does(disturb: Callable[[Talk], None]) -> None:
+    talk = backlog(100)
+    served: set[TopicPartition] = set()
+    for _ in range(2 * 100 // ROOM):
+        disturb(talk)
+        talk.run()
+        served |= serve(talk)
+    assert len(served) == 100
+
+
+def test_a_partition_that_fails_again_and_again_does_not_starve_the_others() -> None:
+    talk = backlog(100)
+    served: set[TopicPartition] = set()
+    for _ in range(2 * 100 // ROOM):
+        bring_back(talk)
+        talk.run()
+        served |= serve(talk, frozenset({tp(0)}))
+    assert len(served) == 99
+
+
+@pytest.mark.parametrize("disturb", [nothing, pause_and_resume])
+def test_a_batch_too_large_for_its_share_comes_although_others_always_have_data(disturb: Callable[[Talk], None]) -> None:
+    """It comes whole only if no partition before it in the request has data; else the broker sends nothing of it."""
+    talk = Talk(max_partition_fetch_bytes=2_000)
+    talk.cluster.set("t", [1] * 3)
+    talk.assign(tp(0), tp(1), tp(2), start=0)
+    firsts = set()
+    for _ in range(3):
+        disturb(talk)
+        talk.run()
+        asked = talk.asked(talk.fetch_at(1))
+        first = next(iter(asked))
+        firsts.add(first)
+        talk.fetched(talk.fetch_at(1), {place: batch(asked[place], 1) for place in asked if place in (first, tp(0), tp(1))})
+        talk.poll()
+    assert tp(2) in firsts
+
+
+def test_a_partition_without_data_does_not_stay_the_first() -> None:
+    """Whatever a broker makes of the order: each partition is the first of a request in its turn, also if nothing of it is ever sent."""
+    talk = Talk()
+    talk.cluster.set("t", [1] * 3)
+    talk.assign(tp(0), tp(1), tp(2), start=0)
+    firsts = []
+    for _ in range(6):
+        pause_and_resume(talk)
+        talk.run()
+        firsts.append(next(iter(talk.asked(talk.fetch_at(1)))))
+        talk.fetched(talk.fetch_at(1), {})
+    assert firsts == [tp(0), tp(1), tp(2)] * 2

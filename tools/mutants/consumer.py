@@ -130,10 +130,45 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/fetcher.py",
-        old="        line.append(line.pop(0))  # who",
-        new="        pass  # who",
+        old="        self._move_to_end(flight.node, first.tp)",
+        new="        pass",
         breaks="the first partition of a broker is always asked for first",
         tests=("tests/core/test_fetcher.py::test_every_partition_comes_first_in_its_turn",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="                if answer.records:\n                    self._move_to_end(flight.node, position.tp)\n",
+        new="",
+        breaks="partitions that had data are asked for before those that wait for room in an answer",
+        tests=(
+            "tests/core/test_fetcher_room.py::test_partitions_with_a_backlog_are_read_in_turn_whatever_the_application_does",
+            "tests/core/test_fetcher_room.py::test_a_partition_that_fails_again_and_again_does_not_starve_the_others",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="                if answer.records:\n                    self._move",
+        new="                if answer.records and self._awaits(position, offset):\n                    self._move",
+        breaks="partitions sought in every poll use up the answers and starve the others",
+        tests=("tests/core/test_fetcher_room.py::test_partitions_with_a_backlog_are_read_in_turn_whatever_the_application_does",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="for line in (self.positions, self._lines.get(node, OrderedDict())):",
+        new="for line in (self._lines.get(node, OrderedDict()),):",
+        breaks="every pause, error or change of metadata starts again with the first partitions",
+        tests=(
+            "tests/core/test_fetcher_room.py::test_partitions_with_a_backlog_are_read_in_turn_whatever_the_application_does",
+            "tests/core/test_fetcher_room.py::test_a_partition_that_fails_again_and_again_does_not_starve_the_others",
+            "tests/core/test_fetcher_room.py::test_a_partition_without_data_does_not_stay_the_first",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="for line in (self.positions, self._lines.get(node, OrderedDict())):",
+        new="for line in (self.positions,):",
+        breaks="partitions that had data are asked for first until something is paused or sought",
+        tests=("tests/core/test_fetcher_room.py::test_partitions_with_a_backlog_are_read_in_turn_whatever_the_application_does",),
     ),
     Mutant(
         file="pykafka4/core/fetcher.py",
