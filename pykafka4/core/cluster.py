@@ -416,9 +416,14 @@ class Cluster:
                 self._changed(self._unseat(), True)
             self._failed(now, names, broker_error(message.error_code, "Metadata"))
             return
+        brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in message.brokers if b.node_id >= 0}
+        if not brokers:  # it has started and nobody has told it anything yet: it says of every topic that there is none
+            self._network.doubt(now, outcome.node)
+            self._failed(now, names, KafkaError("Metadata: the answer names no brokers"))
+            return
         self._retry.reset()
         self._not_before, self.error = -INFINITY, None
-        brokers_changed = number > self._told and self._apply_brokers(now, number, outcome.node, message)
+        brokers_changed = number > self._told and self._apply_brokers(now, number, outcome.node, message, brokers)
         self._apply(now, names, message, outcome.version, brokers_changed)
         self._tell_waiters(number, names)
 
@@ -444,14 +449,11 @@ class Cluster:
                 self._dismiss(waiter)
                 waiter.then(None)
 
-    def _apply_brokers(self, now: float, number: int, node: int, message: MetadataResponse) -> bool:
+    def _apply_brokers(self, now: float, number: int, node: int, message: MetadataResponse, brokers: dict[int, Broker]) -> bool:
         """Not from an answer that comes after that of a later request: brokers have no epochs that would tell the older from the newer."""
         self._told, self._told_by = number, node
         self._check_cluster(message.cluster_id)
-        brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in message.brokers if b.node_id >= 0}
-        if not brokers:
-            self._ask_for(BROKERS, now + self._topics[BROKERS].backoff.next())
-        return bool(brokers) and self._set_brokers(now, brokers, message.controller_id)
+        return self._set_brokers(now, brokers, message.controller_id)
 
     def _apply(self, now: float, names: frozenset[str], message: MetadataResponse, version: int, brokers_changed: bool) -> None:
         unseated = self._unseat() if brokers_changed else frozenset()

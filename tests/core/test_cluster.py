@@ -321,6 +321,36 @@ def test_an_answer_with_no_brokers_takes_nothing_away_and_is_asked_again() -> No
     assert len(world.asked) >= before + 2
 
 
+@pytest.mark.parametrize("create", [False, True])
+def test_a_broker_that_knows_no_brokers_is_not_believed_about_topics(create: bool) -> None:
+    """Before KRaft, one that had just started said of every topic that it does not exist, until the controller told it the state."""
+    world = World.make()
+    world.picture = metadata({}, brokers={})
+    cluster = world.engine.cluster
+    cluster.want("t", ME, create=create)
+    world.run(1.0)
+    assert cluster.topic_error("t") is None
+    assert cluster.unknown_since("t") is None
+    assert "names no brokers" in str(cluster.error)
+    assert 2 <= len(world.asked) <= 16, "asked again, with a growing back-off"
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.run(2.0)
+    assert cluster.partitions("t") == 2
+    assert cluster.error is None
+
+
+def test_who_waits_for_an_answer_goes_on_waiting_while_brokers_know_no_brokers() -> None:
+    world = knowing()
+    outcomes: list[KafkaError | None] = []
+    world.picture = metadata({}, brokers={})
+    world.engine.cluster.refreshed(world.now, ["t"], outcomes.append)
+    world.run(1.0)
+    assert outcomes == []
+    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.run(2.0)
+    assert outcomes == [None]
+
+
 def test_a_leader_that_is_not_among_the_brokers_is_no_leader() -> None:
     world = knowing()
     told(world, metadata({"t": (ID, [(9, 6), (2, 7)])}))
@@ -583,6 +613,17 @@ def test_where_only_one_broker_is_connected_another_is_connected_to_for_a_topic_
     world.down.clear()
     world.engine.cluster.want("t", ME)
     world.run(15.0)
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_where_a_broker_knows_no_brokers_another_is_asked(seed: int) -> None:
+    world = with_a_deaf_broker(seed, metadata({}, brokers={}))
+    for turn in range(10):
+        world.engine.cluster.want(f"t{turn}", ME)
+        world.engine.cluster.want("t", ME)
+        world.run(0.3)
+        assert world.engine.cluster.unknown_since("t") is None
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
 
 

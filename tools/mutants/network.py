@@ -66,6 +66,20 @@ MUTANTS: Final = (
         tests=("tests/core/test_cluster.py::test_a_lost_broker_is_reason_to_ask",),
     ),
     Mutant(
+        file="pykafka4/core/cluster.py",
+        old="        if not brokers:  # it has started",
+        new="        if number < 0:  # it has started",
+        breaks="a broker that has just started is believed that topics do not exist",
+        tests=("tests/core/test_cluster.py::test_a_broker_that_knows_no_brokers_is_not_believed_about_topics",),
+    ),
+    Mutant(
+        file="pykafka4/core/cluster.py",
+        old="            self._network.doubt(now, outcome.node)\n",
+        new="",
+        breaks="a broker that has just started is asked again before others",
+        tests=("tests/core/test_cluster.py::test_where_a_broker_knows_no_brokers_another_is_asked",),
+    ),
+    Mutant(
         file="pykafka4/core/recovery.py",
         old="        self._cluster.refresh(now, (tp.topic,))\n        self._changed",
         new="        self._changed",
