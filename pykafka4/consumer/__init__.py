@@ -89,7 +89,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         What earlier polls handed out counts as finished from here on. None waits as long as it takes, 0 not at all. Raises CorruptRecord
         and RecordTooLarge for a batch that cannot be read, again until `seek((error.topic, error.partition), error.next_offset)` passes
         it; InvalidOffset (with auto_offset_reset=none) until `seek` says where to go on; errors that only an application or administrator
-        can answer (GroupError, AuthorizationError, …); what a listener raises.
+        can answer (GroupError, AuthorizationError, …); BrokerError (CORRUPT_MESSAGE), once, where a leader cannot read its log, which is
+        tried again meanwhile; what a listener raises.
         """
         return self._session.poll(timeout, max_records)
 

@@ -559,6 +559,7 @@ class Fetcher:
         if position.reported:
             position.reported = False
             self._recovery.healthy(position.tp)
+        position.told = False
         if answer.diverging_epoch.epoch >= 0:
             self._truncate(position, answer.diverging_epoch)
             return
@@ -617,6 +618,14 @@ class Fetcher:
         if not row.retriable and row.name != "UNKNOWN_SERVER_ERROR":
             self._tell_once(position, error)
 
+    def _damaged(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
+        """The leader cannot read its log there. Another leader may, so it is tried again; the first time the application is told."""
+        self._by_the_table(now, node, position, row)
+        if not position.told:
+            position.told = True
+            what = f"fetching {position.tp} at offset {position.offset}: the leader's log is damaged"
+            self._tell_once(position, broker_error(row.code, what))
+
     def _out_of_range(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
         if self._policy is Start.NONE:
             self._explain_range(position)
@@ -661,5 +670,6 @@ def _decompress(codec: int, data: Any, max_size: int) -> bytes:
 
 
 ERRORS: Mapping[str, Callable[[Fetcher, float, int, Position, ErrorCode], None]] = {
+    "CORRUPT_MESSAGE": Fetcher._damaged,
     "OFFSET_OUT_OF_RANGE": Fetcher._out_of_range,
 }

@@ -176,6 +176,7 @@ class Position:
         "search",
         "stage",
         "target",
+        "told",
         "topic_id",
         "tp",
     )
@@ -191,6 +192,7 @@ class Position:
         self.paused = False
         self.alone = False  # an answer with it was too large to be let in: it is asked for by itself once
         self.reported = False  # to recovery, as offline
+        self.told = False  # the application: that the leader's log is damaged here
         self.topic_id: object = None
         self.by_policy = start is Start.COMMITTED  # not told where to begin
         self.search: Any = None  # the one under way for it

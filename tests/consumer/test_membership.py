@@ -109,13 +109,21 @@ def test_what_no_retry_helps_is_raised_from_every_poll(server: ModelServer, make
         (FetchRequest, "UNKNOWN_LEADER_EPOCH"),
         (FetchRequest, "KAFKA_STORAGE_ERROR"),
         (FetchRequest, "UNKNOWN_SERVER_ERROR"),
-        (FetchRequest, "CORRUPT_MESSAGE"),
     ],
 )
 def test_passing_errors_are_retried_without_a_word(server: ModelServer, make: Maker, api: Any, error: str) -> None:
     topic(server, 5)
     server.do(lambda cluster: cluster.push_error(api, error, times=3))
     consumer = make.member(retry_backoff_ms=10, retry_backoff_max_ms=50)
+    assert [r.offset for r in read(consumer, 5)] == list(range(5))
+
+
+def test_a_damaged_log_is_raised_once_and_reading_goes_on_when_it_is_cured(server: ModelServer, make: Maker) -> None:
+    topic(server, 5)
+    server.do(lambda cluster: cluster.push_error(FetchRequest, "CORRUPT_MESSAGE", times=3))
+    consumer = make.assigned(0, retry_backoff_ms=10, retry_backoff_max_ms=50)
+    with pytest.raises(BrokerError, match="t-0 at offset 0: the leader's log is damaged"):
+        poll_until(consumer, lambda: False)
     assert [r.offset for r in read(consumer, 5)] == list(range(5))
 
 

@@ -29,6 +29,9 @@ def test_a_passing_error_waits_for_recovery_and_repeats_the_same_offset(talk: Ta
     assert talk.asked(request) == {tp(0): 7, tp(2): 10}
     talk.fetched(request, {tp(0): batch(7, 1)})
     assert tp(0) in talk.recovery.healed
+    if error == "CORRUPT_MESSAGE":
+        with pytest.raises(BrokerError, match=error):
+            talk.poll()
     assert len(talk.poll()) == 4
 
 
@@ -39,7 +42,7 @@ def test_every_code_is_told_or_waited_out_and_never_repeated_at_once(talk: Talk,
     assert talk.pending(FetchRequest) == []
     assert len(talk.recovery.reports) == 1
     row = CODES.get(number)
-    if row is not None and (row.retriable or number == -1):
+    if row is not None and (row.retriable or number == -1) and row.name != "CORRUPT_MESSAGE":
         assert talk.poll() == []
     else:
         with pytest.raises(BrokerError):
@@ -172,6 +175,39 @@ def test_an_error_nobody_has_read_yet_is_not_piled_up(talk: Talk) -> None:
     with pytest.raises(AuthorizationError):
         talk.poll()
     assert talk.poll() == []
+
+
+def corrupt(talk: Talk, times: int) -> None:
+    """The leader says so often that its log is damaged."""
+    for _ in range(times):
+        talk.fetched(talk.fetch_at(1), {tp(0): "CORRUPT_MESSAGE"})
+        assert talk.pending(FetchRequest) == []
+        talk.recovery.bring_back()
+        talk.run()
+
+
+def test_a_log_that_its_leader_cannot_read_is_told_once_and_asked_for_again(talk: Talk) -> None:
+    talk.assign(tp(0), start=7)
+    for first in (7, 8):
+        corrupt(talk, 2)
+        with pytest.raises(BrokerError, match=rf"t-0 at offset {first}: the leader's log is damaged: CORRUPT_MESSAGE"):
+            talk.poll()
+        corrupt(talk, 3)
+        assert talk.poll() == []
+        talk.fetched(talk.fetch_at(1), {tp(0): batch(first, 1)})
+        assert len(talk.poll()) == 1
+
+
+def test_where_a_seek_meets_damage_again_it_is_told_again(talk: Talk) -> None:
+    talk.assign(tp(0), start=7)
+    for offset in (7, 8):
+        corrupt(talk, 1)
+        talk.fetched(talk.fetch_at(1), {tp(0): "CORRUPT_MESSAGE"})
+        with pytest.raises(BrokerError, match=f"t-0 at offset {offset}"):
+            talk.poll()
+        talk.reader.seek(tp(0), offset + 1)
+        talk.recovery.bring_back()
+        talk.run()
 
 
 def test_a_topic_that_metadata_refuses_is_told(talk: Talk) -> None:

@@ -717,6 +717,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/fetcher.py",
+        old='    "CORRUPT_MESSAGE": Fetcher._damaged,\n',
+        new="",
+        breaks="a log that its leader cannot read stops a partition in silence",
+        tests=("tests/core/test_fetcher_errors.py::test_a_log_that_its_leader_cannot_read_is_told_once_and_asked_for_again",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="            position.told = True\n",
+        new="",
+        breaks="a log that its leader cannot read is raised with each try",
+        tests=("tests/core/test_fetcher_errors.py::test_a_log_that_its_leader_cannot_read_is_told_once_and_asked_for_again",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
         old="        if position.search is not None:\n            self._search(position)\n",
         new="        pass\n",
         breaks="the last offset of a deleted topic is taken for its namesake's",
