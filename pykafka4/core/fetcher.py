@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from random import Random
 from typing import Any, Final, Protocol
 from uuid import UUID
 
@@ -21,14 +23,15 @@ import attrs
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core.backoff import Backoff
 from pykafka4.core.cluster import Cluster
 from pykafka4.core.network import via
 from pykafka4.core.offsets import Found, Offsets
-from pykafka4.core.recovery import Recovery
+from pykafka4.core.recovery import SLACK, SLACK_PART, Recovery
 from pykafka4.core.searches import Search, Searches
-from pykafka4.core.subscription import Claim, Lasting, Located, Position, Stage, Start, Trouble, Truncated
+from pykafka4.core.subscription import Claim, Lasting, Located, Position, Rest, Stage, Start, Trouble, Truncated
 from pykafka4.core.timers import Timers
-from pykafka4.error_table import ErrorCode, error_code
+from pykafka4.error_table import ErrorCode, Refresh, error_code
 from pykafka4.errors import (
     CorruptRecord,
     DecodeError,
@@ -94,11 +97,12 @@ class Fetcher:
         offsets: Offsets,
         intake: Intake,
         lanes: tuple[int, int],
+        random: Random,
         send: Callable[[Request], None],
     ) -> None:
         """`lanes` are connections for Fetch and ListOffsets: a broker that has nothing new holds back whatever comes behind a Fetch."""
         self._config, self._cluster, self._recovery = config, cluster, recovery
-        self._offsets, self._intake, self.lanes, self._send = offsets, intake, lanes, send
+        self._offsets, self._intake, self.lanes, self._random, self._send = offsets, intake, lanes, random, send
         self._policy = Start(config.auto_offset_reset)
         self.searches = Searches(config, cluster, recovery, self._lane_for_searches, send)
         self.positions: OrderedDict[TopicPartition, Position] = OrderedDict()  # who was served last comes last; a seek changes no place
@@ -114,6 +118,7 @@ class Fetcher:
         self._regroup = False
         self._seen: tuple[int, ...] = ()
         self._timers = Timers()
+        self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
 
     # ---------------------------------------------------------------- what is read
 
@@ -139,7 +144,8 @@ class Fetcher:
         """Read on elsewhere, unless `old` ended meanwhile: then the application will hear of it."""
         position = self.positions.get(old.tp)
         if position is not None and position.claim is old:
-            self._place(new, start, self._policy).paused = position.paused
+            sought = self._place(new, start, self._policy)
+            sought.paused, sought.rest = position.paused, position.rest
 
     def pause(self, *claims: Claim) -> None:
         """Fetch no more of these for now."""
@@ -170,7 +176,7 @@ class Fetcher:
             "end": position.claim.end,
             "buffered": position.buffered,
             "leader": None if leader is None else leader.node,
-            "waits_for": waits if leader is None else None,
+            "waits_for": waits if leader is None else None if position.refusal is None else str(position.refusal),
         }
 
     def _set_paused(self, claim: Claim, *, paused: bool) -> None:
@@ -201,7 +207,7 @@ class Fetcher:
 
     def poll(self, now: float) -> float:
         """Send what can be sent; returns when to be polled again."""
-        self._timers.run(now)
+        self._timers.run(now + self._slack)
         seen = (self._cluster.version, self._recovery.changes)
         if seen != self._seen:
             self._seen = seen
@@ -223,7 +229,7 @@ class Fetcher:
         """A Fetch that waits for data does not have a position just found or sought: leave it behind, once per broker at a time."""
         fresh, self._fresh = self._fresh, []
         for position in fresh:
-            leader = self._recovery.leader(position.tp) if self._lives(position) and not position.paused else None
+            leader = self._recovery.leader(position.tp) if self._lives(position) and position.fetchable else None
             flight = None if leader is None else self._flights.get(leader.node)
             if flight is None or flight.node in self._left or flight.asked.get(position.tp, (None, 0))[0] is position:
                 continue
@@ -234,7 +240,7 @@ class Fetcher:
         self._regroup = False
         lines: dict[int, OrderedDict[TopicPartition, Position]] = {}
         for tp, position in self.positions.items():
-            if position.stage is Stage.FETCHING and not position.paused:
+            if position.fetchable:
                 leader = self._recovery.leader(tp)
                 if leader is not None:
                     lines.setdefault(leader.node, OrderedDict())[tp] = position
@@ -559,7 +565,7 @@ class Fetcher:
         if position.reported:
             position.reported = False
             self._recovery.healthy(position.tp)
-        position.told = False
+        position.rest, position.told = None, False
         if answer.diverging_epoch.epoch >= 0:
             self._truncate(position, answer.diverging_epoch)
             return
@@ -611,10 +617,26 @@ class Fetcher:
         self._regroup = True
         self._recovery.report(now, position.tp, reason, node)
 
+    def _hold(self, now: float, position: Position, reason: KafkaError) -> None:
+        """Let `position` rest for a back-off. The partition is not offline: others who use it, such as a producer, go on."""
+        rest = position.rest = position.rest or Rest(Backoff.retry(self._config, self._random))
+        waits = rest.reason is not None  # two Fetches were under way: one failure, not two
+        rest.reason = reason
+        self._regroup = True
+        if not waits:
+            self._timers.at(now + rest.backoff.next(), partial(self._release, rest))
+
+    def _release(self, rest: Rest, now: float) -> None:
+        rest.reason = None
+        self._regroup = True
+
     def _by_the_table(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
-        """Wait for the leader, or for time to pass; what neither can be expected to cure is raised as well."""
+        """Wait for a leader, or for time to pass; what neither can be expected to cure is raised as well."""
         error = broker_error(row.code, f"fetching {position.tp} at offset {position.offset}")
-        self._report(now, node, position, error)
+        if row.refresh is Refresh.METADATA:
+            self._report(now, node, position, error)
+        else:
+            self._hold(now, position, error)
         if not row.retriable and row.name != "UNKNOWN_SERVER_ERROR":
             self._tell_once(position, error)
 

@@ -42,7 +42,7 @@ class Member:
         self.offsets = Offsets(
             config, self.coordinator, random, send, lambda *verdict: self.group.on_commit_verdict(*verdict), self._exists
         )
-        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), send)
+        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), random, send)
         self.group = Group(config, self.coordinator, cluster, reader, self.fetcher, random, send, self.offsets)
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False

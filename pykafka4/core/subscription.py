@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from pykafka4.core import Transitions
+from pykafka4.core.backoff import Backoff
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
@@ -160,6 +161,14 @@ STAGES = Transitions(
 )
 
 
+@attrs.define(eq=False)
+class Rest:
+    """The back-off of a partition that its leader refuses to this consumer, for a reason that does not concern the client's other users."""
+
+    backoff: Backoff
+    reason: KafkaError | None = None  # while it is waited for
+
+
 class Position:
     """Where the loop reads a partition; ahead of the claim's own position by what is buffered."""
 
@@ -173,6 +182,7 @@ class Position:
         "offset",
         "paused",
         "reported",
+        "rest",
         "search",
         "stage",
         "target",
@@ -192,6 +202,7 @@ class Position:
         self.paused = False
         self.alone = False  # an answer with it was too large to be let in: it is asked for by itself once
         self.reported = False  # to recovery, as offline
+        self.rest: Rest | None = None
         self.told = False  # the application: that the leader's log is damaged here
         self.topic_id: object = None
         self.by_policy = start is Start.COMMITTED  # not told where to begin
@@ -214,6 +225,16 @@ class Position:
         """Look for the first or last offset."""
         self.move(Stage.RESETTING)
         self.target = target
+
+    @property
+    def fetchable(self) -> bool:
+        """Whether to ask for it, once its leader can be."""
+        return self.stage is Stage.FETCHING and not self.paused and self.refusal is None
+
+    @property
+    def refusal(self) -> KafkaError | None:
+        """Why it rests, if it does."""
+        return None if self.rest is None else self.rest.reason
 
     @property
     def buffered(self) -> int:

@@ -228,7 +228,7 @@ def test_fetch(talk: Talk, name: str) -> None:
         assert told is not None
         assert name in told
     talk.recovery.bring_back()
-    talk.run()
+    talk.run(1.3)
     assert talk.asked(talk.fetch_at(1)) == {tp(0): 7}
 
 

@@ -67,7 +67,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/fetcher.py",
-        old="if position.stage is Stage.FETCHING and not position.paused:\n                leader",
+        old="if position.fetchable:\n                leader",
         new="if position.stage is Stage.FETCHING:\n                leader",
         breaks="paused partitions are fetched",
         tests=("tests/core/test_fetcher.py::test_paused_partitions_are_not_asked_for_until_resumed",),
@@ -714,6 +714,36 @@ MUTANTS: Final = (
         new="                if before is not None and topic_id != before:\n",
         breaks="with latest, records of a topic without an id that was created again are skipped after a rebalance",
         tests=("tests/core/test_group.py::test_a_topic_made_anew_is_read_from_its_beginning_by_whoever_is_assigned_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="        if row.refresh is Refresh.METADATA:",
+        new="        if row.code > 0:",
+        breaks="a producer of the same client stops where the consumer may not read",
+        tests=(
+            "tests/core/test_fetcher_errors.py::test_an_error_that_is_not_about_the_leader_takes_no_partition_offline_and_repeats_the_same_offset",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="        if not waits:\n",
+        new="        if waits or reason:\n",
+        breaks="two refusals that come together lengthen the pause twice",
+        tests=("tests/core/test_fetcher_errors.py::test_refusals_of_two_fetches_that_were_under_way_together_are_one",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="            sought.paused, sought.rest = position.paused, position.rest\n",
+        new="            sought.paused = position.paused\n",
+        breaks="who seeks after each refusal asks without a pause",
+        tests=("tests/core/test_fetcher_errors.py::test_a_seek_does_not_end_the_pause_after_a_refusal",),
+    ),
+    Mutant(
+        file="pykafka4/core/fetcher.py",
+        old="        position.rest, position.told = None, False\n",
+        new="        position.told = False\n",
+        breaks="the pause after a refusal is as long as after all those of long ago",
+        tests=("tests/core/test_fetcher_errors.py::test_the_pauses_between_refusals_grow_until_one_fetch_succeeds",),
     ),
     Mutant(
         file="pykafka4/core/fetcher.py",
