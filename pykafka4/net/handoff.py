@@ -220,10 +220,10 @@ class Promise(Generic[T]):
 class _Ticket:
     """A thread's place in the line of a `Gate`."""
 
-    __slots__ = ("key", "latch", "starves", "steps_aside")
+    __slots__ = ("key", "latch", "starves", "steps_aside", "thread")
 
     def __init__(self, key: object) -> None:
-        self.key, self.latch = key, _latch()
+        self.key, self.latch, self.thread = key, _latch(), system.get_ident()
         self.steps_aside = False  # whether what it waits for is of no use to those behind it
         self.starves = False  # whether it has tried in vain and does not step aside
 
@@ -233,6 +233,8 @@ class Gate:
 
     Only the first in line tries, so a small request cannot starve a large one. A thread whose own obstacle keeps it from using the room
     that there is (its partition is full) steps aside: those behind it try, except those with the same key, which wait for the same.
+    A thread that is in line already comes again from a signal handler or a destructor, and goes in at the front: its other places cannot
+    move before that call returns.
     `counted(n)` is told how many stand in line whenever that changes, `starving()` when one of them finds no room for anybody.
     `lock` is not used here: it is for those whose data structures need one where there is no compiled core.
     """
@@ -268,7 +270,7 @@ class Gate:
         ticket, deadline = _Ticket(key), _deadline(timeout)
         try:
             try:
-                self._line.append(ticket)
+                (self._line.appendleft if self._interrupts(ticket.thread) else self._line.append)(ticket)
                 self._count()
                 return self._queue(ticket, try_again, hindered, deadline)
             finally:
@@ -289,6 +291,10 @@ class Gate:
                     self._starving()
             if not ticket.latch.acquire(True, _left(deadline)):  # each release opens it, from before the look at the line
                 return False
+
+    def _interrupts(self, thread: int) -> bool:
+        """Whether `thread` is in line already, in a call that the present one interrupts."""
+        return any(ticket.thread == thread for ticket in self._line.copy())
 
     def _first(self) -> list[_Ticket]:
         """Whose turn it is: the first of those that do not step aside, and before it the first of each key that does."""

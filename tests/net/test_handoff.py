@@ -176,6 +176,21 @@ def test_one_who_gives_up_does_not_block_those_behind() -> None:
     assert not second.is_alive()
 
 
+def test_a_signal_handler_that_waits_in_line_comes_before_the_thread_it_interrupts() -> None:
+    gate, served, tries = Gate(), list[str](), [0]
+
+    def interrupted() -> bool:
+        tries[0] += 1
+        if tries[0] == 1:  # what a signal handler does that runs here
+            assert gate.wait(lambda: served.append("handler") is None, SECONDS)
+        served.append("interrupted")
+        return True
+
+    assert gate.wait(interrupted, SECONDS)
+    assert served == ["handler", "interrupted"]
+    assert gate.waiting == 0
+
+
 def test_whoever_is_hindered_alone_lets_those_behind_go_first_but_not_those_with_the_same_key() -> None:
     gate, full, served = Gate(), [True], list[str]()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -299,6 +300,32 @@ def test_a_thread_that_waits_for_room_in_a_full_partition_keeps_no_other_waiting
     until(lambda: len(server.records("t", 1)) == 100)
     producer.close(0)
     blocked.refused()
+
+
+def test_a_signal_handler_sends_while_the_thread_it_interrupts_waits_for_room(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer, handled = knowing(make(**FEW, max_block_ms=SECONDS * 1000)), list[Delivery]()
+    refused = producer._core._refused
+
+    def handler(*_: object) -> None:
+        start_all(server)
+        handled.append(producer.send("t", b"y" * 5000, partition=0))
+
+    def interrupted() -> bool:
+        monkeypatch.setattr(producer._core, "_refused", refused)
+        signal.raise_signal(signal.SIGUSR1)
+        return refused()
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        stop_all(server)
+        monkeypatch.setattr(producer._core, "_refused", interrupted)  # asked first when `send` waits for room
+        while not handled:
+            last = producer.send("t", b"y" * 5000, partition=0)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert handled[0].result(SECONDS).offset < last.result(SECONDS).offset
 
 
 def test_a_callback_that_finds_no_room_is_told_at_once(server: ModelServer, make: Maker) -> None:

@@ -391,6 +391,16 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff.py",
+        old="self._line.appendleft if self._interrupts(ticket.thread) else self._line.append)(ticket)",
+        new="self._line.append)(ticket)",
+        breaks="`send` in a signal handler waits behind the thread that it interrupts",
+        tests=(
+            "tests/net/test_handoff.py::test_a_signal_handler_that_waits_in_line_comes_before_the_thread_it_interrupts",
+            "tests/producer/test_delivery.py::test_a_signal_handler_sends_while_the_thread_it_interrupts_waits_for_room",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff.py",
         old="                stepped_aside, ticket.steps_aside = ticket.steps_aside, hindered()\n",
         new="                stepped_aside = ticket.steps_aside\n",
         breaks="a thread that waits for room in a full partition keeps those that write to others waiting",
