@@ -39,6 +39,8 @@ log = get_log("pykafka4.producer")
 
 EXIT_SECONDS = 5.0
 AWAIT_SECONDS = 0.005  # between two looks at a delivery where no callback may be waited for
+AWAIT_CALLBACK_SECONDS = 0.1  # the first such pause elsewhere: callbacks bring the outcome, but may be held up; doubles
+AWAIT_LONGEST_SECONDS = 1.0  # the longest that it grows to
 FORGOTTEN_SECONDS = 1.0  # how long a producer without a handle stays open with nothing to deliver
 FORGIVEN_SECONDS = 20.0  # after so long they have to deny it anew
 FORKED = "this producer was made in the parent process; make a Producer in this one"
@@ -221,25 +223,38 @@ class _Outcomes(Signal):
         self._callbacks.submit(fn)
 
     def awaiting(self, delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
-        """What `await delivery` does: the outcome comes from the callback executor to the running asyncio loop."""
+        """What `await delivery` does: the outcome comes from the callback executor to the running asyncio loop.
+
+        A callback may wait for this very task. So the task looks at the delivery by itself, too: seldom, or often where the calling thread
+        is needed for callbacks.
+        """
         import asyncio  # here, as only those who await need it, and its import takes longer than that of everything else
 
-        while self._callbacks.on_executor() and not self.wait(delivery.done, 0):
-            yield from asyncio.sleep(AWAIT_SECONDS).__await__()  # a callback might need this very thread
-        if not self.wait(delivery.done, 0):
-            loop = asyncio.get_running_loop()
-            future: asyncio.Future[None] = loop.create_future()
+        if self.wait(delivery.done, 0):
+            return delivery.result(0)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
 
-            def finish() -> None:
-                if not future.done():  # the awaiting task may be gone
-                    future.set_result(None)
+        def look() -> None:
+            if not future.done():  # the awaiting task may be gone
+                future.set_result(None)
 
-            def done(_: Delivery) -> None:
-                with contextlib.suppress(RuntimeError):  # the asyncio loop is closed: nobody awaits any more
-                    loop.call_soon_threadsafe(finish)
+        def done(_: Delivery) -> None:
+            with contextlib.suppress(RuntimeError):  # the asyncio loop is closed: nobody awaits any more
+                loop.call_soon_threadsafe(look)
 
+        often = self._callbacks.on_executor() or self._callbacks.in_callback()
+        pause = AWAIT_SECONDS if often else AWAIT_CALLBACK_SECONDS
+        if not often:
             delivery.add_done_callback(done)
-            yield from future
+        while not self.wait(delivery.done, 0):
+            timer = loop.call_later(pause, look)
+            try:
+                yield from future
+            finally:
+                timer.cancel()
+            future = loop.create_future()
+            pause = pause if often else min(2 * pause, AWAIT_LONGEST_SECONDS)
         return delivery.result(0)
 
 

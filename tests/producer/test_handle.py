@@ -218,6 +218,34 @@ def test_a_delivery_is_awaited_on_the_only_thread_of_the_callbacks_executor(make
     assert executor.submit(lambda: asyncio.run(main())).result(SECONDS) == 0
 
 
+@pytest.mark.parametrize("where", ["in the callback", "on a loop that the callback waits for"])
+def test_a_delivery_is_awaited_while_a_callback_waits_for_that(make: Maker, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    producer, got = make(linger_ms=0), list[Any]()
+    if where == "in the callback":
+        monkeypatch.setattr("pykafka4.producer.AWAIT_CALLBACK_SECONDS", 3_600.0)
+
+    async def again() -> int:
+        return (await producer.send("t", b"2", partition=0)).offset
+
+    async def main() -> None:
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+        def on_delivery(_: Any) -> None:
+            try:
+                if where == "in the callback":
+                    got.append(asyncio.run(asyncio.wait_for(again(), SECONDS)))
+                else:
+                    got.append(asyncio.run_coroutine_threadsafe(again(), loop).result(SECONDS))
+            finally:
+                loop.call_soon_threadsafe(over.set)
+
+        producer.send("t", b"1", partition=0, on_delivery=on_delivery)
+        await asyncio.wait_for(over.wait(), 2 * SECONDS)
+
+    asyncio.run(main())
+    assert got == [1]
+
+
 def test_send_gives_up_after_max_block_ms(server: ModelServer, make: Maker) -> None:
     producer = make(**FEW, max_block_ms=400)
     stop_all(server)
