@@ -22,7 +22,7 @@ from pykafka4.config import ClientConfig
 from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, MetadataChanged, Waiter
 from pykafka4.core.engine import Engine
 from pykafka4.core.recovery import PartitionOffline, PartitionOnline
-from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.net import logs, system
@@ -190,16 +190,16 @@ class Client:
             self.loop.call(stop)
 
     def status(self) -> dict[str, Any]:
-        """Why is nothing flowing: `state` (connected, connecting, unreachable, crashed, closed), `reason`, `brokers`, `offline` partitions,
-        `topics` in trouble. Times are seconds ago. Works on a closed or crashed client, too.
+        """Why is nothing flowing: `state` (connected, connecting, unreachable, unresponsive, crashed, closed, forked), `reason`, `brokers`,
+        `offline` partitions, `topics` in trouble. Times are seconds ago. Works on a closed or crashed client, too.
+
+        "unresponsive": the client's thread did not answer within 5 s. "forked": the client was made in another process.
         """
         try:
             return self.loop.ask(self._status, STATUS_SECONDS, "the client's status")
         except KafkaError as error:
-            state = "crashed" if self.loop.crashed is not None else "closed"
             return {
-                "state": state,
-                "reason": str(error),
+                **self.why_unknown(error),
                 "cluster_id": None,
                 "controller": None,
                 "brokers": [],
@@ -249,6 +249,16 @@ class Client:
     def check(self) -> None:
         """Raise ForkedClientError, ClosedError or the loop's crash."""
         self.loop.check()
+
+    def why_unknown(self, error: KafkaError) -> dict[str, Any]:
+        """What `status` says where the loop answered a question with `error`."""
+        if isinstance(error, ForkedClientError):
+            state = "forked"
+        elif isinstance(error, KafkaTimeoutError):
+            state = "unresponsive"
+        else:
+            state = "closed" if isinstance(error, ClosedError) else "crashed"
+        return {"state": state, "reason": str(error)}
 
     def attach(self, user: User) -> None:
         """`user` works with this client until it detaches."""

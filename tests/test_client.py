@@ -315,6 +315,29 @@ def test_a_crashed_client_says_why(client: Client, monkeypatch: pytest.MonkeyPat
     assert "the cluster broke" in shown["reason"]
 
 
+def test_a_client_whose_thread_does_not_answer_is_not_called_closed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykafka4.client.STATUS_SECONDS", 0.01)
+    with Consumer(client=client) as consumer:
+        monkeypatch.setattr("pykafka4.consumer.session.SHORT", 0.01)
+        held, may_go = threading.Event(), threading.Event()
+        client.loop.call(lambda _: (held.set(), may_go.wait(SECONDS)))
+        assert held.wait(SECONDS)
+        shown, consumers = client.status(), consumer.status()
+        may_go.set()
+        monkeypatch.undo()
+        assert shown["state"] == consumers["consumer"]["state"] == "unresponsive"
+        assert "not done within" in shown["reason"]
+        assert client.status()["state"] != "unresponsive"
+
+
+def test_a_client_of_the_parent_process_is_called_forked(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(client.loop, "forked", True)
+        shown = client.status()
+    assert shown["state"] == "forked"
+    assert "fork" in shown["reason"]
+
+
 def test_a_client_closes_at_once_with_no_broker_in_reach() -> None:
     client = Client(bootstrap_servers="127.0.0.1:1,no-such-host.invalid:1")
     began = time.monotonic()

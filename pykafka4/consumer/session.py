@@ -555,7 +555,7 @@ class Session:
         try:
             return self.client.loop.ask(self.member.status, SHORT, "the consumer's status")
         except KafkaError as error:
-            return {"state": "closed", "reason": str(error)}
+            return self.client.why_unknown(error)
 
     def stats(self) -> dict[str, int]:
         """See Consumer.stats."""

@@ -60,10 +60,24 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/client.py",
-        old='"crashed" if self.loop.crashed is not None else "closed"',
+        old='"closed" if isinstance(error, ClosedError) else "crashed"',
         new='"closed"',
         breaks="the status of a crashed client says closed",
         tests=("tests/test_client.py::test_a_crashed_client_says_why",),
+    ),
+    Mutant(
+        file="pykafka4/client.py",
+        old='            state = "unresponsive"\n',
+        new='            state = "closed"\n',
+        breaks="the status of a client whose thread is held up says closed",
+        tests=("tests/test_client.py::test_a_client_whose_thread_does_not_answer_is_not_called_closed",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            return self.client.why_unknown(error)\n",
+        new='            return {"state": "closed", "reason": str(error)}\n',
+        breaks="the status of a consumer whose thread is held up says closed",
+        tests=("tests/test_client.py::test_a_client_whose_thread_does_not_answer_is_not_called_closed",),
     ),
     Mutant(
         file="pykafka4/client.py",
