@@ -6,6 +6,7 @@ import difflib
 import logging
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from ipaddress import IPv6Address
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ KIB, MIB = 1024, 1024 * 1024
 
 
 LONGEST_STRING = 32_767  # bytes that a string of the protocol can have
+WRONG_IN_HOSTS = frozenset(",;/@[]")
 SHOWN = 200  # characters of a wrong value that a message repeats
 
 
@@ -125,7 +127,7 @@ def text(default: str | None, doc: str) -> Any:
 def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
     """`"a:9092,b"` or a list of such to ((host, port), …); the port defaults to 9092, IPv6 is written `[::1]:9092`."""
     parts = str.split(value, ",") if isinstance(value, str) else value
-    if isinstance(parts, (bytes, bytearray)) or not isinstance(parts, Iterable):
+    if isinstance(parts, (bytes, bytearray, Mapping)) or not isinstance(parts, Iterable):
         raise _bad("bootstrap_servers", value, 'must be text such as "host1:9092,host2:9092", or a list of such')
     servers = tuple(_parse_server(part) for part in parts if not (isinstance(part, str) and not part.strip()))
     if not servers:
@@ -141,19 +143,43 @@ def _parse_server(part: object) -> tuple[str, int]:
         if "://" in part:
             raise _bad("bootstrap_servers", part, "is host:port without a scheme (the scheme is the option security_protocol)")
         host, _, port = part.strip().rpartition(":") if _has_port(part) else (part.strip(), "", "9092")
+        host, port = host.strip(), port.strip()
     else:
         raise _bad("bootstrap_servers", part, "must be text such as host:9092")
     number = port if type(port) is int else int(port) if isinstance(port, str) and port.isdecimal() and len(port) < 6 else 0
-    if not isinstance(host, str) or not host.strip("[]") or not 0 < number < 65536:
-        raise _bad("bootstrap_servers", part, "must be host:port with a port from 1 to 65535")
-    host = host.strip("[]")
+    if not isinstance(host, str) or not host or not 0 < number < 65536:
+        raise _bad("bootstrap_servers", part, f"must be host:port with a port from 1 to 65535{_way_out(part)}")
+    host = _host(part, host)
     try:
         host.encode("idna")  # as the resolver will
     except UnicodeError as error:
         raise _bad("bootstrap_servers", part, f"{host!r} is no host name: {error}") from None
-    if not host.isprintable() or " " in host:
-        raise _bad("bootstrap_servers", part, f"{host!r} is no host name")
     return host, number
+
+
+def _host(part: object, host: str) -> str:
+    """A host without its brackets."""
+    address = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if ":" in address:  # `::1` is one, `a:b:c` is none
+        try:
+            IPv6Address(address)
+        except ValueError:
+            raise _bad("bootstrap_servers", part, f"{host!r} is neither a host name nor an IPv6 address{_way_out(part)}") from None
+        return address
+    if wrong := [character for character in host if character in WRONG_IN_HOSTS or character.isspace() or not character.isprintable()]:
+        raise _bad("bootstrap_servers", part, f"{wrong[0]!r} cannot be in a host name{_way_out(part)}")
+    return host
+
+
+def _way_out(part: object) -> str:
+    """What may have been meant."""
+    if not isinstance(part, str):
+        return ""
+    if "," in part or ";" in part:
+        return '; separate brokers by commas in one text, "host1:9092,host2:9092", or give a list with one broker in each item'
+    if "[" in part or "]" in part or part.count(":") > 1:
+        return "; an IPv6 address with a port is written [::1]:9092"
+    return "; leave the user out" if "@" in part else "; leave the path out" if "/" in part else ""
 
 
 def _has_port(part: str) -> bool:

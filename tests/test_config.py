@@ -28,6 +28,10 @@ B = {"bootstrap_servers": "b:9092"}
         ("[::1]:9093", (("::1", 9093),)),
         ("[::1]", (("::1", 9092),)),
         ("::1", (("::1", 9092),)),
+        ("fe80::1%eth0,[fe80::1%2]:9093", (("fe80::1%eth0", 9092), ("fe80::1%2", 9093))),
+        ([("[::1]", 1), ("::1", 2)], (("::1", 1), ("::1", 2))),
+        ("h : 9093", (("h", 9093),)),
+        ("b_1.example.", (("b_1.example.", 9092),)),
     ],
 )
 def test_servers_are_understood(text: Any, servers: Any) -> None:
@@ -203,6 +207,38 @@ def test_what_no_resolver_takes_is_refused(servers: Any) -> None:
     with pytest.raises(ConfigError, match="bootstrap_servers") as caught:
         parse_servers(servers)
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("servers", "says"),
+    [
+        (["h1:9092,h2:9092"], "separate brokers by commas in one text"),
+        ("h1:9092;h2:9092", "separate brokers by commas in one text"),
+        (["h1,h2"], "',' cannot be in a host name; separate brokers by commas in one text"),
+        ("h1;h2", "';' cannot be in a host name; separate brokers by commas in one text"),
+        ([("h1,h2", 9092)], "',' cannot be in a host name"),
+        ("[::1", r"an IPv6 address with a port is written \[::1\]:9092"),
+        ("::1]", r"an IPv6 address with a port is written \[::1\]:9092"),
+        ("[]:9092", r"written \[::1\]:9092"),
+        ("[h]:9092", r"'\[' cannot be in a host name"),
+        ("[[::1]]:9092", r"written \[::1\]:9092"),
+        ("[::1]x:9092", r"written \[::1\]:9092"),
+        ("a:b:c", "neither a host name nor an IPv6 address; an IPv6"),
+        ("h:9092:9093", "neither a host name nor an IPv6 address; an IPv6"),
+        ([("a:b", 9092)], "neither a host name nor an IPv6 address"),
+        ("a/b:1", "'/' cannot be in a host name; leave the path out"),
+        ("h:9092/path", "port from 1 to 65535; leave the path out"),
+        ("user@h:1", "'@' cannot be in a host name; leave the user out"),
+        ("a b:1", "' ' cannot be in a host name"),
+        ("a\u3000b:1", "cannot be in a host name"),
+        ("a\tb:1", "cannot be in a host name"),
+        ({"h": 1}, "must be text such as"),
+    ],
+)
+def test_what_can_never_be_resolved_is_refused_with_the_way_out(servers: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        parse_servers(servers)
+    assert str(caught.value).startswith("bootstrap_servers=")
 
 
 def test_servers_may_be_subclasses_of_str() -> None:

@@ -165,6 +165,27 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/config.py",
+        old="            IPv6Address(address)\n",
+        new="            address\n",
+        breaks="any text with colons is taken for an address",
+        tests=("tests/test_config.py::test_what_can_never_be_resolved_is_refused_with_the_way_out",),
+    ),
+    Mutant(
+        file="pykafka4/config.py",
+        old='frozenset(",;/@[]")',
+        new='frozenset(",/@[]")',
+        breaks="brokers separated by semicolons are taken for one host",
+        tests=("tests/test_config.py::test_what_can_never_be_resolved_is_refused_with_the_way_out",),
+    ),
+    Mutant(
+        file="pykafka4/config.py",
+        old="(bytes, bytearray, Mapping)",
+        new="(bytes, bytearray)",
+        breaks="the ports of a mapping of brokers are ignored",
+        tests=("tests/test_config.py::test_what_can_never_be_resolved_is_refused_with_the_way_out",),
+    ),
+    Mutant(
+        file="pykafka4/config.py",
         old="not 0 < number < 65536",
         new="not 0 < number",
         breaks="ports over 65535 are taken",
