@@ -6,6 +6,7 @@ wakes up and finds requests in the buffers of dead connections.
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections import deque
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pykafka4.error_table import BY_NAME
 from pykafka4.errors import DecodeError, KafkaError
 from pykafka4.testing.faults import Fault, Injected
+from pykafka4.testing.names import NAMES
 from pykafka4.wire.frame import decode_request, encode_response
 from pykafka4.wire.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LATER", "NO_ANSWER", "Call", "Front", "Handler", "Session", "code"]
 
+log = logging.getLogger(__name__)
 MAX_REQUEST: Final = 100 * 1024 * 1024  # socket.request.max.bytes
 
 
@@ -109,7 +112,7 @@ class Session:
         while len(self._pieces) >= 4:
             (size,) = struct.unpack_from(">i", self._pieces)
             if not 0 <= size <= MAX_REQUEST:
-                return self.close()
+                return self._refuse(b"", f"its size is {size}; from 0 to {MAX_REQUEST} bytes are allowed")
             if len(self._pieces) < 4 + size:
                 break
             self._arrived.append(bytes(self._pieces[4 : 4 + size]))
@@ -164,24 +167,34 @@ class Session:
         return None
 
     def _decode(self, frame: bytes) -> Call | None:
+        """The request in `frame`; bytes behind it are ignored, as brokers do (librdkafka sends some: its issue 5049)."""
         if len(frame) < 8:
-            self.close()
+            self._refuse(frame, f"it has {len(frame)} bytes, which is no header")
             return None
         key, version, correlation_id = struct.unpack_from(">hhi", frame)
         low, high = self.cluster.versions.get(key, (0, -1))
         if not low <= version <= high:
-            self._unsupported(key, correlation_id)
+            self._unsupported(frame, key, correlation_id)
             return None
         try:
-            header, message = decode_request(frame)
-        except (DecodeError, KafkaError):
-            self.close()
+            header, message = decode_request(frame, whole=False)
+        except (DecodeError, KafkaError) as error:
+            self._refuse(frame, str(error))
             return None
         return Call(self, key, version, correlation_id, header.client_id, message)
 
-    def _unsupported(self, key: int, correlation_id: int) -> None:
-        if key != ApiVersionsRequest.api_key:
-            return self.close()  # as brokers do: they cannot know how such an answer would look
+    def _refuse(self, frame: bytes, reason: str) -> None:
+        """Close the connection, as brokers do when they cannot execute a request, and say why: the client cannot know."""
+        key, version, _, length = struct.unpack_from(">hhih", frame.ljust(10, b"\xff"))
+        what = f"{NAMES.get(key, f'API {key}')} v{version}" if len(frame) >= 10 else "a request"
+        client = frame[10 : 10 + min(max(length, 0), 100)].decode(errors="replace")
+        log.warning("broker %d closes a connection: %s of client %r cannot be decoded: %s", self.broker.node, what, client, reason)
+        self.close()
+
+    def _unsupported(self, frame: bytes, key: int, correlation_id: int) -> None:
+        if key != ApiVersionsRequest.api_key:  # nobody can know how such an answer would look
+            spoken = "versions {} to {}".format(*self.cluster.versions[key]) if key in self.cluster.versions else "no version of it"
+            return self._refuse(frame, f"Kafka {self.cluster.release} as the model plays it has {spoken}")
         low, high = self.cluster.versions[key]
         listed = [ApiVersionsResponse.Api(api_key=key, min_version=low, max_version=high)] if high >= 3 else []
         refusal = ApiVersionsResponse(error_code=code("UNSUPPORTED_VERSION"), api_keys=listed)

@@ -128,8 +128,8 @@ def _decode_api_versions(version: int, frame: Buffer) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=_UNSUPPORTED_VERSION)
 
 
-def decode_request(frame: Buffer) -> tuple[RequestHeader, Request[Any]]:
-    """Header and request in `frame` (without its size prefix), as a broker reads it.
+def decode_request(frame: Buffer, *, whole: bool = True) -> tuple[RequestHeader, Request[Any]]:
+    """Header and request in `frame` (without its size prefix), as a broker reads it. Unless `whole`, bytes behind the request are ignored.
 
     An ApiVersions request of a version we do not know comes out empty, so that it can be answered with UNSUPPORTED_VERSION.
     """
@@ -145,7 +145,7 @@ def decode_request(frame: Buffer) -> tuple[RequestHeader, Request[Any]]:
         if cls is ApiVersionsRequest:
             return header, ApiVersionsRequest()
         raise DecodeError(f"{cls.__name__} has versions {cls.versions}, not {version}")
-    return header, decode(cls, version, frame, _skip_tags(frame, pos) if version in cls.flexible else pos)
+    return header, decode(cls, version, frame, _skip_tags(frame, pos) if version in cls.flexible else pos, whole=whole)
 
 
 def _client_id(frame: Buffer, pos: int, length: int) -> tuple[str | None, int]:

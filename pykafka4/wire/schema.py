@@ -303,8 +303,8 @@ _CHECKS: dict[str, Callable[[Any, Kind], str | None]] = {
 # -- decoding ------------------------------------------------------------------------
 
 
-def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0) -> MessageT:
-    """The message in `buffer[start:]`, all of it. `records` fields are memoryviews into `buffer`, everything else is copied.
+def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *, whole: bool = True) -> MessageT:
+    """The message in `buffer[start:]`: all of it if `whole`. `records` fields are memoryviews into `buffer`, everything else is copied.
 
     Raises DecodeError, naming `Class.field`, for anything that is not this message at this version.
     """
@@ -325,7 +325,7 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0) ->
         message, pos = function(plain, view, start, end, room)
     except _BROKEN as error:
         raise _broken(cls, version, error) from error
-    if pos != end:
+    if pos != end and whole:
         raise DecodeError(f"{cls.__name__} v{version}: {end - pos} bytes too many")
     return message
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from uuid import UUID
 
 import pytest
@@ -271,6 +272,33 @@ def test_a_request_too_new_costs_the_connection() -> None:
     talk = Talk(cluster)
     talk.ask(produce_request(cluster, "t", 0, ONE), 12)
     assert talk.closed
+
+
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [
+        (b"\0\x03\0\x0c\0\0\0\x07\0\x02me\0\x09", "Metadata v12 of client 'me' cannot be decoded: MetadataRequest"),
+        (b"\0\x03\0\x63\0\0\0\x07\0\x02me", "Metadata v99 of client 'me' cannot be decoded: Kafka 4.4 .* has versions 0 to 13"),
+        (b"\0\x63\0\0\0\0\0\x07\0\x02me", "API 99 v0 of client 'me' cannot be decoded: Kafka 4.4 .* has no version of it"),
+        (b"\0\x03\0\0\0\0\0\x07\x7f\xffme", "Metadata v0 of client 'me' cannot be decoded: a client id of 32767 bytes"),
+        (b"\0\x03", "a request of client '' cannot be decoded: it has 2 bytes"),
+    ],
+)
+def test_a_request_that_cannot_be_decoded_is_logged(
+    cluster: ModelCluster, frame: bytes, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    talk = Talk(cluster)
+    talk.session.receive(len(frame).to_bytes(4, "big") + frame)
+    assert talk.closed
+    assert re.search(f"broker 1 closes a connection: {told}", caplog.text), caplog.text
+
+
+def test_bytes_behind_a_request_are_ignored_as_brokers_do(cluster: ModelCluster) -> None:
+    talk = Talk(cluster)
+    talk.asked[7] = (MetadataRequest, 12)
+    request = b"".join(bytes(part) for part in encode_request(MetadataRequest(topics=None), 12, 7, "me"))[4:] + b"\0\0\0"
+    talk.session.receive(len(request).to_bytes(4, "big") + request)
+    assert [topic.name for topic in talk.answers[7].topics] == ["t"]
 
 
 @pytest.mark.parametrize("rubbish", [b"\xff\xff\xff\xff", b"\0\0\0\x02ab", b"\0\0\0\x08\0\x03\0\x09aaaa", b"GET / HTTP/1.1\r\n\r\n"])

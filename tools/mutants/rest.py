@@ -177,4 +177,18 @@ MUTANTS: Final = (
         breaks="a topic that must not be written to is waited for",
         tests=("tests/core/test_parking.py::test_an_error_that_will_not_go_away_gives_the_records_back_at_once",),
     ),
+    Mutant(
+        file="pykafka4/testing/session.py",
+        old="decode_request(frame, whole=False)",
+        new="decode_request(frame)",
+        breaks="the model server closes the connection where a broker ignores the bytes behind a request",
+        tests=("tests/testing/test_model.py::test_bytes_behind_a_request_are_ignored_as_brokers_do",),
+    ),
+    Mutant(
+        file="pykafka4/testing/session.py",
+        old="            self._refuse(frame, str(error))\n",
+        new="            self.close()\n",
+        breaks="the model server closes the connection of a request that it cannot decode, and nothing says why",
+        tests=("tests/testing/test_model.py::test_a_request_that_cannot_be_decoded_is_logged",),
+    ),
 )
