@@ -78,6 +78,15 @@ def as_bytes(name: str, value: object) -> bytes | None:
     raise TypeError(f"{name} must be bytes, str or None, not {type(value).__name__}")
 
 
+def end(sock: socket.socket) -> None:
+    """Close `sock` for its peer too where a forked child has a copy of it: only the shutdown reaches that."""
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # the peer was first, or this system has no shutdown of listeners
+    sock.close()
+
+
 class _SocketFront:
     """Carries one session's bytes."""
 
@@ -387,7 +396,7 @@ class ModelServer:
             elif not broker.up and node in self._listeners:
                 listener = self._listeners.pop(node)
                 self._selector.unregister(listener)
-                listener.close()
+                end(listener)
 
     def _accept(self, node: int, listener: socket.socket) -> None:
         try:
@@ -399,7 +408,7 @@ class ModelServer:
         front = _SocketFront(self, sock)
         front.session = self.cluster.accept(node, front)
         if front.session is None:
-            sock.close()
+            end(sock)
             return
         self._fronts.add(front)
         self._selector.register(sock, selectors.EVENT_READ, front.ready)
@@ -416,7 +425,7 @@ class ModelServer:
         if front in self._fronts:
             self._fronts.discard(front)
             self._selector.unregister(front.sock)
-            front.sock.close()
+            end(front.sock)
 
     def _release(self) -> None:
         with self._changed:
@@ -424,7 +433,7 @@ class ModelServer:
             for front in list(self._fronts):
                 self.forget(front)
             for listener in self._listeners.values():
-                listener.close()
+                end(listener)
             self._selector.close()
             self._wake_out.close()
             self._wake_in.close()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -119,6 +120,52 @@ def test_a_forked_child_is_told_that_the_server_is_its_parents(server: ModelServ
     os.waitpid(child, 0)
     assert server.records("orders") == []
     assert server.produce("orders", "x") == 0
+
+
+@pytest.fixture
+def forked() -> Iterator[Callable[[], None]]:
+    """Forks a child that holds copies of all sockets until the test ends."""
+    read, write = os.pipe()
+    children: list[int] = []
+
+    def fork() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of newer Pythons: this process has threads
+            child = os.fork()
+        if child == 0:
+            os.close(write)
+            os.read(read, 1)  # until the parent closes its end, or is gone
+            os._exit(0)
+        children.append(child)
+
+    yield fork
+    os.close(write)
+    os.close(read)
+    for child in children:
+        os.waitpid(child, 0)
+
+
+def test_connections_and_ports_are_closed_though_a_forked_child_lives(server: ModelServer, forked: Callable[[], None]) -> None:
+    addresses = [("127.0.0.1", int(address.rpartition(":")[2])) for address in server.bootstrap_servers.split(",")]
+    with socket.create_connection(addresses[0], LIMIT) as dropped, socket.create_connection(addresses[0], LIMIT) as stopped:
+        server.disconnect("Metadata")
+        request = b"".join(bytes(part) for part in encode_request(MetadataRequest(), 12, 7, "t"))
+        stopped.sendall(b"\0")
+        server.wait_for(lambda cluster: len(cluster.brokers[1].sessions) == 2, LIMIT)
+        forked()
+        dropped.sendall(request)
+        assert dropped.recv(1) == b""
+        server.do(lambda cluster: cluster.stop_broker(1))
+        with contextlib.suppress(ConnectionResetError):
+            assert stopped.recv(1) == b""
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(addresses[0], LIMIT)
+    server.do(lambda cluster: cluster.start_broker(1))
+    with socket.create_connection(addresses[0], LIMIT):
+        server.close()
+    for address in addresses:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address, LIMIT)
 
 
 ASSIGNED = CreateTopicsRequest.Topic.Assignment

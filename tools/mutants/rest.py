@@ -1,4 +1,4 @@
-"""Bugs of the error table, searches for offsets, assignment of partitions and parked records."""
+"""Bugs of the error table, searches for offsets, assignment of partitions, parked records and the model server."""
 
 from __future__ import annotations
 
@@ -176,6 +176,13 @@ MUTANTS: Final = (
         new="        if False:\n            self.fail(",
         breaks="a topic that must not be written to is waited for",
         tests=("tests/core/test_parking.py::test_an_error_that_will_not_go_away_gives_the_records_back_at_once",),
+    ),
+    Mutant(
+        file="pykafka4/testing/server.py",
+        old="        sock.shutdown(socket.SHUT_RDWR)\n",
+        new="        pass\n",
+        breaks="connections and ports of the model server stay open while a forked child lives",
+        tests=("tests/testing/test_server_misuse.py::test_connections_and_ports_are_closed_though_a_forked_child_lives",),
     ),
     Mutant(
         file="pykafka4/testing/session.py",
