@@ -69,4 +69,5 @@ def test_what_is_pipelined_behind_a_refused_record_follows_in_order(cluster: Loc
     assert len(failed) == 2 if number(cluster) >= NAMES_RECORDS else len(failed) < 300
     written = [record.value for record in cluster.log(topic)[0]]
     assert written == [b"first", *(b"%d" % n for n in range(3_000) if n not in failed)]
-    assert epoch > 0, "nothing was pipelined behind the refused records: that showed nothing"
+    if number(cluster) >= (1, 0):  # before, one batch is in flight
+        assert epoch > 0, "nothing was pipelined behind the refused records: that showed nothing"
