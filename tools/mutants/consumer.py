@@ -207,8 +207,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/fetcher.py",
-        old="self._place(new, start, self._policy).paused = position.paused",
-        new="self._place(new, start, self._policy)",
+        old="sought.paused, sought.rest = position.paused, position.rest",
+        new="sought.rest = position.rest",
         breaks="a seek ends a pause",
         tests=("tests/core/test_consumer_options.py::test_a_seek_does_not_end_a_pause",),
     ),
