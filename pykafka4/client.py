@@ -16,13 +16,13 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Executor
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Never, Protocol, Unpack
 
 from pykafka4.config import ClientConfig
 from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, MetadataChanged, Waiter
 from pykafka4.core.engine import Engine
 from pykafka4.core.recovery import PartitionOffline, PartitionOnline
-from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.net import logs, system
@@ -83,8 +83,10 @@ class Client:
 
     _finalizer: weakref.finalize[Any, Client]
 
-    def __init__(self, *, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]) -> None:
+    def __init__(self, *wrong: Never, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]) -> None:
         """ConfigError names a wrong option. Brokers are looked for in the background; none need be there yet."""
+        if wrong:
+            raise ConfigError(f"{shown(wrong[0])}: options are keywords: Client(bootstrap_servers=…)")
         self._open(ClientConfig.parse(options), callback_executor)
         self._private = False
         self._finalizer = weakref.finalize(self, _forgotten, self.loop)

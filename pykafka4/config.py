@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from pykafka4.errors import ConfigError
+from pykafka4.errors import ConfigError, shown
 from pykafka4.peers import peers_option
 
 __all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "describe", "parse_servers", "typed"]
@@ -24,14 +24,10 @@ KIB, MIB = 1024, 1024 * 1024
 
 LONGEST_STRING = 32_767  # bytes that a string of the protocol can have
 WRONG_IN_HOSTS = frozenset(",;/@[]")
-SHOWN = 200  # characters of a wrong value that a message repeats
 
 
 def _bad(name: str, value: object, allowed: str) -> ConfigError:
-    shown = repr(value)
-    if len(shown) > SHOWN:
-        shown = f"{shown[:SHOWN]}… ({len(shown):,} characters)"
-    return ConfigError(f"{name}={shown}: {allowed}")
+    return ConfigError(f"{name}={shown(value)}: {allowed}")
 
 
 def _whole(value: Any) -> Any:
@@ -42,7 +38,12 @@ def _whole(value: Any) -> Any:
 def _real(value: Any) -> Any:
     """The same for numbers that may have fractions."""
     value = _whole(value)
-    return value if isinstance(value, (bool, int)) or not isinstance(value, Real) else float(value)
+    if isinstance(value, (bool, int)) or not isinstance(value, Real):
+        return value
+    try:
+        return float(value)
+    except OverflowError:  # a fraction beyond every float
+        return value
 
 
 def _plain(value: Any) -> Any:

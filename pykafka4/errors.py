@@ -41,6 +41,18 @@ E = TypeVar("E", bound="KafkaError")
 SEEK = "auto_offset_reset=none; seek says where to go on"
 
 
+SHOWN = 200  # characters of a wrong value that a message repeats
+
+
+def shown(value: object) -> str:
+    """`value` as a message repeats it: cut when it is long, and named by its type when it has no repr (an int of too many digits)."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"<{type(value).__name__} that cannot be printed>"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)"
+
+
 class KafkaError(Exception):
     """Everything this package raises on purpose. `code` is its short name: Kafka's for what a broker said, else one of ours."""
 

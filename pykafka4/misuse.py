@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any, NoReturn, Protocol
 from weakref import WeakValueDictionary
 
-from pykafka4.errors import ConfigError
+from pykafka4.errors import ConfigError, shown
 from pykafka4.peers import Needless
 from pykafka4.records import TopicPartition
 
@@ -24,10 +24,10 @@ LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.in
 def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
     """`value`, a whole number from 0 up, as an int of Python; TypeError or ConfigError naming `what` otherwise."""
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
-        raise TypeError(f"{what} must be an int, not {value!r}")
+        raise TypeError(f"{what} must be an int, not {shown(value)}")
     number = int(operator.index(value))  # type: ignore[arg-type]
     if not 0 <= number <= highest:
-        raise ConfigError(f"{what} must be from 0 to {highest:,}, not {number}")
+        raise ConfigError(f"{what} must be from 0 to {highest:,}, not {shown(number)}")
     return number
 
 
@@ -56,9 +56,9 @@ def check_timeout(timeout: object) -> float | None:
         return None
     if (type(timeout) is float or type(timeout) is int) and 0 <= timeout <= 1e9:  # what every poll comes with
         return timeout
-    if isinstance(timeout, bool) or not isinstance(timeout, Real) or math.isnan(timeout) or timeout < 0:
-        raise ConfigError(f"timeout={timeout!r}: must be seconds from 0 up, or None to wait as long as it takes")
-    return min(float(timeout), 1e9)
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or timeout < 0 or not timeout <= math.inf:  # NaN is not
+        raise ConfigError(f"timeout={shown(timeout)}: must be seconds from 0 up, or None to wait as long as it takes")
+    return float(timeout) if timeout < 1e9 else 1e9  # an int may be beyond every float
 
 
 class ShortCuts(type(Protocol)):  # type: ignore[misc]  # so that a subclass may also derive from an abc.ABC or a Protocol

@@ -246,7 +246,25 @@ def test_servers_may_be_subclasses_of_str() -> None:
     assert all(type(host) is str for host, _ in parse_servers([(Text("b"), 1)]))
 
 
-@pytest.mark.parametrize("value", [True, False, "5", b"5", float("nan"), float("inf"), -1, 2**70, 1j, [5], Decimal(5), object()])
+@pytest.mark.parametrize(
+    "value",
+    [
+        True,
+        False,
+        "5",
+        b"5",
+        float("nan"),
+        float("inf"),
+        -1,
+        2**70,
+        1j,
+        [5],
+        Decimal(5),
+        object(),
+        Fraction(10**400, 3),
+        pytest.param(10**5000, id="too long to print"),
+    ],
+)
 @pytest.mark.parametrize("option", ["linger_ms", "request_timeout_ms", "batch_size", "max_request_size"])
 def test_what_is_no_number_in_range_is_refused(option: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=f"{option}="):

@@ -16,7 +16,7 @@ from integration.waiting import until
 from pykafka4 import Client, ClosedError, ConfigError, Consumer, KafkaError, Producer, RecordTooLarge, TopicPartition
 from pykafka4.core.group import MemberState
 from pykafka4.core.subscription import Stage
-from pykafka4.misuse import check_timeout, check_topic, topic_partition
+from pykafka4.misuse import check_count, check_timeout, check_topic, topic_partition
 from pykafka4.testing.server import ModelServer
 
 
@@ -120,6 +120,11 @@ def test_options_of_a_shared_client_belong_to_it(server: ModelServer) -> None:
             Producer("localhost:9092")  # type: ignore[arg-type]
 
 
+def test_a_client_with_an_address_instead_of_options_is_told_of_them() -> None:
+    with pytest.raises(ConfigError, match=r"'localhost:9092'.*options are keywords: Client\(bootstrap_servers=…\)"):
+        Client("localhost:9092")  # type: ignore[arg-type]
+
+
 def test_flush_inside_a_callback_is_refused(producer: Producer) -> None:
     caught: list[BaseException] = []
 
@@ -174,15 +179,34 @@ def test_states_are_identifiers_and_reasons_are_for_people() -> None:
             assert state.meaning is None or " " in state.meaning
 
 
-@pytest.mark.parametrize("wrong", [-1, -0.001, float("nan"), True, "1", b"1", 1j])
+@pytest.mark.parametrize(
+    "wrong", [-1, -0.001, float("nan"), True, "1", b"1", 1j, -(10**400), pytest.param(-(10**5000), id="too long to print")]
+)
 def test_what_is_no_timeout_is_refused(wrong: Any) -> None:
     with pytest.raises(ConfigError, match="must be seconds from 0 up, or None"):
         check_timeout(wrong)
 
 
-@pytest.mark.parametrize(("given", "seconds"), [(None, None), (0, 0), (1.5, 1.5), (Fraction(1, 2), 0.5), (1e300, 1e9), (float("inf"), 1e9)])
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        (None, None),
+        (0, 0),
+        (1.5, 1.5),
+        (Fraction(1, 2), 0.5),
+        (1e300, 1e9),
+        (float("inf"), 1e9),
+        (10**400, 1e9),
+        (Fraction(10**400, 3), 1e9),
+    ],
+)
 def test_a_timeout_is_seconds_that_the_system_can_wait(given: Any, seconds: float | None) -> None:
     assert check_timeout(given) == seconds
+
+
+def test_a_number_of_too_many_digits_is_refused_as_others_are() -> None:
+    with pytest.raises(ConfigError, match="the offset must be from 0 to"):
+        check_count(10**5000, "the offset")
 
 
 def test_a_topic_of_a_subclass_of_str_is_its_text_whatever_its_methods_say() -> None:

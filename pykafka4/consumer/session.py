@@ -138,10 +138,14 @@ class Session:
         """Refuse a call that comes in the middle of another one on the same thread: records would be lost or handed out twice."""
         holder = self._busy.get("user")
         if self.reader.changing and holder is not None and holder[0] is system.current_thread() and self._inside(holder[0]):
-            raise KafkaError(
-                f"{what} was called in the middle of {holder[1]}, by a signal handler or a destructor: call wakeup() there, "
-                f"and {what} when {holder[1]} has returned"
-            )
+            raise self._in_the_middle(what, holder[1])
+
+    @staticmethod
+    def _in_the_middle(what: str, other: str) -> KafkaError:
+        return KafkaError(
+            f"{what} was called in the middle of {other}, by a signal handler or a destructor: call wakeup() there, "
+            f"and {what} when {other} has returned"
+        )
 
     def _inside(self, thread: Thread) -> bool:
         """Whether `thread` is in a call of this consumer; of the calling thread: in another call than the present one."""
@@ -170,7 +174,9 @@ class Session:
         limit, take = check_limit(max_records, self.config.max_poll_records), take or self.reader.take
         timeout = check_timeout(timeout)
         if not self._enter("poll"):
-            raise KafkaError(f"poll inside {self._telling}: the poll that runs the listener goes on when it returns")
+            if self._telling:
+                raise KafkaError(f"poll inside {self._telling}: the poll that runs the listener goes on when it returns")
+            raise self._in_the_middle("poll", self._busy["user"][1])
         reader, entered = self.reader, False
         try:
             if not self.topics and not self.static:

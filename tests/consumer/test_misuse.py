@@ -216,3 +216,24 @@ def test_a_handler_may_call_the_consumer_while_a_poll_waits(server: ModelServer,
     monkeypatch.setattr(Signal, "wait", interrupted)
     assert [r.offset for r in read(consumer, 5)] == [5, 6, 7, 8, 9]
     assert called
+
+
+def test_a_handler_that_polls_while_a_poll_waits_is_told_what_to_do(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic(server, 10, 10)
+    consumer, said = make.assigned(0, 1), list[str]()
+    wait = Signal.wait
+
+    def interrupted(self: Signal, predicate: object, timeout: float | None = None) -> bool:
+        if not said:
+            with pytest.raises(KafkaError) as caught:
+                consumer.poll(0)
+            said.append(str(caught.value))
+        return wait(self, predicate, timeout)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Signal, "wait", interrupted)
+    assert len(read(consumer, 20)) == 20
+    assert said == [
+        "poll was called in the middle of poll, by a signal handler or a destructor: call wakeup() there, and poll when poll has returned"
+    ]

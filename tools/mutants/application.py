@@ -354,8 +354,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/misuse.py",
-        old="math.isnan(timeout) or timeout < 0",
-        new="math.isnan(timeout)",
+        old="timeout < 0 or not timeout <= math.inf",
+        new="not timeout <= math.inf",
         breaks="negative timeouts are taken",
         tests=("tests/consumer/test_misuse.py::test_misuse_is_answered_with_the_right_way",),
     ),
@@ -466,7 +466,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/misuse.py",
-        old="math.isnan(timeout) or timeout < 0",
+        old="timeout < 0 or not timeout <= math.inf",
         new="timeout < 0",
         breaks="a timeout of NaN is taken",
         tests=("tests/test_misuse.py::test_what_is_no_timeout_is_refused",),
@@ -480,7 +480,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/misuse.py",
-        old="    return min(float(timeout), 1e9)",
+        old="    return float(timeout) if timeout < 1e9 else 1e9",
         new="    return float(timeout)",
         breaks="an endless timeout overflows what the system can wait",
         tests=("tests/test_misuse.py::test_a_timeout_is_seconds_that_the_system_can_wait",),
@@ -554,5 +554,22 @@ MUTANTS: Final = (
         new="often = self._callbacks.on_executor()",
         breaks="`await delivery` in a callback waits for another callback",
         tests=("tests/producer/test_handle.py::test_a_delivery_is_awaited_while_a_callback_waits_for_that",),
+    ),
+    Mutant(
+        file="pykafka4/errors.py",
+        old='        return f"<{type(value).__name__} that cannot be printed>"\n',
+        new="        raise\n",
+        breaks="a wrong value that has no repr raises what its repr raises",
+        tests=(
+            "tests/test_config.py::test_what_is_no_number_in_range_is_refused",
+            "tests/test_misuse.py::test_what_is_no_timeout_is_refused",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old='            raise self._in_the_middle("poll", self._busy["user"][1])\n',
+        new='            raise KafkaError("poll inside poll")\n',
+        breaks="poll in a signal handler during a poll does not say what to do instead",
+        tests=("tests/consumer/test_misuse.py::test_a_handler_that_polls_while_a_poll_waits_is_told_what_to_do",),
     ),
 )
