@@ -54,8 +54,12 @@ def _create(call: Call, wanted: CreateTopicsRequest.Topic) -> CreateTopicsRespon
         return answer
     leaders = [a.broker_ids[0] for a in sorted(wanted.assignments, key=lambda a: a.partition_index)]
     count = len(leaders) or (wanted.num_partitions if wanted.num_partitions > 0 else call.cluster.default_partitions)
-    settings = settings_of({c.name: c.value or "" for c in wanted.configs})
-    topic = call.cluster.create_topic(wanted.name, count, leaders=leaders, **settings)
+    try:
+        settings = settings_of({c.name: c.value or "" for c in wanted.configs})
+        topic = call.cluster.create_topic(wanted.name, count, leaders=leaders, **settings)
+    except ValueError as wrong:
+        answer.error_code, answer.error_message = code("INVALID_CONFIG"), str(wrong)
+        return answer
     answer.topic_id, answer.num_partitions, answer.replication_factor = topic.id, count, len(call.cluster.brokers)
     answer.configs = []
     return answer

@@ -19,10 +19,12 @@ from uuid import UUID
 import attrs
 
 from pykafka4.records import TopicPartition
-from pykafka4.testing import admin_api, cluster_api, data_api, group_api
+from pykafka4.testing import admin_api, checks, cluster_api, data_api, group_api
+from pykafka4.testing.checks import order
 from pykafka4.testing.faults import Controls, Injected
 from pykafka4.testing.groups import Group
 from pykafka4.testing.log import REMEMBERED, Appended, Memory, PartitionLog
+from pykafka4.testing.names import api_key
 from pykafka4.testing.replication import Acknowledgements, Partition, Replica, Replication
 from pykafka4.testing.session import Call, Front, Handler, Session
 from pykafka4.testing.timeline import Timeline
@@ -99,7 +101,8 @@ class ModelCluster:
         auto_create_topics: bool = True,
         default_partitions: int = 3,
     ) -> None:
-        self.random = random or Random(0)
+        brokers = checks.whole("brokers", brokers, 1)
+        self.random = Random(0) if random is None else checks.instance("random", random, Random)
         self.timeline = timeline or Timeline()
         self.versions: dict[int, tuple[int, int]] = {}
         self.brokers = {node: Broker(node, f"broker-{node}", 9092) for node in range(1, brokers + 1)}
@@ -107,7 +110,8 @@ class ModelCluster:
         self.groups: dict[str, Group] = {}
         self.cluster_id = "model-cluster"
         self.controller = 1
-        self.auto_create_topics, self.default_partitions = auto_create_topics, default_partitions
+        self.auto_create_topics = checks.flag("auto_create_topics", auto_create_topics)
+        self.default_partitions = checks.whole("default_partitions", default_partitions, 1, admin_api.MOST_PARTITIONS)
         self.creation_delay = 0.0  # how long an auto-created topic stays unknown
         self.initial_rebalance_delay = 0.0
         self.zombies = 0.0  # how likely requests of lost connections are executed all the same
@@ -188,9 +192,11 @@ class ModelCluster:
         """
         if name in self.topics:
             raise ValueError(f"topic {name!r} exists")
-        topic = Topic(name, UUID(int=self.random.getrandbits(128) | 1), settings=dict(settings))
+        count = self.default_partitions if partitions is None else checks.whole("partitions", partitions, 1, admin_api.MOST_PARTITIONS)
+        wanted, settings = checks.leaders(leaders, self.brokers), checks.topic_settings(settings, self.brokers)
+        topic = Topic(name, UUID(int=self.random.getrandbits(128) | 1), settings=settings)
         self.topics[name] = topic
-        self.add_partitions(name, partitions or self.default_partitions, leaders=leaders)
+        self.add_partitions(name, count, leaders=wanted)
         return topic
 
     def ensure_topic(self, name: str) -> Topic:
@@ -285,6 +291,7 @@ class ModelCluster:
             order(target)
         self.replication.spread(target)
 
+    @order
     def delete_records(self, topic: str, partition: int, to: int) -> None:
         """The partition starts at offset `to` now, as by DeleteRecords or retention."""
         target = self.topics[topic].partitions[partition]
@@ -293,6 +300,7 @@ class ModelCluster:
 
     # ---- leaders and brokers
 
+    @order
     def move_leader(self, topic: str, partition: int, to: int | None = None) -> int:
         """Another broker (the one given, or any in-sync replica) leads the partition, in a new epoch. The new leader."""
         target = self.topics[topic].partitions[partition]
@@ -300,12 +308,14 @@ class ModelCluster:
         self.replication.lead(target, to if to is not None else self.random.choice(others))
         return target.leader
 
+    @order
     def orphan(self, topic: str, partition: int, seconds: float) -> None:
         """Nobody leads the partition for a while."""
         target = self.topics[topic].partitions[partition]
         self.replication.no_leader(target)
         self.timeline.after(seconds, lambda: self.replication.elect(target) if target.leader == -1 else None)
 
+    @order
     def lose_leadership_after_append(self, topic: str, partition: int, to: int | None = None, *, kept: bool = True) -> None:
         """The next records are appended, then another broker leads before the in-sync replicas confirm them: acks=all is refused.
 
@@ -321,6 +331,7 @@ class ModelCluster:
 
         self.controls.after_append(target.tp, move)
 
+    @order
     def unclean_election(self, topic: str, partition: int, *, lost: int = 1, to: int | None = None) -> int:
         """A replica that lacks the last `lost` batches leads from now on; they are gone, committed or not. The new leader."""
         target = self.topics[topic].partitions[partition]
@@ -334,6 +345,7 @@ class ModelCluster:
         self.replication.lead(target, new)
         return new
 
+    @order
     def shrink_isr(self, topic: str, partition: int, seconds: float, *, to: int = 1) -> None:
         """Only `to` replicas, the leader among them, are in sync for a while; the others copy nothing."""
         target = self.topics[topic].partitions[partition]
@@ -341,10 +353,12 @@ class ModelCluster:
             self.replication.hold(target, node, seconds)
             self.replication.shrink(target, node)
 
+    @order
     def slow_follower(self, node: int, seconds: float) -> None:
         """The broker takes `seconds` to copy from leaders; 0 heals it."""
         self.replication.slow_follower(node, seconds)
 
+    @order
     def pause_replication(self, node: int, seconds: float) -> None:
         """The broker copies nothing from leaders for a while, and stays in sync until it has been behind for too long."""
         self.replication.pause(node, seconds)
@@ -353,6 +367,7 @@ class ModelCluster:
         """Brokers that are up."""
         return [node for node, broker in self.brokers.items() if broker.up]
 
+    @order
     def stop_broker(self, node: int, *, failover: float = 0.0) -> None:
         """Connections are lost at once; after `failover` seconds its partitions have other leaders."""
         broker = self.brokers[node]
@@ -373,6 +388,7 @@ class ModelCluster:
         for partition in [p for p in self.partitions() if p.leader == node]:
             self.replication.elect(partition)
 
+    @order
     def start_broker(self, node: int) -> None:
         """Back again; partitions nobody leads get a leader. Of each producer the broker knows only the last batch in each partition."""
         broker = self.brokers[node]
@@ -385,6 +401,7 @@ class ModelCluster:
             self.replication.elect(partition)
         self.replication.resume(node)
 
+    @order
     def freeze(self, node: int, seconds: float) -> None:
         """SIGSTOP: connections stay, nothing is executed; then everything that piled up is, dead connections' requests too."""
         broker = self.brokers[node]
@@ -397,10 +414,12 @@ class ModelCluster:
                 session.proceed()
             self.replication.resume(broker.node)
 
+    @order
     def slow(self, node: int, seconds: float) -> None:
         """Each request takes `seconds` at this broker; 0 heals it."""
         self.brokers[node].slowness = seconds
 
+    @order
     def drop_connections(self, node: int | None = None) -> None:
         """Every connection (to `node`) is lost."""
         for broker in self.brokers.values():
@@ -429,15 +448,18 @@ class ModelCluster:
             },
         )
 
+    @order
     def stale_metadata(self, seconds: float) -> None:
         """For a while, metadata tells how things are at this moment."""
         self._stale = (self.picture(), self.timeline.now + seconds)
 
+    @order
     def deafen(self, node: int, seconds: float) -> None:
         """For a while `node` hears no news: it answers, and tells leaders, brokers and coordinators as they are at this moment."""
         coordinators = {name: at for name in self.groups if (at := self.coordinator(name)) is not None}
         self._deaf[node] = (attrs.evolve(self.picture(), coordinators=coordinators), self.timeline.now + seconds)
 
+    @order
     def hide_topic(self, name: str, seconds: float) -> None:
         """Metadata does not know the topic for a while; its leaders go on."""
         self._hidden[name] = self.timeline.now + seconds
@@ -446,6 +468,7 @@ class ModelCluster:
         """Whether metadata keeps the topic to itself."""
         return self._hidden.get(name, 0.0) > self.timeline.now
 
+    @order
     def move_address(self, node: int, host: str, port: int) -> None:
         """The broker listens elsewhere from now on."""
         self.brokers[node].host, self.brokers[node].port = host, port
@@ -464,6 +487,7 @@ class ModelCluster:
         self.move_coordinator(group, alive[sum(group.encode()) % len(alive)])
         return self._moved[group]
 
+    @order
     def move_coordinator(self, group: str, to: int | None = None, *, loading: float = 0.0) -> int:
         """Another broker coordinates the group; it loads for a while first. The new coordinator."""
         before = self._moved.get(group, sorted(self.brokers)[sum(group.encode()) % len(self.brokers)])
@@ -494,6 +518,7 @@ class ModelCluster:
         self._next_producer += 1
         return self._next_producer
 
+    @order
     def forget_producers(self, topic: str | None = None) -> None:
         """Producer state is lost, of one topic or everywhere."""
         for name, found in self.topics.items():
@@ -518,9 +543,10 @@ class ModelCluster:
         """See `Controls.control`."""
         return self.controls.control
 
+    @order
     def throttle(self, api: Any, seconds: float, times: int = 1) -> None:
         """The next `times` answers of this API carry a throttle time, and the broker reads nothing meanwhile."""
-        self._throttles.setdefault(api if isinstance(api, int) else api.api_key, []).extend([seconds] * times)
+        self._throttles.setdefault(api_key(api), []).extend([seconds] * times)
 
     def throttling(self, call: Call) -> float:
         """Take the throttle time of this answer."""

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
+from pykafka4.misuse import check_topic
+from pykafka4.testing import checks
+from pykafka4.testing.checks import flag, whole
 from pykafka4.testing.faults import Fault, When
 from pykafka4.testing.names import Api, api_key, api_name, error_name
 
@@ -59,12 +62,13 @@ def fail(cluster: ModelCluster, api: Api, error: str, topic: str | None, partiti
     """See `ModelServer.fail`."""
     name = known(cluster, api)
     error_name(error)
-    positive(times)
+    times = whole("times", times, 1)
+    flag("after", after)
     if name not in PLACES:
         raise ValueError(f"the model gives no ordered errors for {name}; it does for {', '.join(PLACES)}")
     if after and name not in AFTER:
         raise ValueError(f"after=True: {name} is not executed when it fails; only {', '.join(AFTER)} can be")
-    check_place(cluster, name, topic, partition)
+    partition = check_place(cluster, name, topic, partition)
     when = When.AFTER if after else When.BEFORE
     cluster.push_error(api_key(api), error, topic=topic, partition=partition, times=times, when=when)
     where = "" if topic is None else f", topic={topic!r}" + ("" if partition is None else f", partition={partition}")
@@ -73,14 +77,13 @@ def fail(cluster: ModelCluster, api: Api, error: str, topic: str | None, partiti
 
 def delay(cluster: ModelCluster, api: Api, seconds: float, broker: int | None, times: int) -> Order:
     """See `ModelServer.delay`."""
-    if not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
-        raise ValueError(f"seconds={seconds!r} is not a positive number")
+    seconds = checks.seconds("seconds", seconds, zero=False)
     return inject(cluster, api, Fault.DELAY, broker, times, seconds, f"seconds={seconds}")
 
 
 def disconnect(cluster: ModelCluster, api: Api, broker: int | None, times: int, after: bool) -> Order:
     """See `ModelServer.disconnect`."""
-    fault = Fault.DROP_AFTER if after else Fault.DROP_BEFORE
+    fault = Fault.DROP_AFTER if flag("after", after) else Fault.DROP_BEFORE
     return inject(cluster, api, fault, broker, times, 0.0, f"after={after}", word="disconnect")
 
 
@@ -88,9 +91,9 @@ def inject(
     cluster: ModelCluster, api: Api, fault: Fault, broker: int | None, times: int, seconds: float, detail: str, word: str = "delay"
 ) -> Order:
     name = known(cluster, api)
-    positive(times)
-    if broker is not None and broker not in cluster.brokers:
-        raise ValueError(f"broker={broker!r}: there are {', '.join(map(str, cluster.brokers))}")
+    times = whole("times", times, 1)
+    if broker is not None:
+        broker = checks.broker("broker", broker, cluster.brokers)
     cluster.inject(api_key(api), fault, node=broker, times=times, seconds=seconds)
     where = "" if broker is None else f", broker={broker}"
     return Order(f"{word}({name!r}, {detail}{where})", times, cluster.controls.injected[-1])
@@ -104,24 +107,19 @@ def known(cluster: ModelCluster, api: Api) -> str:
     return name
 
 
-def positive(times: int) -> None:
-    if not isinstance(times, int) or isinstance(times, bool) or times < 1:
-        raise ValueError(f"times={times!r} is not a positive int")
-
-
-def check_place(cluster: ModelCluster, name: str, topic: str | None, partition: int | None) -> None:
-    """Whether answers of that API have such a part. A topic that is not there yet may come."""
+def check_place(cluster: ModelCluster, name: str, topic: str | None, partition: int | None) -> int | None:
+    """`partition`, if answers of that API have such a part. A topic that is not there yet may come."""
     if topic is not None and PLACES[name] == "request":
         raise ValueError(f"topic={topic!r}: an answer to {name} has one error for the whole request")
-    if topic is not None and not isinstance(topic, str):
-        raise ValueError(f"topic={topic!r} is not a str")
+    if topic is not None:
+        check_topic(topic)
     if partition is None:
-        return
+        return None
     if PLACES[name] != "partition":
         raise ValueError(f"partition={partition!r}: an answer to {name} has no errors of single partitions")
     if topic is None:
         raise ValueError(f"partition={partition!r} without a topic")
-    if not isinstance(partition, int) or isinstance(partition, bool) or partition < 0:
-        raise ValueError(f"partition={partition!r} is not a partition's number")
+    partition = whole("partition", partition)
     if topic in cluster.topics and partition >= len(cluster.topics[topic].partitions):
         raise ValueError(f"partition={partition}: topic {topic!r} has {len(cluster.topics[topic].partitions)}")
+    return partition

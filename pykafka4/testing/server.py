@@ -25,10 +25,10 @@ from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from pykafka4.errors import ClosedError, KafkaTimeoutError
-from pykafka4.misuse import check_topic
+from pykafka4.misuse import check_timeout, check_topic
 from pykafka4.records import TopicPartition
 from pykafka4.testing import orders
-from pykafka4.testing.admin_api import MOST_PARTITIONS
+from pykafka4.testing.checks import known, whole
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.names import Api, nearest
 from pykafka4.testing.orders import Order
@@ -42,32 +42,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 HOST: Final = "127.0.0.1"
 CHUNK: Final = 256 * 1024
-SETTINGS: Final = frozenset(
-    [
-        "leaders",
-        "replicas",
-        "min_in_sync",
-        "unclean",
-        "max_message_bytes",
-        "append_time",
-        "compacted",
-        "before_max_ms",
-        "after_max_ms",
-        "refuse",
-        "memory",
-        "repeats",
-        "remembered",
-    ]
-)
+OPTIONS: Final = ("brokers", "release", "auto_create_topics", "default_partitions", "random")
 TOO_LONG: Final = 1.0  # longest sleep of the thread, so that a missed wake-up is a delay and not a hang
-
-
-def whole(name: str, value: object, least: int, most: int = 2**31 - 1) -> None:
-    """Refuse what is no int from `least` to `most`: TypeError, or ValueError."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r} is not an int")
-    if not least <= value <= most:
-        raise ValueError(f"{name}={value!r} is not from {least} to {most}")
 
 
 def as_bytes(name: str, value: object) -> bytes | None:
@@ -148,12 +124,11 @@ class ModelServer:
     """A model cluster that real clients can talk to.
 
     `release`: the release of Kafka whose API versions and behaviour the brokers have, from "0.11" to "4.4". Other `options` are those of
-    `ModelCluster`: `auto_create_topics` (True), `default_partitions` (3), `random`. ValueError for a release that is not known.
+    `ModelCluster`: `auto_create_topics` (True), `default_partitions` (3), `random`. TypeError or ValueError for what cannot be.
     """
 
     def __init__(self, brokers: int = 3, *, release: str = "4.4", **options: Any) -> None:
-        whole("brokers", brokers, 1)
-        whole("default_partitions", options.get("default_partitions", 1), 1)
+        known(options, OPTIONS, "an option of ModelServer")
         self._process = os.getpid()
         self._timeline = Timeline(time.monotonic())
         options.setdefault("random", Random(0))
@@ -195,10 +170,11 @@ class ModelServer:
         self._wake()
         return result
 
-    def wait_for(self, condition: Callable[[ModelCluster], Any], timeout: float = 10.0) -> None:
-        """Return once `condition(cluster)` holds; KafkaTimeoutError after `timeout` seconds."""
+    def wait_for(self, condition: Callable[[ModelCluster], Any], timeout: float | None = 10.0) -> None:
+        """Return once `condition(cluster)` holds; KafkaTimeoutError after `timeout` seconds (None: never)."""
+        limit = check_timeout(timeout)
         self._check_process()
-        deadline = time.monotonic() + timeout
+        deadline = float("inf") if limit is None else time.monotonic() + limit
         with self._changed:
             while not condition(self.cluster):
                 self._check_crash()
@@ -211,12 +187,6 @@ class ModelServer:
     def create_topic(self, name: str, partitions: int | None = None, **settings: Any) -> None:
         """See `ModelCluster.create_topic`. ValueError for a topic that exists and for names and numbers that Kafka does not allow."""
         check_topic(name)
-        if partitions is not None:
-            whole("partitions", partitions, 1, MOST_PARTITIONS)
-        whole("min_in_sync", settings.get("min_in_sync", 1), 1)
-        unknown = next((setting for setting in settings if setting not in SETTINGS), None)
-        if unknown is not None:
-            raise TypeError(f"create_topic: {unknown!r} is not a setting of a topic{nearest(unknown, SETTINGS)}")
         self.do(lambda cluster: cluster.create_topic(name, partitions, **settings))
 
     def produce(
@@ -229,9 +199,9 @@ class ModelServer:
         if not values:
             raise ValueError("produce() needs at least one value")
         check_topic(topic)
-        whole("partition", partition, -(2**31))
+        partition = whole("partition", partition, -(2**31))
         if timestamp_ms is not None:
-            whole("timestamp_ms", timestamp_ms, 0, 2**63 - 1)
+            timestamp_ms = whole("timestamp_ms", timestamp_ms, 0, 2**63 - 1)
         rows = [(as_bytes("key", key), as_bytes("value", value)) for value in values]
 
         def append(cluster: ModelCluster) -> int:
@@ -251,7 +221,7 @@ class ModelServer:
 
         check_topic(topic)
         if partition is not None:
-            whole("partition", partition, -(2**31))
+            partition = whole("partition", partition, -(2**31))
 
         def look(cluster: ModelCluster) -> list[WireRecord]:
             if topic not in cluster.topics:

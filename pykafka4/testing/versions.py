@@ -39,7 +39,9 @@ RELEASES: Final[Mapping[str, Ranges]] = {
 
 
 def versions_of(release: str) -> Ranges:
-    """The ranges a release advertises; ValueError naming the releases there are."""
+    """The ranges a release advertises; ValueError naming the releases there are, TypeError for what is no text."""
+    if not isinstance(release, str):
+        raise TypeError(f"release={release!r} must be text, such as '3.9'")
     if release not in RELEASES:
         raise ValueError(f"{release!r} is no release the model knows; there are {', '.join(RELEASES)}")
     return RELEASES[release]

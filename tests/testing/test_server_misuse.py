@@ -32,7 +32,7 @@ pytestmark = pytest.mark.model(brokers=2, topics={"orders": 2})
         ({"brokers": "3"}, "brokers='3' is not an int"),
         ({"brokers": True}, "brokers=True is not an int"),
         ({"default_partitions": 0}, "default_partitions=0 is not from 1"),
-        ({"release": 4.4}, "4.4 is no release"),
+        ({"release": 4.4}, "release=4.4 must be text, such as '3.9'"),
     ],
 )
 def test_a_server_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:

@@ -185,6 +185,20 @@ MUTANTS: Final = (
         tests=("tests/testing/test_server_misuse.py::test_connections_and_ports_are_closed_though_a_forked_child_lives",),
     ),
     Mutant(
+        file="pykafka4/testing/checks.py",
+        old="                given[name] = check(name, value, cluster)\n",
+        new="                pass\n",
+        breaks="a wrong order to the model is found out later, far from its cause",
+        tests=("tests/testing/test_checks.py::test_a_wrong_order_is_refused_when_it_is_given",),
+    ),
+    Mutant(
+        file="pykafka4/testing/checks.py",
+        old="return {name: checks[name](name, value) for name, value in settings.items()}",
+        new="return dict(settings)",
+        breaks="a wrong setting of a topic ends the model server at the first Produce",
+        tests=("tests/testing/test_checks.py::test_a_wrong_setting_is_refused_and_no_topic_is_left",),
+    ),
+    Mutant(
         file="pykafka4/testing/session.py",
         old="decode_request(frame, whole=False)",
         new="decode_request(frame)",
