@@ -137,7 +137,7 @@ def _topic(name: str, value: Any, cluster: ModelCluster) -> str:
 ARGUMENTS: Final[Mapping[str, Callable[[str, Any, ModelCluster], Any]]] = {
     **dict.fromkeys(("node", "to"), _broker_of),
     **dict.fromkeys(("seconds", "failover", "loading"), _time),
-    **dict.fromkeys(("partition", "lost", "times", "shrink_isr.to"), _count),
+    **dict.fromkeys(("partition", "lost", "times", "shrink_isr.to", "delete_records.to"), _count),
     "topic": _topic,
 }
 
@@ -167,5 +167,5 @@ def _check_place(method: str, given: Mapping[str, Any], cluster: ModelCluster) -
     if given["partition"] >= len(partitions):
         raise ValueError(f"partition={given['partition']}: topic {given['topic']!r} has {len(partitions)}")
     replicas = partitions[given["partition"]].replicas
-    if method != "shrink_isr" and given.get("to") is not None and given["to"] not in replicas:
+    if f"{method}.to" not in ARGUMENTS and given.get("to") is not None and given["to"] not in replicas:
         raise ValueError(f"to={given['to']}: the partition's replicas are {', '.join(map(str, replicas))}")

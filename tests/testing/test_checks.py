@@ -12,6 +12,7 @@ from model_talk import Talk
 from pykafka4.error_table import CODES
 from pykafka4.testing import ModelCluster, ModelServer
 from pykafka4.testing.log import PartitionLog
+from pykafka4.wire.batch import WireRecord
 from pykafka4.wire.messages_admin import CreateTopicsRequest
 from pykafka4.wire.messages_data import ProduceRequest
 
@@ -169,3 +170,13 @@ def test_a_client_that_creates_a_topic_with_a_wrong_config_is_told(cluster: Mode
     answer = Talk(cluster).call(CreateTopicsRequest(topics=[wanted]), 5).topics[0]
     assert CODES[answer.error_code].name == "INVALID_CONFIG"
     assert list(cluster.topics) == ["t"]
+
+
+def test_to_is_an_offset_where_records_are_deleted() -> None:
+    cluster = ModelCluster(3)
+    cluster.create_topic("t", 1)
+    cluster.append("t", 0, [WireRecord(value=b"v") for _ in range(20)])
+    cluster.delete_records("t", 0, 17)
+    assert cluster.log("t", 0).start_offset == 17
+    with pytest.raises(ValueError, match="to=-1"):
+        cluster.delete_records("t", 0, -1)
