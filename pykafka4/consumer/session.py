@@ -323,11 +323,11 @@ class Session:
             method = "on_partitions_revoked"
         tell = getattr(self.listener, method, None)
         if tell is not None:
-            self._telling = method
-            self._told[event] = ticket
             idle = self.reader.idle
+            self._telling = method
             try:
                 self.reader.idle = self.client.loop.now()  # a listener that hangs does not hold its partitions: max_poll_interval_ms counts
+                self._told[event] = ticket
                 tell(tps)
             finally:
                 self._telling, self.reader.idle = "", idle

@@ -169,7 +169,7 @@ def backlog(partitions: int) -> Talk:
 def serve(talk: Talk, broken: frozenset[TopicPartition] = frozenset()) -> set[TopicPartition]:
     """Answer as brokers do: whole batches in the order of the request while there is room. The application reads them all."""
     request = talk.pending(FetchRequest)[0]
-    room, answer = request.message.max_bytes, dict[TopicPartition, Any](dict.fromkeys(broken, "CORRUPT_MESSAGE"))
+    room, answer = request.message.max_bytes, dict[TopicPartition, Any](dict.fromkeys(broken, "KAFKA_STORAGE_ERROR"))
     for place, offset in talk.asked(request).items():
         if place not in broken and room > 0:
             answer[place] = batch(offset, 1, size=SIZE - 150)

@@ -167,7 +167,10 @@ class Hunt:
     def narrowed(self, plan: Any) -> Any:
         """`plan` with these options and faults."""
         faults, interval = self.faults or plan.faults, self.every or plan.fault_interval
-        changes = {"options": {**plan.options, **self.options}, "faults": faults, "fault_interval": interval, **self.plan}
+        options = {**plan.options, **self.options}
+        if options.get("linger_ms", 0) >= options.get("delivery_timeout_ms", 120_000):  # the plan's linger, the hunt's timeout
+            options["linger_ms"] = 0
+        changes = {"options": options, "faults": faults, "fault_interval": interval, **self.plan}
         return attrs.evolve(plan, **changes)
 
     def check(self, schedules: Iterable[Simulation | ConsumerSimulation]) -> None:

@@ -357,7 +357,7 @@ class Simulation(Schedule[Plan, Report]):
     def most_seconds(self) -> float:
         """Virtual seconds after healing in which everything must have its outcome: recovery, the linger, and what is left to be sent."""
         _, aftermath = self.patience()
-        linger: float = self.plan.options["linger_ms"] / 1000
+        linger: float = self.plan.options.get("linger_ms", 0) / 1000
         return aftermath + 20.0 + linger + self.plan.records * (self.plan.actors + self.plan.neighbours) * self.plan.climate.delay[1]
 
     def _finished(self) -> bool:
