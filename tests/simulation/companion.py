@@ -1,6 +1,6 @@
 """Companion: a second consumer on a member's client, which reads partitions that it assigned to itself, without a group.
 
-Whatever befalls the member's consumer, this one goes on: it ends when it has read everything.
+Whatever happens to the member's consumer, this one goes on: it ends when it has read everything.
 """
 
 from __future__ import annotations
@@ -59,13 +59,20 @@ class Companion:
                 self._assign(consumer, sim.random.sample(sorted(reading.owned), 1))
             elif sim.random.random() < 0.05 or sim.healed:
                 self._assign(consumer, sorted(p.tp for p in sim.cluster.partitions()))
-            asked = sim.timeline.now
-            with timed(sim, "poll", POLL_SECONDS):
-                records = consumer.poll(POLL_SECONDS)
-            for record in records:
-                reading.take(record)
-            reading.looked(asked, emptied=len(records) < 500)
+            try:
+                self._poll(consumer)
+            except KafkaError as error:
+                if not sim.explains(error):
+                    raise
             sim.world.sleep(0.1)
+
+    def _poll(self, consumer: Consumer) -> None:
+        asked = self._sim.timeline.now
+        with timed(self._sim, "poll", POLL_SECONDS):
+            records = consumer.poll(POLL_SECONDS)
+        for record in records:
+            self.reading.take(record)
+        self.reading.looked(asked, emptied=len(records) < 500)
 
     def _assign(self, consumer: Consumer, tps: list[TopicPartition]) -> None:
         """What is assigned again is read from its beginning; what stays goes on."""

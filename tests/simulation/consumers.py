@@ -27,6 +27,7 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing.faults import Fault, Injected
 from pykafka4.testing.groups import GroupState
 from pykafka4.wire.batch import WireRecord
+from pykafka4.wire.messages_group import JoinGroupRequest
 
 __all__ = ["ConsumerReport", "ConsumerSimulation"]
 
@@ -83,6 +84,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         self._instances: list[str] = [f"s{n}" for n in range(4)] if self.plan.static else []
         self._left: dict[TopicPartition, int] = {}
         self.killed: dict[str | None, float] = {}  # when a process with this group.instance.id was last killed
+        self._delayed_join = -INFINITY  # when a JoinGroup last reached a coordinator that executed it later
         self._aim_from = INFINITY  # the next fault comes when a member is in the state that the plan aims at, not before this
         self._generation = 0
         if self.plan.sick:
@@ -214,9 +216,11 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         self._write(tp)
 
     def damaged(self, found: Injected) -> None:
-        """An answer was damaged."""
+        """An answer was damaged, or a request delayed."""
         if found.fault is Fault.GARBAGE:
             self._garbled.append(self.timeline.now)
+        if found.fault is Fault.DELAY and found.key == JoinGroupRequest.api_key:
+            self._delayed_join = self.timeline.now
 
     def _led(self, node: int | None) -> frozenset[TopicPartition]:
         led = super()._led(node)
@@ -248,8 +252,12 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         return isinstance(error, ConnectionLost) and len(recent) >= 2
 
     def fenced(self, error: Exception, instance: str | None) -> bool:
-        """Whether a JoinGroup of a killed process, executed late, has fenced the next process with its group.instance.id."""
-        late = self.timeline.now - self.killed.get(instance, -INFINITY) <= LASTS["group fault"][1] + FENCED_AFTER
+        """Whether a JoinGroup that was executed late has fenced a member with its group.instance.id.
+
+        Of a killed process the next one; or the member that sent it, and sent another one when the connection was lost.
+        """
+        began = max(self.killed.get(instance, -INFINITY), self._delayed_join)
+        late = self.timeline.now - began <= LASTS["group fault"][1] + FENCED_AFTER
         return late and isinstance(error, GroupError) and error.code.name == "FENCED_INSTANCE_ID" and instance is not None
 
     def explains_call(self, error: KafkaError, began: float) -> bool:

@@ -134,6 +134,8 @@ class Reading:
         sim, ledger = self._sim, self._sim.ledger
         if record.offset in self._after_cuts(tp, place) and self._policy != "none":
             self._go_back(tp, place, record.offset)
+            if self._in_group and not sim.knows_epochs:  # of several cuts this is not the lowest: it went on where it was
+                ledger.skip(tp, record.offset)
             return
         log_start = sim.cluster.log(*tp).start_offset
         if (
