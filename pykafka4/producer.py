@@ -220,7 +220,7 @@ class _Outcomes(Signal):
         """Have `fn` called where callbacks are."""
         if self.forked:
             raise ForkedClientError(FORKED)
-        self._callbacks.submit(fn)
+        self._callbacks.post(fn)
 
     def awaiting(self, delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
         """What `await delivery` does: the outcome comes from the callback executor to the running asyncio loop.

@@ -480,7 +480,7 @@ class Session:
         promise = self._send_commit(places, self._ticket_for(places), COMMIT_SECONDS)
         if on_done is not None:
             self._owed.append(None)
-            promise.add_done_callback(lambda p: self.client.callbacks.submit(lambda: self._call_back(on_done, places, p)))
+            promise.add_done_callback(lambda p: self.client.callbacks.post(lambda: self._call_back(on_done, places, p)))
 
     def _call_back(self, on_done: OnDone, places: dict[TopicPartition, OffsetAndMetadata], promise: Promise[KafkaError | None]) -> None:
         self._owed.pop()
@@ -630,7 +630,7 @@ class Session:
         if not core.closed and core.client.loop.alive:
             # the collector may run on the loop thread, and what shows warnings is the application's
             logs.current().aside(lambda: warnings.warn("a Consumer was not closed; use `with`, or close()", ResourceWarning, stacklevel=3))
-            core.client.callbacks.submit(lambda: core.close(LEAVE_SECONDS, failed=True))
+            core.client.callbacks.post(lambda: core.close(LEAVE_SECONDS, failed=True))
 
 
 CALLS: Final = frozenset(

@@ -459,15 +459,42 @@ class Callbacks:
     Each runs once, whatever the executor does: memory and waiters depend on it. The executor is the application's code, too, and may block
     in `submit`; so that is called on our thread, never on the loop's. While each thread of a ThreadPoolExecutor is in a wait that only
     callbacks can end (`waiting`), they run on our thread.
+
+    `submit` takes a lock and is for threads of the client. The application's threads `post`, and the loop submits for them: a signal
+    handler that comes while its thread holds the lock may wait for the loop, which would wait for the lock.
     """
 
-    __slots__ = ("_blocked", "_executor", "_pending", "_workers")
+    __slots__ = ("_blocked", "_executor", "_pending", "_posted", "_wakeup", "_workers")
 
     def __init__(self, executor: Executor | None = None) -> None:
         self._executor = executor
         self._workers = _Workers("pykafka4-callbacks", 1)
         self._pending: dict[_Callback, None] = {}  # handed to the executor and not begun
         self._blocked: dict[system.Thread, None] = {}  # threads of the executor that are in `waiting`
+        self._posted: deque[Callable[[], Any]] = deque()
+        self._wakeup: Wakeup | None = None  # of the loop that submits what is posted
+
+    def post(self, fn: Callable[[], Any]) -> None:
+        """Have the loop submit `fn`; once there is none any more, do it here."""
+        self._posted.append(fn)  # before the look at the loop, which is noted as ended before it submits for the last time
+        wakeup = self._wakeup
+        if wakeup is None:
+            self.submit_posted()
+        else:
+            wakeup.wake()
+
+    def submit_posted(self) -> None:
+        """Submit what was posted."""
+        while self._posted:
+            try:
+                fn = self._posted.popleft()
+            except IndexError:  # without a loop several threads may be here
+                return
+            self.submit(fn)
+
+    def serve(self, wakeup: Wakeup | None) -> None:
+        """The loop that `wakeup` wakes calls `submit_posted` in each turn from here on; with None none does any more."""
+        self._wakeup = wakeup
 
     def submit(self, fn: Callable[[], Any]) -> None:
         """Run `fn` soon. What it raises is logged; it never reaches the loop."""

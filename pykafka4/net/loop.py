@@ -41,6 +41,7 @@ class Loop:
         self._inbox = Inbox()
         self._transport: Transport = SocketTransport(engine.config.receive_message_max_bytes, Helper("pykafka4-names", LOOKUPS), self._post)
         self._wakeup = self._transport.wakeup
+        callbacks.serve(self._wakeup)
         self._logs = logs.current()
         # To fail when the loop, or this machine, ends. Who waits for it, or brings the result, keeps a promise; Ctrl-C may end both.
         self._promises: dict[weakref.ref[Promise[Any]], Machine | None] = {}
@@ -206,6 +207,7 @@ class Loop:
             self._start_job(job)
 
     def _submit_callbacks(self) -> None:
+        self._callbacks.submit_posted()
         while self._deliver:
             self._callbacks.submit(self._deliver.popleft())
 
@@ -242,11 +244,13 @@ class Loop:
     def _finish(self) -> None:
         """Tell everyone, then let go of the sockets."""
         self._ended = True
+        self._callbacks.serve(None)
         reason = self.crashed or self._end()
         self._deliver += self.engine.crash(reason)
-        while self._deliver:
+        while True:
             with contextlib.suppress(Exception):  # the others are to run all the same
                 self._submit_callbacks()
+                break
         for reference in list(self._promises):
             if (promise := reference()) is not None:
                 promise.set_exception(reason)

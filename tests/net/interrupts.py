@@ -1,11 +1,13 @@
-"""KeyboardInterrupt at every place where the interpreter can deliver one. Invariant: one interrupt per run, and it comes out of `act`.
+"""A signal at every place where the interpreter can deliver one. Invariant: one per run; a KeyboardInterrupt comes out of `act`.
 
     for place in interrupts(lambda: producer.send("t", b"x")):
         ...  # the client must still work; `place` says where this run was interrupted
 
 `act` is called again and again: the first run is interrupted at the first place, the next at the second and so on, until a run ends
 undisturbed. Every run has a thread of its own: an exception raised between the bytecodes of an `except` block can stay in
-`sys.exc_info()` of its thread for good. Where a run is expensive a sweep takes a share of the places: the same on every run unless
+`sys.exc_info()` of its thread for good. `handled` runs a signal handler at each place instead.
+
+Where a run is expensive a sweep takes a share of the places: the same on every run unless
 PYKAFKA4_FUZZ_SEED selects another one. `make fuzz` (PYKAFKA4_FUZZ) takes all places.
 
 Places are bytecodes of the modules in `within` that this thread executes. CPython 3.11 delivers
@@ -50,8 +52,8 @@ class Interrupted(KeyboardInterrupt):
 
 
 class _Tracer:
-    def __init__(self, at: int, within: tuple[str, ...], everywhere: bool) -> None:
-        self.at, self.within, self.everywhere = at, within, everywhere
+    def __init__(self, at: int, within: tuple[str, ...], everywhere: bool, handler: Callable[[], object] | None = None) -> None:
+        self.at, self.within, self.everywhere, self.handler = at, within, everywhere, handler
         self.seen = 0
         self.place = ""
         self._before: dict[FrameType, int] = {}  # offset of the bytecode that a frame executed last
@@ -79,7 +81,9 @@ class _Tracer:
             sys.settrace(None)
             code = frame.f_code
             self.place = f"{Path(code.co_filename).name}:{frame.f_lineno} {code.co_qualname} {self._name(frame, frame.f_lasti)}"
-            raise Interrupted(self.place)
+            if self.handler is None:
+                raise Interrupted(self.place)
+            self.handler()
 
     def forget_frames(self) -> None:
         self._before.clear()
@@ -111,9 +115,16 @@ def undisturbed() -> Iterator[None]:
         sys.settrace(tracer)
 
 
-def interrupted(act: Callable[[], object], at: int, *, within: tuple[str, ...] = EVERYTHING, everywhere: bool = False) -> str | None:
-    """Run `act` with the interrupt at the `at`-th place; where that was, None if `act` ended before."""
-    tracer = _Tracer(at, within, everywhere)
+def interrupted(
+    act: Callable[[], object],
+    at: int,
+    *,
+    within: tuple[str, ...] = EVERYTHING,
+    everywhere: bool = False,
+    handler: Callable[[], object] | None = None,
+) -> str | None:
+    """Run `act` with the interrupt, or `handler`, at the `at`-th place; where that was, None if `act` ended before."""
+    tracer = _Tracer(at, within, everywhere, handler)
     errors: list[BaseException] = []
 
     def run() -> None:
@@ -133,7 +144,7 @@ def interrupted(act: Callable[[], object], at: int, *, within: tuple[str, ...] =
     tracer.forget_frames()
     if error is not None and not isinstance(error, Interrupted):
         raise error
-    assert error is not None or not tracer.place, f"the interrupt at {tracer.place} was swallowed"
+    assert error is not None or handler is not None or not tracer.place, f"the interrupt at {tracer.place} was swallowed"
     return tracer.place or None
 
 
@@ -146,3 +157,12 @@ def interrupts(
         yield place
         at += step
         assert at < most * step, "act never ends undisturbed"
+
+
+def handled(act: Callable[[], object], handler: Callable[[], object], *, most: int = 20_000) -> Iterator[str]:
+    """Run `act` again and again, `handler` at its first place, then at the next …; yields the place after each such run."""
+    at = 1
+    while (place := interrupted(act, at, handler=handler)) is not None:
+        yield place
+        at += 1
+        assert at < most, "act never ends undisturbed"

@@ -395,6 +395,19 @@ def test_a_callback_that_raises_settles_all_the_same(make: Maker, caplog: pytest
     assert "ZeroDivisionError" in caplog.text
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_callback_that_is_added_after_the_producer_was_closed_is_called(server: ModelServer, make: Maker, shared: bool) -> None:
+    client = Client(bootstrap_servers=server.bootstrap_servers)
+    producer = Producer(client=client) if shared else make()
+    delivery, called = producer.send("t", b"v"), threading.Event()
+    producer.close()
+    if not shared:
+        client.close()
+    delivery.add_done_callback(lambda _: called.set())
+    assert called.wait(SECONDS)
+    client.close()
+
+
 def test_on_the_loops_own_thread_nothing_waits(server: ModelServer, make: Maker) -> None:
     """A destructor may run there."""
     producer = knowing(make(**FEW))

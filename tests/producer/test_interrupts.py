@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from interrupts import PACKAGE, interrupted, interrupts, share, undisturbed
+from interrupts import PACKAGE, handled, interrupted, interrupts, share, undisturbed
 from net_talk import SECONDS, until
 from producing import FEW, Maker, Sending, balanced, knowing, start_all, stop_all
 
-from pykafka4 import BufferFull, Client, KafkaTimeoutError, Producer
+from pykafka4 import BufferFull, Client, Delivery, KafkaTimeoutError, Producer
 from pykafka4.core import INFINITY
 from pykafka4.testing import ModelServer
 
@@ -39,12 +39,20 @@ ACTS: dict[str, Callable[[Producer], object]] = {
     "result": lambda p: p.send("t", b"v").result(SECONDS),
     "exception": lambda p: p.send("t", b"v").exception(SECONDS),
     "add_done_callback": lambda p: p.send("t", b"v").add_done_callback(lambda _: None),
+    "add_done_callback of a finished delivery": lambda p: too_late(p),
     "flush": lambda p: (p.send("t", b"v"), p.flush(SECONDS)),
     "partitions_for": lambda p: p.partitions_for("t", SECONDS),
     "stats and status": lambda p: (p.stats(), p.status()),
     "delivery_scope": lambda p: scope(p),
     "refresh_metadata": lambda p: p._core.client.refresh_metadata(["t"], SECONDS),
 }
+
+
+def too_late(producer: Producer) -> None:
+    with undisturbed():
+        delivery = producer.send("t", b"v")
+        delivery.result(SECONDS)
+    delivery.add_done_callback(lambda _: None)
 
 
 def nowhere(producer: Producer) -> None:
@@ -66,6 +74,20 @@ def test_the_producer_works_after_an_interrupt_anywhere_in(make: Maker, act: str
     producer.flush(SECONDS)
     assert balanced(producer)
     assert producer.stats().lost == 0
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_signal_handler_may_send_and_flush_anywhere_in(make: Maker, act: str) -> None:
+    producer, called = knowing(make(**FAST)), list[Delivery]()
+
+    def handler() -> None:
+        producer.send("t", b"from the handler", on_delivery=called.append)
+        producer.flush(SECONDS)
+
+    for place in handled(lambda: ACTS[act](producer), handler):
+        assert called.pop().exception(0) is None, place
+    producer.flush(SECONDS)
+    assert balanced(producer)
 
 
 def test_an_interrupt_while_send_waits_for_room_lets_those_behind_in(server: ModelServer, make: Maker) -> None:

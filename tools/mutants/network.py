@@ -400,6 +400,20 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        file="pykafka4/producer.py",
+        old="        self._callbacks.post(fn)\n",
+        new="        self._callbacks.submit(fn)\n",
+        breaks="a signal handler that comes while a callback is handed over stops the loop",
+        tests=("tests/producer/test_interrupts.py::test_a_signal_handler_may_send_and_flush_anywhere_in",),
+    ),
+    Mutant(
+        file="pykafka4/net/loop.py",
+        old="        self._callbacks.serve(None)\n",
+        new="",
+        breaks="a callback that is added after the client was closed is never called",
+        tests=("tests/producer/test_delivery.py::test_a_callback_that_is_added_after_the_producer_was_closed_is_called",),
+    ),
+    Mutant(
         file="pykafka4/net/handoff.py",
         old="                stepped_aside, ticket.steps_aside = ticket.steps_aside, hindered()\n",
         new="                stepped_aside = ticket.steps_aside\n",
