@@ -21,7 +21,7 @@ from pykafka4.config import ClientConfig
 from pykafka4.core import Effects, Job
 from pykafka4.errors import AuthorizationError, ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import TopicPartition
-from pykafka4.testing.server import ModelServer
+from pykafka4.testing import ModelServer
 from pykafka4.wire.messages_cluster import MetadataRequest
 
 sys.path.insert(0, str(Path(__file__).parent / "net"))

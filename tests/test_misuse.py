@@ -17,7 +17,7 @@ from pykafka4 import Client, ClosedError, ConfigError, Consumer, KafkaError, Pro
 from pykafka4.core.group import MemberState
 from pykafka4.core.subscription import Stage
 from pykafka4.misuse import check_count, check_timeout, check_topic, topic_partition
-from pykafka4.testing.server import ModelServer
+from pykafka4.testing import ModelServer
 
 
 @pytest.fixture

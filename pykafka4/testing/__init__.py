@@ -6,10 +6,10 @@ sockets.
 
 from __future__ import annotations
 
-from pykafka4.testing.faults import Fault, When
+from pykafka4.testing.faults.controls import Fault, When
 from pykafka4.testing.model import ModelCluster
-from pykafka4.testing.server import ModelServer
-from pykafka4.testing.session import LATER, NO_ANSWER, Call
+from pykafka4.testing.requests.session import LATER, NO_ANSWER, Call
+from pykafka4.testing.server.model_server import ModelServer
 from pykafka4.testing.timeline import Timeline
 
 __all__ = ["LATER", "NO_ANSWER", "Call", "Fault", "ModelCluster", "ModelServer", "Timeline", "When"]

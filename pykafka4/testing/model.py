@@ -19,16 +19,20 @@ from uuid import UUID
 import attrs
 
 from pykafka4.records import TopicPartition
-from pykafka4.testing import admin_api, checks, cluster_api, data_api, group_api
-from pykafka4.testing.checks import order
-from pykafka4.testing.faults import Controls, Injected
-from pykafka4.testing.groups import Group
-from pykafka4.testing.log import REMEMBERED, Appended, Memory, PartitionLog
-from pykafka4.testing.names import api_key
-from pykafka4.testing.replication import Acknowledgements, Partition, Replica, Replication
-from pykafka4.testing.session import Call, Front, Handler, Session
+from pykafka4.testing.cluster.releases import versions_of
+from pykafka4.testing.faults import checks
+from pykafka4.testing.faults.checks import order
+from pykafka4.testing.faults.controls import Controls, Injected
+from pykafka4.testing.faults.names import api_key
+from pykafka4.testing.groups.group import Group
+from pykafka4.testing.requests import membership as group_api
+from pykafka4.testing.requests import metadata as cluster_api
+from pykafka4.testing.requests import produce as data_api
+from pykafka4.testing.requests import topics as admin_api
+from pykafka4.testing.requests.session import Call, Front, Handler, Session
+from pykafka4.testing.storage.log import REMEMBERED, Appended, Memory, PartitionLog
+from pykafka4.testing.storage.replication import Acknowledgements, Partition, Replica, Replication
 from pykafka4.testing.timeline import Timeline
-from pykafka4.testing.versions import versions_of
 from pykafka4.wire.batch import WireRecord, build_batch
 
 __all__ = ["Broker", "ModelCluster", "Partition", "Picture", "Topic"]

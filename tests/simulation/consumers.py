@@ -24,8 +24,8 @@ from pykafka4.core import INFINITY
 from pykafka4.core.assignors import assigned_partitions
 from pykafka4.errors import ConnectionLost, GroupError, KafkaError, KafkaTimeoutError
 from pykafka4.records import TopicPartition
-from pykafka4.testing.faults import Fault, Injected
-from pykafka4.testing.groups import GroupState
+from pykafka4.testing.faults.controls import Fault, Injected
+from pykafka4.testing.groups.group import GroupState
 from pykafka4.wire.batch import WireRecord
 from pykafka4.wire.messages_group import JoinGroupRequest
 

@@ -11,7 +11,7 @@ import trouble
 from weather import Climate
 
 from integration.faults import PRODUCERS as LASTS
-from pykafka4.testing.faults import Fault, When
+from pykafka4.testing.faults.controls import Fault, When
 from pykafka4.wire.messages_cluster import MetadataRequest
 from pykafka4.wire.messages_data import ProduceRequest
 from pykafka4.wire.messages_txn import InitProducerIdRequest

@@ -19,7 +19,7 @@ from virtual import World
 from weather import VirtualTransport, Weather
 
 from pykafka4.records import TopicPartition
-from pykafka4.testing.faults import Controls, Fault, Injected, PushedError, When
+from pykafka4.testing.faults.controls import Controls, Fault, Injected, PushedError, When
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.timeline import Timeline
 

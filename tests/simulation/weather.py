@@ -20,7 +20,7 @@ from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.net.handoff import Wakeup
 from pykafka4.net.transport import Event, EventKind
 from pykafka4.testing.model import ModelCluster
-from pykafka4.testing.session import Session
+from pykafka4.testing.requests.session import Session
 from pykafka4.testing.timeline import Timeline
 from pykafka4.wire.frame import frame_size
 

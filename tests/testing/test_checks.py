@@ -11,7 +11,7 @@ from model_talk import Talk
 
 from pykafka4.error_table import CODES
 from pykafka4.testing import ModelCluster, ModelServer
-from pykafka4.testing.log import PartitionLog
+from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.wire.batch import WireRecord
 from pykafka4.wire.messages_admin import CreateTopicsRequest
 from pykafka4.wire.messages_data import ProduceRequest
@@ -65,7 +65,7 @@ def test_a_wrong_setting_is_refused_and_no_topic_is_left(cluster: ModelCluster, 
 
 
 def test_every_setting_of_a_log_is_checked() -> None:
-    from pykafka4.testing.checks import SETTINGS as CHECKED
+    from pykafka4.testing.faults.checks import SETTINGS as CHECKED
 
     arguments = list(PartitionLog.__init__.__annotations__)
     own = arguments[arguments.index("max_message_bytes") : arguments.index("batches")]

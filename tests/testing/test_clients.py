@@ -10,7 +10,7 @@ from pykafka4.consumer import Consumer
 from pykafka4.errors import DeliveryFailed
 from pykafka4.producer import Producer
 from pykafka4.testing import Fault, ModelServer
-from pykafka4.testing.versions import RELEASES
+from pykafka4.testing.cluster.releases import RELEASES
 from pykafka4.wire.messages_data import ProduceRequest
 
 LIMIT = 20.0  # seconds; every wait in here ends

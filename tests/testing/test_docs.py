@@ -32,7 +32,7 @@ def test_it_would_fail_if_a_fault_never_happened(pytester: pytest.Pytester) -> N
 
 def test_every_method_and_release_of_the_page_exists() -> None:
     from pykafka4.testing import ModelServer
-    from pykafka4.testing.versions import RELEASES
+    from pykafka4.testing.cluster.releases import RELEASES
 
     text = PAGE.read_text()
     shown = re.findall(r"^\| `(\w+)\(", text.split("| method |")[1].split("\n\n")[0], re.MULTILINE)

@@ -10,7 +10,7 @@ from model_talk import Talk
 from pykafka4.error_table import CODES
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelCluster, When
-from pykafka4.testing.groups import Group, GroupState, Joined, JoinRequest, Synced
+from pykafka4.testing.groups.group import Group, GroupState, Joined, JoinRequest, Synced
 from pykafka4.testing.timeline import Timeline
 from pykafka4.wire.messages_group import JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka4.records import TopicPartition
-from pykafka4.testing.log import Memory, PartitionLog, Repeats
+from pykafka4.testing.storage.log import Memory, PartitionLog, Repeats
 from pykafka4.wire.batch import WireRecord, build_batch
 
 TP = TopicPartition("t", 0)
@@ -111,7 +111,7 @@ def test_what_is_not_exactly_one_batch_is_refused(data: bytes) -> None:
 
 
 def test_a_count_that_lies_is_refused() -> None:
-    from pykafka4.testing.log import BODY_AT, CRC_AT
+    from pykafka4.testing.storage.log import BODY_AT, CRC_AT
     from pykafka4.wire.batch import crc32c
 
     data = bytearray(batch(0, 2))

@@ -11,7 +11,7 @@ from model_talk import Talk, fetch_request, produce_request
 from pykafka4.error_table import CODES
 from pykafka4.records import TopicPartition
 from pykafka4.testing import Fault, ModelCluster, When
-from pykafka4.testing.versions import RELEASES
+from pykafka4.testing.cluster.releases import RELEASES
 from pykafka4.wire.batch import WireRecord, batches, build_batch, records_of
 from pykafka4.wire.frame import encode_request
 from pykafka4.wire.messages_admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest

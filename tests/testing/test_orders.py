@@ -11,8 +11,8 @@ import pytest
 
 from pykafka4.error_table import BY_NAME
 from pykafka4.testing import ModelServer
-from pykafka4.testing.names import KEYS
-from pykafka4.testing.orders import PLACES
+from pykafka4.testing.faults.names import KEYS
+from pykafka4.testing.server.orders import PLACES
 from pykafka4.wire.frame import decode_response, encode_request
 from pykafka4.wire.messages_admin import CreateTopicsRequest, DeleteTopicsRequest
 from pykafka4.wire.messages_cluster import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest

@@ -781,14 +781,14 @@ MUTANTS: Final = (
         tests=("tests/core/test_reader.py::test_pausing_several_partitions_takes_all_of_them_out_of_a_loops_list",),
     ),
     Mutant(
-        file="pykafka4/testing/server.py",
+        file="pykafka4/testing/server/model_server.py",
         old="        if os.getpid() != self._process:\n            raise RuntimeError(\n",
         new="        if False:\n            raise RuntimeError(\n",
         breaks="orders given in a forked child are lost without a word",
         tests=("tests/testing/test_server_misuse.py::test_a_forked_child_is_told_that_the_server_is_its_parents",),
     ),
     Mutant(
-        file="pykafka4/testing/admin_api.py",
+        file="pykafka4/testing/requests/topics.py",
         old="if any(not a.broker_ids or not set(a.broker_ids) <= call.cluster.brokers.keys() for a in wanted.assignments):",
         new="if any(not a.broker_ids for a in wanted.assignments):",
         breaks="a request that names an unknown broker ends the model server",

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from pykafka4.records import TopicPartition
-from pykafka4.testing.log import PartitionLog
+from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.testing.timeline import Moment
 
 if TYPE_CHECKING:
     from pykafka4.testing.model import ModelCluster
-    from pykafka4.testing.session import Call
+    from pykafka4.testing.requests.session import Call
 
 __all__ = ["Acknowledgements", "Partition", "Replica", "Replication"]
 

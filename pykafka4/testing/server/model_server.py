@@ -27,12 +27,12 @@ from typing import Any, Final, TypeVar
 from pykafka4.errors import ClosedError, KafkaTimeoutError
 from pykafka4.misuse import check_timeout, check_topic
 from pykafka4.records import TopicPartition
-from pykafka4.testing import orders
-from pykafka4.testing.checks import known, whole
+from pykafka4.testing.faults.checks import known, whole
+from pykafka4.testing.faults.names import Api, nearest
 from pykafka4.testing.model import ModelCluster
-from pykafka4.testing.names import Api, nearest
-from pykafka4.testing.orders import Order
-from pykafka4.testing.session import Session
+from pykafka4.testing.requests.session import Session
+from pykafka4.testing.server import orders
+from pykafka4.testing.server.orders import Order
 from pykafka4.testing.timeline import Timeline
 from pykafka4.wire.batch import WireRecord
 

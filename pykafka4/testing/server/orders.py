@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 import attrs
 
 from pykafka4.misuse import check_topic
-from pykafka4.testing import checks
-from pykafka4.testing.checks import flag, whole
-from pykafka4.testing.faults import Fault, When
-from pykafka4.testing.names import Api, api_key, api_name, error_name
+from pykafka4.testing.faults import checks
+from pykafka4.testing.faults.checks import flag, whole
+from pykafka4.testing.faults.controls import Fault, When
+from pykafka4.testing.faults.names import Api, api_key, api_name, error_name
 
 if TYPE_CHECKING:
     from pykafka4.testing.model import ModelCluster

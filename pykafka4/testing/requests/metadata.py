@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from pykafka4.testing.session import Call, Handler, code
+from pykafka4.testing.requests.session import Call, Handler, code
 from pykafka4.wire.messages_cluster import (
     ApiVersionsRequest,
     ApiVersionsResponse,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pykafka4.testing.names import Api, api_key, error_name
+from pykafka4.testing.faults.names import Api, api_key, error_name
 
 if TYPE_CHECKING:
     from pykafka4.records import TopicPartition
-    from pykafka4.testing.replication import Partition
-    from pykafka4.testing.session import Call
+    from pykafka4.testing.requests.session import Call
+    from pykafka4.testing.storage.replication import Partition
 
 __all__ = ["Controls", "Fault", "Injected", "PushedError", "When"]
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, Final
 
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.testing.faults import When
-from pykafka4.testing.groups import Group, Joined, JoinRequest, Synced
-from pykafka4.testing.session import LATER, Call, Handler, code
+from pykafka4.testing.faults.controls import When
+from pykafka4.testing.groups.group import Group, Joined, JoinRequest, Synced
+from pykafka4.testing.requests.session import LATER, Call, Handler, code
 from pykafka4.wire.messages_group import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from pykafka4.testing.log import Memory, Repeats
-from pykafka4.testing.names import nearest
+from pykafka4.testing.faults.names import nearest
+from pykafka4.testing.storage.log import Memory, Repeats
 
 if TYPE_CHECKING:
     from pykafka4.testing.model import ModelCluster

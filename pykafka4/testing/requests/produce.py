@@ -8,10 +8,10 @@ from typing import Any, Final
 import attrs
 
 from pykafka4.records import TopicPartition
-from pykafka4.testing.faults import When
-from pykafka4.testing.log import Appended, PartitionLog, RecordError, request_refusal
-from pykafka4.testing.replication import Partition, Row
-from pykafka4.testing.session import LATER, NO_ANSWER, Call, Handler, code
+from pykafka4.testing.faults.controls import When
+from pykafka4.testing.requests.session import LATER, NO_ANSWER, Call, Handler, code
+from pykafka4.testing.storage.log import Appended, PartitionLog, RecordError, request_refusal
+from pykafka4.testing.storage.replication import Partition, Row
 from pykafka4.testing.timeline import Moment, Timeline
 from pykafka4.wire.messages_data import (
     FetchRequest,

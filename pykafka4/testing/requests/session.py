@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pykafka4.error_table import BY_NAME
 from pykafka4.errors import DecodeError, KafkaError
-from pykafka4.testing.faults import Fault, Injected
-from pykafka4.testing.names import NAMES
+from pykafka4.testing.faults.controls import Fault, Injected
+from pykafka4.testing.faults.names import NAMES
 from pykafka4.wire.frame import decode_request, encode_response
 from pykafka4.wire.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pykafka4.testing.cluster_api import bad_name
-from pykafka4.testing.session import Call, Handler, code
+from pykafka4.testing.requests.metadata import bad_name
+from pykafka4.testing.requests.session import Call, Handler, code
 from pykafka4.wire.messages_admin import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
