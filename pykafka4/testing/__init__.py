@@ -1,7 +1,16 @@
 """A Kafka cluster in memory, for tests without a broker. docs/testing.md shows how.
 
 `ModelServer` listens on 127.0.0.1 for any Kafka client; the pytest fixture `kafka_server` is one. `ModelCluster` is the same, but has no
-sockets.
+sockets. Each package may use those below it:
+
+    pytest_plugin       the fixture
+    server              `ModelServer`: the cluster on sockets, and the faults that are ordered by name
+    model               `ModelCluster`: everything a test can do to the cluster
+    requests            connections, and the answer to each API
+    cluster             what the brokers share: topics, metadata, what differs between releases
+    faults | groups     what is to go wrong; consumer groups and their coordinators
+    storage             logs, replicas, leaders
+    broker, timeline    a broker; virtual time
 """
 
 from __future__ import annotations

@@ -7,12 +7,11 @@ class or a module chooses what the server is.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from pykafka4.testing.server.model_server import ModelServer
+from pykafka4.testing.server.model_server import ModelServer
 
 __all__ = ["kafka_server"]
 
@@ -44,8 +43,6 @@ def kafka_server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
 
     A test that passed is an error all the same if faults that it ordered never happened, and any test if the server crashed.
     """
-    from pykafka4.testing.server.model_server import ModelServer
-
     options: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("kafka_server"))):  # the closest one counts
         if mark.args:

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import Final
 
 from pykafka4.core import INFINITY
 
-__all__ = ["Moment", "Timeline"]
+__all__ = ["NEVER", "Moment", "Timeline"]
 
 
 class Moment:
     """Something that will happen; `cancel` makes it not happen."""
 
-    __slots__ = ("act", "at")
+    __slots__ = ("act",)
 
-    def __init__(self, at: float, act: Callable[[], object]) -> None:
-        self.at = at
-        self.act: Callable[[], object] | None = act
+    def __init__(self, act: Callable[[], object] | None) -> None:
+        self.act = act
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is still to happen."""
+        return self.act is not None
 
     def cancel(self) -> None:
         """Forget it; harmless when it has happened already."""
         self.act = None
+
+
+NEVER: Final = Moment(None)  # where nothing has been planned yet
 
 
 class Timeline:
@@ -39,7 +47,7 @@ class Timeline:
         self._count = count = self._count + 1
         if when < self.now:
             when = self.now
-        moment = Moment(when, act)
+        moment = Moment(act)
         heappush(self._moments, (when, count, moment))
         return moment
 

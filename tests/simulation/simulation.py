@@ -29,7 +29,7 @@ from pykafka4.error_table import CODES, Written
 from pykafka4.errors import DeliveryFailed, KafkaTimeoutError
 from pykafka4.producer import Producer
 from pykafka4.records import ProducerRecord, TopicPartition
-from pykafka4.testing.storage.log import Appended, parse_header
+from pykafka4.testing.storage.batch import Appended, parse_header
 from pykafka4.wire.batch import batches as record_batches
 from pykafka4.wire.batch import records_of
 from pykafka4.wire.hot import Batch

@@ -65,7 +65,7 @@ def test_a_wrong_setting_is_refused_and_no_topic_is_left(cluster: ModelCluster, 
 
 
 def test_every_setting_of_a_log_is_checked() -> None:
-    from pykafka4.testing.faults.checks import SETTINGS as CHECKED
+    from pykafka4.testing.cluster.settings import SETTINGS as CHECKED
 
     arguments = list(PartitionLog.__init__.__annotations__)
     own = arguments[arguments.index("max_message_bytes") : arguments.index("batches")]
@@ -126,7 +126,7 @@ def test_integers_of_other_libraries_and_names_of_apis_are_taken() -> None:
     cluster.stop_broker(Number(1))
     assert cluster.alive() == [2]
     cluster.throttle("Produce", 0.5)
-    assert cluster._throttles == {ProduceRequest.api_key: [0.5]}
+    assert cluster.controls.throttles == {ProduceRequest.api_key: [0.5]}
 
 
 @pytest.mark.parametrize(

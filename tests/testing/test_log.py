@@ -83,7 +83,7 @@ def test_an_unknown_producer_may_start_anywhere_since_2_5_and_nowhere_before() -
 def test_forgotten_producers_make_duplicates_possible() -> None:
     one = log()
     one.append(batch(0), 0)
-    one.forget_producers()
+    one.producers.clear()
     assert not one.append(batch(0), 0).duplicate
     assert values(one) == [b"v0", b"v0"]
 
@@ -111,7 +111,7 @@ def test_what_is_not_exactly_one_batch_is_refused(data: bytes) -> None:
 
 
 def test_a_count_that_lies_is_refused() -> None:
-    from pykafka4.testing.storage.log import BODY_AT, CRC_AT
+    from pykafka4.testing.storage.batch import BODY_AT, CRC_AT
     from pykafka4.wire.batch import crc32c
 
     data = bytearray(batch(0, 2))

@@ -178,7 +178,7 @@ MUTANTS: Final = (
         tests=("tests/core/test_parking.py::test_an_error_that_will_not_go_away_gives_the_records_back_at_once",),
     ),
     Mutant(
-        file="pykafka4/testing/server/model_server.py",
+        file="pykafka4/testing/server/sockets.py",
         old="        sock.shutdown(socket.SHUT_RDWR)\n",
         new="        pass\n",
         breaks="connections and ports of the model server stay open while a forked child lives",
@@ -192,7 +192,7 @@ MUTANTS: Final = (
         tests=("tests/testing/test_checks.py::test_a_wrong_order_is_refused_when_it_is_given",),
     ),
     Mutant(
-        file="pykafka4/testing/faults/checks.py",
+        file="pykafka4/testing/cluster/settings.py",
         old="return {name: checks[name](name, value) for name, value in settings.items()}",
         new="return dict(settings)",
         breaks="a wrong setting of a topic ends the model server at the first Produce",

@@ -1,0 +1,7 @@
+"""What the brokers of a cluster share: topics, metadata (`metadata`), settings of topics (`settings`), how releases differ (`releases`).
+
+Invariants:
+* Everything random is drawn from the cluster's `random`, in a fixed order, and everything that happens later is on its timeline: the
+  simulation replays a run from its seed.
+* A difference between releases of Kafka is a row or an attribute in `releases`; nothing else looks at the release's name.
+"""

@@ -1,11 +1,13 @@
-"""Versions. Rule: one table says which versions of each API a release of Kafka accepts; a model of that release accepts no others."""
+"""Releases of Kafka: API versions and behaviour. Invariant: a model of a release accepts the versions in its row and no others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["RELEASES", "versions_of"]
+from pykafka4.testing.storage.log import REMEMBERED, Memory
+
+__all__ = ["RELEASES", "Behaviour", "versions_of"]
 
 Ranges = Mapping[int, tuple[int, int]]
 
@@ -28,7 +30,7 @@ _FROM_4: Final[dict[str, dict[int, tuple[int, int]]]] = {
 }
 # fmt: on
 
-# what only looks at topics and groups, or changes them
+# DescribeGroups, ListGroups, DeleteRecords, CreatePartitions, DeleteGroups; DescribeCluster
 _MANAGEMENT: Final[dict[int, tuple[int, int]]] = {15: (0, 1), 16: (0, 1), 21: (0, 0), 37: (0, 0), 42: (0, 0)}
 _MANAGEMENT_FROM_4: Final[dict[int, tuple[int, int]]] = {15: (0, 6), 16: (0, 5), 21: (0, 2), 37: (0, 3), 42: (0, 2), 60: (0, 2)}
 
@@ -45,3 +47,21 @@ def versions_of(release: str) -> Ranges:
     if release not in RELEASES:
         raise ValueError(f"{release!r} is no release the model knows; there are {', '.join(RELEASES)}")
     return RELEASES[release]
+
+
+class Behaviour:
+    """How the brokers of a release behave where others do otherwise."""
+
+    def __init__(self, release: str) -> None:
+        number = tuple(int(part) for part in release.split("."))
+        self.memory = Memory.ACCEPT if number >= (2, 5) else Memory.REFUSE if number >= (1, 0) else Memory.OUT_OF_ORDER
+        self.remembered = REMEMBERED if number >= (1, 0) else 1  # batches of each producer and partition
+        self.after_max_ms = 3_600_000 if number >= (4, 0) else None  # the default of message.timestamp.after.max.ms
+        self.invalid_record = "INVALID_RECORD" if number >= (2, 4) else "CORRUPT_MESSAGE"
+        # errors of Produce whose answers do not name the log's start offset
+        self.without_start = ("CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", *(() if number >= (2, 4) else ("INVALID_TIMESTAMP",)))
+        self.knows_zstd = number >= (2, 1)
+        self.waits_below_min = number >= (3, 7)  # the high watermark stays while fewer than min.insync.replicas are in sync
+        self.interrupts_sync = number < (2, 4)  # members are told of a rebalance until they have their assignment
+        self.replication_lag = 0.5 if number >= (4, 0) else 0.0  # seconds until a new coordinator knows that its log is replicated
+        self.missing_topic = "UNKNOWN_TOPIC_OR_PARTITION" if number >= (3, 0) else "LEADER_NOT_AVAILABLE"  # that is being created

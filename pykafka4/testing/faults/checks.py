@@ -1,4 +1,4 @@
-"""Checks what a test gives to the model. Rule: TypeError or ValueError at once, naming the argument, its value and what is allowed."""
+"""Checks what a test gives to the model. Invariant: TypeError or ValueError at once, naming the argument, its value and what is allowed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
+from pykafka4.testing.broker import Brokers
 from pykafka4.testing.faults.names import nearest
-from pykafka4.testing.storage.log import Memory, Repeats
+from pykafka4.testing.storage.partition import Topic, Topics
 
-if TYPE_CHECKING:
-    from pykafka4.testing.model import ModelCluster
-
-__all__ = ["broker", "flag", "instance", "known", "leaders", "order", "seconds", "topic_settings", "whole"]
+__all__ = ["broker", "checked", "flag", "instance", "known", "leaders", "partition", "seconds", "whole"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,9 +49,7 @@ def instance(name: str, value: Any, kind: type[T]) -> T:
     return value
 
 
-def flag(name: str, value: Any) -> bool:
-    """`value` if it is True or False."""
-    return instance(name, value, bool)
+flag: Final = functools.partial(instance, kind=bool)
 
 
 def broker(name: str, value: Any, brokers: Collection[int]) -> int:
@@ -64,46 +60,19 @@ def broker(name: str, value: Any, brokers: Collection[int]) -> int:
     return number
 
 
+def partition(value: Any, topic: Topic | None) -> int:
+    """`value` as an int if it is the number of a partition of `topic`, or of any topic."""
+    number = whole("partition", value)
+    if topic is not None and number >= len(topic.partitions):
+        raise ValueError(f"partition={number}: topic {topic.name!r} has {len(topic.partitions)}")
+    return number
+
+
 def known(given: Iterable[str], allowed: Collection[str], what: str) -> None:
     """TypeError for a name that is not allowed, suggesting one."""
     for name in given:
         if name not in allowed:
             raise TypeError(f"{name!r} is not {what} ({', '.join(sorted(allowed))}){nearest(name, allowed)}")
-
-
-# ---- topics
-
-
-def _limit(name: str, value: Any) -> int | None:
-    return None if value is None else whole(name, value, 0, 2**63 - 1)
-
-
-def _function(name: str, value: Any) -> Any:
-    if not callable(value):
-        raise TypeError(f"{name}={value!r} is not a function that takes a record")
-    return value
-
-
-SETTINGS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
-    "min_in_sync": functools.partial(whole, least=1),
-    "unclean": flag,
-    "max_message_bytes": whole,
-    "append_time": flag,
-    "compacted": flag,
-    "before_max_ms": _limit,
-    "after_max_ms": _limit,
-    "refuse": _function,
-    "memory": functools.partial(instance, kind=Memory),
-    "repeats": functools.partial(instance, kind=Repeats),
-    "remembered": functools.partial(whole, least=1),
-}
-
-
-def topic_settings(settings: Mapping[str, Any], brokers: Collection[int]) -> dict[str, Any]:
-    """The settings of `ModelCluster.create_topic`, checked."""
-    checks: dict[str, Callable[[str, Any], Any]] = {**SETTINGS, "replicas": functools.partial(whole, least=1, most=len(brokers))}
-    known(settings, {*checks, "leaders"}, "a setting of a topic")
-    return {name: checks[name](name, value) for name, value in settings.items()}
 
 
 def leaders(value: Any, brokers: Collection[int]) -> list[int]:
@@ -113,41 +82,36 @@ def leaders(value: Any, brokers: Collection[int]) -> list[int]:
     return [broker(f"leaders[{place}]", node, brokers) for place, node in enumerate(value)]
 
 
-# ---- orders
+# ---- methods of the cluster
 
 
-def _broker_of(name: str, value: Any, cluster: ModelCluster) -> int:
-    return broker(name, value, cluster.brokers)
+class Named(Protocol):
+    """What arguments name: brokers and topics."""
+
+    brokers: Brokers
+    topics: Topics
 
 
-def _count(name: str, value: Any, cluster: ModelCluster) -> int:
-    return whole(name, value)
-
-
-def _time(name: str, value: Any, cluster: ModelCluster) -> float:
-    return seconds(name, value)
-
-
-def _topic(name: str, value: Any, cluster: ModelCluster) -> str:
+def _topic(name: str, value: Any, cluster: Named) -> str:
     if value not in cluster.topics:
         raise ValueError(f"{name}={value!r}: there is no such topic{nearest(str(value), cluster.topics)}")
     return str(value)
 
 
-ARGUMENTS: Final[Mapping[str, Callable[[str, Any, ModelCluster], Any]]] = {
-    **dict.fromkeys(("node", "to"), _broker_of),
-    **dict.fromkeys(("seconds", "failover", "loading"), _time),
-    **dict.fromkeys(("partition", "lost", "times", "shrink_isr.to", "delete_records.to"), _count),
+ARGUMENTS: Final[Mapping[str, Callable[[str, Any, Named], Any]]] = {
+    **dict.fromkeys(("node", "to"), lambda name, value, cluster: broker(name, value, cluster.brokers)),
+    **dict.fromkeys(("seconds", "failover", "loading"), lambda name, value, cluster: seconds(name, value)),
+    **dict.fromkeys(("partition", "lost", "times", "shrink_isr.to", "delete_records.to"), lambda name, value, cluster: whole(name, value)),
     "topic": _topic,
 }
 
 
-def order(method: Callable[P, T]) -> Callable[P, T]:
-    """Check the arguments of a method of ModelCluster by their names. None stays where it is the default."""
+def checked(method: Callable[P, T]) -> Callable[P, T]:
+    """Check the arguments of a method of a cluster by their names. None stays where it is the default."""
     signature = inspect.signature(method)
 
     @functools.wraps(method)
-    def checked(*args: P.args, **names: P.kwargs) -> T:
+    def call(*args: P.args, **names: P.kwargs) -> T:
         bound = signature.bind(*args, **names)
         given, cluster = bound.arguments, bound.arguments["self"]
         for name, value in given.items():
@@ -158,14 +122,12 @@ def order(method: Callable[P, T]) -> Callable[P, T]:
             _check_place(method.__name__, given, cluster)
         return method(*bound.args, **bound.kwargs)
 
-    return checked
+    return call
 
 
-def _check_place(method: str, given: Mapping[str, Any], cluster: ModelCluster) -> None:
+def _check_place(method: str, given: Mapping[str, Any], cluster: Named) -> None:
     """The topic has that partition, and `to` is one of its replicas."""
-    partitions = cluster.topics[given["topic"]].partitions
-    if given["partition"] >= len(partitions):
-        raise ValueError(f"partition={given['partition']}: topic {given['topic']!r} has {len(partitions)}")
-    replicas = partitions[given["partition"]].replicas
+    topic = cluster.topics[given["topic"]]
+    replicas = topic.partitions[partition(given["partition"], topic)].replicas
     if f"{method}.to" not in ARGUMENTS and given.get("to") is not None and given["to"] not in replicas:
         raise ValueError(f"to={given['to']}: the partition's replicas are {', '.join(map(str, replicas))}")

@@ -1,19 +1,16 @@
-"""Faults. Rule: a fault is an entry in a list, taken by the first request it fits; nothing goes wrong that nobody ordered."""
+"""The faults that a test has ordered. Invariant: each is an entry in a list, taken by the first request that it fits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import attrs
 
+from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.names import Api, api_key, error_name
-
-if TYPE_CHECKING:
-    from pykafka4.records import TopicPartition
-    from pykafka4.testing.requests.session import Call
-    from pykafka4.testing.storage.replication import Partition
+from pykafka4.testing.storage.partition import Partition
 
 __all__ = ["Controls", "Fault", "Injected", "PushedError", "When"]
 
@@ -62,7 +59,6 @@ class PushedError:
     partition: int | None
     times: int
     when: When
-    record_errors: tuple[tuple[int, str | None], ...] = ()
 
     def fits(self, key: int, topic: str | None, partition: int | None, when: When) -> bool:
         """Whether this part of an answer is meant; an entry without a topic fits them all."""
@@ -70,17 +66,28 @@ class PushedError:
         return self.times > 0 and self.key == key and self.when is when and same_place
 
 
-Control = Callable[["Call"], Any]
-AfterAppend = Callable[["Partition"], None]
+Control = Callable[[Any], Any]  # called with the request, a `requests.session.Call`
+AfterAppend = Callable[[Partition], None]
+Counted = TypeVar("Counted", Injected, PushedError)
+
+
+def _taken(entries: list[Counted], found: Counted | None) -> Counted | None:
+    """`found`, which happens once more; after the last time it is off the list."""
+    if found is not None:
+        found.times -= 1
+        if not found.times:
+            entries.remove(found)
+    return found
 
 
 @attrs.define(eq=False)
 class Controls:
-    """All that is ordered to go wrong, and the functions that may answer in the broker's place."""
+    """All that is ordered to go wrong."""
 
     injected: list[Injected] = attrs.Factory(list)
     pushed: list[PushedError] = attrs.Factory(list)
-    functions: dict[int, list[tuple[Control, bool]]] = attrs.Factory(dict)
+    throttles: dict[int, list[float]] = attrs.Factory(dict)  # API: throttle times of its next answers
+    functions: dict[int, list[tuple[Control, bool]]] = attrs.Factory(dict)  # API: functions that answer instead, and whether they stay
     orders: list[tuple[TopicPartition, AfterAppend]] = attrs.Factory(list)
 
     def inject(self, api: Api, fault: Fault, *, node: int | None = None, times: int = 1, seconds: float = 0.0) -> None:
@@ -88,27 +95,17 @@ class Controls:
         self.injected.append(Injected(api_key(api), fault, node, times, seconds))
 
     def push_error(
-        self,
-        api: Api,
-        error: str,
-        *,
-        topic: str | None = None,
-        partition: int | None = None,
-        times: int = 1,
-        when: When = When.BEFORE,
-        record_errors: Iterable[tuple[int, str | None]] = (),
+        self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, when: When = When.BEFORE
     ) -> None:
-        """`error` (its name in Kafka) for the next `times` answers of this API, per partition where the API has partitions.
+        """`error` (its name in Kafka) for the next `times` answers of this API, per partition where the API has partitions."""
+        self.pushed.append(PushedError(api_key(api), error_name(error), topic, partition, times, when))
 
-        `record_errors`, for Produce only: (index within the batch, message) of each record that is named in the answer.
-        """
-        self.pushed.append(PushedError(api_key(api), error_name(error), topic, partition, times, when, tuple(record_errors)))
+    def throttle(self, api: Api, seconds: float, times: int) -> None:
+        """The next `times` answers of this API carry a throttle time."""
+        self.throttles.setdefault(api_key(api), []).extend([seconds] * times)
 
-    def control(self, api: Api, function: Control, *, keep: bool = False) -> None:
-        """`function(call)` sees the next request of this API (all, with `keep`). It returns an answer, or None to let it go on.
-
-        The word LATER from `session` means that the function will call `call.answer` itself.
-        """
+    def control(self, api: Api, function: Control, keep: bool) -> None:
+        """`function(call)` sees the next request of this API, or with `keep` all of them."""
         self.functions.setdefault(api_key(api), []).append((function, keep))
 
     def after_append(self, tp: TopicPartition, act: AfterAppend) -> None:
@@ -119,6 +116,7 @@ class Controls:
         """Forget everything that was ordered."""
         self.injected.clear()
         self.pushed.clear()
+        self.throttles.clear()
         self.functions.clear()
         self.orders.clear()
 
@@ -126,12 +124,7 @@ class Controls:
 
     def fault_for(self, key: int, node: int) -> Injected | None:
         """Take the fault that fits this request."""
-        found = next((f for f in self.injected if f.fits(key, node)), None) if self.injected else None
-        if found is not None:
-            found.times -= 1
-            if not found.times:
-                self.injected.remove(found)
-        return found
+        return _taken(self.injected, next((f for f in self.injected if f.fits(key, node)), None))
 
     def error_for(self, key: int, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
         """Take the error that fits this part of an answer."""
@@ -140,35 +133,33 @@ class Controls:
 
     def error_of_part(self, key: int, topic: str, partition: int, when: When) -> str | None:
         """Take the error that was ordered for this very partition, where an order without a topic is for the whole request."""
-        found = next((e for e in self.pushed if e.topic is not None and e.fits(key, topic, partition, when)), None)
-        return None if found is None else self._taken(found).error
+        fitting = (e for e in self.pushed if e.topic is not None and e.fits(key, topic, partition, when))
+        found = _taken(self.pushed, next(fitting, None))
+        return found.error if found else None
 
     def pushed_for(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
-        """The same, as it was ordered."""
-        found = next((e for e in self.pushed if e.fits(key, topic, partition, when)), None) if self.pushed else None
-        return None if found is None else self._taken(found)
+        """Take the error that fits this part of an answer, with its details."""
+        return _taken(self.pushed, next((e for e in self.pushed if e.fits(key, topic, partition, when)), None))
 
-    def _taken(self, found: PushedError) -> PushedError:
-        found.times -= 1
-        if not found.times:
-            self.pushed.remove(found)
-        return found
+    def throttle_for(self, key: int) -> float:
+        """Take the throttle time of this answer."""
+        waiting = self.throttles.get(key)
+        return waiting.pop(0) if waiting else 0.0
 
-    def order_after_append(self, tp: TopicPartition) -> AfterAppend | None:
-        """Take what is to be done after this append."""
-        found = next((entry for entry in self.orders if entry[0] == tp), None)
-        if found is None:
-            return None
-        self.orders.remove(found)
-        return found[1]
-
-    def answer_for(self, call: Call) -> Any:
+    def answer_for(self, key: int, call: Any) -> Any:
         """What a control function answers in the broker's place, None when none does."""
-        for entry in list(self.functions.get(call.key, ())):
+        for entry in list(self.functions.get(key, ())):
             function, keep = entry
             if not keep:
-                self.functions[call.key].remove(entry)
+                self.functions[key].remove(entry)
             answer = function(call)
             if answer is not None:
                 return answer
         return None
+
+    def order_after_append(self, tp: TopicPartition) -> AfterAppend | None:
+        """Take what is to be done after this append."""
+        found = next((entry for entry in self.orders if entry[0] == tp), None)
+        if found is not None:
+            self.orders.remove(found)
+        return found[1] if found else None

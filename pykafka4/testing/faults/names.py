@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from pykafka4.error_table import BY_NAME
 from pykafka4.wire.declared import DECLARED
@@ -21,7 +21,7 @@ NAMES: Final[dict[int, str]] = {key: name for name, key in KEYS.items()}
 class Keyed(Protocol):
     """A message class: it knows its API."""
 
-    api_key: int
+    api_key: ClassVar[int]
 
 
 Api = str | int | type[Keyed]

@@ -1,6 +1,6 @@
 """Group coordinator. Rule: the classic protocol as a broker runs it: a generation changes only when its members have been told.
 
-A group is EMPTY, PREPARING (members are joining again), COMPLETING (joined, the leader's assignment is awaited), STABLE or DEAD.
+A group is EMPTY, PREPARING (members are joining again), COMPLETING (joined, the leader's assignment is awaited) or STABLE.
 Answers leave through callables, because joins and syncs are answered when the whole group has arrived.
 """
 
@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Final
 
 import attrs
 
 from pykafka4.core import Transitions
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.testing.timeline import Moment, Timeline
+from pykafka4.testing.timeline import NEVER, Moment, Timeline
 
 __all__ = ["Group", "GroupState", "JoinRequest", "Joined", "Member", "Synced"]
-
-NO_GENERATION: Final = -1
 
 
 class GroupState(Enum):
@@ -28,18 +25,16 @@ class GroupState(Enum):
     PREPARING = "PreparingRebalance"
     COMPLETING = "CompletingRebalance"
     STABLE = "Stable"
-    DEAD = "Dead"
 
 
 S = GroupState
 TABLE = Transitions[S](
     "group",
     {
-        S.EMPTY: {S.PREPARING, S.DEAD},
-        S.PREPARING: {S.COMPLETING, S.EMPTY, S.DEAD},
-        S.COMPLETING: {S.STABLE, S.PREPARING, S.DEAD},
-        S.STABLE: {S.PREPARING, S.DEAD},
-        S.DEAD: set(),
+        S.EMPTY: {S.PREPARING},
+        S.PREPARING: {S.COMPLETING, S.EMPTY},
+        S.COMPLETING: {S.STABLE, S.PREPARING},
+        S.STABLE: {S.PREPARING},
     },
 )
 
@@ -64,7 +59,7 @@ class Joined:
     """The answer to a join."""
 
     error: str = "NONE"
-    generation: int = NO_GENERATION
+    generation: int = -1
     protocol: str | None = None
     leader: str = ""
     member_id: str = ""
@@ -90,7 +85,7 @@ class Member:
     assignment: bytes = b""
     joining: Callable[[Joined], None] | None = None
     syncing: Callable[[Synced], None] | None = None
-    session: Moment | None = None
+    session: Moment = NEVER
 
     def metadata(self, protocol: str) -> bytes:
         """What the member said about `protocol`."""
@@ -104,7 +99,6 @@ class Group:
     id: str
     timeline: Timeline
     new_id: Callable[[str], str]
-    initial_delay: float = 0.0  # group.initial.rebalance.delay.ms
     interrupts_sync: bool = False  # as before 2.4: heartbeats and commits are told of a rebalance until the leader's assignment is there
     state: GroupState = GroupState.EMPTY
     generation: int = 0
@@ -117,8 +111,7 @@ class Group:
     _before: dict[TopicPartition, OffsetAndMetadata | None] = attrs.Factory(dict)  # what the last commit replaced
     _behind_until: float = 0.0
     history: list[tuple[int, dict[str, bytes]]] = attrs.Factory(list)  # (generation, assignments), for checks
-    commits: list[tuple[TopicPartition, int]] = attrs.Factory(list)  # accepted commits in order, for checks
-    _rebalance: Moment | None = None
+    _rebalance: Moment = NEVER
 
     # ---- JoinGroup
 
@@ -137,8 +130,6 @@ class Group:
         return self._join_again(member, request, answer)
 
     def _join_refusal(self, request: JoinRequest) -> str | None:
-        if self.state is S.DEAD:
-            return "COORDINATOR_NOT_AVAILABLE"
         known = request.member_id in self.members or request.member_id in self.expected
         if request.member_id and not known and self._static(request.instance_id) is None:
             return "UNKNOWN_MEMBER_ID"
@@ -190,14 +181,10 @@ class Group:
 
     def _wait_for_others(self, member: Member, answer: Callable[[Joined], None]) -> None:
         member.joining = answer  # an earlier join of this member came over a connection that is gone
-        self._stop_session(member)
+        member.session.cancel()
         self.prepare()
-        if all(m.joining for m in self.members.values()) and not self._delaying:
+        if all(m.joining for m in self.members.values()):
             self._complete()
-
-    @property
-    def _delaying(self) -> bool:
-        return self.generation == 0 and self.initial_delay > 0
 
     def _common(self, more: list[JoinRequest]) -> list[str]:
         """Protocols that everybody knows, in the first member's order of preference."""
@@ -212,19 +199,14 @@ class Group:
         if self.state is S.PREPARING:
             return
         for member in self.members.values():
-            if member.syncing is not None:
-                syncing, member.syncing = member.syncing, None
-                self.heard(member)
-                syncing(Synced("REBALANCE_IN_PROGRESS"))
-        self._stop_waiting()
+            self._answer_sync(member, Synced("REBALANCE_IN_PROGRESS"))
+        self._rebalance.cancel()
         self.state = TABLE.move(self.state, S.PREPARING)
-        longest = max((m.request.rebalance_timeout for m in self.members.values()), default=0.0)
-        delay = self.initial_delay if self._delaying else longest
-        self._rebalance = self.timeline.after(delay, self._complete)
+        self._rebalance = self.timeline.after(self._longest(), self._complete)
 
     def _complete(self) -> None:
         """Everybody is here, or the time is over: who did not come is out (static members have until their session ends)."""
-        self._stop_waiting()
+        self._rebalance.cancel()
         for member in [m for m in self.members.values() if m.joining is None and m.request.instance_id is None]:
             self._drop(member)
         if self.members and not any(m.joining for m in self.members.values()):
@@ -244,13 +226,8 @@ class Group:
                 joining(self._joined(member))
         self._rebalance = self.timeline.after(self._longest(), self._sync_timed_out)
 
-    def _stop_waiting(self) -> None:
-        if self._rebalance is not None:
-            self._rebalance.cancel()
-            self._rebalance = None
-
     def _longest(self) -> float:
-        return max(m.request.rebalance_timeout for m in self.members.values())
+        return max((m.request.rebalance_timeout for m in self.members.values()), default=0.0)
 
     def _sync_timed_out(self) -> None:
         """Who joined but never synced is out, and the rest joins again."""
@@ -269,22 +246,15 @@ class Group:
 
     def refusal(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
         """Why a request of this member is refused, None when it is a member of this generation."""
-        if self.state is S.DEAD:
-            return "COORDINATOR_NOT_AVAILABLE"
         static = self._static(instance_id)
-        if instance_id is not None and static is not None and static.id != member_id:
+        if static is not None and static.id != member_id:
             return "FENCED_INSTANCE_ID"
         if member_id not in self.members or (instance_id is not None and static is None):
             return "UNKNOWN_MEMBER_ID"
         return "ILLEGAL_GENERATION" if generation != self.generation else None
 
     def sync(
-        self,
-        generation: int,
-        member_id: str,
-        instance_id: str | None,
-        assignments: Mapping[str, bytes],
-        answer: Callable[[Synced], None],
+        self, generation: int, member_id: str, instance_id: str | None, assignments: Mapping[str, bytes], answer: Callable[[Synced], None]
     ) -> None:
         """Answered when the leader's assignment is here."""
         error = self.refusal(generation, member_id, instance_id)
@@ -302,15 +272,18 @@ class Group:
         return None
 
     def _assign(self, assignments: Mapping[str, bytes]) -> None:
-        self._stop_waiting()
+        self._rebalance.cancel()
         self.state = TABLE.move(self.state, S.STABLE)
         self.history.append((self.generation, dict(assignments)))
         for member in list(self.members.values()):
             member.assignment = assignments.get(member.id, b"")
-            syncing, member.syncing = member.syncing, None
-            if syncing is not None:
-                self.heard(member)
-                syncing(Synced("NONE", member.assignment, self.protocol))
+            self._answer_sync(member, Synced("NONE", member.assignment, self.protocol))
+
+    def _answer_sync(self, member: Member, synced: Synced) -> None:
+        syncing, member.syncing = member.syncing, None
+        if syncing is not None:
+            self.heard(member)
+            syncing(synced)
 
     def heartbeat(self, generation: int, member_id: str, instance_id: str | None) -> str:
         """NONE, REBALANCE_IN_PROGRESS, or why the member is none."""
@@ -324,10 +297,9 @@ class Group:
     def leave(self, member_id: str, instance_id: str | None) -> str:
         """The member is out, and the others join again."""
         static = self._static(instance_id)
-        if instance_id is not None and static is not None and member_id in ("", static.id):
-            member_id = static.id
-        if instance_id is not None and static is not None and static.id != member_id:
+        if static is not None and member_id not in ("", static.id):
             return "FENCED_INSTANCE_ID"
+        member_id = member_id if static is None else static.id
         if member_id in self.expected:
             self.expected.discard(member_id)
             return "NONE"
@@ -341,13 +313,8 @@ class Group:
 
     def heard(self, member: Member) -> None:
         """The member lives: its session starts again."""
-        self._stop_session(member)
+        member.session.cancel()
         member.session = self.timeline.after(member.request.session_timeout, lambda: self._expired(member))
-
-    def _stop_session(self, member: Member) -> None:
-        if member.session is not None:
-            member.session.cancel()
-            member.session = None
 
     def _expired(self, member: Member) -> None:
         if self.members.get(member.id) is member and member.joining is None and member.syncing is None:
@@ -355,7 +322,7 @@ class Group:
             self._after_drop()
 
     def _dismiss(self, member: Member, error: str) -> None:
-        self._stop_session(member)
+        member.session.cancel()
         joining, member.joining = member.joining, None
         syncing, member.syncing = member.syncing, None
         if joining is not None:
@@ -380,18 +347,17 @@ class Group:
         if self.interrupts_sync and self.state is S.COMPLETING:
             return "REBALANCE_IN_PROGRESS"
         if generation < 0 and not member_id:
-            return None if self.state in (S.EMPTY, S.DEAD) or not self.members else "UNKNOWN_MEMBER_ID"
+            return None if self.state is S.EMPTY or not self.members else "UNKNOWN_MEMBER_ID"
         error = self.refusal(generation, member_id, instance_id)
         if error is None and self.state is S.COMPLETING:
             return "REBALANCE_IN_PROGRESS"
         return error
 
     def commit(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
-        """Store a position that `may_commit` let pass."""
+        """Store an offset that `may_commit` has allowed."""
         self._before[tp] = self.offsets.get(tp)
         self._behind_until = 0.0
         self.offsets[tp] = position
-        self.commits.append((tp, position.offset))
 
     def stored(self, tp: TopicPartition, *, stable: bool) -> OffsetAndMetadata | None:
         """The position; a new coordinator may tell who does not ask for a stable one an older one, which it knows to be replicated."""

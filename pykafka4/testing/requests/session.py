@@ -1,4 +1,4 @@
-"""A broker's side of one connection. Rule: requests are executed one at a time and answered in order, as Kafka does it.
+"""A broker's side of one connection. Invariant: requests are executed one at a time and answered in order.
 
 Bytes come in any pieces. What has arrived when the client goes away may still be executed (`zombies`), as a frozen broker does when it
 wakes up and finds requests in the buffers of dead connections.
@@ -10,17 +10,17 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from enum import Enum
+from typing import Any, Final, Protocol
 
 from pykafka4.error_table import BY_NAME
 from pykafka4.errors import DecodeError, KafkaError
-from pykafka4.testing.faults.controls import Fault, Injected
+from pykafka4.testing.broker import Broker
+from pykafka4.testing.cluster.cluster import Cluster
+from pykafka4.testing.faults.controls import Fault, Injected, When
 from pykafka4.testing.faults.names import NAMES
 from pykafka4.wire.frame import decode_request, encode_response
 from pykafka4.wire.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
-
-if TYPE_CHECKING:
-    from pykafka4.testing.model import Broker, ModelCluster
 
 __all__ = ["LATER", "NO_ANSWER", "Call", "Front", "Handler", "Session", "code"]
 
@@ -28,20 +28,14 @@ log = logging.getLogger(__name__)
 MAX_REQUEST: Final = 100 * 1024 * 1024  # socket.request.max.bytes
 
 
-class _Word:
-    """A handler's answer that is not a message."""
+class NoMessage(Enum):
+    """What a handler returns instead of a message."""
 
-    __slots__ = ("_name",)
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
+    LATER = "`call.answer` will be called some time"
+    NO_ANSWER = "the client expects none: Produce with acks=0"
 
 
-LATER: Final = _Word("LATER")  # `call.answer` will be called some time
-NO_ANSWER: Final = _Word("NO_ANSWER")  # Produce with acks=0
+LATER, NO_ANSWER = NoMessage
 
 
 class Front(Protocol):
@@ -57,19 +51,18 @@ class Front(Protocol):
 class Call:
     """One request being executed."""
 
-    __slots__ = ("client_id", "cluster", "correlation_id", "finished", "key", "message", "name", "session", "version")
+    __slots__ = ("broker", "client_id", "cluster", "correlation_id", "finished", "key", "message", "name", "session", "version")
 
     def __init__(self, session: Session, key: int, version: int, correlation_id: int, client_id: str | None, message: Any) -> None:
-        self.session, self.cluster = session, session.cluster
+        self.session, self.cluster, self.broker = session, session.cluster, session.broker
         self.key, self.version, self.correlation_id = key, version, correlation_id
         self.client_id, self.message = client_id or "", message
         self.name = type(message).__name__.removesuffix("Request")  # `Produce`, `Fetch`, …
         self.finished = False
 
-    @property
-    def broker(self) -> Broker:
-        """Who executes it."""
-        return self.session.broker
+    def ordered_error(self, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
+        """Take the error that a test has ordered for this part of the answer."""
+        return self.cluster.controls.error_for(self.key, topic, partition, when)
 
     def answer(self, response: Any) -> None:
         """Send `response` (or NO_ANSWER) and go on with the next request; a second answer is a bug of the model."""
@@ -82,18 +75,18 @@ class Call:
 Handler = Callable[[Call], Any]
 
 
-def code(name: str) -> int:
-    """The number of an error's name."""
-    return BY_NAME[name].code
+def code(error: str | None) -> int:
+    """The number of an error; None is no error."""
+    return 0 if error is None else BY_NAME[error].code
 
 
 class Session:
     """One client's connection to one broker."""
 
-    __slots__ = ("_arrived", "_busy", "_fault", "_pieces", "broker", "cluster", "dead", "forsaken", "front", "number", "open")
+    __slots__ = ("_arrived", "_busy", "_execute", "_fault", "_pieces", "broker", "cluster", "dead", "forsaken", "front", "open")
 
-    def __init__(self, cluster: ModelCluster, broker: Broker, front: Front, number: int) -> None:
-        self.cluster, self.broker, self.front, self.number = cluster, broker, front, number
+    def __init__(self, cluster: Cluster, broker: Broker, front: Front, execute: Handler) -> None:
+        self.cluster, self.broker, self.front, self._execute = cluster, broker, front, execute
         self.open = True  # the client can still hear us
         self.forsaken = False  # the client waits for nothing here any more, though bytes of it may still arrive
         self.dead = False  # the broker gave it up: nothing of it is executed any more
@@ -124,7 +117,8 @@ class Session:
         self.forsaken = True
         if self.open:
             self.open = False
-            if not self.cluster.chance(self.cluster.zombies):
+            zombies = self.cluster.zombies
+            if not (zombies > 0 and self.cluster.random.random() < zombies):
                 self._arrived.clear()
             self._retire()
 
@@ -132,14 +126,14 @@ class Session:
         """The broker ends the connection; what arrived and was not executed never will be."""
         self.dead = True
         self._arrived.clear()
-        self.broker.sessions.discard(self)
+        self.broker.sessions.pop(self, None)
         if self.open:
             self.open = False
             self.front.close()
 
     def _retire(self) -> None:
         if not self.open and not self._arrived and not self._busy:
-            self.broker.sessions.discard(self)
+            self.broker.sessions.pop(self, None)
 
     # ---- executing
 
@@ -153,18 +147,17 @@ class Session:
     def _begin(self, frame: bytes) -> None:
         call = self._decode(frame)
         if call is None:
-            return None
+            return
         self._fault = self.cluster.controls.fault_for(call.key, self.broker.node)
         self.cluster.seen(call, self._fault)
         fault = self._fault.fault if self._fault else None
-        if fault is Fault.DROP_BEFORE:
-            return self.close()
         pause = self.broker.slowness + (self._fault.seconds if self._fault and fault is Fault.DELAY else 0.0)
-        if pause > 0:
-            self.cluster.timeline.after(pause, lambda: self._execute(call))
+        if fault is Fault.DROP_BEFORE:
+            self.close()
+        elif pause > 0:
+            self.cluster.timeline.after(pause, lambda: self._run(call))
         else:
-            self._execute(call)
-        return None
+            self._run(call)
 
     def _decode(self, frame: bytes) -> Call | None:
         """The request in `frame`; bytes behind it are ignored, as brokers do (librdkafka sends some: its issue 5049)."""
@@ -199,17 +192,15 @@ class Session:
         listed = [ApiVersionsResponse.Api(api_key=key, min_version=low, max_version=high)] if high >= 3 else []
         refusal = ApiVersionsResponse(error_code=code("UNSUPPORTED_VERSION"), api_keys=listed)
         self._busy = False
-        return self._send(encode_response(refusal, 0, correlation_id))
+        return self._send(b"".join(encode_response(refusal, 0, correlation_id)))
 
-    def _execute(self, call: Call) -> None:
+    def _run(self, call: Call) -> None:
         if self.dead or not self.broker.up:
             return
         if not self.broker.running(self.cluster.timeline.now):  # it froze meanwhile: go on where it stopped
-            self.cluster.timeline.at(self.broker.frozen_until, lambda: self._execute(call))
+            self.cluster.timeline.at(self.broker.frozen_until, lambda: self._run(call))
             return
-        response = self.cluster.controls.answer_for(call)
-        if response is None:
-            response = self.cluster.handle(call)
+        response = self._execute(call)
         if response is not LATER:
             call.answer(response)
 
@@ -221,8 +212,9 @@ class Session:
         mute = self.cluster.throttling(call)
         data = b"" if response is NO_ANSWER else self._encode(call, response, mute)
         if fault is None or fault.fault in (Fault.DELAY, Fault.DROP_BEFORE):
-            return self._reply(data, mute)
-        return REACTIONS[fault.fault](self, data, fault.seconds)
+            self._reply(data, mute)
+        else:
+            REACTIONS[fault.fault](self, data, fault.seconds)
 
     def _encode(self, call: Call, response: Any, mute: float) -> bytes:
         if mute > 0 and hasattr(response, "throttle_time_ms"):
@@ -230,7 +222,7 @@ class Session:
         return b"".join(encode_response(response, call.version, call.correlation_id))
 
     def _reply(self, data: bytes, mute: float = 0.0) -> None:
-        self._send([data])
+        self._send(data)
         if mute > 0:
             self.cluster.timeline.after(mute, self._free)
         else:
@@ -240,32 +232,19 @@ class Session:
         self._busy = False
         self.proceed()
 
-    def _send(self, buffers: list[Any]) -> None:
-        data = b"".join(buffers)
+    def _send(self, data: bytes) -> None:
         if self.open and data:
             self.front.send(data)
 
-    def _drop(self, data: bytes, seconds: float) -> None:
+    def _drop_midway(self, data: bytes) -> None:
+        self._send(data[: max(1, len(data) // 2)])
         self.close()
 
-    def _drop_midway(self, data: bytes, seconds: float) -> None:
-        self._send([data[: max(1, len(data) // 2)]])
-        self.close()
 
-    def _swallow(self, data: bytes, seconds: float) -> None:
-        """The connection stays, mute, until the client gives it up."""
-
-    def _reply_later(self, data: bytes, seconds: float) -> None:
-        self.cluster.timeline.after(seconds, lambda: self._reply(data))
-
-    def _reply_garbage(self, data: bytes, seconds: float) -> None:
-        self._reply(data[:8] + b"\xff" * (len(data) - 8))
-
-
-REACTIONS: Final[dict[Fault, Callable[[Session, bytes, float], None]]] = {
-    Fault.DROP_AFTER: Session._drop,
-    Fault.DROP_MIDWAY: Session._drop_midway,
-    Fault.SWALLOW: Session._swallow,
-    Fault.DELAY_REPLY: Session._reply_later,
-    Fault.GARBAGE: Session._reply_garbage,
+REACTIONS: Final[dict[Fault, Callable[[Session, bytes, float], object]]] = {
+    Fault.DROP_AFTER: lambda session, data, seconds: session.close(),
+    Fault.DROP_MIDWAY: lambda session, data, seconds: session._drop_midway(data),
+    Fault.SWALLOW: lambda session, data, seconds: None,  # the connection stays open and silent until the client gives it up
+    Fault.DELAY_REPLY: lambda session, data, seconds: session.cluster.timeline.after(seconds, lambda: session._reply(data)),
+    Fault.GARBAGE: lambda session, data, seconds: session._reply(data[:8] + b"\xff" * (len(data) - 8)),
 }

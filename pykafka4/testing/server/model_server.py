@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import logging
 import os
-import selectors
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -30,9 +28,10 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.checks import known, whole
 from pykafka4.testing.faults.names import Api, nearest
 from pykafka4.testing.model import ModelCluster
-from pykafka4.testing.requests.session import Session
 from pykafka4.testing.server import orders
 from pykafka4.testing.server.orders import Order
+from pykafka4.testing.server.sockets import Sockets
+from pykafka4.testing.storage.partition import Topic
 from pykafka4.testing.timeline import Timeline
 from pykafka4.wire.batch import WireRecord
 
@@ -40,8 +39,6 @@ __all__ = ["ModelServer"]
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-HOST: Final = "127.0.0.1"
-CHUNK: Final = 256 * 1024
 OPTIONS: Final = ("brokers", "release", "auto_create_topics", "default_partitions", "random")
 TOO_LONG: Final = 1.0  # longest sleep of the thread, so that a missed wake-up is a delay and not a hang
 
@@ -54,70 +51,9 @@ def as_bytes(name: str, value: object) -> bytes | None:
     raise TypeError(f"{name} must be bytes, str or None, not {type(value).__name__}")
 
 
-def end(sock: socket.socket) -> None:
-    """Close `sock` for its peer too where a forked child has a copy of it: only the shutdown reaches that."""
-    try:
-        sock.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass  # the peer was first, or this system has no shutdown of listeners
-    sock.close()
-
-
-class _SocketFront:
-    """Carries one session's bytes."""
-
-    __slots__ = ("_closing", "_out", "_server", "session", "sock")
-
-    def __init__(self, server: ModelServer, sock: socket.socket) -> None:
-        self._server, self.sock = server, sock
-        self.session: Session | None = None
-        self._out = bytearray()
-        self._closing = False
-
-    def send(self, data: bytes) -> None:
-        self._out += data
-        self.flush()
-
-    def close(self) -> None:
-        self._closing = True
-        self.flush()
-
-    def flush(self) -> None:
-        """Write what the socket takes; end when nothing is left of a closing connection."""
-        try:
-            while self._out:
-                del self._out[: self.sock.send(self._out)]
-        except BlockingIOError:
-            self._server.watch(self, selectors.EVENT_READ | selectors.EVENT_WRITE)
-            return
-        except OSError:
-            self._out.clear()
-            self._closing = True
-        if self._closing:
-            self._server.forget(self)
-        else:
-            self._server.watch(self, selectors.EVENT_READ)
-
-    def ready(self, events: int) -> None:
-        """The selector found something."""
-        if events & selectors.EVENT_READ:
-            self._read()
-        if events & selectors.EVENT_WRITE and self.sock.fileno() >= 0:
-            self.flush()
-
-    def _read(self) -> None:
-        try:
-            data = self.sock.recv(CHUNK)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if data and self.session is not None:
-            self.session.receive(data)
-        elif not data:
-            self._server.forget(self)
-            if self.session is not None:
-                self.session.lost()
+def check_partition(topic: Topic, partition: int) -> None:
+    if not 0 <= partition < len(topic.partitions):
+        raise IndexError(f"topic {topic.name!r} has {len(topic.partitions)} partitions, none with the number {partition}")
 
 
 class ModelServer:
@@ -136,18 +72,10 @@ class ModelServer:
         self.cluster.wall_ms = lambda: time.time_ns() // 1_000_000
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._selector = selectors.DefaultSelector()
-        self._wake_out, self._wake_in = socket.socketpair()
-        self._wake_out.setblocking(False)
-        self._wake_in.setblocking(False)
-        self._selector.register(self._wake_out, selectors.EVENT_READ, self._drain)
-        self._listeners: dict[int, socket.socket] = {}
-        self._fronts: set[_SocketFront] = set()
+        self._sockets = Sockets(self.cluster)
         self._stopping = False
         self._crash: BaseException | None = None
         self._orders: list[Order] = []
-        for node in self.cluster.brokers:
-            self._listen(node)
         self._thread = threading.Thread(target=self._run, name="pykafka4-model", daemon=True)
         self._thread.start()
 
@@ -162,12 +90,11 @@ class ModelServer:
         """Run `act` on the cluster while nothing else happens there; its result. RuntimeError once the server has crashed."""
         self._check_process()
         with self._lock:
-            self._check_crash()
-            self._check_open()
+            self._check_running()
             self._timeline.now = max(self._timeline.now, time.monotonic())
             result = act(self.cluster)
-            self._follow_brokers()
-        self._wake()
+            self._sockets.follow_brokers()
+        self._sockets.wake()
         return result
 
     def wait_for(self, condition: Callable[[ModelCluster], Any], timeout: float | None = 10.0) -> None:
@@ -177,8 +104,7 @@ class ModelServer:
         deadline = float("inf") if limit is None else time.monotonic() + limit
         with self._changed:
             while not condition(self.cluster):
-                self._check_crash()
-                self._check_open()
+                self._check_running()
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise KafkaTimeoutError(f"the model cluster did not come to that within {timeout} s")
@@ -205,9 +131,7 @@ class ModelServer:
         rows = [(as_bytes("key", key), as_bytes("value", value)) for value in values]
 
         def append(cluster: ModelCluster) -> int:
-            found = cluster.ensure_topic(topic)
-            if not 0 <= partition < len(found.partitions):
-                raise IndexError(f"topic {topic!r} has {len(found.partitions)} partitions, none with the number {partition}")
+            check_partition(cluster.ensure_topic(topic), partition)
             now = cluster.wall_ms() if timestamp_ms is None else timestamp_ms
             return cluster.append(topic, partition, [WireRecord(timestamp_ms=now, key=key, value=value) for key, value in rows])
 
@@ -218,7 +142,6 @@ class ModelServer:
 
         ValueError if there is no such topic, IndexError if it has no such partition.
         """
-
         check_topic(topic)
         if partition is not None:
             partition = whole("partition", partition, -(2**31))
@@ -226,10 +149,8 @@ class ModelServer:
         def look(cluster: ModelCluster) -> list[WireRecord]:
             if topic not in cluster.topics:
                 raise ValueError(f"there is no topic {topic!r}{nearest(topic, cluster.topics)}")
-            if partition is not None and not 0 <= partition < len(cluster.topics[topic].partitions):
-                raise IndexError(
-                    f"topic {topic!r} has {len(cluster.topics[topic].partitions)} partitions, none with the number {partition}"
-                )
+            if partition is not None:
+                check_partition(cluster.topics[topic], partition)
             return cluster.records(topic, partition)
 
         return self.do(look)
@@ -244,7 +165,7 @@ class ModelServer:
             return
         with self._lock:
             self._stopping = True
-        self._wake()
+        self._sockets.wake()
         self._thread.join(10.0)
         crash, self._crash = self._crash, None
         if crash is not None:
@@ -278,7 +199,7 @@ class ModelServer:
 
     def unmet(self) -> list[str]:
         """What was ordered by `fail`, `delay` and `disconnect` and did not happen as often as ordered, one line each."""
-        return self.do(lambda cluster: [str(order) for order in self._orders if order.left])
+        return self.do(lambda cluster: [str(order) for order in self._orders if order.entry.times])
 
     def assert_all_met(self) -> None:
         """AssertionError naming the orders that did not happen as often as ordered: then the test did not test what it says."""
@@ -296,13 +217,11 @@ class ModelServer:
                 "connect clients to bootstrap_servers there, and give orders in the parent"
             )
 
-    def _check_open(self) -> None:
-        if self._stopping:
-            raise ClosedError("the model server is closed; make a new one")
-
-    def _check_crash(self) -> None:
+    def _check_running(self) -> None:
         if self._crash is not None:
             raise RuntimeError("the model server crashed") from self._crash
+        if self._stopping:
+            raise ClosedError("the model server is closed; make a new one")
 
     def __enter__(self) -> ModelServer:
         return self
@@ -325,86 +244,18 @@ class ModelServer:
     def _turn(self) -> bool:
         with self._lock:
             pause = min(self._timeline.next_at - time.monotonic(), TOO_LONG)
-        ready = self._selector.select(max(0.0, pause))
+        ready = self._sockets.select(max(0.0, pause))
         with self._changed:
             if self._stopping:
                 return False
             self._timeline.advance(time.monotonic())
-            for key, events in ready:
-                if self._selector.get_map().get(key.fd) is key:  # an event before it in this list may have closed that socket
-                    key.data(events)
-            self._follow_brokers()
+            self._sockets.serve(ready)
+            self._sockets.follow_brokers()
             self._changed.notify_all()
         return True
-
-    def _wake(self) -> None:
-        try:
-            self._wake_in.send(b"\0")
-        except (BlockingIOError, OSError):
-            pass  # it is awake already, or gone
-
-    def _drain(self, events: int) -> None:
-        self._wake_out.recv(4096)
-
-    def _listen(self, node: int) -> None:
-        """Listen for `node`, on the port it had before if it had one."""
-        broker = self.cluster.brokers[node]
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, broker.port if broker.host == HOST else 0))
-        listener.listen(128)
-        listener.setblocking(False)
-        broker.host, broker.port = listener.getsockname()
-        self._listeners[node] = listener
-        self._selector.register(listener, selectors.EVENT_READ, lambda events: self._accept(node, listener))
-
-    def _follow_brokers(self) -> None:
-        """A broker that is down refuses connections."""
-        for node, broker in self.cluster.brokers.items():
-            if broker.up and node not in self._listeners:
-                self._listen(node)
-            elif not broker.up and node in self._listeners:
-                listener = self._listeners.pop(node)
-                self._selector.unregister(listener)
-                end(listener)
-
-    def _accept(self, node: int, listener: socket.socket) -> None:
-        try:
-            sock, _ = listener.accept()
-        except (BlockingIOError, OSError):
-            return
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        front = _SocketFront(self, sock)
-        front.session = self.cluster.accept(node, front)
-        if front.session is None:
-            end(sock)
-            return
-        self._fronts.add(front)
-        self._selector.register(sock, selectors.EVENT_READ, front.ready)
-
-    # ---- for fronts
-
-    def watch(self, front: _SocketFront, events: int) -> None:
-        """Look out for `events` on its socket."""
-        if front in self._fronts and self._selector.get_key(front.sock).events != events:
-            self._selector.modify(front.sock, events, front.ready)
-
-    def forget(self, front: _SocketFront) -> None:
-        """Its connection is over."""
-        if front in self._fronts:
-            self._fronts.discard(front)
-            self._selector.unregister(front.sock)
-            end(front.sock)
 
     def _release(self) -> None:
         with self._changed:
             self._stopping = True
-            for front in list(self._fronts):
-                self.forget(front)
-            for listener in self._listeners.values():
-                end(listener)
-            self._selector.close()
-            self._wake_out.close()
-            self._wake_in.close()
+            self._sockets.close()
             self._changed.notify_all()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 import attrs
 
 from pykafka4.misuse import check_topic
 from pykafka4.testing.faults import checks
 from pykafka4.testing.faults.checks import flag, whole
-from pykafka4.testing.faults.controls import Fault, When
+from pykafka4.testing.faults.controls import Fault, Injected, PushedError, When
 from pykafka4.testing.faults.names import Api, api_key, api_name, error_name
-
-if TYPE_CHECKING:
-    from pykafka4.testing.model import ModelCluster
+from pykafka4.testing.model import ModelCluster
 
 __all__ = ["Order", "delay", "disconnect", "fail"]
 
@@ -24,20 +22,8 @@ PLACES: Final[dict[str, str]] = {
     **dict.fromkeys(("ApiVersions", "FindCoordinator", "InitProducerId", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"), "request"),
     **dict.fromkeys(("OffsetFetch", "DescribeGroups", "DeleteGroups"), "request"),
 }
-AFTER: Final = (
-    "Produce",
-    "JoinGroup",
-    "SyncGroup",
-    "Heartbeat",
-    "LeaveGroup",
-    "OffsetCommit",
-)  # APIs whose ordered error can come after the work was done
-
-
-class Counted(Protocol):
-    """An entry of the model's list of faults: how often it is still to happen."""
-
-    times: int
+# APIs whose ordered error can come after the request was executed.
+AFTER: Final = ("Produce", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit")
 
 
 @attrs.frozen(eq=False)
@@ -46,16 +32,10 @@ class Order:
 
     text: str
     times: int
-    entry: Counted
-
-    @property
-    def left(self) -> int:
-        """How often it is still to happen."""
-        return self.entry.times
+    entry: Injected | PushedError
 
     def __str__(self) -> str:
-        happened = self.times - self.left
-        return f"{self.text}: happened {happened} of {self.times} times"
+        return f"{self.text}: happened {self.times - self.entry.times} of {self.times} times"
 
 
 def fail(cluster: ModelCluster, api: Api, error: str, topic: str | None, partition: int | None, times: int, after: bool) -> Order:
@@ -78,18 +58,16 @@ def fail(cluster: ModelCluster, api: Api, error: str, topic: str | None, partiti
 def delay(cluster: ModelCluster, api: Api, seconds: float, broker: int | None, times: int) -> Order:
     """See `ModelServer.delay`."""
     seconds = checks.seconds("seconds", seconds, zero=False)
-    return inject(cluster, api, Fault.DELAY, broker, times, seconds, f"seconds={seconds}")
+    return inject(cluster, "delay", f"seconds={seconds}", api, Fault.DELAY, broker, times, seconds)
 
 
 def disconnect(cluster: ModelCluster, api: Api, broker: int | None, times: int, after: bool) -> Order:
     """See `ModelServer.disconnect`."""
     fault = Fault.DROP_AFTER if flag("after", after) else Fault.DROP_BEFORE
-    return inject(cluster, api, fault, broker, times, 0.0, f"after={after}", word="disconnect")
+    return inject(cluster, "disconnect", f"after={after}", api, fault, broker, times, 0.0)
 
 
-def inject(
-    cluster: ModelCluster, api: Api, fault: Fault, broker: int | None, times: int, seconds: float, detail: str, word: str = "delay"
-) -> Order:
+def inject(cluster: ModelCluster, word: str, detail: str, api: Api, fault: Fault, broker: int | None, times: int, seconds: float) -> Order:
     name = known(cluster, api)
     times = whole("times", times, 1)
     if broker is not None:
@@ -119,7 +97,4 @@ def check_place(cluster: ModelCluster, name: str, topic: str | None, partition: 
         raise ValueError(f"partition={partition!r}: an answer to {name} has no errors of single partitions")
     if topic is None:
         raise ValueError(f"partition={partition!r} without a topic")
-    partition = whole("partition", partition)
-    if topic in cluster.topics and partition >= len(cluster.topics[topic].partitions):
-        raise ValueError(f"partition={partition}: topic {topic!r} has {len(cluster.topics[topic].partitions)}")
-    return partition
+    return checks.partition(partition, cluster.topics.get(topic))

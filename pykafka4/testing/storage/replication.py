@@ -1,4 +1,4 @@
-"""Copies each partition's log to its followers, and keeps the in-sync replicas and the high watermark of the partition.
+"""Copies each partition's log to its followers, elects leaders, and keeps the in-sync replicas and the high watermark of each partition.
 
 Invariant: every in-sync replica that runs has what is below the high watermark, except after an unclean election.
 
@@ -10,159 +10,28 @@ it has been behind for `lag_max` seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
-
-import attrs
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Final
 
 from pykafka4.records import TopicPartition
-from pykafka4.testing.storage.log import PartitionLog
-from pykafka4.testing.timeline import Moment
+from pykafka4.testing.broker import Broker
+from pykafka4.testing.storage.partition import NO_LEADER, Partition, Replica, Topic, Topics
+from pykafka4.testing.storage.purgatory import Purgatory
+from pykafka4.testing.timeline import Timeline
 
-if TYPE_CHECKING:
-    from pykafka4.testing.model import ModelCluster
-    from pykafka4.testing.requests.session import Call
+__all__ = ["Replication"]
 
-__all__ = ["Acknowledgements", "Partition", "Replica", "Replication"]
-
-NOBODY: Final = -1
 LAG_MAX: Final = 30.0  # replica.lag.time.max.ms
-
-
-@attrs.define(eq=False)
-class Replica:
-    """A partition's log on one broker."""
-
-    node: int
-    log: PartitionLog
-    confirmed: int = 0  # end offset that the leader has seen
-    behind_since: float | None = None
-    copying: Moment | None = None
-
-
-@attrs.define(eq=False)
-class Partition:
-    """A partition: its replicas, and who leads it (-1 is nobody)."""
-
-    tp: TopicPartition
-    leader: int
-    epoch: int
-    copies: dict[int, Replica]
-    in_sync: list[int]
-    min_in_sync: int = 1
-    unclean: bool = False  # unclean.leader.election.enable
-    last_leader: int = NOBODY
-    waiting: list[Waiter] = attrs.Factory(list)
-    held: dict[int, float] = attrs.Factory(dict)  # broker: it copies nothing of this partition before
-
-    @property
-    def replicas(self) -> tuple[int, ...]:
-        """The brokers that hold it."""
-        return tuple(self.copies)
-
-    @property
-    def log(self) -> PartitionLog:
-        """The leader's log; without a leader, the last leader's."""
-        return self.copies[self.last_leader if self.leader < 0 else self.leader].log
-
-    @property
-    def followers(self) -> Iterator[Replica]:
-        """The replicas that do not lead."""
-        return (copy for node, copy in self.copies.items() if node != self.leader)
-
-
-@attrs.define(eq=False)
-class Waiter:
-    """A Produce request that waits for the in-sync replicas."""
-
-    call: Call
-    response: Any
-    rows: list[Row]
-    timer: Moment | None = None
-
-
-@attrs.define(eq=False)
-class Row:
-    """One partition of a waiting request: `answer` is its part of the response, `offset` what the high watermark has to reach."""
-
-    partition: Partition
-    answer: Any
-    offset: int
-
-
-class Acknowledgements:
-    """Produce requests with acks=all that wait for the high watermark, at most for their timeout."""
-
-    def __init__(self, cluster: ModelCluster, tell: Callable[[Call, Row, str], None], complete: Callable[[Call, Any], None]) -> None:
-        self._cluster = cluster
-        self._tell = tell  # puts an outcome into a row's answer
-        self._complete = complete  # the response has all its outcomes
-
-    def add(self, call: Call, response: Any, rows: list[Row], seconds: float) -> bool:
-        """True when `response` is complete now; otherwise the call is answered later."""
-        waiter = Waiter(call, response, rows)
-        for row in rows:
-            row.partition.waiting.append(waiter)
-        self._settle(waiter)
-        if not waiter.rows:
-            self._complete(call, response)
-            return True
-        waiter.timer = self._cluster.timeline.after(seconds, lambda: self._expired(waiter))
-        return False
-
-    def check(self, partition: Partition) -> None:
-        """Something changed about `partition`: answer what is complete."""
-        for waiter in list(partition.waiting):
-            self._settle(waiter)
-            if not waiter.rows and waiter.timer is not None:
-                self._answer(waiter)
-
-    def _settle(self, waiter: Waiter) -> None:
-        for row in list(waiter.rows):
-            outcome = self._outcome(row, waiter.call.broker.node)
-            if outcome is not None:
-                self._done(waiter, row, outcome)
-
-    def _outcome(self, row: Row, node: int) -> str | None:
-        """Its error or NONE; None while it has to wait."""
-        partition = row.partition
-        if self._cluster.partition(*partition.tp) is not partition:
-            return "UNKNOWN_TOPIC_OR_PARTITION"
-        if partition.leader != node:
-            return "NOT_LEADER_OR_FOLLOWER"
-        if partition.log.high_watermark < row.offset:
-            return None
-        return "NONE" if len(partition.in_sync) >= partition.min_in_sync else "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
-
-    def _done(self, waiter: Waiter, row: Row, outcome: str) -> None:
-        waiter.rows.remove(row)
-        row.partition.waiting.remove(waiter)
-        self._tell(waiter.call, row, outcome)
-
-    def _expired(self, waiter: Waiter) -> None:
-        broker, timeline = waiter.call.broker, self._cluster.timeline
-        if broker.up and not broker.running(timeline.now):
-            waiter.timer = timeline.at(broker.frozen_until, lambda: self._expired(waiter))
-            return
-        for row in list(waiter.rows):
-            self._done(waiter, row, "REQUEST_TIMED_OUT")
-        self._answer(waiter)
-
-    def _answer(self, waiter: Waiter) -> None:
-        timer, waiter.timer = waiter.timer, None
-        if timer is not None:
-            timer.cancel()
-        self._complete(waiter.call, waiter.response)
-        if not waiter.call.session.dead:
-            waiter.call.answer(waiter.response)
 
 
 class Replication:
     """Followers, elections and high watermarks of all partitions."""
 
-    def __init__(self, cluster: ModelCluster, acknowledgements: Acknowledgements) -> None:
-        self._cluster, self._timeline = cluster, cluster.timeline
-        self.acknowledgements = acknowledgements
+    def __init__(self, brokers: Mapping[int, Broker], topics: Topics, timeline: Timeline, random: Random) -> None:
+        self._brokers, self._topics, self._timeline, self._random = brokers, topics, timeline, random
+        self.fetches: Purgatory[TopicPartition] = Purgatory(timeline)  # that wait for records
+        self.produces: Purgatory[Partition] = Purgatory(timeline)  # that wait for the high watermark
         self.delay = 0.0  # seconds that a follower takes to copy
         self.lag_max = LAG_MAX  # seconds that a follower may be behind and stay in sync
         self.waits_below_min = True  # the high watermark does not move with fewer than min.insync.replicas (from 3.7 on)
@@ -170,7 +39,7 @@ class Replication:
         self._paused: dict[int, float] = {}  # broker: it copies nothing before
         self.on_truncate: list[Callable[[TopicPartition, int], None]] = []  # told (partition, its new end) when clients' records are gone
 
-    # ---- orders
+    # ---- faults
 
     def slow_follower(self, node: int, seconds: float) -> None:
         """The broker takes `seconds` to copy; 0 heals it."""
@@ -191,28 +60,23 @@ class Replication:
         """No broker is slow or paused any more."""
         self._delays.clear()
         self._paused.clear()
-        for partition in self._cluster.partitions():
+        for partition in self._topics.partitions():
             partition.held.clear()
-        for node in self._cluster.brokers:
+        for node in self._brokers:
             self.resume(node)
 
     def resume(self, node: int) -> None:
         """The broker may copy again, or is back: it catches up, and so do others with it."""
-        for partition in self._cluster.partitions():
+        for partition in self._topics.partitions():
             if node in partition.copies:
-                self._stop_copying(partition.copies[node])
+                partition.copies[node].copying.cancel()
                 self.spread(partition)
-
-    def _stop_copying(self, copy: Replica) -> None:
-        if copy.copying is not None:
-            copy.copying.cancel()
-            copy.copying = None
 
     # ---- what is written
 
     def spread(self, partition: Partition) -> None:
         """Have the followers copy what they lack."""
-        if partition.leader == NOBODY:
+        if partition.leader == NO_LEADER:
             return
         end = partition.log.end_offset
         partition.copies[partition.leader].confirmed = end
@@ -228,13 +92,13 @@ class Replication:
             if copy.log is not log:
                 copy.log.follow(log)
             copy.log.high_watermark = copy.confirmed = log.end_offset
-        self._cluster.waiting.wake(partition.tp)
+        self.fetches.wake(partition.tp)
 
     def _attend(self, partition: Partition, follower: Replica) -> None:
         log = partition.log
         if follower.confirmed < log.end_offset and follower.behind_since is None:
             self._fell_behind(partition, follower)
-        if follower.copying is not None or not self._copies(partition, follower.node):
+        if follower.copying.pending or not self._copies(partition, follower.node):
             return
         delay = self._delay(follower.node)
         if delay <= 0:
@@ -252,16 +116,15 @@ class Replication:
 
     def _copies(self, partition: Partition, node: int) -> bool:
         """Whether this broker copies from the leader now. A delay of 0 overlooks that brokers are frozen."""
-        brokers, now = self._cluster.brokers, self._timeline.now
+        brokers, now = self._brokers, self._timeline.now
         held = max(self._paused.get(node, 0.0), partition.held.get(node, 0.0))
         if not brokers[node].up or not brokers[partition.leader].up or held > now:
             return False
         return self._delay(node) <= 0 or (brokers[node].running(now) and brokers[partition.leader].running(now))
 
     def _copied(self, partition: Partition, follower: Replica) -> None:
-        follower.copying = None
-        alive = self._cluster.partition(*partition.tp) is partition
-        if alive and partition.leader not in (NOBODY, follower.node) and self._copies(partition, follower.node):
+        alive = self._topics.partition(*partition.tp) is partition
+        if alive and partition.leader not in (NO_LEADER, follower.node) and self._copies(partition, follower.node):
             self._copy(partition, follower)
             self._advance(partition)
             self._attend(partition, follower)
@@ -288,8 +151,8 @@ class Replication:
                     follower.log.high_watermark = min(reached, follower.log.end_offset)
                 else:
                     self._attend(partition, follower)
-            self._cluster.waiting.wake(partition.tp)
-        self.acknowledgements.check(partition)
+            self.fetches.wake(partition.tp)
+        self.produces.wake(partition)
 
     # ---- in-sync replicas
 
@@ -300,14 +163,14 @@ class Replication:
 
     def _check_lag(self, partition: Partition, follower: Replica) -> None:
         since = follower.behind_since
-        if since is not None and self._timeline.now - since >= self.lag_max and partition.leader not in (NOBODY, follower.node):
+        if since is not None and self._timeline.now - since >= self.lag_max and partition.leader not in (NO_LEADER, follower.node):
             self.shrink(partition, follower.node)
 
     def shrink(self, partition: Partition, node: int) -> None:
         """`node` is not in sync any more; the last in-sync replica stays one."""
         if node in partition.in_sync and len(partition.in_sync) > 1:
             partition.in_sync = [n for n in partition.in_sync if n != node]
-            if partition.leader != NOBODY:
+            if partition.leader != NO_LEADER:
                 self._advance(partition)
 
     def stopped(self, node: int) -> None:
@@ -317,7 +180,7 @@ class Replication:
 
     def gone(self, node: int) -> None:
         """The controller knows that the broker is gone."""
-        for partition in self._cluster.partitions():
+        for partition in self._topics.partitions():
             if partition.leader != node:
                 self.shrink(partition, node)
 
@@ -329,35 +192,43 @@ class Replication:
         unclean = node not in partition.in_sync
         partition.leader = partition.last_leader = node
         partition.epoch += 1
-        brokers = self._cluster.brokers
-        partition.in_sync = [node] if unclean else [n for n in partition.in_sync if n == node or brokers[n].up]
+        partition.in_sync = [node] if unclean else [n for n in partition.in_sync if n == node or self._brokers[n].up]
         log = partition.log
         log.begin_epoch(partition.epoch)
         for copy in partition.copies.values():
             copy.confirmed, copy.behind_since = 0, None
-            self._stop_copying(copy)
+            copy.copying.cancel()
         lost = None if log is before else before.parts_from(log)
         if lost is not None:
             for watch in self.on_truncate:
                 watch(partition.tp, lost)
         self.spread(partition)
-        self._cluster.waiting.wake(partition.tp)
+        self.fetches.wake(partition.tp)
 
     def no_leader(self, partition: Partition) -> None:
         """Nobody leads for now; requests that wait are told."""
-        if partition.leader != NOBODY:
-            partition.last_leader, partition.leader = partition.leader, NOBODY
+        if partition.leader != NO_LEADER:
+            partition.last_leader, partition.leader = partition.leader, NO_LEADER
         partition.epoch += 1
-        self._cluster.waiting.wake(partition.tp)
-        self.acknowledgements.check(partition)
+        self.fetches.wake(partition.tp)
+        self.produces.wake(partition)
 
     def elect(self, partition: Partition) -> None:
         """An in-sync replica that is up leads, any replica where the topic allows it, else nobody."""
-        brokers = self._cluster.brokers
-        candidates = [n for n in partition.replicas if n in partition.in_sync and brokers[n].up]
-        if not candidates and partition.unclean:
-            candidates = [n for n in partition.replicas if brokers[n].up]
+        running = [n for n in partition.replicas if self._brokers[n].up]
+        candidates = [n for n in running if n in partition.in_sync] or (running if partition.unclean else [])
         if candidates:
-            self.lead(partition, self._cluster.random.choice(candidates))
+            self.lead(partition, self._random.choice(candidates))
         else:
             self.no_leader(partition)
+
+    def elect_instead_of(self, node: int) -> None:
+        """New leaders for the partitions that `node` leads, or with NO_LEADER for those that have none."""
+        for partition in [partition for partition in self._topics.partitions() if partition.leader == node]:
+            self.elect(partition)
+
+    def deleted(self, topic: Topic) -> None:
+        """A topic does not exist any more: answer the requests that wait for its partitions."""
+        self.fetches.wake_all()
+        for partition in topic.partitions:
+            self.produces.wake(partition)

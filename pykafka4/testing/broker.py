@@ -1,0 +1,52 @@
+"""Brokers: where they listen and whether they run. What a broker stores is not lost with it: partitions belong to the cluster."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+__all__ = ["Broker", "Brokers", "Connection"]
+
+
+class Connection(Protocol):
+    """A client's connection, as far as its broker is concerned."""
+
+    def proceed(self) -> None:
+        """Execute the requests that have arrived."""
+
+    def close(self) -> None:
+        """End it; requests that were not executed never will be."""
+
+
+@attrs.define(eq=False)
+class Broker:
+    """One broker."""
+
+    node: int
+    host: str
+    port: int
+    rack: str | None = None
+    up: bool = True
+    frozen_until: float = 0.0
+    slowness: float = 0.0  # seconds each request takes
+    sessions: dict[Connection, None] = attrs.Factory(dict)  # in the order in which they were opened
+
+    def running(self, now: float) -> bool:
+        """Whether it executes requests now."""
+        return self.up and now >= self.frozen_until
+
+    def close_sessions(self) -> None:
+        """Close every connection."""
+        for session in list(self.sessions):
+            session.close()
+
+
+class Brokers(dict[int, Broker]):
+    """The brokers of a cluster, by number. One of them is the controller."""
+
+    controller = 1
+
+    def alive(self) -> list[int]:
+        """The numbers of those that are up."""
+        return [node for node, broker in self.items() if broker.up]

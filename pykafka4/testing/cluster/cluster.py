@@ -1,0 +1,165 @@
+"""What the brokers of a cluster share. Requests read and change it here; tests do it through `ModelCluster`, which has the faults as well.
+
+Invariant: everything random is drawn from `random`, and everything that happens later is on `timeline`, so that a run can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any, Protocol
+from uuid import UUID
+
+from pykafka4.records import TopicPartition
+from pykafka4.testing.broker import Broker, Brokers
+from pykafka4.testing.cluster.metadata import Metadata
+from pykafka4.testing.cluster.releases import Behaviour, versions_of
+from pykafka4.testing.cluster.settings import MOST_PARTITIONS, checked_settings
+from pykafka4.testing.faults import checks
+from pykafka4.testing.faults.controls import Controls, Injected
+from pykafka4.testing.groups.coordinators import Coordinators
+from pykafka4.testing.storage.batch import Appended
+from pykafka4.testing.storage.log import PartitionLog
+from pykafka4.testing.storage.partition import Partition, Replica, Topic, Topics
+from pykafka4.testing.storage.replication import Replication
+from pykafka4.testing.timeline import Timeline
+
+__all__ = ["Cluster"]
+
+
+class Request(Protocol):
+    """A request, as far as it is counted."""
+
+    key: int
+    name: str
+    version: int
+    broker: Broker
+
+
+class Cluster:
+    """Brokers, topics with their replicas, groups, and who is told of what happens."""
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        random: Random | None = None,
+        timeline: Timeline | None = None,
+        release: str = "4.4",
+        auto_create_topics: bool = True,
+        default_partitions: int = 3,
+    ) -> None:
+        nodes = range(1, checks.whole("brokers", brokers, 1) + 1)
+        self.random = random = Random(0) if random is None else checks.instance("random", random, Random)
+        self.timeline = timeline = timeline or Timeline()
+        self.auto_create_topics = checks.flag("auto_create_topics", auto_create_topics)
+        self.default_partitions = checks.whole("default_partitions", default_partitions, 1, MOST_PARTITIONS)
+        self.release, self.versions = release, dict(versions_of(release))
+        self.behaviour = behaviour = Behaviour(release)
+        self.brokers = Brokers({node: Broker(node, f"broker-{node}", 9092) for node in nodes})
+        self.topics = Topics()
+        self.controls = Controls()
+        self.metadata = Metadata(self.brokers, self.topics, timeline)
+        self.replication = Replication(self.brokers, self.topics, timeline, random)
+        self.replication.waits_below_min = behaviour.waits_below_min
+        self.coordinators = Coordinators(self.brokers, timeline, random, behaviour.interrupts_sync, behaviour.replication_lag)
+        # what requests and tests look up most
+        self.alive, self.partition, self.partitions = self.brokers.alive, self.topics.partition, self.topics.partitions
+        self.groups, self.group, self.coordinator = self.coordinators.groups, self.coordinators.group, self.coordinators.of
+        self.cluster_id = "model-cluster"
+        self.zombies = 0.0  # how likely requests of lost connections are executed all the same
+        self.requests: Counter[str] = Counter()
+        self.on_request: Callable[[str], None] | None = None  # told of each request that is executed
+        self.on_batch: Callable[[str, Any, Appended], None] = lambda where, data, result: None  # told of each batch that was judged
+        self.on_append: list[Callable[[TopicPartition, int, int], None]] = []  # (partition, first new offset, count)
+        # told of accepted commits: (group, partition, offset, whether the client still waits for the answer)
+        self.on_commit: list[Callable[[str, TopicPartition, int, bool], None]] = []
+        self.wall_ms: Callable[[], int] = lambda: 1_700_000_000_000 + int(self.timeline.now * 1000)
+        self._last_producer = 1000
+
+    # ---- requests
+
+    def seen(self, call: Request, fault: Injected | None) -> None:
+        """Note a request that is about to be executed."""
+        self.requests[call.name] += 1
+        if self.on_request is not None:
+            self.on_request(f"broker {call.broker.node}: {call.name} v{call.version} {fault.fault.name if fault else ''}")
+
+    def throttling(self, call: Request) -> float:
+        """Take the throttle time of the answer."""
+        return self.controls.throttle_for(call.key)
+
+    def new_producer_id(self) -> int:
+        """An id that no producer has."""
+        self._last_producer += 1
+        return self._last_producer
+
+    # ---- topics
+
+    def create_topic(self, name: str, partitions: int | None = None, *, leaders: Iterable[int] = (), **settings: Any) -> Topic:
+        """A topic whose leaders are dealt round, or as given.
+
+        `settings`: replicas (how many; all brokers), min_in_sync, unclean, and those of `PartitionLog`: max_message_bytes, append_time,
+        compacted, before_max_ms, after_max_ms, refuse, memory, repeats, remembered.
+        """
+        if name in self.topics:
+            raise ValueError(f"topic {name!r} exists")
+        count = self.default_partitions if partitions is None else checks.whole("partitions", partitions, 1, MOST_PARTITIONS)
+        wanted, settings = checks.leaders(leaders, self.brokers), checked_settings(settings, self.brokers)
+        topic = self.topics[name] = Topic(name, UUID(int=self.random.getrandbits(128) | 1), settings=settings)
+        self.add_partitions(name, count, leaders=wanted)
+        return topic
+
+    def ensure_topic(self, name: str) -> Topic:
+        """The topic; it is created if it does not exist."""
+        return self.topics[name] if name in self.topics else self.create_topic(name)
+
+    def add_partitions(self, name: str, total: int, *, leaders: Iterable[int] = ()) -> None:
+        """Grow a topic to `total` partitions."""
+        topic, wanted, nodes = self.topics[name], list(leaders), sorted(self.brokers)
+        shift = self.random.randrange(len(nodes))
+        for number in range(len(topic.partitions), total):
+            leader = wanted[number] if number < len(wanted) else nodes[(number + shift) % len(nodes)]
+            topic.partitions.append(self._new_partition(topic, number, leader, nodes))
+            if not self.brokers[leader].up:
+                self.replication.elect(topic.partitions[-1])
+
+    def _new_partition(self, topic: Topic, number: int, leader: int, nodes: list[int]) -> Partition:
+        usual = self.behaviour
+        settings = {"after_max_ms": usual.after_max_ms, "memory": usual.memory, "remembered": usual.remembered, **topic.settings}
+        count = settings.pop("replicas", len(nodes))
+        own = {name: settings.pop(name) for name in ("min_in_sync", "unclean") if name in settings}
+        at = nodes.index(leader)
+        holders = sorted((nodes[at:] + nodes[:at])[:count])
+        tp = TopicPartition(topic.name, number)
+        copies = {node: Replica(node, PartitionLog(tp, lambda: self.wall_ms(), **settings)) for node in holders}
+        copies[leader].log.begin_epoch(0)
+        in_sync = [node for node in holders if self.brokers[node].up or node == leader]
+        return Partition(tp, leader, 0, copies, in_sync, last_leader=leader, **own)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records and committed offsets."""
+        topic = self.topics.pop(name)
+        for group in self.groups.values():
+            for partition in topic.partitions:
+                group.offsets.pop(partition.tp, None)
+        self.replication.deleted(topic)
+
+    # ---- records
+
+    def appended(self, target: Partition, base: int) -> None:
+        """The leader has new records from `base` on: tell the watchers, do what was ordered, have the followers copy them."""
+        for watch in self.on_append:
+            watch(target.tp, base, target.log.end_offset - base)
+        order = self.controls.order_after_append(target.tp)
+        if order is not None:
+            order(target)
+        self.replication.spread(target)
+
+    @checks.checked
+    def delete_records(self, topic: str, partition: int, to: int) -> None:
+        """The partition starts at offset `to` now, as by DeleteRecords or retention."""
+        target = self.topics[topic].partitions[partition]
+        target.log.delete_before(to)
+        self.replication.spread(target)

@@ -1,0 +1,71 @@
+"""What brokers answer about the cluster. Invariant: its state, or while a fault lasts, a snapshot of an earlier state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+import attrs
+
+from pykafka4.testing.broker import Brokers
+from pykafka4.testing.storage.partition import Topics
+from pykafka4.testing.timeline import Timeline
+
+__all__ = ["Metadata", "Snapshot"]
+
+
+@attrs.frozen
+class Snapshot:
+    """Of each topic its id, and (leader, epoch, replicas, in-sync replicas) of each partition; the brokers that run; the controller."""
+
+    brokers: tuple[int, ...]
+    controller: int
+    topics: Mapping[str, tuple[UUID, tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]]]
+    coordinators: Mapping[str, int] = attrs.Factory(dict)  # of groups, where a broker answers with an earlier state
+
+
+class Metadata:
+    """The state of the cluster, and the brokers whose view of it is out of date."""
+
+    def __init__(self, brokers: Brokers, topics: Topics, timeline: Timeline) -> None:
+        self._brokers, self._topics, self._timeline = brokers, topics, timeline
+        self._hidden: dict[str, float] = {}  # topic: until when it is left out
+        self._stale: tuple[Snapshot, float] | None = None  # of all brokers, and until when
+        self._deaf: dict[int, tuple[Snapshot, float]] = {}  # of one broker, and until when
+
+    def snapshot(self, node: int | None = None) -> Snapshot:
+        """What `node` answers now."""
+        now = self._timeline.now
+        heard, until = self._deaf.get(node or 0, (None, 0.0))
+        if heard is not None and now < until:
+            return heard
+        if self._stale is not None and now < self._stale[1]:
+            return self._stale[0]
+        self._stale = None
+        return Snapshot(
+            tuple(self._brokers.alive()),
+            self._brokers.controller,
+            {
+                name: (topic.id, tuple((p.leader, p.epoch, p.replicas, tuple(p.in_sync)) for p in topic.partitions))
+                for name, topic in self._topics.items()
+                if self._hidden.get(name, 0.0) <= now
+            },
+        )
+
+    def make_stale(self, seconds: float) -> None:
+        """For a while all brokers answer with the state of this moment."""
+        self._stale = (self.snapshot(), self._timeline.now + seconds)
+
+    def deafen(self, node: int, seconds: float, coordinators: Mapping[str, int]) -> None:
+        """For a while `node` answers with the state of this moment, `coordinators` included."""
+        self._deaf[node] = (attrs.evolve(self.snapshot(), coordinators=coordinators), self._timeline.now + seconds)
+
+    def hide(self, topic: str, seconds: float) -> None:
+        """For a while the topic is left out."""
+        self._hidden[topic] = self._timeline.now + seconds
+
+    def heal(self) -> None:
+        """Every broker answers with the current state."""
+        self._hidden.clear()
+        self._stale = None
+        self._deaf.clear()

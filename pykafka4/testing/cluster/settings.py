@@ -1,0 +1,64 @@
+"""Settings of topics, and the topic configs of Kafka that stand for them. Invariant: they are checked before the topic exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Final
+
+from pykafka4.testing.faults.checks import flag, instance, known, whole
+from pykafka4.testing.storage.log import Memory, Repeats
+
+__all__ = ["MOST_PARTITIONS", "SETTINGS", "checked_settings", "settings_from_configs"]
+
+MOST_PARTITIONS: Final = 100_000  # of one topic; the model keeps all of them in memory
+
+
+def _limit(name: str, value: Any) -> int | None:
+    return None if value is None else whole(name, value, 0, 2**63 - 1)
+
+
+def _function(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise TypeError(f"{name}={value!r} is not a function that takes a record")
+    return value
+
+
+SETTINGS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "min_in_sync": partial(whole, least=1),
+    "unclean": flag,
+    "max_message_bytes": whole,
+    "append_time": flag,
+    "compacted": flag,
+    "before_max_ms": _limit,
+    "after_max_ms": _limit,
+    "refuse": _function,
+    "memory": partial(instance, kind=Memory),
+    "repeats": partial(instance, kind=Repeats),
+    "remembered": partial(whole, least=1),
+}
+BOTH_LIMITS: Final = "message.timestamp.difference.max.ms"  # before 3.6, one limit for both directions
+CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "cleanup.policy": ("compacted", lambda text: "compact" in text),
+    "max.message.bytes": ("max_message_bytes", int),
+    "message.timestamp.type": ("append_time", lambda text: text == "LogAppendTime"),
+    "message.timestamp.before.max.ms": ("before_max_ms", int),
+    "message.timestamp.after.max.ms": ("after_max_ms", int),
+    "min.insync.replicas": ("min_in_sync", int),
+    "unclean.leader.election.enable": ("unclean", lambda text: text == "true"),
+}
+
+
+def checked_settings(settings: Mapping[str, Any], brokers: Collection[int]) -> dict[str, Any]:
+    """The settings that were given to `create_topic`, checked."""
+    checks: dict[str, Callable[[str, Any], Any]] = {**SETTINGS, "replicas": partial(whole, least=1, most=len(brokers))}
+    known(settings, {*checks, "leaders"}, "a setting of a topic")
+    return {name: checks[name](name, value) for name, value in settings.items()}
+
+
+def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that these topic configs stand for; other configs mean nothing to the model."""
+    settings = {name: read(configs[config]) for config, (name, read) in CONFIGS.items() if config in configs}
+    if BOTH_LIMITS in configs:
+        settings = {"before_max_ms": int(configs[BOTH_LIMITS]), "after_max_ms": int(configs[BOTH_LIMITS]), **settings}
+    return settings

@@ -1,0 +1,110 @@
+"""OffsetCommit and OffsetFetch. Invariant: only what `Group.may_commit` lets pass is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.testing.faults.controls import When
+from pykafka4.testing.groups.group import Group
+from pykafka4.testing.requests.groups import afterwards, refusal
+from pykafka4.testing.requests.session import Call, code
+from pykafka4.wire.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
+
+__all__ = ["commit", "fetch_offsets"]
+
+METADATA_MAX: Final = 4096  # offset.metadata.max.bytes
+
+
+def commit(call: Call) -> OffsetCommitResponse:
+    """Store positions of members of this generation."""
+    message: OffsetCommitRequest = call.message
+    refused = refusal(call, message.group_id)
+    group = call.cluster.group(message.group_id)
+    refused = refused or group.may_commit(message.generation_id_or_member_epoch, message.member_id, message.group_instance_id)
+    if refused is None and message.member_id:
+        group.heard(group.members[message.member_id])
+    after = "NONE" if refused else afterwards(call, "NONE")
+    one = partial(_commit_one, call, group, refused, after)
+    kind = OffsetCommitResponse.Topic
+    topics = [kind(name=t.name, topic_id=t.topic_id, partitions=[one(t, part) for part in t.partitions]) for t in message.topics]
+    return OffsetCommitResponse(topics=topics)
+
+
+def _commit_one(
+    call: Call, group: Group, refused: str | None, after: str, topic: OffsetCommitRequest.Topic, part: OffsetCommitRequest.Topic.Partition
+) -> OffsetCommitResponse.Topic.Partition:
+    """`refused`: why the whole request is; `after`: the error that is told although it is carried out."""
+    row = partial(OffsetCommitResponse.Topic.Partition, partition_index=part.partition_index)
+    found = call.cluster.topics.by_id(topic.topic_id) if call.version >= 10 else call.cluster.topics.get(topic.name)
+    if found is None or part.partition_index >= len(found.partitions):  # brokers look at this before they ask the coordinator
+        return row(error_code=code("UNKNOWN_TOPIC_ID" if call.version >= 10 else "UNKNOWN_TOPIC_OR_PARTITION"))
+    if refused is None and len(part.committed_metadata or "") > METADATA_MAX:
+        refused = "OFFSET_METADATA_TOO_LARGE"
+    ordered = call.cluster.controls.error_of_part
+    refused = refused or ordered(call.key, found.name, part.partition_index, When.BEFORE)
+    if refused is None:
+        position = OffsetAndMetadata(part.committed_offset, part.committed_leader_epoch, part.committed_metadata or "")
+        tp = TopicPartition(found.name, part.partition_index)
+        group.commit(tp, position)
+        for watch in call.cluster.on_commit:
+            watch(group.id, tp, position.offset, not call.session.forsaken)
+        after = ordered(call.key, found.name, part.partition_index, When.AFTER) or after
+    return row(error_code=code(refused or after))
+
+
+def fetch_offsets(call: Call) -> OffsetFetchResponse:
+    """Stored positions, -1 where there is none."""
+    message: OffsetFetchRequest = call.message
+    if call.version >= 8:
+        return OffsetFetchResponse(groups=[_fetch_group(call, wanted, message.require_stable) for wanted in message.groups])
+    refused = refusal(call, message.group_id)
+    group = call.cluster.group(message.group_id)
+    wanted = _all_of(group) if message.topics is None else [(t.name, t.partition_indexes) for t in message.topics]
+    one = OffsetFetchResponse.Topic
+    stored = partial(_stored, one.Partition, group, refused, message.require_stable)
+    return OffsetFetchResponse(
+        error_code=code(refused),
+        topics=[one(name=name, partitions=[stored(name, i) for i in indexes]) for name, indexes in wanted],
+    )
+
+
+def _fetch_group(call: Call, wanted: OffsetFetchRequest.Group, stable: bool) -> OffsetFetchResponse.Group:
+    refused = refusal(call, wanted.group_id)
+    group = call.cluster.group(wanted.group_id)
+    one = OffsetFetchResponse.Group.Topic
+    answer = OffsetFetchResponse.Group(group_id=wanted.group_id, error_code=code(refused), topics=[])
+    if refused:
+        return answer
+    if wanted.topics is None:
+        names = [(name, indexes, call.cluster.topics[name].id) for name, indexes in _all_of(group)]
+    else:
+        names = [(_name_of(call, t), t.partition_indexes, t.topic_id) for t in wanted.topics]
+    stored = partial(_stored, one.Partition, group, None, stable)
+    answer.topics = [one(name=name, topic_id=topic_id, partitions=[stored(name, i) for i in indexes]) for name, indexes, topic_id in names]
+    return answer
+
+
+def _name_of(call: Call, topic: OffsetFetchRequest.Group.Topic) -> str:
+    found = call.cluster.topics.by_id(topic.topic_id) if call.version >= 10 else None
+    return found.name if found else topic.name
+
+
+def _all_of(group: Group) -> list[tuple[str, list[int]]]:
+    names: dict[str, list[int]] = {}
+    for tp in sorted(group.offsets):
+        names.setdefault(tp.topic, []).append(tp.partition)
+    return list(names.items())
+
+
+def _stored(kind: Callable[..., Any], group: Group, refused: str | None, stable: bool, topic: str, partition: int) -> Any:
+    found = None if refused else group.stored(TopicPartition(topic, partition), stable=stable)
+    return kind(
+        partition_index=partition,
+        committed_offset=found.offset if found else -1,
+        committed_leader_epoch=found.leader_epoch if found else -1,
+        metadata=found.metadata if found else "",
+        error_code=code(refused),
+    )

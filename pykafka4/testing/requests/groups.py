@@ -1,0 +1,208 @@
+"""Requests about groups, but for their offsets. Invariant: only the coordinator of a group answers for it, once it has loaded."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from pykafka4.testing.faults.controls import When
+from pykafka4.testing.groups.group import Joined, JoinRequest, Member, Synced
+from pykafka4.testing.requests.session import LATER, Call, code
+from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
+from pykafka4.wire.messages_group import (
+    DeleteGroupsResponse,
+    DescribeGroupsResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    ListGroupsResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+__all__ = ["afterwards", "delete_groups", "describe", "find_coordinator", "heartbeat", "join", "leave", "list_groups", "refusal", "sync"]
+
+GROUP_KEY: Final = 0
+
+
+def refusal(call: Call, group_id: str) -> str | None:
+    """Why this broker does not answer for the group."""
+    pushed = call.ordered_error()
+    if pushed:
+        return pushed
+    if not group_id:
+        return "INVALID_GROUP_ID"
+    if call.cluster.coordinator(group_id) != call.broker.node:
+        return "NOT_COORDINATOR"
+    return "COORDINATOR_LOAD_IN_PROGRESS" if call.cluster.coordinators.loading(group_id) else None
+
+
+def afterwards(call: Call, error: str) -> str:
+    """`error`, or the one that was ordered for a request which is carried out all the same."""
+    return (call.ordered_error(when=When.AFTER) if error == "NONE" else None) or error
+
+
+# ---- membership
+
+
+def join(call: Call) -> Any:
+    """Answered when the generation is complete."""
+    message: JoinGroupRequest = call.message
+    refused = refusal(call, message.group_id)
+    if refused:
+        return _joined(call, Joined(refused, member_id=message.member_id))
+    request = JoinRequest(
+        message.member_id,
+        message.group_instance_id,
+        call.client_id,
+        message.protocol_type,
+        tuple((p.name, bytes(p.metadata)) for p in message.protocols),
+        message.session_timeout_ms / 1000,
+        (message.rebalance_timeout_ms if message.rebalance_timeout_ms > 0 else message.session_timeout_ms) / 1000,
+        needs_id_first=call.version >= 4,
+        skips_assignment=call.version >= 9,
+    )
+
+    def answer(joined: Joined) -> None:
+        error = afterwards(call, joined.error)
+        call.answer(_joined(call, joined if error == joined.error else Joined(error, member_id=joined.member_id)))
+
+    call.cluster.group(message.group_id).join(request, answer)
+    return LATER
+
+
+def _joined(call: Call, joined: Joined) -> JoinGroupResponse:
+    members = [JoinGroupResponse.Member(member_id=id, group_instance_id=instance, metadata=data) for id, instance, data in joined.members]
+    return JoinGroupResponse(
+        error_code=code(joined.error),
+        generation_id=joined.generation,
+        protocol_type="consumer",
+        protocol_name=joined.protocol if joined.protocol is not None or call.version >= 7 else "",
+        leader=joined.leader,
+        skip_assignment=joined.skip_assignment,
+        member_id=joined.member_id,
+        members=members,
+    )
+
+
+def sync(call: Call) -> Any:
+    """Answered when the leader's assignment is here."""
+    message: SyncGroupRequest = call.message
+    refused = refusal(call, message.group_id)
+    if refused:
+        return _synced(Synced(refused))
+
+    def answer(synced: Synced) -> None:
+        error = afterwards(call, synced.error)
+        call.answer(_synced(synced if error == synced.error else Synced(error)))
+
+    assignments = {a.member_id: bytes(a.assignment) for a in message.assignments}
+    group = call.cluster.group(message.group_id)
+    group.sync(message.generation_id, message.member_id, message.group_instance_id, assignments, answer)
+    return LATER
+
+
+def _synced(synced: Synced) -> SyncGroupResponse:
+    error, name = code(synced.error), synced.protocol
+    return SyncGroupResponse(error_code=error, protocol_type="consumer", protocol_name=name, assignment=synced.assignment)
+
+
+def heartbeat(call: Call) -> HeartbeatResponse:
+    """The member lives."""
+    message: HeartbeatRequest = call.message
+    error = refusal(call, message.group_id) or call.cluster.group(message.group_id).heartbeat(
+        message.generation_id, message.member_id, message.group_instance_id
+    )
+    return HeartbeatResponse(error_code=code(afterwards(call, error)))
+
+
+def leave(call: Call) -> LeaveGroupResponse:
+    """One member (up to v2) or several leave."""
+    message: LeaveGroupRequest = call.message
+    refused = refusal(call, message.group_id)
+    if refused:
+        return LeaveGroupResponse(error_code=code(refused), members=[])
+    group = call.cluster.group(message.group_id)
+    if call.version < 3:
+        return LeaveGroupResponse(error_code=code(afterwards(call, group.leave(message.member_id, None))), members=[])
+    kind = LeaveGroupResponse.Member
+    left = [(m.member_id, m.group_instance_id, group.leave(m.member_id, m.group_instance_id)) for m in message.members]
+    members = [kind(member_id=member, group_instance_id=instance, error_code=code(error)) for member, instance, error in left]
+    return LeaveGroupResponse(error_code=code(afterwards(call, "NONE")), members=members)
+
+
+# ---- groups as a whole
+
+
+def find_coordinator(call: Call) -> FindCoordinatorResponse:
+    """Who coordinates each group."""
+    message: FindCoordinatorRequest = call.message
+    if call.version >= 4:
+        found = [_coordinator(call, key, message.key_type) for key in message.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=found)
+    one = _coordinator(call, message.key, message.key_type)
+    return FindCoordinatorResponse(error_code=one.error_code, error_message=None, node_id=one.node_id, host=one.host, port=one.port)
+
+
+def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coordinator:
+    found, refused = FindCoordinatorResponse.Coordinator, call.ordered_error()
+    node = call.cluster.metadata.snapshot(call.broker.node).coordinators.get(key) or call.cluster.coordinator(key)
+    if refused or node is None or kind != GROUP_KEY:
+        return found(key=key, node_id=-1, host="", port=-1, error_code=code(refused or "COORDINATOR_NOT_AVAILABLE"), error_message=None)
+    broker = call.cluster.brokers[node]
+    return found(key=key, node_id=node, host=broker.host, port=broker.port, error_code=0, error_message=None)
+
+
+def describe(call: Call) -> DescribeGroupsResponse:
+    """State and members."""
+    return DescribeGroupsResponse(groups=[_describe_one(call, name) for name in call.message.groups])
+
+
+def _describe_one(call: Call, name: str) -> DescribeGroupsResponse.Group:
+    refused = refusal(call, name)
+    group = call.cluster.groups.get(name)
+    return DescribeGroupsResponse.Group(
+        error_code=code(refused),
+        group_id=name,
+        group_state=group.state.value if group else "Dead",
+        protocol_type=group.protocol_type if group else "",
+        protocol_data=(group.protocol or "") if group else "",
+        members=[_described(member, group.protocol) for member in group.members.values()] if group and not refused else [],
+    )
+
+
+def _described(member: Member, protocol: str | None) -> DescribeGroupsResponse.Group.Member:
+    return DescribeGroupsResponse.Group.Member(
+        member_id=member.id,
+        group_instance_id=member.request.instance_id,
+        client_id=member.request.client_id,
+        client_host="/127.0.0.1",
+        member_metadata=member.metadata(protocol) if protocol else b"",
+        member_assignment=member.assignment,
+    )
+
+
+def list_groups(call: Call) -> ListGroupsResponse:
+    """The groups this broker coordinates."""
+    mine = [g for g in call.cluster.groups.values() if call.cluster.coordinator(g.id) == call.broker.node]
+    kind = partial(ListGroupsResponse.Group, group_type="classic")
+    return ListGroupsResponse(groups=[kind(group_id=g.id, protocol_type=g.protocol_type, group_state=g.state.value) for g in mine])
+
+
+def delete_groups(call: Call) -> DeleteGroupsResponse:
+    """Empty groups go, with their positions."""
+    kind, names = DeleteGroupsResponse.Result, call.message.groups_names
+    return DeleteGroupsResponse(results=[kind(group_id=name, error_code=code(_delete_one(call, name))) for name in names])
+
+
+def _delete_one(call: Call, name: str) -> str | None:
+    refused = refusal(call, name)
+    if refused or name not in call.cluster.groups:
+        return refused or "GROUP_ID_NOT_FOUND"
+    if call.cluster.groups[name].members:
+        return "NON_EMPTY_GROUP"
+    del call.cluster.groups[name]
+    return None

@@ -1,0 +1,38 @@
+"""Which function answers each API. Invariant: each API that a release accepts (`cluster.releases`) has its row here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pykafka4.testing.faults.names import KEYS
+from pykafka4.testing.requests import commits, fetch, groups, metadata, offsets, produce, topics
+from pykafka4.testing.requests.session import Handler
+
+__all__ = ["HANDLERS"]
+
+_BY_NAME: Final[Mapping[str, Handler]] = {
+    "ApiVersions": metadata.api_versions,
+    "Metadata": metadata.metadata,
+    "DescribeCluster": metadata.describe_cluster,
+    "InitProducerId": metadata.init_producer_id,
+    "Produce": produce.produce,
+    "Fetch": fetch.fetch,
+    "ListOffsets": offsets.list_offsets,
+    "OffsetForLeaderEpoch": offsets.offsets_for_epochs,
+    "CreateTopics": topics.create_topics,
+    "DeleteTopics": topics.delete_topics,
+    "CreatePartitions": topics.create_partitions,
+    "DeleteRecords": topics.delete_records,
+    "FindCoordinator": groups.find_coordinator,
+    "DescribeGroups": groups.describe,
+    "ListGroups": groups.list_groups,
+    "DeleteGroups": groups.delete_groups,
+    "JoinGroup": groups.join,
+    "SyncGroup": groups.sync,
+    "Heartbeat": groups.heartbeat,
+    "LeaveGroup": groups.leave,
+    "OffsetCommit": commits.commit,
+    "OffsetFetch": commits.fetch_offsets,
+}
+HANDLERS: Final[Mapping[int, Handler]] = {KEYS[name]: handler for name, handler in _BY_NAME.items()}

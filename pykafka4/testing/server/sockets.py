@@ -1,0 +1,175 @@
+"""The sockets of a model server: a listener for each broker, a connection for each session. Invariant: nothing listens but 127.0.0.1."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from typing import Final
+
+from pykafka4.testing.model import ModelCluster
+from pykafka4.testing.requests.session import Session
+
+__all__ = ["Sockets"]
+
+HOST: Final = "127.0.0.1"
+CHUNK: Final = 256 * 1024
+
+
+def end(sock: socket.socket) -> None:
+    """Close `sock` for its peer too where a forked child has a copy of it: only the shutdown reaches that."""
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # the peer was first, or this system has no shutdown of listeners
+    sock.close()
+
+
+class SocketFront:
+    """Carries the bytes of one session."""
+
+    __slots__ = ("_closing", "_out", "_sockets", "session", "sock")
+
+    def __init__(self, sockets: Sockets, sock: socket.socket) -> None:
+        self._sockets, self.sock = sockets, sock
+        self.session: Session
+        self._out = bytearray()
+        self._closing = False
+
+    def send(self, data: bytes) -> None:
+        self._out += data
+        self.flush()
+
+    def close(self) -> None:
+        self._closing = True
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what the socket takes; end when nothing is left of a closing connection."""
+        events = selectors.EVENT_READ
+        try:
+            while self._out:
+                del self._out[: self.sock.send(self._out)]
+        except BlockingIOError:
+            events |= selectors.EVENT_WRITE
+        except OSError:
+            self._out.clear()
+            self._closing = True
+        if self._closing and not self._out:
+            self._sockets.forget(self)
+        else:
+            self._sockets.watch(self, events)
+
+    def ready(self, events: int) -> None:
+        """The socket is ready for these events."""
+        if events & selectors.EVENT_READ:
+            self._read()
+        if events & selectors.EVENT_WRITE and self.sock.fileno() >= 0:
+            self.flush()
+
+    def _read(self) -> None:
+        try:
+            data = self.sock.recv(CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self.session.receive(data)
+        else:
+            self._sockets.forget(self)
+            self.session.lost()
+
+
+class Sockets:
+    """All sockets of a cluster. Everything but `wake` is called while nobody else uses the cluster."""
+
+    def __init__(self, cluster: ModelCluster) -> None:
+        self._cluster = cluster
+        self._selector = selectors.DefaultSelector()
+        self._wake_out, self._wake_in = socket.socketpair()
+        self._wake_out.setblocking(False)
+        self._wake_in.setblocking(False)
+        self._selector.register(self._wake_out, selectors.EVENT_READ, self._drain)
+        self._listeners: dict[int, socket.socket] = {}
+        self._fronts: set[SocketFront] = set()
+        self.follow_brokers()
+
+    def wake(self) -> None:
+        """End a `select` that is under way."""
+        try:
+            self._wake_in.send(b"\0")
+        except (BlockingIOError, OSError):
+            pass  # it is awake already, or gone
+
+    def _drain(self, events: int) -> None:
+        self._wake_out.recv(4096)
+
+    def select(self, timeout: float) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait for events; this one may be called at any time."""
+        return self._selector.select(timeout)
+
+    def serve(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
+        """Act on the events that `select` found."""
+        for key, events in ready:
+            if self._selector.get_map().get(key.fd) is key:  # an event before it in this list may have closed that socket
+                key.data(events)
+
+    def _listen(self, node: int) -> None:
+        """Listen for `node`, on the port it had before if it had one."""
+        broker = self._cluster.brokers[node]
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, broker.port if broker.host == HOST else 0))
+        listener.listen(128)
+        listener.setblocking(False)
+        broker.host, broker.port = listener.getsockname()
+        self._listeners[node] = listener
+        self._selector.register(listener, selectors.EVENT_READ, lambda events: self._accept(node, listener))
+
+    def follow_brokers(self) -> None:
+        """Listen for the brokers that are up, and for no others: a broker that is down refuses connections."""
+        for node, broker in self._cluster.brokers.items():
+            if broker.up and node not in self._listeners:
+                self._listen(node)
+            elif not broker.up and node in self._listeners:
+                listener = self._listeners.pop(node)
+                self._selector.unregister(listener)
+                end(listener)
+
+    def _accept(self, node: int, listener: socket.socket) -> None:
+        try:
+            sock, _ = listener.accept()
+        except (BlockingIOError, OSError):
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        front = SocketFront(self, sock)
+        session = self._cluster.accept(node, front)
+        if session is None:
+            end(sock)
+            return
+        front.session = session
+        self._fronts.add(front)
+        self._selector.register(sock, selectors.EVENT_READ, front.ready)
+
+    def watch(self, front: SocketFront, events: int) -> None:
+        """Look out for `events` on its socket."""
+        if front in self._fronts and self._selector.get_key(front.sock).events != events:
+            self._selector.modify(front.sock, events, front.ready)
+
+    def forget(self, front: SocketFront) -> None:
+        """Its connection is over."""
+        if front in self._fronts:
+            self._fronts.discard(front)
+            self._selector.unregister(front.sock)
+            end(front.sock)
+
+    def close(self) -> None:
+        """Close all of them."""
+        for front in list(self._fronts):
+            self.forget(front)
+        for listener in self._listeners.values():
+            end(listener)
+        self._selector.close()
+        self._wake_out.close()
+        self._wake_in.close()

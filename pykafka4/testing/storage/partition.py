@@ -1,0 +1,85 @@
+"""Topics, their partitions, and the replicas of each partition. Only data: `replication` changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+
+from pykafka4.records import TopicPartition
+from pykafka4.testing.storage.log import PartitionLog
+from pykafka4.testing.timeline import NEVER, Moment
+
+__all__ = ["NO_LEADER", "Partition", "Replica", "Topic", "Topics"]
+
+NO_LEADER: Final = -1
+
+
+@attrs.define(eq=False)
+class Replica:
+    """A partition's log on one broker."""
+
+    node: int
+    log: PartitionLog
+    confirmed: int = 0  # end offset that the leader has seen
+    behind_since: float | None = None
+    copying: Moment = NEVER
+
+
+@attrs.define(eq=False)
+class Partition:
+    """A partition: its replicas, and who leads it (-1 is nobody)."""
+
+    tp: TopicPartition
+    leader: int
+    epoch: int
+    copies: dict[int, Replica]
+    in_sync: list[int]
+    min_in_sync: int = 1
+    unclean: bool = False  # unclean.leader.election.enable
+    last_leader: int = NO_LEADER
+    held: dict[int, float] = attrs.Factory(dict)  # broker: it copies nothing of this partition before
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """The brokers that hold it."""
+        return tuple(self.copies)
+
+    @property
+    def log(self) -> PartitionLog:
+        """The leader's log; without a leader, the last leader's."""
+        return self.copies[self.last_leader if self.leader < 0 else self.leader].log
+
+    @property
+    def followers(self) -> Iterator[Replica]:
+        """The replicas that do not lead."""
+        return (copy for node, copy in self.copies.items() if node != self.leader)
+
+
+@attrs.define(eq=False)
+class Topic:
+    """A topic. Created again under the same name it is another one, with another id."""
+
+    name: str
+    id: UUID
+    partitions: list[Partition] = attrs.Factory(list)
+    settings: dict[str, Any] = attrs.Factory(dict)
+
+
+class Topics(dict[str, Topic]):
+    """The topics that exist, by name."""
+
+    def partition(self, topic: str, partition: int) -> Partition | None:
+        """The partition, None if it does not exist."""
+        found = self.get(topic)
+        return found.partitions[partition] if found and 0 <= partition < len(found.partitions) else None
+
+    def partitions(self) -> list[Partition]:
+        """The partitions of all topics."""
+        return [partition for topic in self.values() for partition in topic.partitions]
+
+    def by_id(self, topic_id: UUID) -> Topic | None:
+        """The topic with this id."""
+        return next((topic for topic in self.values() if topic.id == topic_id), None)
