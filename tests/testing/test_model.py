@@ -12,6 +12,7 @@ from pykafka4.error_table import CODES
 from pykafka4.records import TopicPartition
 from pykafka4.testing import Fault, ModelCluster, When
 from pykafka4.testing.cluster.releases import RELEASES
+from pykafka4.testing.requests.handlers import HANDLERS
 from pykafka4.wire.batch import WireRecord, batches, build_batch, records_of
 from pykafka4.wire.frame import encode_request
 from pykafka4.wire.messages_admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest
@@ -250,6 +251,10 @@ def test_cluster_and_coordinators_are_described(cluster: ModelCluster) -> None:
 # ---- versions
 
 
+def test_every_api_of_a_release_has_a_handler() -> None:
+    assert [release for release, ranges in RELEASES.items() if ranges.keys() - HANDLERS.keys()] == []
+
+
 @pytest.mark.parametrize("release", sorted(RELEASES))
 def test_every_release_answers_api_versions_and_metadata(release: str) -> None:
     cluster = ModelCluster(release=release)
@@ -445,6 +450,15 @@ def test_topics_are_created_grown_cut_and_deleted(cluster: ModelCluster) -> None
     assert talk.call(DeleteRecordsRequest(topics=[cut], timeout_ms=1000)).topics[0].partitions[0].low_watermark == 1
     gone = DeleteTopicsRequest.Topic(name="n", topic_id=UUID(int=0))
     talk.call(DeleteTopicsRequest(topics=[gone], topic_names=[], timeout_ms=1000))
+    assert "n" not in cluster.topics
+
+
+@pytest.mark.parametrize("nodes", [[], [7], [1, 7]])
+def test_a_topic_on_a_broker_that_does_not_exist_is_refused(cluster: ModelCluster, nodes: list[int]) -> None:
+    assignment = CreateTopicsRequest.Topic.Assignment(partition_index=0, broker_ids=nodes)
+    wanted = CreateTopicsRequest.Topic(name="n", num_partitions=-1, replication_factor=-1, assignments=[assignment], configs=[])
+    answer = Talk(cluster).call(CreateTopicsRequest(topics=[wanted], timeout_ms=1000, validate_only=False)).topics[0]
+    assert name(answer.error_code) == "INVALID_REPLICA_ASSIGNMENT"
     assert "n" not in cluster.topics
 
 
