@@ -119,6 +119,10 @@ def _produce_partition(
     call: Call, topic: str | None, error: str | None, part: ProduceRequest.Topic.Partition, waiting: list[Row]
 ) -> ProduceResponse.Topic.Partition:
     found, refused = (None, error) if topic is None else led(call, topic, part.index)
+    if found is not None and refused and call.message.acks == ALL and call.cluster.was_replaced(call.broker.node, found):
+        answer = ProduceResponse.Topic.Partition(index=part.index, base_offset=-1, log_start_offset=-1)
+        waiting.append(Row(found, answer, None))
+        return answer
     early = Appended(refused) if refused else _request_refusal(call, part.records)
     result = _ordered(call, topic, part.index, When.BEFORE) or early or _as_released(call, _append(call, found, part.records))
     call.cluster.on_batch(f"{topic}-{part.index}", part.records, result)

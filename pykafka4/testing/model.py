@@ -455,9 +455,20 @@ class ModelCluster:
 
     @order
     def deafen(self, node: int, seconds: float) -> None:
-        """For a while `node` hears no news: it answers, and tells leaders, brokers and coordinators as they are at this moment."""
+        """For a while `node` hears no news: it answers, and tells leaders, brokers and coordinators as they are at this moment.
+
+        Where another leads meanwhile it takes Produce requests with acks=all as before, and waits in vain for its replicas.
+        """
         coordinators = {name: at for name in self.groups if (at := self.coordinator(name)) is not None}
         self._deaf[node] = (attrs.evolve(self.picture(), coordinators=coordinators), self.timeline.now + seconds)
+
+    def was_replaced(self, node: int, partition: Partition) -> bool:
+        """Whether another broker leads the partition and `node`, which led it when it heard its last news, does not know."""
+        heard, until = self._deaf.get(node, (None, 0.0))
+        if heard is None or self.timeline.now >= until or partition.leader == node:
+            return False
+        _, partitions = heard.topics.get(partition.tp.topic, (None, ()))
+        return any(leader == node for leader, *_ in partitions[partition.tp.partition :][:1])
 
     @order
     def hide_topic(self, name: str, seconds: float) -> None:

@@ -83,11 +83,14 @@ class Waiter:
 
 @attrs.define(eq=False)
 class Row:
-    """One partition of a waiting request: `answer` is its part of the response, `offset` what the high watermark has to reach."""
+    """One partition of a waiting request: `answer` is its part of the response, `offset` what the high watermark has to reach.
+
+    None: it never does. The broker was replaced as the leader and does not know, and no replica copies what it has written.
+    """
 
     partition: Partition
     answer: Any
-    offset: int
+    offset: int | None
 
 
 class Acknowledgements:
@@ -128,7 +131,9 @@ class Acknowledgements:
         partition = row.partition
         if self._cluster.partition(*partition.tp) is not partition:
             return "UNKNOWN_TOPIC_OR_PARTITION"
-        if partition.leader != node:
+        if row.offset is None and self._cluster.was_replaced(node, partition):
+            return None
+        if row.offset is None or partition.leader != node:
             return "NOT_LEADER_OR_FOLLOWER"
         if partition.log.high_watermark < row.offset:
             return None
