@@ -206,13 +206,19 @@ def jumps(member: Member) -> list[str]:
 
 
 def mishaps(member: Member) -> list[str]:
-    """What one of our members did that no fault excuses: it ended by itself, or something in it raised what nothing documents."""
+    """What one of our members did that no fault excuses: it ended by itself, or something in it raised what nothing documents.
+
+    A static member may be fenced by a JoinGroup with its group.instance.id that the coordinator executed late: of the process before it, or
+    its own, after the connection was lost. Kafka cannot tell that from a second process.
+    """
     if member.kind != "ours":
         return []
     told = []
-    if not member.crashed and member.asked is None and member.process.poll() is not None:
-        told.append(f"{member.name} ended by itself, exit code {member.process.returncode}")
     raised = [line["error"] for line in member.lines() if line["what"] == "error"]
+    if not member.crashed and member.asked is None and member.process.poll() is not None:
+        last = raised[-1] if raised else "without an error"
+        if member.instance is None or "FENCED_INSTANCE_ID" not in last:
+            told.append(f"{member.name} ended by itself, exit code {member.process.returncode}: {last}")
     told += [f"{member.name} raised {error}" for error in raised if error.partition(":")[0] not in errors.__all__]
     written = member.path.with_suffix(".err").read_text(errors="replace")
     return [*told, f"{member.name} wrote {written[-2000:]}"] if "Traceback" in written else told

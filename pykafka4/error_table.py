@@ -84,7 +84,8 @@ _ROWS = (
     (4, "INVALID_FETCH_SIZE", N, NOTHING, FAIL, MAYBE),
     (5, "LEADER_NOT_AVAILABLE", Y, METADATA, RESEND, MAYBE),
     (6, "NOT_LEADER_OR_FOLLOWER", Y, METADATA, RESEND, MAYBE),  # DelayedProduce: leadership was lost meanwhile (KAFKA-13574)
-    (7, "REQUEST_TIMED_OUT", Y, NOTHING, RESEND, MAYBE),  # DelayedProduce: appended, not replicated within timeout_ms
+    # DelayedProduce: appended, not replicated within timeout_ms. A leader that is cut off from the others may have been replaced.
+    (7, "REQUEST_TIMED_OUT", Y, METADATA, RESEND, MAYBE),
     (8, "BROKER_NOT_AVAILABLE", Y, METADATA, RESEND, MAYBE),
     (9, "REPLICA_NOT_AVAILABLE", Y, METADATA, RESEND, MAYBE),  # DelayedProduce of old brokers, as 3 and 6
     (10, "MESSAGE_TOO_LARGE", N, NOTHING, SPLIT, NO),  # LogValidator and UnifiedLog.append check sizes first

@@ -28,6 +28,7 @@ FIRST_ASKED = 4  # version of the first ApiVersions request
 MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
 BEFORE_0_11 = 3  # the highest Fetch of brokers whose only record formats are the old ones
+NEARLY_LATE = 0.75  # of its time: a broker that waited in vain for its replicas has taken 80 %, and would for each request behind
 LONGEST_MUTE = 300.0  # seconds: a broker that throttles for longer holds answers back itself, and damage must not mute us for days
 # Before these versions (KIP-219, Kafka 2.0) a broker that throttles holds the answer back itself. APIs that are not here have none such.
 FIRST_TO_MUTE = {
@@ -82,6 +83,10 @@ class Flight:
         waited = 0.0 if request.asked_at is None else written_at - request.asked_at
         self.deadline = request.deadline + waited  # the time to answer begins when it is written
         self.patience = self.deadline - written_at
+
+    def was_nearly_late(self, now: float) -> bool:
+        """Whether an answer at `now` took most of the time that there was for it."""
+        return self.deadline - now < (1 - NEARLY_LATE) * self.patience
 
     def begin_anew(self, now: float) -> None:
         """The broker has answered what came before: only now it takes up the next request, however long ago all of them were written."""
@@ -304,8 +309,9 @@ class Connection:
             raise DecodeError(f"an answer with correlation id {correlation_id} where {flight.correlation_id} is next")
         message = self._decode(flight, frame)
         self._flying.popleft()
-        for later in self._flying:
-            later.begin_anew(now)
+        if not flight.was_nearly_late(now):
+            for later in self._flying:
+                later.begin_anew(now)
         self._mute(now, message, flight)
         if self.state is S.NEGOTIATING:
             self._take_versions(now, message)

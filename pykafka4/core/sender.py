@@ -600,6 +600,8 @@ class Sender:
 
     def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
+            if error.code.name == "REQUEST_TIMED_OUT":
+                self.network.doubt(now, queue.node)  # it may have been replaced without knowing: ask another for the leader
             self.recovery.report(now, queue.tp, error, queue.node)
         else:
             self._hold(queue, now)

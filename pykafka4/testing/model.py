@@ -223,7 +223,10 @@ class ModelCluster(Cluster):
 
     @checked
     def deafen(self, node: int, seconds: float) -> None:
-        """For a while `node` hears of no changes: it answers with the leaders, brokers and coordinators of this moment."""
+        """For a while `node` hears of no changes: it answers with the leaders, brokers and coordinators of this moment.
+
+        Where another broker leads by then, it takes Produce requests with acks=all as before, and waits in vain for its replicas.
+        """
         coordinators = {name: at for name in self.groups if (at := self.coordinator(name)) is not None}
         self.metadata.deafen(node, seconds, coordinators)
 

@@ -171,14 +171,14 @@ def test_a_handler_in_the_middle_of_a_poll_is_told_to_wake_it_up(
     server.create_topic("t", 2)
     for partition in (0, 1):
         fill(server, "t", partition, numbers(0, 100), codec=1)
-    consumer, told = make.assigned(0, 1), []
+    told: list[str] = []
     place = ("t", 0)
     calls = {
         "pause": lambda: consumer.pause([place]),
         "seek": lambda: consumer.seek(place, 50),
         "position": lambda: consumer.position(place, 0),
         "assign": lambda: consumer.assign([place]),
-        "close": consumer.close,
+        "close": lambda: consumer.close(),
     }
 
     def handler() -> None:
@@ -190,6 +190,7 @@ def test_a_handler_in_the_middle_of_a_poll_is_told_to_wake_it_up(
 
     unpack = fetcher._decompress
     monkeypatch.setattr(fetcher, "_decompress", lambda *args: (handler(), unpack(*args))[1])
+    consumer = make.assigned(0, 1)  # from here on the loop fetches, and gives what it has the function that unpacks it
     records = read(consumer, 200)
     assert told
     assert set(told) == {

@@ -31,6 +31,7 @@ class FakeNetwork:
         self.produce = 13
         self.links = {1: 1, 2: 2, 3: 3}
         self.wanted: list[int] = []
+        self.doubted: list[int] = []
 
     def ready(self, node: int) -> bool:
         return node in self.up
@@ -48,7 +49,8 @@ class FakeNetwork:
     def want(self, node: int) -> None:
         self.wanted.append(node)
 
-    def doubt(self, now: float, node: int) -> None: ...
+    def doubt(self, now: float, node: int) -> None:
+        self.doubted.append(node)
 
     def why_unreachable(self) -> str:
         return "" if self.up else "no broker reachable: h1:9092 connection refused"

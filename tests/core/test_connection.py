@@ -343,6 +343,20 @@ def test_a_broker_has_the_whole_time_for_each_of_several_requests_as_it_takes_th
     assert all(answers.reply for answers in asked)
 
 
+def test_an_answer_that_took_most_of_its_time_gives_those_behind_it_no_more() -> None:
+    """A leader that is cut off from its replicas takes 80 % for each of them."""
+    connection = ready()
+    asked = [submit(connection, deadline=30.0) for _ in range(5)]
+    (header, _), *_ = read(connection.outgoing(0.0))
+    connection.receive(24.0, frame(metadata({}), header.version, header.correlation_id))
+    assert connection.wake_at == 30.0
+    connection.poll(30.0)
+    settle(connection)
+    assert connection.state is S.CLOSED
+    assert asked[0].reply
+    assert [answers.failure.written for answers in asked[1:]] == [Written.MAYBE] * 4
+
+
 def test_a_broker_that_falls_silent_has_the_time_of_one_request_since_its_last_answer() -> None:
     connection = ready()
     asked = [submit(connection, deadline=30.0) for _ in range(5)]

@@ -138,13 +138,13 @@ def test_the_time_to_answer_begins_when_a_request_is_written(node: int) -> None:
     answers, slow = peer.submit(node, deadline=5.0), peer.submit(node, deadline=5.0)
     peer.poll(0.0)
     link = peer.accept(4.0)
-    peer.poll(8.5)
+    peer.poll(7.5)
     assert peer.closed == []
-    peer.answer(8.5, link)  # from here the second one has its time
+    peer.answer(7.5, link)  # from here the second one has its time
     assert answers.reply
-    peer.poll(13.4)
+    peer.poll(12.4)
     assert peer.closed == []
-    peer.poll(13.5)
+    peer.poll(12.5)
     assert peer.closed == [link]
     assert (slow.failure.written, str(slow.failure.reason)) == (
         Written.MAYBE,

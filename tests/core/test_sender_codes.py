@@ -32,7 +32,8 @@ EXPECTED: dict[int, tuple[str, Written]] = {
     **dict.fromkeys((47, 90), (OTHER_ID, NO)),
     **dict.fromkeys((17, 21, 29, 31, 32, 35, 42, 43, 48, 49, 53, 76, 87, 120), (FAILED, NO)),
 }
-ASK_FOR_METADATA = {3, 5, 6, 8, 9, 13, 41, 56, 72, 74, 75, 80, 83, 84, 100, 103}
+ASK_FOR_METADATA = {3, 5, 6, 7, 8, 9, 13, 41, 56, 72, 74, 75, 80, 83, 84, 100, 103}
+ASK_ANOTHER_BROKER = {7}  # a leader that is cut off from the others waits for its replicas in vain: it does not know of its successor
 UNHEARD_OF = (137, 999, 32_767)
 EVERY_CODE = pytest.mark.parametrize("code", [*sorted(CODES), *UNHEARD_OF])
 
@@ -144,6 +145,7 @@ def test_a_code_given_before_the_append(code: int, behind: int) -> None:
         identity = producer_id(again), *header(again)[:2]
         assert identity == {NEXT_EPOCH: (42, 1, 0), OTHER_ID: (43, 0, 0)}.get(what, (42, 0, 1))
     assert bool(bench.recovery.reports) == (code in ASK_FOR_METADATA)
+    assert bool(bench.network.doubted) == (code in ASK_ANOTHER_BROKER)
     broker.serve_all()
     errors = [handle.exception(0) for handle in victim]
     if what is FAILED:

@@ -70,7 +70,17 @@ def test_what_was_read_otherwise_than_it_lies_in_the_log_is_told(
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_member_that_ends_by_itself_is_told(members: Members, code: int) -> None:
     took_part(members, ASSIGNED, read(*ROWS), {"what": "ended"}, code=code)
-    assert members.complaints(LOG) == [f"ours-0 ended by itself, exit code {code}"]
+    assert members.complaints(LOG) == [f"ours-0 ended by itself, exit code {code}: without an error"]
+
+
+@pytest.mark.parametrize("instance", [None, "s1"])
+@pytest.mark.parametrize("code", ["FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED"])
+def test_only_a_static_member_may_be_fenced(members: Members, instance: str | None, code: str) -> None:
+    """By a JoinGroup that was executed late."""
+    error = {"what": "error", "error": f"GroupError: joining group g: {code}"}
+    took_part(members, ASSIGNED, read(*ROWS), error, {"what": "ended"}, code=0).instance = instance
+    told = [] if instance and code == "FENCED_INSTANCE_ID" else [f"ours-0 ended by itself, exit code 0: {error['error']}"]
+    assert members.complaints(LOG) == told
 
 
 def test_members_that_are_killed_or_asked_to_end_pass(members: Members) -> None:
@@ -86,7 +96,7 @@ def test_a_member_that_died_before_it_was_asked_is_told(members: Members) -> Non
     member = took_part(members, ASSIGNED, read(*ROWS), code=1)
     member.ask()
     member.kill()
-    assert members.complaints(LOG) == ["ours-0 ended by itself, exit code 1"]
+    assert members.complaints(LOG) == ["ours-0 ended by itself, exit code 1: without an error"]
 
 
 @pytest.mark.parametrize("error", ["TypeError: 'NoneType'", "AssertionError: ", "KeyError: 3"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import statistics
 from pathlib import Path
+from typing import TypeGuard
 
 import attrs
 import pytest
@@ -150,21 +151,28 @@ def judged(cluster: Cluster, plan: Plan, loads: list[Load]) -> list[str]:
     return told
 
 
+def is_invalid(error: BaseException) -> TypeGuard[DeliveryFailed]:
+    """Whether the broker refused the record's timestamp."""
+    return isinstance(error, DeliveryFailed) and error.code == "INVALID_TIMESTAMP"
+
+
 def promised(verdict: Verdict, load: Load, plan: Plan, name: str) -> Verdict:
     """The verdict without what was announced: refused records, duplicates without idempotence, losses with acks=1.
 
     A broker that leads again after its restart knows only the last batch of each producer: its snapshot holds no more. If it is the only
     replica, batches in doubt before that one are refused although they are in the log, and fail as maybe written. So does a batch in doubt
-    with a record to be refused, whole: sent again without that record, the others might be in the log twice.
+    with a record to be refused, whole: sent again without that record, the others might be in the log twice. Those in doubt behind it are
+    out of order then.
     """
     touched = {load.partition(n) for n in load.refused}
+    whole = {load.partition(n) for n, error in verdict.failed.items() if is_invalid(error) and error.written is Written.MAYBE}
 
     def announced(n: int, error: BaseException) -> bool:
         if not isinstance(error, DeliveryFailed):
             return False
-        if error.code == "INVALID_TIMESTAMP":
+        if is_invalid(error):
             return n in load.refused or (error.written is Written.MAYBE and load.partition(n) in touched)
-        forgotten = name == "fragile" and plan.fragile_replicas == 1
+        forgotten = (name == "fragile" and plan.fragile_replicas == 1) or load.partition(n) in whole
         return forgotten and error.code == "OUT_OF_ORDER_SEQUENCE_NUMBER" and error.written is Written.MAYBE
 
     verdict = attrs.evolve(verdict, failed={n: error for n, error in verdict.failed.items() if not announced(n, error)})

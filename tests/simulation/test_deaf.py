@@ -42,8 +42,10 @@ def deafen(sim: Simulation | ConsumerSimulation, node: int) -> None:
     sim.cluster.move_coordinator(GROUP, others[0])
 
 
+@pytest.mark.parametrize("in_flight", [1, 5])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_producers_find_the_new_leaders_meanwhile(seed: int) -> None:
+def test_producers_find_the_new_leaders_meanwhile(seed: int, in_flight: int) -> None:
+    """The broker takes their batches as before and says after a while that its replicas have not."""
     plan = calm(
         draw(1),
         trouble=SPELL,
@@ -53,7 +55,15 @@ def test_producers_find_the_new_leaders_meanwhile(seed: int) -> None:
         actors=2,
         records=80,
         give_up=False,
-        options={"acks": "all", "batch_size": 1024, "delivery_timeout_ms": 20_000, "request_timeout_ms": 5_000, "retry_backoff_ms": 100},
+        options={
+            "acks": "all",
+            "batch_size": 1024,
+            "delivery_timeout_ms": 15_000,
+            "request_timeout_ms": 5_000,
+            "retry_backoff_ms": 100,
+            "metadata_max_age_ms": 300_000,
+            "max_in_flight_requests_per_connection": in_flight,
+        },
     )
     sim = Simulation(seed, plan=plan)
     sim.timeline.after(FIRST, lambda: deafen(sim, 1 + seed % 3))

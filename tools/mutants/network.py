@@ -207,12 +207,39 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/connection.py",
-        old="            later.begin_anew(now)\n",
-        new="            break\n",
+        old="                later.begin_anew(now)\n",
+        new="                break\n",
         breaks="a request counts as late though the broker was busy with those before it",
         tests=(
             "tests/core/test_connection.py::test_a_broker_has_the_whole_time_for_each_of_several_requests_as_it_takes_them_one_at_a_time",
         ),
+    ),
+    Mutant(
+        file="pykafka4/core/connection.py",
+        old="        if not flight.was_nearly_late(now):\n",
+        new="        if True:\n",
+        breaks="batches in flight to a leader that is cut off from its replicas wait for one time-out after the other",
+        tests=(
+            "tests/core/test_connection.py::test_an_answer_that_took_most_of_its_time_gives_those_behind_it_no_more",
+            "tests/simulation/test_deaf.py::test_producers_find_the_new_leaders_meanwhile",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/error_table.py",
+        old='    (7, "REQUEST_TIMED_OUT", Y, METADATA,',
+        new='    (7, "REQUEST_TIMED_OUT", Y, NOTHING,',
+        breaks="batches are sent to a leader that is cut off from its replicas again and again",
+        tests=(
+            "tests/core/test_sender_codes.py",
+            "tests/simulation/test_deaf.py::test_producers_find_the_new_leaders_meanwhile",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/sender.py",
+        old="                self.network.doubt(now, queue.node)  # it may",
+        new="                pass  # it may",
+        breaks="a leader that waited for its replicas in vain is asked itself who leads now",
+        tests=("tests/core/test_sender_codes.py",),
     ),
     Mutant(
         file="pykafka4/core/connection.py",

@@ -11,8 +11,8 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/error_table.py",
-        old='(7, "REQUEST_TIMED_OUT", Y, NOTHING, RESEND, MAYBE)',
-        new='(7, "REQUEST_TIMED_OUT", Y, NOTHING, FAIL, MAYBE)',
+        old='(7, "REQUEST_TIMED_OUT", Y, METADATA, RESEND, MAYBE)',
+        new='(7, "REQUEST_TIMED_OUT", Y, METADATA, FAIL, MAYBE)',
         breaks="REQUEST_TIMED_OUT fails instead of being sent again",
         tests=("tests/core/test_sender_numbers.py::test_a_batch_that_may_be_in_the_log_keeps_its_number_whatever_happens_elsewhere",),
     ),

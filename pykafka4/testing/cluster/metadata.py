@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 
 from pykafka4.testing.broker import Brokers
-from pykafka4.testing.storage.partition import Topics
+from pykafka4.testing.storage.partition import Partition, Topics
 from pykafka4.testing.timeline import Timeline
 
 __all__ = ["Metadata", "Snapshot"]
@@ -59,6 +59,14 @@ class Metadata:
     def deafen(self, node: int, seconds: float, coordinators: Mapping[str, int]) -> None:
         """For a while `node` answers with the state of this moment, `coordinators` included."""
         self._deaf[node] = (attrs.evolve(self.snapshot(), coordinators=coordinators), self._timeline.now + seconds)
+
+    def was_replaced(self, node: int, partition: Partition) -> bool:
+        """Whether another broker leads the partition, and `node`, which led it when it last heard of a change, does not know."""
+        known, until = self._deaf.get(node, (None, 0.0))
+        if known is None or self._timeline.now >= until or partition.leader == node:
+            return False
+        _, partitions = known.topics.get(partition.tp.topic, (None, ()))
+        return any(leader == node for leader, *_ in partitions[partition.tp.partition :][:1])
 
     def hide(self, topic: str, seconds: float) -> None:
         """For a while the topic is left out."""

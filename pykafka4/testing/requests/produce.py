@@ -22,11 +22,14 @@ LEADERS_SINCE: Final = 10  # the version of Produce whose answers name new leade
 
 @attrs.define(eq=False)
 class Row:
-    """A partition's part of an answer that waits until the high watermark reaches `offset`."""
+    """A partition's part of an answer that waits until the high watermark reaches `offset`.
+
+    None: it never does. The broker was replaced as the leader and does not know, and no replica copies what it has written.
+    """
 
     partition: Partition
     answer: ProduceResponse.Topic.Partition
-    offset: int
+    offset: int | None
 
 
 def produce(call: Call) -> Any:
@@ -66,7 +69,9 @@ def _outcome(call: Call, row: Row) -> str | None:
     partition = row.partition
     if call.cluster.partition(*partition.tp) is not partition:
         return "UNKNOWN_TOPIC_OR_PARTITION"
-    if partition.leader != call.broker.node:
+    if row.offset is None and call.cluster.metadata.was_replaced(call.broker.node, partition):
+        return None
+    if row.offset is None or partition.leader != call.broker.node:
         return "NOT_LEADER_OR_FOLLOWER"
     if partition.log.high_watermark < row.offset:
         return None
@@ -111,6 +116,9 @@ def _partition(
     call: Call, topic: str | None, error: str | None, part: ProduceRequest.Topic.Partition, rows: list[Row]
 ) -> ProduceResponse.Topic.Partition:
     found, refused = (None, error) if topic is None else led(call, topic, part.index)
+    if found is not None and refused and call.message.acks == ALL and call.cluster.metadata.was_replaced(call.broker.node, found):
+        rows.append(Row(found, ProduceResponse.Topic.Partition(index=part.index, base_offset=-1, log_start_offset=-1), None))
+        return rows[-1].answer
     early = Appended(refused) if refused else _request_refusal(call, part.records)
     ordered = call.ordered_error(topic, part.index)
     result = Appended(ordered) if ordered else early or _append(call, found, part.records)
