@@ -22,7 +22,7 @@ from typing import Any
 import pykafka4
 from benchmarks.places import ClusterPlace, Place, SinkPlace
 from benchmarks.plan import CONSUME, PRODUCE, Case, Entry
-from integration.local import LocalCluster
+from integration.local.cluster import LocalCluster
 
 OUT = Path(__file__).resolve().parent.parent / "build" / "bench.json"
 COLUMNS = ("rate", "cpu", "application", "memory")

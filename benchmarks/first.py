@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from integration.local import LocalCluster
+from integration.local.cluster import LocalCluster
 from pykafka4 import Producer
 
 CLIENTS = ("pykafka4", "confluent")

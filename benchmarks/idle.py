@@ -17,7 +17,7 @@ import time
 from types import TracebackType
 
 from integration.cluster import Cluster
-from integration.local import LocalCluster
+from integration.local.cluster import LocalCluster
 
 BARS = {"connected": 1.6, "brokers down": 3.4}  # multiples of the reference
 WAKES, WORK = 50, 300

@@ -15,7 +15,7 @@ from benchmarks.load import WARM_UP
 from benchmarks.meter import Spec
 from benchmarks.plan import Entry
 from benchmarks.sink import BATCH, PARTITIONS, Sink
-from integration.local import LocalCluster
+from integration.local.cluster import LocalCluster
 
 
 class Place(Protocol):

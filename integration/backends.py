@@ -7,15 +7,15 @@ import os
 from types import MappingProxyType
 
 from integration.cluster import Cluster
-from integration.proxied import Proxied
+from integration.faults.proxied import Proxied
 
 __all__ = ["BACKENDS", "backend", "chosen", "proxied"]
 
 BACKENDS = MappingProxyType(
     {
-        "local": "integration.local:LocalCluster",
-        "docker": "integration.docker_cluster:DockerCluster",
-        "vagrant": "integration.vagrant_cluster:VagrantCluster",
+        "local": "integration.local.cluster:LocalCluster",
+        "docker": "integration.docker.cluster:DockerCluster",
+        "vagrant": "integration.vagrant.cluster:VagrantCluster",
     }
 )
 

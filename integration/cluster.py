@@ -2,7 +2,7 @@
 
 A backend (`integration.backends` lists them: plain processes, containers, virtual machines) starts, stops and finds brokers. Everything
 here is built on that and on the brokers' own answers, so every backend has it. What only some can do, the others refuse with the reason.
-By hand: `python -m integration.cluster up|status|kill N|…|down`.
+By hand: `python -m integration up|status|kill N|…|down`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import abc
 import enum
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -18,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self, TypeAlias
 
-from integration import judge
 from integration.admin import Admin, Partition
-from integration.jars import KAFKA
-from integration.judge import LogRecord
+from integration.judge import reader as judge
+from integration.judge.reader import LogRecord
+from integration.kafka.jars import KAFKA
 from integration.waiting import Deadline, until
 from pykafka4.errors import KafkaError
 
@@ -409,9 +408,3 @@ class Cluster(abc.ABC):
     def log(self, topic: str, timeout: float = TOPIC) -> dict[int, list[LogRecord]]:
         """Every record in the topic now, by partition, read from the leaders without the client under test."""
         return judge.log(self, topic, Deadline(timeout))
-
-
-if __name__ == "__main__":
-    from integration.cli import main
-
-    sys.exit(main())

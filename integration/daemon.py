@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from integration.__main__ import NODE_ORDERS, state_file
 from integration.backends import backend
-from integration.cli import NODE_ORDERS, state_file
 from integration.cluster import Cluster
-from integration.prerequisites import MissingPrerequisite
+from integration.host.prerequisites import MissingPrerequisite
 from pykafka4.errors import KafkaError
 
 PATIENCE = 10.0  # seconds for a client to say what it wants

@@ -18,10 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from integration import jars, prerequisites
 from integration.backends import BACKENDS, backend, chosen, proxied
 from integration.cluster import Cluster
-from integration.proxied import Proxied
+from integration.faults.proxied import Proxied
+from integration.host import prerequisites
+from integration.kafka import jars
 from pykafka4.client import Client
 from pykafka4.testing import ModelServer
 

@@ -14,11 +14,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from integration import prerequisites
-from integration.dockerd import EngineFailed
+from integration.docker.no_registry.dockerd import EngineFailed
+from integration.host import prerequisites
+from integration.vagrant.cluster import CLIENT, write_settings
 from integration.vagrant.machines import Containers
 from integration.vagrant.tool import fixed
-from integration.vagrant_cluster import CLIENT, write_settings
 
 SETTINGS = Path(__file__).with_name("settings")
 NODES = 3

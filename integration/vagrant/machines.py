@@ -23,12 +23,12 @@ from typing import IO, Any
 from docker.errors import APIError, NotFound
 from docker.types import IPAMConfig, IPAMPool
 
-from integration import prerequisites
-from integration.dockerd import TROUBLE, purge
-from integration.engine import Engine, EngineFailed
-from integration.jars import cache, taken
-from integration.place import free_subnets
-from integration.vagrant import box
+from integration.docker.engine import Engine, EngineFailed
+from integration.docker.no_registry import box
+from integration.docker.no_registry.dockerd import TROUBLE, purge
+from integration.docker.place import free_subnets
+from integration.host import prerequisites
+from integration.kafka.jars import cache, taken
 from integration.vagrant.tool import Vagrant, VagrantFailed, fixed
 from integration.waiting import until
 
@@ -104,7 +104,7 @@ class Machines(abc.ABC):
 
 
 class Containers(Machines):
-    """Of the docker provider, in a Docker engine (`integration.engine`), on a network of our own that Vagrant finds by its addresses."""
+    """Of the docker provider, in a Docker engine (`integration.docker.engine`), on a network of our own that Vagrant finds by its addresses."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from integration.host.ward import Child, Ward
 from integration.waiting import until
-from integration.ward import Child, Ward
 
 __all__ = ["Vagrant", "VagrantFailed", "fixed"]
 

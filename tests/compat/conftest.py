@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from compat_talk import REPLICATED
 
-from integration.local import LocalCluster
+from integration.local.cluster import LocalCluster
 
 STARTED = pytest.StashKey[dict[str, float]]()
 

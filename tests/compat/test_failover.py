@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from compat_talk import LONG, REPLICATED, marks, on, poll_until
 
-from integration.local import LocalCluster
+from integration.local.cluster import LocalCluster
 from pykafka4 import Consumer, Producer, Record, TopicPartition
 
 pytestmark = [*marks, on(f"2.1.1{REPLICATED}")]

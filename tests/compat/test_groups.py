@@ -8,9 +8,9 @@ from pathlib import Path
 
 from compat_talk import GROUP, LONG, READ_FROM, WRITTEN_TO, marks, on, poll_until, take
 
-from integration.java import JavaRecord
-from integration.java_old import old_java_produce
-from integration.local import LocalCluster
+from integration.java.client import JavaRecord
+from integration.java.old_client import old_java_produce
+from integration.local.cluster import LocalCluster
 from integration.waiting import until
 from pykafka4 import Consumer, Record
 

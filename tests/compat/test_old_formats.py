@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from compat_talk import LONG, READ_FROM, codecs, marks, on, read_all
 
-from integration.java import JavaRecord
-from integration.java_old import old_java_produce
-from integration.local import LocalCluster
+from integration.java.client import JavaRecord
+from integration.java.old_client import old_java_produce
+from integration.local.cluster import LocalCluster
 from pykafka4 import Consumer, Producer, TopicPartition
 from pykafka4.wire.batch import batches
 from pykafka4.wire.compression import CODECS

@@ -8,7 +8,7 @@ import time
 import pytest
 from compat_talk import LONG, READ_FROM, WRITTEN_TO, marks, number, on
 
-from integration.local import LocalCluster
+from integration.local.cluster import LocalCluster
 from pykafka4 import BrokerError, DeliveryFailed, Producer, TopicPartition, UnsupportedVersion
 
 pytestmark = marks

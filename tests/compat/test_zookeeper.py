@@ -15,12 +15,12 @@ import psutil
 import pytest
 from compat_talk import marks, on
 
-from integration import local
-from integration.local import LocalCluster
-from integration.quorum import Node
-from integration.releases import Kind
+from integration.kafka.releases import Kind
+from integration.local import cluster as local
+from integration.local.cluster import LocalCluster
+from integration.local.quorum import Node
+from integration.local.zookeeper import NAME, ZooKeeper
 from integration.waiting import until
-from integration.zookeeper import NAME, ZooKeeper
 from pykafka4 import UnsupportedVersion
 
 pytestmark = marks
@@ -28,7 +28,7 @@ pytestmark = marks
 ROOT = Path(__file__).parents[2]
 OWNER = """
 import json, sys
-from integration.local import LocalCluster
+from integration.local.cluster import LocalCluster
 cluster = LocalCluster(1, "2.1.1")
 cluster.up()
 pids = [child.pid for child in cluster.guarded().status().values()]

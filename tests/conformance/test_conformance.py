@@ -23,7 +23,7 @@ from unlike import UNLIKE
 from worlds import ModelPlace, RealPlace, World
 
 from integration.cluster import Cluster
-from integration.local import LocalCluster
+from integration.local.cluster import LocalCluster
 from pykafka4.testing import ModelServer
 
 HERE = Path(__file__).parent

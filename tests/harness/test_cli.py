@@ -1,4 +1,4 @@
-"""`python -m integration.cluster`: a cluster for work by hand, over several commands."""
+"""`python -m integration`: a cluster for work by hand, over several commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 def command_line(state: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYKAFKA4_CLUSTER": str(state)}
-    command = [sys.executable, "-m", "integration.cluster", *arguments]
+    command = [sys.executable, "-m", "integration", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False, **options)
 
 
@@ -47,4 +47,4 @@ def test_the_command_line_starts_breaks_mends_and_ends_a_cluster(request: pytest
     assert down.stdout == "down\n", down.stderr
     gone = command_line(state, "status")
     assert gone.returncode == 1
-    assert "integration.cluster up" in gone.stderr
+    assert "integration up" in gone.stderr

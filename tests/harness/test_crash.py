@@ -14,12 +14,12 @@ import pytest
 from docker.errors import DockerException
 from traces import Traces, alive, keeper_of
 
-from integration import prerequisites
 from integration.backends import BACKENDS
-from integration.dockerd import connect
-from integration.jars import cache
-from integration.local import PREFIX
-from integration.place import Place
+from integration.docker.no_registry.dockerd import connect
+from integration.docker.place import Place
+from integration.host import prerequisites
+from integration.kafka.jars import cache
+from integration.local.cluster import PREFIX
 from integration.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -66,8 +66,8 @@ def family(process: psutil.Process) -> set[int]:
 
 
 def cleaned(environment: dict[str, str]) -> list[str]:
-    """What `python -m integration.cluster clean` says."""
-    command = [sys.executable, "-m", "integration.cluster", "clean"]
+    """What `python -m integration clean` says."""
+    command = [sys.executable, "-m", "integration", "clean"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=RUN, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from traces import alive
 
-from integration import prerequisites
-from integration.jars import cache, install
+from integration.host import prerequisites
+from integration.kafka.jars import cache, install
 from integration.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def test_a_killed_download_takes_maven_along_and_its_folder_goes_with_the_next_a
     maven.chmod(0o755)
     monkeypatch.setenv("PYKAFKA4_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{maven.parent}:{os.environ['PATH']}")
-    with subprocess.Popen([sys.executable, "-c", "from integration.jars import kafka_jars; kafka_jars()"], cwd=ROOT) as process:
+    with subprocess.Popen([sys.executable, "-c", "from integration.kafka.jars import kafka_jars; kafka_jars()"], cwd=ROOT) as process:
         until((tmp_path / "pid").exists, 30, "Maven to start")
         process.kill()
     until(lambda: not alive(int((tmp_path / "pid").read_text())), 10, "Maven to be gone")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integration.cluster import Cluster
-from integration.java import JavaRecord, java_consume, java_produce, run_tool
+from integration.java.client import JavaRecord, java_consume, java_produce, run_tool
 from pykafka4.wire.compression import CODECS
 
 pytestmark = pytest.mark.cluster

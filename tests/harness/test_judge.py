@@ -7,12 +7,12 @@ from typing import Any, cast
 import pytest
 
 from integration.admin import Connection
-from integration.chaos import PARTITIONS, Load, content, judge
 from integration.cluster import Cluster
-from integration.java import JavaRecord, java_produce
-from integration.judge import LogRecord, Wrong, rising
-from integration.proxied import Proxied
+from integration.faults.proxied import Proxied
+from integration.java.client import JavaRecord, java_produce
+from integration.judge.reader import LogRecord, Wrong, rising
 from integration.waiting import until
+from integration.workload.load import PARTITIONS, Load, content, judge
 from pykafka4.wire.batch import WireRecord, build_batch
 from pykafka4.wire.compression import CODECS
 from pykafka4.wire.messages_data import ProduceRequest

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from integration.cluster import Cluster
-from integration.local import LOCK, PREFIX, LocalCluster
+from integration.local.cluster import LOCK, PREFIX, LocalCluster
 from integration.waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 OWNER = """
 import json, os, sys
-from integration.local import LocalCluster
+from integration.local.cluster import LocalCluster
 cluster = LocalCluster(brokers=2)
 cluster.up()
 cluster.freeze(2)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from integration.judge import LogRecord
-from integration.member import digest
-from integration.members import Member, Members
+from integration.judge.reader import LogRecord
+from integration.workload.member import digest
+from integration.workload.members import Member, Members
 
 LOG = {0: [LogRecord(n, b"k", b"%d" % n, (), n, -1, -1, -1) for n in range(3)]}
 ROWS = [(0, r.offset, digest(r.key, r.value, r.headers, r.timestamp)) for r in LOG[0]]

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from integration.ports import HOST, LOWEST, Ports, highest
+from integration.host.ports import HOST, LOWEST, Ports, highest
 
 
 def test_a_taken_port_cannot_be_listened_on_until_it_is_released() -> None:

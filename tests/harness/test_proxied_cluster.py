@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from integration.admin import Connection
-from integration.proxied import Proxied
+from integration.faults.proxied import Proxied
 from integration.waiting import until
 from pykafka4.wire.messages_cluster import MetadataRequest
 

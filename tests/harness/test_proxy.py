@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.ports import HOST
-from integration.proxy import Proxy
+from integration.faults.proxy import Proxy
+from integration.host.ports import HOST
 from integration.waiting import until
 
 SHORT = 0.3  # seconds in which nothing may come

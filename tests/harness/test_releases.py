@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from integration.docker_cluster import DockerCluster
-from integration.jars import KAFKA
-from integration.releases import Kind, release
-from integration.vagrant_cluster import VagrantCluster
+from integration.docker.cluster import DockerCluster
+from integration.kafka.jars import KAFKA
+from integration.kafka.releases import Kind, release
+from integration.vagrant.cluster import VagrantCluster
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import attrs
 import psutil
 from docker import DockerClient
 
-from integration.dockerd import ports
-from integration.engine import Engine
-from integration.place import Place
+from integration.docker.engine import Engine
+from integration.docker.no_registry.dockerd import ports
+from integration.docker.place import Place
 from integration.waiting import until
 
 
@@ -55,7 +55,7 @@ def keeper_of(place: Place) -> psutil.Process:
 
 
 def is_keeper(command: list[str], place: Place) -> bool:
-    return "integration.keeper" in command and str(place.folder) in command
+    return "integration.docker.keeper" in command and str(place.folder) in command
 
 
 def alive(pid: int) -> bool:

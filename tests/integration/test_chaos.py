@@ -13,13 +13,13 @@ from typing import TypeGuard
 import attrs
 import pytest
 
-from integration.actions import FRAGILE, FRAGILE_CONFIGS, Run
-from integration.chaos import PARTITIONS, RECOVERY, Cycle, Load, Verdict, judge, kill_cycle
-from integration.chaos_plan import Plan, draw, seed_of
 from integration.cluster import Cluster
-from integration.members import Members, committed
-from integration.proxied import Proxied
+from integration.faults.actions import FRAGILE, FRAGILE_CONFIGS, Run
+from integration.faults.plan import Plan, draw, seed_of
+from integration.faults.proxied import Proxied
 from integration.waiting import until
+from integration.workload.load import PARTITIONS, RECOVERY, Cycle, Load, Verdict, judge, kill_cycle
+from integration.workload.members import Members, committed
 from pykafka4 import DeliveryFailed, Producer
 from pykafka4.error_table import Written
 

@@ -13,8 +13,8 @@ import pytest
 from reading import GROUP, LONG, SECONDS, Notes, assert_in_order, poll_until, produce, read, send, values, wait_leaders
 
 from integration.cluster import Cluster
-from integration.java import JavaRecord, java_consume
-from integration.proxied import Proxied
+from integration.faults.proxied import Proxied
+from integration.java.client import JavaRecord, java_consume
 from integration.waiting import Deadline, until
 from pykafka4 import Client, Consumer, GroupError, KafkaError, Producer, Record, TopicPartition
 from pykafka4.core.group import MemberState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from integration.cluster import Cluster
-from integration.java import JavaRecord, java_consume, java_produce
+from integration.java.client import JavaRecord, java_consume, java_produce
 from pykafka4 import Consumer, Producer, Record, TopicPartition
 from pykafka4.wire.compression import CODECS
 

@@ -13,9 +13,9 @@ from typing import Any
 import attrs
 import pytest
 
-from integration.chaos import PARTITIONS, Load, content, judge
 from integration.cluster import Cluster
 from integration.waiting import until
+from integration.workload.load import PARTITIONS, Load, content, judge
 from pykafka4 import DeliveryFailed, Producer, TopicPartition
 from pykafka4.error_table import Written
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from integration.cluster import NOT_YET
-from integration.proxied import ProxiedCluster
+from integration.faults.proxied import ProxiedCluster
 from integration.waiting import until
 from pykafka4 import Producer
 from pykafka4.wire.messages_admin import CreateTopicsRequest

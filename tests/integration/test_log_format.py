@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from integration.cluster import Cluster
-from integration.java import JavaRecord, java_produce, run_tool
-from integration.local import LocalCluster
-from integration.log_format import CRC_AT, Batch, Wrong, batches_in, crc32c
+from integration.java.client import JavaRecord, java_produce, run_tool
+from integration.judge.log_format import CRC_AT, Batch, Wrong, batches_in, crc32c
+from integration.local.cluster import LocalCluster
 from integration.waiting import until
 from pykafka4.wire.batch import WireRecord, build_batch
 from pykafka4.wire.compression import CODECS

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from reading import SECONDS, wait_leaders
 
-from integration.chaos import Load, judge
 from integration.cluster import Cluster, LogRecord
-from integration.proxied import Proxied
+from integration.faults.proxied import Proxied
 from integration.waiting import until
+from integration.workload.load import Load, judge
 from pykafka4 import (
     Client,
     ConnectionLost,

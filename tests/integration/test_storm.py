@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from integration.chaos import PARTITIONS, Load, judge
-from integration.chaos_plan import seed_of
 from integration.cluster import Cluster
-from integration.members import Member, Members, committed
+from integration.faults.plan import seed_of
+from integration.workload.load import PARTITIONS, Load, judge
+from integration.workload.members import Member, Members, committed
 from pykafka4 import Producer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.timeout(1800)]

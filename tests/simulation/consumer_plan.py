@@ -12,7 +12,7 @@ from crashes import CRASHES
 from handed import GROUP_ITSELF
 from weather import Climate
 
-from integration.faults import CONSUMERS as LASTS
+from integration.faults.catalog import CONSUMERS as LASTS
 from pykafka4.testing.faults.controls import Fault
 from pykafka4.wire.messages_cluster import FindCoordinatorRequest, MetadataRequest
 from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest

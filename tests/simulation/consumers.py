@@ -19,7 +19,7 @@ from members import Member
 from schedule import Schedule
 from weather import VirtualTransport, Weather
 
-from integration.faults import CONSUMERS as LASTS
+from integration.faults.catalog import CONSUMERS as LASTS
 from pykafka4.core import INFINITY
 from pykafka4.core.assignors import assigned_partitions
 from pykafka4.errors import ConnectionLost, GroupError, KafkaError, KafkaTimeoutError

@@ -10,7 +10,7 @@ import attrs
 import trouble
 from weather import Climate
 
-from integration.faults import PRODUCERS as LASTS
+from integration.faults.catalog import PRODUCERS as LASTS
 from pykafka4.testing.faults.controls import Fault, When
 from pykafka4.wire.messages_cluster import MetadataRequest
 from pykafka4.wire.messages_data import ProduceRequest

@@ -6,9 +6,9 @@ import pytest
 from consumer_plan import CONSUMER_FAULTS
 from plan import FAULTS as PRODUCER_FAULTS
 
-from integration.actions import ACTIONS
-from integration.chaos_plan import draw, seed_of
-from integration.faults import CONSUMERS, FAULTS, PRODUCERS, REAL_ONLY, Fault, Lane
+from integration.faults.actions import ACTIONS
+from integration.faults.catalog import CONSUMERS, FAULTS, PRODUCERS, REAL_ONLY, Fault, Lane
+from integration.faults.plan import draw, seed_of
 
 
 def test_the_simulation_draws_from_the_list_and_leaves_nothing_out() -> None:

@@ -1,4 +1,4 @@
-"""Trouble. Rule: what can happen to any cluster is written once; `integration.faults` says how long it lasts."""
+"""Trouble. Rule: what can happen to any cluster is written once; `integration.faults.catalog` says how long it lasts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from schedule import Schedule
 
-from integration.faults import Span
+from integration.faults.catalog import Span
 from pykafka4.records import TopicPartition
 from pykafka4.testing.model import ModelCluster
 

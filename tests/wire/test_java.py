@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from wire_samples import every_version, sample
 
-from integration.jars import classpath, kafka_jars
-from integration.prerequisites import java
+from integration.host.prerequisites import java
+from integration.kafka.jars import classpath, kafka_jars
 from pykafka4.wire.batch import WireRecord, batches, build_batch, build_message_set, records_of
 from pykafka4.wire.compression import CODECS
 from pykafka4.wire.schema import Data, Request, encode

@@ -12,7 +12,7 @@ import attrs
 import pytest
 from wire_samples import messages, name_of
 
-from integration.jars import kafka_clients_jar
+from integration.kafka.jars import kafka_clients_jar
 from pykafka4.core.connection import FIRST_TO_MUTE
 from pykafka4.wire.fields import Kind, Versions, array, default_of, spec_of
 from pykafka4.wire.messages_cluster import MetadataRequest

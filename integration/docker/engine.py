@@ -1,0 +1,214 @@
+"""Engine. Rule: a running engine when the user names one with DOCKER_HOST, else one of our own that leaves nothing behind.
+
+The engine of our own is shared by the processes that use it at once, and ends with the last (`keeper.py`): a cluster kept up by hand
+does not make the test suite wait for it, and what each of them made goes with its own end. Images stay in the cache for the next run.
+
+    python -m integration.docker.engine [COMMAND …]    # run it (default: a shell) with DOCKER_HOST set to our engine
+    python -m integration.docker.engine --clean        # remove what crashed runs left
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from docker import DockerClient
+from docker.errors import DockerException
+
+from integration.docker.keeper import Foreign
+from integration.docker.no_registry.dockerd import Dockerd, EngineFailed, connect
+from integration.docker.place import LABEL, OWNER, Place
+from integration.host import prerequisites
+from integration.kafka.jars import locked, taken
+from integration.waiting import until
+
+__all__ = ["Engine", "EngineFailed", "clean"]
+
+ROOT = Path(__file__).parents[2]
+COME_IN, GREETING, LEAVE = 180.0, 30.0, 120.0
+
+
+class Engine:
+    """A Docker engine from entry to exit. `host` is its DOCKER_HOST, `client` speaks to it, `labels` are for all that is made in it.
+
+    `folder`: where an engine of our own keeps its data, one in the cache by default; when it is given, DOCKER_HOST does not count.
+    Raises `MissingPrerequisite` where no engine can be started, `EngineFailed` when it does not start or the named one does not answer.
+    """
+
+    def __init__(self, folder: Path | str | None = None) -> None:
+        named = os.environ.get("DOCKER_HOST") if folder is None else None
+        self.own = not named
+        self.place = Place.of(named) if named else Place.own(Path(folder) if folder else None)
+        self.host = named or self.place.host
+        self.owner = ""
+        self.connection: socket.socket | None = None
+        self.keeper: subprocess.Popen[bytes] | None = None  # if it was us who started it
+        self.docker: DockerClient | None = None
+
+    # -- coming and going --------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Become a user of the engine; start it when nobody else uses it."""
+        if self.own:
+            prerequisites.require(*prerequisites.engine())
+        self.place.folder.mkdir(parents=True, exist_ok=True)
+        with locked(self.place.door, COME_IN):
+            self.come_in(COME_IN)
+        try:
+            self.docker = connect(self.host)
+        except BaseException:
+            self.close()
+            raise
+
+    def come_in(self, timeout: float) -> None:
+        """Through the keeper that runs; one that is about to end hangs up, and then a new one waits for its end."""
+        if self.greeted():
+            return
+        self.keeper = keeper = self.start_keeper()
+        try:
+            until(lambda: self.greeted() or keeper.poll() is not None, timeout, lambda: f"an engine to come up{self.last_words()}")
+        except BaseException:
+            keeper.terminate()
+            keeper.wait(LEAVE)
+            raise
+        if self.connection is None:
+            raise EngineFailed(f"the engine at {self.host} cannot be used{self.last_words()}")
+
+    def greeted(self) -> bool:
+        """Whether a keeper took us in."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(GREETING)
+        try:
+            connection.connect(str(self.place.keeper))
+            with connection.makefile("rb") as answer:
+                told = json.loads(answer.readline() or b"null")
+        except (FileNotFoundError, ConnectionError):
+            told = None
+        except TimeoutError as error:
+            connection.close()
+            raise EngineFailed(f"the keeper behind {self.place.keeper} does not answer; end it, and its engine goes with it") from error
+        except BaseException:
+            connection.close()
+            raise
+        if told is None:
+            connection.close()
+            return False
+        self.connection, self.owner = connection, told["owner"]
+        return True
+
+    def start_keeper(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "integration.docker.keeper", str(self.place.folder), *([] if self.own else [self.host])]
+        with (self.place.folder / "keeper.log").open("wb") as log:
+            return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+    def last_words(self) -> str:
+        lines = (self.place.folder / "keeper.log").read_text(errors="replace").splitlines()
+        return "".join(f"\n{line}" for line in lines[-15:])
+
+    def close(self) -> None:
+        """Leave, and wait until what we made is gone, the engine too when nobody else uses it; works twice."""
+        docker, self.docker = self.docker, None
+        if docker is not None:
+            docker.close()
+        connection, self.connection = self.connection, None
+        if connection is None:
+            return
+        goes_on = b""
+        with connection, contextlib.suppress(ConnectionError):
+            connection.settimeout(LEAVE)
+            connection.shutdown(socket.SHUT_WR)
+            goes_on = connection.recv(1)
+        keeper, self.keeper = self.keeper, None
+        if keeper is not None and goes_on:
+            keeper.returncode = 0  # without this process: no warning about that
+        elif keeper is not None and keeper.wait(LEAVE) != 0:
+            raise EngineFailed(
+                f"the engine at {self.host} did not end in order; python -m integration.docker.engine --clean{self.last_words()}"
+            )
+
+    # -- for those who use it ----------------------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> DockerClient:
+        if self.docker is None:
+            raise RuntimeError("this engine is not open: use it in a with statement")
+        return self.docker
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """For containers and networks: what bears them is removed when this user leaves, even by SIGKILL."""
+        return {LABEL: self.place.label, OWNER: self.owner}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For programs that shall use this engine."""
+        return {**os.environ, "DOCKER_HOST": self.host}
+
+    @property
+    def scratch(self) -> Path:
+        """A folder for this user's files, made by who needs it; it goes when the user does."""
+        return self.place.scratch(self.owner)
+
+    def bridge(self) -> str:
+        """A name for the bridge of a new network, by which it is found after a crash; no interface of this machine has it."""
+        names = (f"{self.place.name}-{secrets.token_hex(2)[:3]}" for _ in itertools.count())
+        return next(name for name in names if not Path("/sys/class/net", name).exists())
+
+
+def clean(folder: Path | str | None = None) -> list[str]:
+    """Remove what crashed runs left: of our own engine everything but its images, in the one DOCKER_HOST names what bears our label.
+
+    A line for each thing; an engine in use, and any other engine, is not touched. Raises `EngineFailed` when the named one does not answer.
+    """
+    named = os.environ.get("DOCKER_HOST") if folder is None else None
+    place = Place.own(Path(folder) if folder else None)
+    removed = cleaned_at(named) if named else []
+    return removed + (unused(place, Dockerd(place).sweep) if place.folder.exists() else [])
+
+
+def cleaned_at(host: str) -> list[str]:
+    place = Place.of(host)
+    place.folder.mkdir(parents=True, exist_ok=True)
+    try:
+        return unused(place, Foreign(place, host).sweep)
+    except (OSError, DockerException) as error:
+        raise EngineFailed(f"the engine at {host}, which DOCKER_HOST names, does not answer: {error}") from error
+
+
+def unused(place: Place, sweep: Callable[[], list[str]]) -> list[str]:
+    """What `sweep` tells, where nobody uses the place; whoever comes in meanwhile waits."""
+    with locked(place.door, COME_IN), place.life.open("w") as life:
+        return sweep() if taken(life.fileno()) else []
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--clean"]:
+        print("\n".join(clean()) or "nothing to remove")
+        return 0
+    command = arguments or [os.environ.get("SHELL", "/bin/sh")]
+    with Engine() as engine:
+        return subprocess.run(command, env=engine.environment, check=False).returncode
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except (prerequisites.MissingPrerequisite, EngineFailed) as error:
+        sys.exit(str(error))

@@ -1,0 +1,179 @@
+"""Keeper. Rule: the engine lives as long as somebody uses it; what a user made goes when the user does, however it ends.
+
+One process for each `Place`. A user is a connection, and the process at its other end: the end of either is the end of the user (a
+forked child may hold the connection, but never that process). The first user starts the keeper, the last one's end stops the engine.
+Of an engine that somebody else runs only what bears our label is touched.
+
+    python -m integration.docker.keeper FOLDER [HOST]      # without HOST: an engine of our own
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from integration.docker.no_registry.dockerd import TROUBLE, Dockerd, connect, purge
+from integration.docker.place import LABEL, OWNER, Place
+from integration.kafka.jars import locked
+
+__all__ = ["Foreign", "Keeper"]
+
+LIFE = 60.0  # seconds: the keeper before may still be stopping its engine
+FIRST = 20.0  # seconds for the first user, who started this process, to come in
+
+
+class Kept(Protocol):
+    """What a keeper starts and stops."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@attrs.frozen
+class Foreign:
+    """An engine of somebody else: only what bears our label goes."""
+
+    place: Place
+    host: str
+
+    def start(self) -> None:
+        self.sweep()
+
+    def sweep(self) -> list[str]:
+        """Remove what a keeper before left, and the files of its users; a line for each thing."""
+        with contextlib.closing(connect(self.host)) as client:
+            removed = purge(client, f"{LABEL}={self.place.label}")
+        if self.place.run.exists():
+            shutil.rmtree(self.place.run)
+            removed.append(f"removed {self.place.run}")
+        return removed
+
+    def stop(self) -> None:
+        with contextlib.suppress(*TROUBLE):
+            self.start()
+
+
+@attrs.frozen(eq=False)
+class User:
+    """A connection, the process at its other end, and the name its containers bear."""
+
+    connection: socket.socket
+    process: int  # a descriptor
+    owner: str
+
+
+class Keeper:
+    """Serves the users of one engine that runs."""
+
+    def __init__(self, place: Place, host: str, alive: Callable[[], bool] = lambda: True) -> None:
+        self.place, self.host, self.alive = place, host, alive
+        self.selector = selectors.DefaultSelector()
+        self.users: set[User] = set()
+        self.leaving: list[socket.socket] = []
+        self.numbers = itertools.count(1)
+        self.listener = socket.socket(socket.AF_UNIX)
+
+    def listen(self) -> None:
+        self.place.keeper.parent.mkdir(mode=0o700, exist_ok=True)
+        self.place.keeper.unlink(missing_ok=True)
+        self.listener.bind(str(self.place.keeper))
+        self.listener.listen()
+        self.selector.register(self.listener, selectors.EVENT_READ, self.welcome)
+
+    def serve(self) -> None:
+        """Until the last user is gone, nobody came at all, or the engine ended by itself."""
+        patience: float | None = FIRST
+        while ready := self.selector.select(patience):
+            for key, _ in ready:
+                key.data()
+            if not (self.users and self.alive()):
+                return
+            patience = None
+            self.release()
+
+    def welcome(self) -> None:
+        """A new user; one whose process is gone already is none."""
+        connection, _ = self.listener.accept()
+        (pid, _, _) = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+        try:
+            user = User(connection, os.pidfd_open(pid), f"{self.place.label}-{pid}-{next(self.numbers)}")
+            connection.sendall(json.dumps({"host": self.host, "owner": user.owner, "label": self.place.label}).encode() + b"\n")
+        except OSError:
+            connection.close()
+            return
+        self.users.add(user)
+        for descriptor in (connection, user.process):
+            self.selector.register(descriptor, selectors.EVENT_READ, lambda: self.leave(user))
+
+    def leave(self, user: User) -> None:
+        """Remove what the user made; the end of its connection, when that is done, tells it so."""
+        if user not in self.users:  # both wires ended at once
+            return
+        self.users.discard(user)
+        for descriptor in (user.connection, user.process):
+            self.selector.unregister(descriptor)
+        os.close(user.process)
+        self.leaving.append(user.connection)
+        shutil.rmtree(self.place.scratch(user.owner), ignore_errors=True)
+        if self.users:
+            with contextlib.suppress(*TROUBLE), contextlib.closing(connect(self.host)) as client:
+                purge(client, f"{OWNER}={user.owner}")
+
+    def release(self) -> None:
+        """Let those go whose things are removed. The last user hears nothing until the keeper ends, when the engine is gone, too."""
+        for connection in self.leaving:
+            with connection, contextlib.suppress(OSError):
+                connection.send(b".")
+        self.leaving.clear()
+
+    def shut(self) -> None:
+        """Whoever comes now finds nobody and starts the next keeper, which waits for the end of this one."""
+        self.place.keeper.unlink(missing_ok=True)
+        self.listener.close()
+        shutil.rmtree(self.place.scratch(""), ignore_errors=True)
+        with contextlib.suppress(OSError):  # an engine of our own has more in it, and removes it when it stops
+            self.place.run.rmdir()
+
+
+def watch(keeper: Keeper, dockerd: Dockerd) -> None:
+    """Have the end of dockerd noticed at once."""
+    assert dockerd.process is not None
+    keeper.selector.register(os.pidfd_open(dockerd.process.pid), selectors.EVENT_READ, lambda: None)
+
+
+def main(folder: Path, host: str | None) -> None:
+    for number in (signal.SIGINT, signal.SIGHUP):  # a Ctrl-C is the users' to handle
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    place = Place(folder)
+    with locked(place.life, LIFE):
+        dockerd = Dockerd(place)
+        kept: Kept = dockerd if host is None else Foreign(place, host)
+        keeper = Keeper(place, host or place.host, dockerd.alive if host is None else lambda: True)
+        try:
+            kept.start()
+            keeper.listen()
+            if host is None:
+                watch(keeper, dockerd)
+            keeper.serve()
+        finally:
+            keeper.shut()
+            kept.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None)

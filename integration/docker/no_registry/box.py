@@ -1,0 +1,135 @@
+"""Box. Rule: a machine of the docker provider is a bare Debian with sshd and this machine's Java; provisioning brings Kafka.
+
+Bootstrapping takes most of a minute, so its result is kept in the cache; the rest is put on top of it within seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from pathlib import Path
+
+from docker import DockerClient
+
+from integration.docker.no_registry.image import add, java_home, present, prune, skipped
+from integration.docker.place import LABEL
+from integration.host import prerequisites
+from integration.host.guardian import die_with_parent
+from integration.kafka.jars import cache, install, locked
+
+__all__ = ["bootstrapped", "build", "key"]
+
+REPOSITORY = "pykafka4/machine"
+BOOT = Path(__file__).with_name("boot.sh")
+PACKAGES = ("openssh-server", "sudo", "iproute2", "procps", "init-system-helpers")
+# Nobody logs in but by our own key, and a name server is never asked who does.
+SSHD = "UseDNS no\nPasswordAuthentication no\nAuthorizedKeysFile /etc/ssh/authorized_keys\n"
+SYSTEM, IMPORT = 900.0, 600.0
+NOT_NEEDED = ("var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "usr/share/doc/*", "usr/share/man/*", "usr/share/locale/*")
+
+
+def build(client: DockerClient) -> str:
+    """The tag of the machine's image in that engine; made when it is not there, and its predecessors removed."""
+    release = suite()
+    public = key().with_suffix(".pub")
+    tag = f"{REPOSITORY}:{release}-{digest(public)}"
+    with locked(cache() / "machine.lock", IMPORT + SYSTEM):
+        if not present(client, tag):
+            load(client, tag, system(release), public)
+            prune(client, tag, f"{REPOSITORY}:")
+    return tag
+
+
+def key() -> Path:
+    """The private key that opens the machines, made once; its public half lies beside it."""
+    return install(cache() / "vagrant" / "ssh", make_key) / "key"
+
+
+def make_key(folder: Path) -> None:
+    command = ["ssh-keygen", "-q", "-m", "PEM", "-t", "ecdsa", "-N", "", "-C", "pykafka4 machines", "-f", str(folder / "key")]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+
+def suite() -> str:
+    """The release of this machine: its Java is linked with that release's libraries."""
+    told = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    return told.get("VERSION_CODENAME", "bookworm").strip('"')
+
+
+def digest(public: Path) -> str:
+    """Of all the image is made from; the Java by its release file."""
+    java = java_home()
+    parts = [Path(__file__).read_bytes(), BOOT.read_bytes(), public.read_bytes(), str(java).encode(), (java / "release").read_bytes()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
+
+
+# -- the bare system -----------------------------------------------------------------------------------------------------------
+
+
+def system(release: str) -> Path:
+    """A tar file with the bare system and the user vagrant."""
+    return install(place(release), lambda folder: bootstrap(release, folder)) / "system.tar"
+
+
+def place(release: str) -> Path:
+    recipe = hashlib.sha256(f"{release} {PACKAGES} {SSHD}".encode()).hexdigest()[:8]
+    return cache() / f"machine-{release}-{recipe}"
+
+
+def bootstrapped() -> bool:
+    """Whether the bare system is in the cache, so that nothing is needed to make it."""
+    return place(suite()).is_dir()
+
+
+def bootstrap(release: str, folder: Path) -> None:
+    prerequisites.require(*prerequisites.machine())
+    root = folder / "root"
+    run(["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", release, str(root)])
+    run(["chroot", str(root), "useradd", "--create-home", "--shell", "/bin/bash", "vagrant"])
+    (root / "etc/sudoers.d/vagrant").write_text("vagrant ALL=(ALL) NOPASSWD:ALL\n")
+    (root / "etc/ssh/sshd_config.d/machine.conf").write_text(SSHD)
+    for pattern in NOT_NEEDED:
+        for path in root.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    run(["tar", "--create", f"--file={folder / 'system.tar'}", f"--directory={root}", "--one-file-system", "."])
+    shutil.rmtree(root)
+
+
+def run(command: list[str]) -> None:
+    """In namespaces of its own, that end with this process: so do what it mounts and what it starts, however it ends."""
+    inside = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *command]
+    done = subprocess.run(inside, capture_output=True, text=True, timeout=SYSTEM, check=False, preexec_fn=die_with_parent)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} failed: {(done.stdout + done.stderr)[-2000:]}")
+
+
+# -- the image -----------------------------------------------------------------------------------------------------------------
+
+
+def load(client: DockerClient, tag: str, base: Path, public: Path) -> None:
+    with tempfile.TemporaryFile(dir=cache()) as file:  # without a name: nothing is left of it, however this process ends
+        with base.open("rb") as plain:
+            shutil.copyfileobj(plain, file)
+        file.seek(0)
+        with tarfile.open(fileobj=file, mode="a", format=tarfile.GNU_FORMAT) as archive:
+            furnish(archive, public)
+        file.seek(0)
+        changes = [f"LABEL {LABEL}=image", 'CMD ["/sbin/boot"]', "EXPOSE 22", "ENV container=docker"]
+        repository, _, name = tag.rpartition(":")
+        client.api.import_image(src=file, repository=repository, tag=name, changes=changes)
+
+
+def furnish(archive: tarfile.TarFile, public: Path) -> None:
+    """Java, process 1, and who may log in."""
+    java = java_home()
+    for path in sorted(java.rglob("*")):
+        if path.is_file() and not skipped(path.relative_to(java)):
+            add(archive, f"./opt/java/{path.relative_to(java)}", path)
+    link = tarfile.TarInfo("./usr/bin/java")
+    link.type, link.linkname = tarfile.SYMTYPE, "/opt/java/bin/java"
+    archive.addfile(link)
+    add(archive, "./usr/sbin/boot", BOOT.read_bytes())
+    add(archive, "./etc/ssh/authorized_keys", public.read_bytes())

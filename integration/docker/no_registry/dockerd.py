@@ -1,0 +1,269 @@
+"""Dockerd. Rule: our engine shares nothing with another one on the machine, and what it leaves is removed without its help.
+
+It runs in a process and a mount namespace of its own (`cell.py`): no mount is seen outside, and when process 1 there dies, in whatever
+way, the kernel kills dockerd, containerd, shims and what runs in containers. Bridges and control groups outlive that; they bear the
+name of the `Place` or stand in the engine's own database, and `sweep` removes exactly those. Process ids the engine tells are the
+namespace's, not the machine's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import DockerException, NotFound
+
+from integration.docker.place import Place, free_subnets
+from integration.host.guardian import die_with_parent
+from integration.waiting import WaitTimeout, until
+
+__all__ = ["TROUBLE", "Dockerd", "EngineFailed", "connect", "purge"]
+
+CELL = Path(__file__).with_name("cell.py")
+READY, STOP, GONE, PURGE = 60.0, 20.0, 20.0, 60.0
+CALL = 60.0  # seconds for one answer of an engine
+UNIX = "unix://"
+SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+NETWORKS = Path("/sys/class/net")
+BRIDGE_IN_DATABASE = re.compile(rb'"BridgeName":"(br-[0-9a-f]{12})"')
+TROUBLE = (OSError, DockerException, WaitTimeout)  # what purging an engine that fails may raise
+PROGRAMS = ("dockerd", "containerd", "unshare", "docker-proxy")
+
+
+class EngineFailed(RuntimeError):
+    """An engine did not start or does not answer; the message has the end of its log."""
+
+
+def connect(host: str) -> DockerClient:
+    """A client of the engine at `host`; raises what the SDK and its transport raise while nobody answers there."""
+    if host.startswith(UNIX):  # the SDK leaves a socket open that it could not connect
+        with socket.socket(socket.AF_UNIX) as knock:
+            knock.settimeout(CALL)
+            knock.connect(host.removeprefix(UNIX))
+    return DockerClient(base_url=host, timeout=CALL)
+
+
+def purge(client: DockerClient, label: str | None = None) -> list[str]:
+    """Remove the containers and networks that bear `label` (default: all there are), whatever state they are in; a line for each."""
+    filters = {"label": label} if label else {}
+    removed: dict[str, None] = {}
+    until(
+        lambda: emptied(client, filters, removed),
+        PURGE,
+        f"the engine to remove what bears {label or 'any label'}",
+        forgive=(OSError, DockerException),
+    )
+    return list(removed)
+
+
+def emptied(client: DockerClient, filters: dict[str, str], removed: dict[str, None]) -> bool:
+    """Remove what is there, and say so; True when there was nothing. Somebody else may be removing the same."""
+    containers = client.containers.list(all=True, sparse=True, ignore_removed=True, filters=filters)
+    for container in containers:
+        with contextlib.suppress(NotFound):
+            container.remove(force=True, v=True)
+            removed[f"removed the container {' '.join(container.attrs.get('Names') or [container.short_id]).lstrip('/')}"] = None
+    networks = client.networks.list(filters={**filters, "type": "custom"})
+    for network in networks:
+        with contextlib.suppress(NotFound):
+            network.remove()
+            removed[f"removed the network {network.name}"] = None
+    return not (containers or networks)
+
+
+class Dockerd:
+    """The engine of one `Place`. Its starter is its life line: the kernel kills it when that ends."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Remove what a crash left, start, wait until it answers, and empty it of the containers of its last life."""
+        self.sweep()
+        self.place.run.mkdir(mode=0o700)
+        self.place.data.mkdir(parents=True, exist_ok=True)
+        self.place.config.write_text(json.dumps(self.config(), indent=2))
+        self.add_bridge()
+        with self.place.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:{SBIN}"},
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+        until(self.answers, READY, lambda: f"dockerd to answer{self.last_words()}", forgive=(OSError, DockerException))
+        with contextlib.closing(connect(self.place.host)) as client:
+            purge(client)
+
+    def command(self) -> list[str]:
+        cell = ["unshare", "--pid", "--mount-proc", "--fork", "--kill-child", "--", sys.executable, "-I", "-S", str(CELL)]
+        return [*cell, "dockerd", "--config-file", str(self.place.config)]
+
+    def config(self) -> dict[str, Any]:
+        """A file of our own, so that the machine's daemon.json does not count. No firewall rule, no forwarding: nobody gets out."""
+        return {
+            "hosts": [self.place.host],
+            "data-root": str(self.place.data),
+            "exec-root": str(self.place.run / "exec"),
+            "pidfile": str(self.place.run / "docker.pid"),
+            "bridge": self.place.bridge,
+            "iptables": False,
+            "ip6tables": False,
+            "ip-masq": False,
+            "ip-forward": False,
+            "cgroup-parent": f"/{self.place.name}",
+            "exec-opts": ["native.cgroupdriver=cgroupfs"],  # systemd would be told process ids of another namespace
+            "shutdown-timeout": 5,
+            "log-level": "warn",
+        }
+
+    def add_bridge(self) -> None:
+        subnet = next(free_subnets())
+        ip("link", "add", self.place.bridge, "type", "bridge")
+        ip("address", "add", f"{subnet[1]}/{subnet.prefixlen}", "dev", self.place.bridge)
+        ip("link", "set", self.place.bridge, "up")
+
+    def answers(self) -> bool:
+        """Whether it answers now; EngineFailed when it has ended."""
+        if not self.alive():
+            raise EngineFailed(f"dockerd ended while it was starting{self.last_words()}")
+        with contextlib.closing(connect(self.place.host)) as client:
+            return bool(client.ping())
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def last_words(self) -> str:
+        lines = self.place.log.read_text(errors="replace").splitlines() if self.place.log.exists() else []
+        return "".join(f"\n{line}" for line in lines[-15:])
+
+    def stop(self) -> None:
+        """Empty it, end it in order where it still runs, and leave nothing but its data."""
+        if self.alive():
+            with contextlib.suppress(*TROUBLE), contextlib.closing(connect(self.place.host)) as client:
+                purge(client)
+        process, self.process = self.process, None
+        if process is not None:
+            end(process)
+        self.sweep()
+
+    # -- what is left without it -------------------------------------------------------------------------------------------
+
+    def sweep(self) -> list[str]:
+        """Remove processes, bridges, control groups and sockets of this place; a line for each kind that was there."""
+        removed = self.kill()
+        for name in list(self.bridges()):
+            for port in [*ports(name), name]:
+                ip("link", "delete", port, check=False)
+            removed.append(f"removed the bridge {name}")
+        removed += [f"removed the control group {folder}" for folder in self.groups() if gone(folder)]
+        if self.place.run.exists():
+            shutil.rmtree(self.place.run)
+            removed.append(f"removed {self.place.run}")
+        return removed
+
+    def kill(self) -> list[str]:
+        """End every process of the engine and wait until none is left; those of a namespace whose process 1 died end by themselves.
+
+        But not paused ones: in control groups of version 1 a frozen process is not even killed before it is thawed.
+        """
+        found: dict[int, str] = {}
+
+        def none_left() -> bool:
+            remains = dict(self.remains())
+            found.update(remains)
+            self.thaw()
+            for pid in remains:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return not remains
+
+        until(none_left, GONE, lambda: f"the engine's processes to end: {found}")
+        return [f"killed {name} (pid {pid})" for pid, name in found.items()]
+
+    def thaw(self) -> None:
+        for state in (state for group in self.groups() for state in group.rglob("freezer.state")):
+            with contextlib.suppress(OSError):  # the topmost of a hierarchy cannot be frozen
+                state.write_text("THAWED")
+
+    def remains(self) -> Iterator[tuple[int, str]]:
+        """Processes in our control group, and the engine's own: those programs with our folder among their arguments."""
+        for folder in Path("/proc").iterdir():
+            if not folder.name.isdecimal():
+                continue
+            try:
+                arguments = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                groups = (folder / "cgroup").read_text()
+            except OSError:  # it has just ended
+                continue
+            program = Path(arguments[0]).name
+            ours = program.startswith(PROGRAMS) or str(CELL) in arguments
+            named = any(str(self.place.run) in argument for argument in arguments)
+            if program and (f"/{self.place.name}/" in groups or (ours and named)):
+                yield int(folder.name), program
+
+    def bridges(self) -> Iterator[str]:
+        """Bridges of our name, and those of networks in the engine's database."""
+        database = self.place.data / "network" / "files" / "local-kv.db"
+        known = {name.decode() for name in BRIDGE_IN_DATABASE.findall(database.read_bytes())} if database.exists() else set()
+        for folder in NETWORKS.iterdir():
+            if (folder / "bridge").exists() and (folder.name in known or folder.name.startswith(f"{self.place.name}-")):
+                yield folder.name
+
+    def groups(self) -> list[Path]:
+        """Our control group in each hierarchy, version 1 or 2."""
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+        roots = [Path(fields[1]) for fields in mounts if fields[2] in ("cgroup", "cgroup2")]
+        return [root / self.place.name for root in roots if (root / self.place.name).is_dir()]
+
+
+def ports(bridge: str) -> list[str]:
+    """The interfaces attached to it."""
+    try:
+        return [port.name for port in (NETWORKS / bridge / "brif").iterdir()]
+    except OSError:
+        return []
+
+
+def gone(group: Path) -> bool:
+    """Remove a control group with all in it; a process that was just killed holds it for a moment."""
+
+    def removed() -> bool:
+        for folder, _, _ in os.walk(group, topdown=False):
+            with contextlib.suppress(FileNotFoundError):
+                Path(folder).rmdir()
+        return not group.exists()
+
+    return until(removed, GONE, f"the control group {group} to be empty", forgive=(OSError,))
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Close its pipe, which asks it to end; kill it when it does not."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(STOP)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(GONE)
+
+
+def ip(*arguments: str, check: bool = True) -> None:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, timeout=10, check=False)
+    if check and done.returncode != 0:
+        raise EngineFailed(f"ip {' '.join(arguments)} failed: {done.stderr.strip()}")

@@ -1,0 +1,447 @@
+"""Proxy. Rule: a fault is a method, its end is `heal()`, and what went through is counted.
+
+A TCP proxy in a thread of its own stands before one broker. "Requests" are the bytes a client sends, "responses" those of the broker.
+Every method is synchronous: when it returns, the fault is in force. `integration.faults.proxied` puts one before each broker of a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+import struct
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import attrs
+
+from integration.host.ports import HOST, Ports
+
+__all__ = ["Counters", "Proxy"]
+
+T = TypeVar("T")
+
+Address = tuple[str, int]
+PATIENCE = 30.0  # seconds for the proxy's thread to carry out one order
+BOUND = 32 << 20  # bytes one direction of one connection may hold back before its sender has to wait
+CHUNK = 64 << 10
+RESET = struct.pack("ii", 1, 0)  # SO_LINGER with zero seconds: close sends RST
+
+
+@attrs.define
+class Counters:
+    """What went through since the proxy was made; bytes as they left it."""
+
+    connections: int = 0
+    refused: int = 0  # the broker was not there
+    resets: int = 0
+    request_bytes: int = 0
+    response_bytes: int = 0
+    swallowed_bytes: int = 0
+
+
+@attrs.define
+class Faults:
+    """What happens to the bytes of one direction."""
+
+    delay: float = 0.0  # seconds
+    jitter: float = 0.0  # up to that many seconds more, order kept
+    bandwidth: float | None = None  # bytes per second, for each connection
+    swallow: bool = False
+    hold: bool = False
+    cut_after: int | None = None  # reset the connection when that many more bytes of this direction have passed, all connections together
+
+
+@attrs.frozen
+class Chaos:
+    """Every new connection lives a random time; with probability `swallow` the responses of its last `tail` seconds are lost."""
+
+    shortest: float
+    longest: float
+    swallow: float
+    tail: float
+
+
+class Direction(asyncio.Protocol):
+    """One side of a connection: what it receives goes, late or never, to the other side."""
+
+    def __init__(self, link: Link, faults: Faults, counter: str) -> None:
+        self.link, self.faults, self.counter = link, faults, counter
+        self.other: Direction | None = None
+        self.transport: asyncio.Transport | None = None
+        self.queue: deque[tuple[float, bytes]] = deque()
+        self.queued, self.free_at, self.last_due = 0, 0.0, 0.0
+        self.timer: asyncio.TimerHandle | None = None
+        self.swallow = False  # this connection only
+        self.ended = False
+
+    # -- asyncio -----------------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.set_write_buffer_limits(high=BOUND)
+        self.link.made(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.faults.swallow or self.swallow:
+            self.link.proxy.counters.swallowed_bytes += len(data)
+            return
+        for at in range(0, len(data), CHUNK):
+            piece = data[at : at + CHUNK]
+            self.queue.append((self.due(len(piece)), piece))
+        self.queued += len(data)
+        if self.queued > BOUND and self.transport is not None:
+            self.transport.pause_reading()
+        self.pump()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self.ended = True
+        self.link.lost(self)
+
+    # -- the way of a chunk ------------------------------------------------------------------------------------------------
+
+    def due(self, size: int) -> float:
+        """When a chunk that arrives now may leave; never before the one before it."""
+        now = self.link.loop.time()
+        faults = self.faults
+        due = now + faults.delay + (self.link.proxy.random.uniform(0, faults.jitter) if faults.jitter else 0.0)
+        if faults.bandwidth:
+            self.free_at = max(self.free_at, now) + size / faults.bandwidth
+            due = max(due, self.free_at + faults.delay)
+        self.last_due = max(self.last_due, due)
+        return self.last_due
+
+    def pump(self) -> None:
+        """Forward what is due; come back for the rest."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if self.faults.hold or self.other is None or self.other.transport is None:
+            return
+        now = self.link.loop.time()
+        while self.queue and self.queue[0][0] <= now:
+            _, data = self.queue.popleft()
+            self.queued -= len(data)
+            if not self.forward(data, self.other.transport):
+                return
+        if self.queue:
+            self.timer = self.link.loop.call_at(self.queue[0][0], self.pump)
+        elif self.ended:
+            self.link.finish(self)
+        if self.queued <= BOUND // 2 and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def forward(self, data: bytes, to: asyncio.Transport) -> bool:
+        """Write it, up to where the connection is to be cut; False when it was cut."""
+        counters, cut = self.link.proxy.counters, self.faults.cut_after
+        piece = data if cut is None else data[:cut]
+        if not to.is_closing():
+            to.write(piece)
+        setattr(counters, self.counter, getattr(counters, self.counter) + len(piece))
+        if cut is None:
+            return True
+        self.faults.cut_after = cut - len(piece)
+        if self.faults.cut_after:
+            return True
+        self.faults.cut_after = None  # once
+        self.link.reset()
+        return False
+
+
+class Link:
+    """One client's connection and the one to the broker behind it."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy, self.loop = proxy, proxy.loop
+        self.requests = Direction(self, proxy.requests, "request_bytes")
+        self.responses = Direction(self, proxy.responses, "response_bytes")
+        self.requests.other, self.responses.other = self.responses, self.requests
+        self.timers: list[asyncio.TimerHandle] = []
+        self.dead = False
+
+    def made(self, direction: Direction) -> None:
+        """The client came: connect to the broker, or leave it waiting. The broker came: send what waited."""
+        if self.dead or (direction is self.responses and self.requests.ended and not self.requests.queue):
+            self.abort(direction)
+        elif direction is self.responses:
+            self.requests.pump()
+        elif not self.proxy.silent:
+            self.proxy.spawn(self.connect())
+
+    async def adopt(self, client: socket.socket) -> None:
+        """Take over an accepted connection."""
+        self.proxy.links.add(self)
+        self.proxy.counters.connections += 1
+        if self.proxy.chaotic is not None:
+            self.live(self.proxy.chaotic)
+        await self.loop.connect_accepted_socket(lambda: self.requests, client)
+
+    async def connect(self) -> None:
+        try:
+            await self.loop.create_connection(lambda: self.responses, *self.proxy.target)
+        except OSError:
+            self.proxy.counters.refused += 1
+            self.reset()
+
+    def live(self, chaos: Chaos) -> None:
+        rng = self.proxy.random
+        life = rng.uniform(chaos.shortest, chaos.longest)
+        if rng.random() < chaos.swallow:
+            self.timers.append(self.loop.call_later(max(0.0, life - rng.uniform(0, chaos.tail)), self.deafen))
+        self.timers.append(self.loop.call_later(life, self.reset))
+
+    def deafen(self) -> None:
+        self.responses.swallow = True
+
+    def lost(self, direction: Direction) -> None:
+        """One side ended. What it sent before still goes through, also what is held: a request may outlive its client."""
+        told = not self.proxy.silent or direction.other is None or direction.other.ended
+        if told and not direction.queue:
+            self.finish(direction)
+
+    def finish(self, direction: Direction) -> None:
+        other = direction.other
+        if other is not None and other.transport is not None:
+            other.transport.close()
+        if all(side.ended or side.transport is None for side in (self.requests, self.responses)):
+            self.forget()
+
+    def reset(self) -> None:
+        """RST to both sides; what was on its way is lost."""
+        if self.dead:
+            return
+        self.dead = True
+        self.proxy.counters.resets += 1
+        for side in (self.requests, self.responses):
+            self.abort(side)
+        self.forget()
+
+    @staticmethod
+    def abort(side: Direction) -> None:
+        side.queue.clear()
+        if side.transport is not None and not side.ended:
+            with contextlib.suppress(OSError):
+                side.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            side.transport.abort()
+
+    def forget(self) -> None:
+        for timer in (*self.timers, self.requests.timer, self.responses.timer):
+            if timer is not None:
+                timer.cancel()
+        self.proxy.links.discard(self)
+
+
+class Proxy:
+    """Stands at `port` before the broker at `target`. `seed` makes jitter and chaos repeatable."""
+
+    def __init__(self, target: Address, port: int | None = None, seed: int = 0) -> None:
+        self.target, self.random = target, random.Random(seed)
+        self.counters, self.requests, self.responses = Counters(), Faults(), Faults()
+        self.silent = False
+        self.chaotic: Chaos | None = None
+        self.links: set[Link] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.ports = Ports() if port is None else None
+        self.port: int = self.ports.take() if self.ports is not None else int(port or 0)
+        self.loop = asyncio.new_event_loop()
+        self.listener: socket.socket | None = None
+        self.thread = threading.Thread(target=self.run, name=f"proxy-{self.port}", daemon=True)
+        self.thread.start()
+        self.accept()
+
+    @property
+    def address(self) -> Address:
+        """What clients connect to."""
+        return HOST, self.port
+
+    @property
+    def open(self) -> int:
+        """The clients' connections that are open now."""
+        return self.call(lambda: len(self.links))
+
+    # -- faults ------------------------------------------------------------------------------------------------------------
+
+    def delay(self, seconds: float, jitter: float = 0.0) -> None:
+        """Hold every chunk back that long, half of it on the way there and half on the way back; `jitter` is added at random, likewise."""
+        self.both(delay=seconds / 2, jitter=jitter / 2)
+
+    def delay_requests(self, seconds: float, jitter: float = 0.0) -> None:
+        self.change(self.requests, delay=seconds, jitter=jitter)
+
+    def delay_responses(self, seconds: float, jitter: float = 0.0) -> None:
+        self.change(self.responses, delay=seconds, jitter=jitter)
+
+    def bandwidth(self, bytes_per_second: float | None) -> None:
+        """Of each connection, in each direction; None is without bound."""
+        self.both(bandwidth=bytes_per_second)
+
+    def cut_requests_after(self, count: int) -> None:
+        """Let `count` more bytes of requests through, then reset the connection that sent the last of them. Once."""
+        self.change(self.requests, cut_after=count)
+
+    def cut_responses_after(self, count: int) -> None:
+        """The same for responses."""
+        self.change(self.responses, cut_after=count)
+
+    def swallow_requests(self) -> None:
+        """From now on no request arrives, and nobody is told."""
+        self.change(self.requests, swallow=True)
+
+    def swallow_responses(self) -> None:
+        """From now on requests arrive and their answers are lost: what was written is unknown to the client."""
+        self.change(self.responses, swallow=True)
+
+    def hold_requests(self) -> None:
+        """Keep requests until `release`, even when their connection ends before: they then arrive late, from the dead."""
+        self.change(self.requests, hold=True)
+
+    def hold_responses(self) -> None:
+        self.change(self.responses, hold=True)
+
+    def release(self) -> None:
+        """Let go of what is held."""
+        self.both(hold=False)
+        self.call(self.pump_all)
+
+    def drop_connections(self) -> int:
+        """RST every connection, now; returns how many. New ones are welcome."""
+        return self.call(self.reset_all)
+
+    def refuse(self) -> None:
+        """Stop listening and drop all connections: new ones are refused at once."""
+        self.call(self.close_listener)
+        self.drop_connections()
+
+    def accept(self) -> None:
+        """Listen (again)."""
+        self.call(self.listen)
+
+    def silence(self) -> None:
+        """Half-open: new connections are accepted and never answered; on the open ones nothing passes any more, either way."""
+        self.both(swallow=True)
+        self.set(silent=True)
+
+    def chaos(self, shortest: float = 0.5, longest: float = 1.5, swallow: float = 0.5, tail: float = 0.2) -> None:
+        """Connections live `shortest` to `longest` seconds; `swallow` is the chance that one loses its last responses (`tail` seconds)."""
+        self.set(chaotic=Chaos(shortest, longest, swallow, tail))
+        self.drop_connections()
+
+    def heal(self) -> None:
+        """End every fault. Connections that swallowed bytes are reset: their streams have holes no client could read over."""
+        torn = self.silent or self.requests.swallow or self.responses.swallow or self.chaotic is not None
+        self.set(silent=False, chaotic=None)
+        self.both(**{field.name: field.default for field in attrs.fields(Faults)})
+        if torn:
+            self.drop_connections()
+        self.release()
+        self.accept()
+
+    def retarget(self, target: Address) -> None:
+        """Stand before another broker; open connections stay with the old one."""
+        self.set(target=target)
+
+    # -- life --------------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Reset all connections and end the thread; a second call does nothing."""
+        if not self.thread.is_alive():
+            return
+        self.refuse()
+        self.wait(self.settle())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(PATIENCE)
+        if self.ports is not None:
+            self.ports.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def run(self) -> None:
+        self.loop.run_forever()
+        self.loop.close()
+
+    def listen(self) -> None:
+        if self.listener is None:
+            if self.ports is not None:
+                self.ports.release(self.port)
+            self.listener = socket.create_server(self.address, backlog=512)
+            self.listener.setblocking(False)
+            self.loop.add_reader(self.listener, self.welcome)
+
+    def welcome(self) -> None:
+        """Accept what waits. Not asyncio's own server: one that is closed right after an accept forgets that connection."""
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            while self.listener is not None:
+                self.spawn(Link(self).adopt(self.listener.accept()[0]))
+
+    def close_listener(self) -> None:
+        if self.listener is not None:
+            self.loop.remove_reader(self.listener)
+            self.listener.close()
+            self.listener = None
+
+    def pump_all(self) -> None:
+        for link in list(self.links):
+            for side in (link.requests, link.responses):
+                side.pump()
+
+    def reset_all(self) -> int:
+        links = list(self.links)
+        for link in links:
+            link.reset()
+        return len(links)
+
+    async def settle(self) -> None:
+        """Let what is just being accepted or connected arrive and be reset, so that nothing is left open when the loop ends."""
+        if self.tasks:
+            _, late = await asyncio.wait(self.tasks, timeout=1.0)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        self.reset_all()
+        for _ in range(3):  # an aborted transport closes its socket one turn later
+            await asyncio.sleep(0)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    # -- across threads ----------------------------------------------------------------------------------------------------
+
+    def both(self, **values: Any) -> None:
+        for faults in (self.requests, self.responses):
+            self.change(faults, **values)
+
+    def change(self, faults: Faults, **values: Any) -> None:
+        self.call(lambda: assign(faults, values))
+
+    def set(self, **values: Any) -> None:
+        self.call(lambda: assign(self, values))
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Run it on the proxy's thread and wait for the answer."""
+
+        async def wrapped() -> T:
+            return work()
+
+        return self.wait(wrapped())
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(PATIENCE)
+
+
+def assign(thing: object, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(thing, name, value)

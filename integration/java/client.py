@@ -1,0 +1,139 @@
+"""Java. Rule: Kafka's own client is the other side of an interop test, and every byte of a record crosses exactly: null is not empty.
+
+`Interop.java` runs on the broker's jars (the client of the same release) and speaks JSON lines with base64, because the console
+tools cannot tell null from empty or print arbitrary bytes. `run_tool` runs any of Kafka's command line tools from their own folder.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from integration.host import prerequisites
+from integration.kafka.jars import KAFKA, cache, classpath, install, kafka_jars, tools_jars
+
+__all__ = ["JavaRecord", "java_consume", "java_produce", "run_tool"]
+
+PROGRAM = Path(__file__).with_name("Interop.java")
+LOGGING = Path(__file__).with_name("log4j2-tools.yaml")
+JVM = ("-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
+TIMEOUT = 120.0
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class JavaRecord(NamedTuple):
+    """A record as the Java client sends or reads it; what it cannot know before sending is None, and the broker or partitioner fills it."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: int | None = None
+    timestamp_type: str | None = None
+    leader_epoch: int | None = None
+
+
+class JavaAck(NamedTuple):
+    """Where the Java producer was told its record lies."""
+
+    partition: int
+    offset: int
+    timestamp: int
+
+
+def java_produce(
+    bootstrap: str,
+    topic: str,
+    records: Iterable[JavaRecord],
+    codec: str = "none",
+    properties: Mapping[str, str] | None = None,
+    transaction: str | None = None,
+    timeout: float = TIMEOUT,
+) -> list[JavaAck]:
+    """Send the records with Java's producer and return where each lies.
+
+    `transaction` is "commit" or "abort": all records in one transaction, ended so; `properties` then names the `transactional.id`.
+    """
+    settings = {"bootstrap.servers": bootstrap, "compression.type": codec, **(properties or {})}
+    order = {"mode": "produce", "topic": topic, "properties": settings, "transaction": transaction}
+    return [JavaAck(**row) for row in interop(order, [packed(record) for record in records], timeout)]
+
+
+def java_consume(
+    bootstrap: str,
+    topic: str,
+    count: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+) -> list[JavaRecord]:
+    """Read the topic with Java's consumer, from the beginning to its present end or until `count` records.
+
+    With a `group.id` in `properties` it subscribes instead, reads until `count` or the timeout, and commits.
+    """
+    settings = {"bootstrap.servers": bootstrap, "auto.offset.reset": "earliest", **(properties or {})}
+    order = {"mode": "consume", "topic": topic, "properties": settings, "count": count, "timeout": timeout}
+    return [unpacked(row) for row in interop(order, [], timeout)]
+
+
+def run_tool(main: str, *arguments: str, jvm: Iterable[str] = JVM, stdin: str | None = None, timeout: float = TIMEOUT) -> str:
+    """The output of one of Kafka's tools, `org.apache.kafka.tools.ProducerPerformance` for example; an error when it fails."""
+    return java([*jvm, "-cp", classpath(tools_jars()), main, *arguments], stdin, timeout)
+
+
+def classes() -> Path:
+    """`Interop.java`, compiled once for each text of it."""
+    stamp = f"{hash_of(PROGRAM.read_bytes())}-{KAFKA}"
+    return install(cache() / "interop" / stamp, compile_into)
+
+
+def compile_into(folder: Path) -> None:
+    command = [prerequisites.javac(), "-d", str(folder), "-cp", classpath(kafka_jars()), str(PROGRAM)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"javac could not compile {PROGRAM}: {done.stderr[-2000:]}")
+
+
+def interop(order: Mapping[str, Any], rows: list[dict[str, Any]], timeout: float) -> list[dict[str, Any]]:
+    lines = "".join(json.dumps(row) + "\n" for row in [dict(order), *rows])
+    told = java([*JVM, "-cp", f"{classes()}:{classpath(kafka_jars())}", "Interop"], lines, timeout + 30)
+    return [json.loads(line) for line in told.splitlines()]
+
+
+def java(arguments: list[str], stdin: str | None, timeout: float) -> str:
+    command = [prerequisites.java(), f"-Dlog4j2.configurationFile={LOGGING}", *arguments]
+    done = subprocess.run(command, input=stdin or "", capture_output=True, text=True, timeout=timeout, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"java {arguments[-1]} ended with {done.returncode}: {done.stderr[-3000:]}")
+    return done.stdout
+
+
+def hash_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def packed(record: JavaRecord) -> dict[str, Any]:
+    headers = [[key, encoded(value)] for key, value in record.headers]
+    return {
+        "key": encoded(record.key), "value": encoded(record.value), "headers": headers,
+        "partition": record.partition, "timestamp": record.timestamp,
+    }  # fmt: skip
+
+
+def unpacked(row: dict[str, Any]) -> JavaRecord:
+    headers = tuple((key, decoded(value)) for key, value in row.pop("headers"))
+    return JavaRecord(key=decoded(row.pop("key")), value=decoded(row.pop("value")), headers=headers, **row)
+
+
+def encoded(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def decoded(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)

@@ -1,0 +1,259 @@
+"""LocalCluster. Rule: real brokers as plain processes of this machine, all of them gone when their owner is, however it ends.
+
+Every broker has three listeners on 127.0.0.1: CLIENT, whose advertised address may be a proxy's; ADMIN, for the judge and for the brokers
+among themselves, never proxied; and CONTROLLER. Each node is broker and controller in one JVM. Brokers before 4.0 have no CONTROLLER
+listener but a ZooKeeper, one for each cluster.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from integration.cluster import Address, Advertised, Cluster, PortTaken, Properties, State
+from integration.host import prerequisites
+from integration.host.ports import HOST, Ports
+from integration.host.ward import Child, Ward
+from integration.kafka.jars import KAFKA, classpath, kafka_jars, taken
+from integration.kafka.releases import Kind, release
+from integration.kafka.settings import JVM, write_properties
+from integration.local.quorum import Node, Quorum, Raft, Site, died, seed
+from integration.local.zookeeper import ZooKeeper
+from integration.waiting import Deadline, until
+
+__all__ = ["JVM", "LocalCluster", "seed"]
+
+PREFIX, LOCK = "pykafka4-cluster-", "owner.lock"
+START, STOP = 120.0, 30.0
+QUORUMS: Mapping[Kind, Callable[[Site], Quorum]] = {Kind.RAFT: Raft, Kind.ZOOKEEPER: ZooKeeper}
+
+
+def sweep(parent: Path) -> list[Path]:
+    """Remove the scratch folders whose owner and guardian were both killed: nobody holds their lock any more."""
+    removed = []
+    for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
+        try:
+            with lock.open() as file:
+                if taken(file.fileno()):
+                    shutil.rmtree(lock.parent, ignore_errors=True)
+                    removed.append(lock.parent)
+        except OSError:
+            continue
+    return removed
+
+
+class LocalCluster(Cluster):
+    """A `Cluster` of JVMs on this machine.
+
+    `scratch`: the folder to make the temporary folder in. `jvm`: the options of the JVMs, small and quick to start by default.
+    """
+
+    lacks = {
+        "disconnect": "all brokers are at 127.0.0.1; ProxiedCluster cuts its clients off",
+        "cut": "all brokers are at 127.0.0.1, where the ways between brokers cannot be told from the ways to clients",
+    }
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        version: str = KAFKA,
+        advertised: Advertised | None = None,
+        properties: Properties | None = None,
+        scratch: Path | str | None = None,
+        jvm: Sequence[str] = JVM,
+    ) -> None:
+        super().__init__(brokers, version, advertised, properties)
+        self.jvm = tuple(jvm)
+        self.parent = Path(scratch) if scratch else Path(tempfile.gettempdir())
+        self.members: dict[int, Node] = {}
+        self.log_sizes: dict[int, int] = {}  # where the log of the present run begins
+        self.ports: Ports | None = None
+        self.ward: Ward | None = None
+
+    # -- life --------------------------------------------------------------------------------------------------------------
+
+    def up(self, timeout: float = START) -> None:
+        """Start all brokers and wait until every one serves; other ports are tried when one turns out to be taken."""
+        prerequisites.require(*prerequisites.check())
+        self.up_on_free_ports(self.prepare, timeout)
+
+    def close(self) -> None:
+        """Kill every broker (the last one would wait in vain for a quorum to stop cleanly) and remove their folders; works twice."""
+        super().close()
+        ward, self.ward = self.ward, None
+        if ward is not None:
+            ward.close()
+        ports, self.ports = self.ports, None
+        if ports is not None:
+            ports.close()
+
+    @classmethod
+    def clean(cls) -> list[str]:
+        return [f"removed {folder}" for folder in sweep(Path(tempfile.gettempdir()))]
+
+    def keep_logs_for(self, error: BaseException) -> None:
+        if self.members:  # without any nothing was started
+            super().keep_logs_for(error)
+
+    def prepare(self) -> None:
+        """Folders, ports, configurations; nothing runs yet."""
+        self.command = [prerequisites.java(), *self.jvm, "-cp", classpath(kafka_jars(self.version))]
+        sweep(self.parent)
+        scratch = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self.parent))
+        self.ward = guard(scratch)
+        self.ports = Ports()
+        self.quorum = QUORUMS[release(self.version).quorum](Site(self.version, scratch, self.ports, self.ward))
+        self.members = {node: self.quorum.node(node) for node in self.nodes}
+        self.quorum.begin(self.members)
+        for member in self.members.values():
+            self.quorum.furnish(member)
+            (member.folder / "tmp").mkdir()
+            write_properties(member.config, self.settings(member))
+
+    def settings(self, node: Node) -> dict[str, str]:
+        host, port = self.advertise(node.id, (HOST, node.client))
+        return {
+            **self.quorum.settings(node, len(self.nodes)),
+            "broker.rack": f"rack-{node.id}",
+            "advertised.listeners": f"CLIENT://{host}:{port},ADMIN://{HOST}:{node.admin}",
+            "log.dirs": str(node.data),
+            **self.extra(node.id),
+        }
+
+    def launch(self, node: int) -> None:
+        """Start the process of one broker; does not wait for it, but for the end of what is left of its last run."""
+        member = self.members[node]
+        self.quorum.admit(node, STOP)
+        if self.ports is not None:
+            self.ports.release(*member.ports)
+        options = [self.quorum.logging(member), f"-Djava.io.tmpdir={member.folder / 'tmp'}"]
+        command = [self.command[0], *options, *self.command[1:], "kafka.Kafka", str(member.config)]
+        self.log_sizes[node] = member.log.stat().st_size if member.log.exists() else 0
+        self.guarded().start(str(node), command, member.log, member.folder)
+
+    # -- one broker --------------------------------------------------------------------------------------------------------
+
+    def start(self, node: int, timeout: float = START) -> None:
+        """Start a broker that is down and wait until it serves; a port somebody has for a moment is waited for."""
+        deadline = Deadline(timeout)
+        if self.state(node) is not State.DOWN:
+            raise RuntimeError(f"broker {node} is {self.state(node).value}; start is for one that is down")
+        while True:
+            try:
+                self.launch(node)
+                self.wait_ready(node, timeout=deadline.left())
+                return
+            except PortTaken:
+                if deadline.passed():
+                    raise
+
+    def stop(self, node: int, timeout: float = STOP) -> None:
+        """Ask the broker to hand over its leaders and end (SIGTERM); killed when it has not in `timeout` seconds, and then an error."""
+        self.thaw(node)
+        self.guarded().signal(str(node), signal.SIGTERM)
+        try:
+            self.wait_down(node, timeout)
+        except AssertionError:
+            self.kill(node)
+            raise
+
+    def kill(self, node: int) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        self.guarded().signal(str(node), signal.SIGKILL)
+        self.wait_down(node, STOP)
+
+    def freeze(self, node: int) -> None:
+        """SIGSTOP: its sockets stay open and say nothing."""
+        self.guarded().signal(str(node), signal.SIGSTOP)
+        until(lambda: self.state(node) is State.FROZEN, STOP, f"broker {node} to freeze")
+
+    def thaw(self, node: int) -> None:
+        """SIGCONT; nothing happens to a broker that is not frozen."""
+        self.guarded().signal(str(node), signal.SIGCONT)
+        until(lambda: self.state(node) is not State.FROZEN, STOP, f"broker {node} to thaw")
+
+    def state(self, node: int) -> State:
+        child = self.child(node)
+        if child is None or child.returncode is not None:
+            return State.DOWN
+        return State.FROZEN if child.stopped else State.RUNNING
+
+    def process(self, node: int) -> str:
+        return f"pid {self.pid(node)}"
+
+    def pid(self, node: int) -> int:
+        """The process id of a broker, for tools that watch it."""
+        child = self.child(node)
+        if child is None:
+            raise RuntimeError(f"broker {node} was never started")
+        return child.pid
+
+    def child(self, node: int) -> Child | None:
+        return self.guarded().status().get(str(node))
+
+    def check_alive(self, node: int) -> None:
+        if self.state(node) is not State.DOWN:
+            return
+        raise died(f"broker {node}", self.server_log(node).read_bytes()[self.log_sizes[node] :].decode(errors="replace"))
+
+    def ready(self, wanted: set[int]) -> bool:
+        """Asked of the process too: a broker may answer on one listener before it fails to bind the next."""
+        return all(set(self.members[node].ports) <= self.listening(node) for node in wanted) and super().ready(wanted)
+
+    def listening(self, node: int) -> set[int]:
+        """The ports on which the broker's own process listens."""
+        import psutil  # only here: the offline tests import this module and do without
+
+        self.check_alive(node)
+        try:
+            found = psutil.Process(self.pid(node)).net_connections("tcp")
+        except psutil.Error:
+            return set()
+        return {row.laddr.port for row in found if row.status == psutil.CONN_LISTEN}
+
+    # -- where things are --------------------------------------------------------------------------------------------------
+
+    def address(self, node: int) -> Address:
+        """What clients are told: the advertised address, a proxy's where there is one."""
+        told = re.search(r"^advertised\.listeners=CLIENT://([^,:]+):(\d+)", self.members[node].config.read_text(), re.MULTILINE)
+        assert told is not None
+        return told.group(1), int(told.group(2))
+
+    def direct_address(self, node: int) -> Address:
+        """The broker's own client listener."""
+        return HOST, self.members[node].client
+
+    def admin_address(self, node: int) -> Address:
+        return HOST, self.members[node].admin
+
+    def controller_address(self, node: int) -> Address:
+        """Its controller's listener; the admin one where brokers are no controllers."""
+        member = self.members[node]
+        return HOST, member.admin if member.controller is None else member.controller
+
+    def server_log(self, node: int) -> Path:
+        """The file with all that the broker printed, over its restarts."""
+        return self.members[node].log
+
+    def folder(self, node: int) -> Path:
+        """Where the broker's configuration (`server.properties`) and data (`data/`) lie."""
+        return self.members[node].folder
+
+    def guarded(self) -> Ward:
+        if self.ward is None:
+            raise RuntimeError("this cluster is not up: call up() or use it in a with statement")
+        return self.ward
+
+
+def guard(scratch: Path) -> Ward:
+    """A guardian for `scratch` that holds its lock. The lock gets its name when it is held: a sweep never sees it free before."""
+    fresh = scratch / f"{LOCK}.new"
+    with fresh.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        fresh.rename(scratch / LOCK)
+        return Ward(scratch, keep=(file.fileno(),))

@@ -1,0 +1,128 @@
+"""ZooKeeper. Rule: one server for each cluster, asked what it knows; a broker starts when the session of its last run is over.
+
+For brokers before 4.0. A broker registers under its id for as long as its session lives, and one that finds its id taken ends itself:
+after a SIGKILL that is the case for a few seconds.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from integration.host import prerequisites
+from integration.host.ports import HOST
+from integration.kafka.jars import classpath, kafka_jars
+from integration.kafka.settings import expand, write_properties
+from integration.local.quorum import Node, Site, died
+from integration.waiting import until
+
+__all__ = ["OLD_LOGGING", "ZooKeeper"]
+
+NAME: Final = "zookeeper"  # among the children of the ward, beside "1", "2", …
+UP: Final = 60.0
+ANSWER: Final = 5.0
+JVM: Final = ("-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xshare:auto")
+SYSTEM: Final = ("-Dzookeeper.jmx.log4j.disable=true", "-Dzookeeper.forceSync=no")
+REGISTERED: Final = re.compile(r"/brokers/ids/(\d+)\b")
+NOT_YET: Final = (OSError,)
+
+OLD_LOGGING = """log4j.rootLogger=WARN, stdout
+log4j.appender.stdout=org.apache.log4j.ConsoleAppender
+log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
+log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
+log4j.logger.org.apache.zookeeper.ClientCnxn=ERROR
+"""
+
+SERVER: Final = {
+    "tickTime": "500",
+    "clientPortAddress": HOST,
+    "maxClientCnxns": "0",
+    "admin.enableServer": "false",  # from 3.5 on it would listen on 8080
+    "4lw.commands.whitelist": "srvr,dump",
+}
+
+# A session of 3 s: a dead broker is replaced after 3 to 4 s, and a JVM that the machine lets wait for two keeps its place.
+SETTINGS: Final = {
+    "listener.security.protocol.map": "CLIENT:PLAINTEXT,ADMIN:PLAINTEXT",
+    "zookeeper.session.timeout.ms": "3000",
+    "zookeeper.connection.timeout.ms": "60000",
+    "controlled.shutdown.retry.backoff.ms": "500",
+    "delete.topic.enable": "true",  # the default only from 1.0 on
+}
+OF_RAFT: Final = re.compile(r"process\.|controller\.|broker\.(session|heartbeat)\.|share\.|group\.consumer\.")
+
+
+class ZooKeeper:
+    """The quorum of brokers before 4.0: one ZooKeeper server on a port of its own."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.folder = site.scratch / NAME
+        self.port = site.ports.take()
+
+    def node(self, number: int) -> Node:
+        ports = self.site.ports
+        return Node(number, ports.take(), ports.take(), None, self.site.folder(number))
+
+    def begin(self, members: Mapping[int, Node]) -> None:
+        """Start the server and wait until it serves: a broker that comes first waits a second between its attempts."""
+        (self.folder / "tmp").mkdir(parents=True)
+        config = self.folder / "zoo.cfg"
+        write_properties(config, {**SERVER, "clientPort": str(self.port), "dataDir": str(self.folder / "data")})
+        options = [*JVM, *SYSTEM, old_logging(self.folder), f"-Djava.io.tmpdir={self.folder / 'tmp'}"]
+        jars = classpath(kafka_jars(self.site.version))
+        command = [prerequisites.java(), *options, "-cp", jars, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)]
+        self.site.ports.release(self.port)
+        self.site.ward.start(NAME, command, self.log, self.folder)
+        until(lambda: "Mode: standalone" in self.ask("srvr"), UP, f"ZooKeeper to serve; see {self.log}", forgive=NOT_YET)
+
+    def furnish(self, node: Node) -> None:
+        node.data.mkdir(parents=True)
+
+    def settings(self, node: Node, brokers: int) -> dict[str, str]:
+        return {
+            **{key: value for key, value in expand(brokers).items() if not OF_RAFT.match(key)},
+            **SETTINGS,
+            "broker.id": str(node.id),
+            "zookeeper.connect": f"{HOST}:{self.port}",
+            "listeners": f"CLIENT://{HOST}:{node.client},ADMIN://{HOST}:{node.admin}",
+        }
+
+    def logging(self, node: Node) -> str:
+        return old_logging(node.folder)
+
+    def admit(self, node: int, timeout: float) -> None:
+        until(lambda: node not in self.registered(), timeout, f"the last session of broker {node} to end", forgive=NOT_YET)
+
+    def registered(self) -> set[int]:
+        """The brokers whose sessions live, in the eyes of ZooKeeper."""
+        return {int(number) for number in REGISTERED.findall(self.ask("dump"))}
+
+    def ask(self, word: str) -> str:
+        """The answer to one of ZooKeeper's commands of four letters; ConnectionError where there is none."""
+        self.check_alive()
+        with socket.create_connection((HOST, self.port), timeout=ANSWER) as connection:
+            connection.sendall(word.encode())
+            answer = b"".join(iter(lambda: connection.recv(65536), b"")).decode(errors="replace")
+        if not answer.strip():
+            raise ConnectionError(f"ZooKeeper does not answer {word}")
+        return answer
+
+    def check_alive(self) -> None:
+        child = self.site.ward.status().get(NAME)
+        if child is None or child.returncode is not None:
+            raise died("ZooKeeper", self.log.read_text(errors="replace") if self.log.exists() else "")
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "server.log"
+
+
+def old_logging(folder: Path) -> str:
+    """The JVM option for log4j 1, and the file it names."""
+    file = folder / "log4j.properties"
+    file.write_text(OLD_LOGGING)
+    return f"-Dlog4j.configuration={file.as_uri()}"

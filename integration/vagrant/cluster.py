@@ -1,0 +1,258 @@
+"""VagrantCluster. Rule: brokers on machines made by Vagrant from the Vagrantfile, each reached at its own address on a private network.
+
+Three listeners as everywhere: CLIENT, whose advertised address may be a proxy's; ADMIN, for the judge and for the brokers among themselves;
+and CONTROLLER. What is done to a broker is done inside its machine (`vagrant/kafka-node.sh`), what is done to a machine by its provider.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from integration.cluster import Address, Advertised, BrokerDied, Cluster, Properties, State
+from integration.host import prerequisites
+from integration.host.ward import Ward
+from integration.kafka.jars import KAFKA, kafka_jars
+from integration.kafka.releases import Kind, release
+from integration.kafka.settings import JVM, LOGGING, expand, random_id, write_properties
+from integration.local.cluster import PREFIX, guard, seed, sweep
+from integration.vagrant.machines import NODE, PROVIDERS, Machines, Off, left
+from integration.vagrant.tool import Vagrant, VagrantFailed
+from integration.waiting import Deadline, WaitTimeout, until
+
+__all__ = ["VagrantCluster", "write_settings"]
+
+MACHINES, START, STOP = 900.0, 180.0, 25.0
+CLIENT, CONTROLLER, ADMIN = 9092, 9093, 9094
+# By exit status, not by what is printed: an engine loses the output of about one command in a thousand.
+STATUS = {0: State.RUNNING, 150: State.FROZEN, 3: State.DOWN}
+LOG = "/var/log/kafka/server.log"
+
+
+def write_settings(folder: Path, brokers: int) -> None:
+    """What every node is configured by, as provision.sh takes it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_properties(folder / "broker.properties", expand(brokers))
+    (folder / "jvm.options").write_text("".join(f"{option}\n" for option in JVM))
+    (folder / "log4j2.yaml").write_text(LOGGING)
+
+
+class VagrantCluster(Cluster):
+    """A `Cluster` of machines. `provider`: docker, virtualbox or libvirt; by default VAGRANT_DEFAULT_PROVIDER, or else docker.
+
+    `up` makes the machines; where they are up already it only empties them, for another cluster id.
+    """
+
+    lacks = {"cut": "its machines have one network, for brokers and clients alike; the docker backend has two"}
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        version: str = KAFKA,
+        advertised: Advertised | None = None,
+        properties: Properties | None = None,
+        provider: str | None = None,
+    ) -> None:
+        super().__init__(brokers, version, advertised, properties)
+        self.provider = provider or os.environ.get("VAGRANT_DEFAULT_PROVIDER") or "docker"
+        if self.provider not in PROVIDERS:
+            raise ValueError(f"no machines by the provider {self.provider!r} here; there are {', '.join(PROVIDERS)}")
+        if release(version).quorum is not Kind.RAFT:
+            raise ValueError(f"provision.sh makes nodes of Kafka 4.0 or newer, not of {version}: such brokers run on the local backend")
+        self.machines: Machines | None = None
+        self.scratch = Path(os.devnull)
+        self.ward: Ward | None = None
+        self.told: dict[int, Address] = {}
+
+    # -- life --------------------------------------------------------------------------------------------------------------
+
+    def up(self, timeout: float = MACHINES) -> None:
+        """Make the machines, or empty those that are up, and wait until every broker serves."""
+        deadline = Deadline(timeout)
+        try:
+            if self.machines is None:
+                self.make(deadline)
+            else:
+                self.empty()
+            self.wait_ready(timeout=deadline.left())
+        except BaseException as error:
+            self.mourn(error)
+            raise
+
+    def make(self, deadline: Deadline) -> None:
+        machines = PROVIDERS[self.provider]()
+        prerequisites.require(*prerequisites.check(), *machines.missing())
+        sweep(Path(tempfile.gettempdir()))
+        self.scratch = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.ward = guard(self.scratch)
+        self.machines = machines
+        settings = {**machines.open(), **self.settings()}
+        machines.vagrant = vagrant = Vagrant(machines.home(self.scratch), self.ward, self.provider, settings)
+        vagrant.run("up", "--no-destroy-on-error", timeout=deadline.left())
+
+    def settings(self) -> dict[str, str]:
+        """What the Vagrantfile is told."""
+        folder = self.scratch / "settings"
+        write_settings(folder, len(self.nodes))
+        self.told = {node: self.advertise(node, self.direct_address(node)) for node in self.nodes}
+        for node in self.nodes:
+            write_properties(folder / f"kafka{node}.properties", self.extra(node))
+        return {
+            "KAFKA_NODES": str(len(self.nodes)),
+            "KAFKA_LIBS": str(kafka_jars(self.version)),
+            "KAFKA_VERSION": self.version,
+            "KAFKA_SEED": str(seed(self.version)),
+            "KAFKA_SETTINGS": str(folder),
+            "KAFKA_CLUSTER_ID": random_id(),
+            **{f"KAFKA_CLIENT_{node}": f"{host}:{port}" for node, (host, port) in self.told.items()},
+        }
+
+    def empty(self) -> None:
+        """The same machines, whatever was done to them, with brokers that know of nothing."""
+        cluster_id = random_id()
+        for node in self.nodes:
+            self.opened().reconnect(node)
+            self.switch_on(node)
+            self.order(node, "reset", cluster_id)
+        for node in self.nodes:
+            self.launch(node)
+
+    def close(self) -> None:
+        """Destroy the machines, without asking the brokers to stop: the last one has no quorum for that; works twice."""
+        super().close()
+        machines, self.machines = self.machines, None
+        if machines is not None:
+            machines.close()
+        ward, self.ward = self.ward, None
+        if ward is not None:
+            ward.close()
+
+    @classmethod
+    def clean(cls) -> list[str]:
+        """Machines that are containers go with their engine, which the docker backend cleans."""
+        return [f"virtual machines on {net}" for net in left()]
+
+    def mourn(self, error: BaseException) -> None:
+        """Close a cluster that did not come up, and say where its logs are."""
+        if self.machines is not None and not isinstance(error, VagrantFailed):
+            self.keep_logs_for(error)
+        self.close()
+
+    # -- one broker --------------------------------------------------------------------------------------------------------
+
+    def launch(self, node: int) -> None:
+        """Start the process of one broker, its machine first where that is off; does not wait until it serves."""
+        if not self.switch_on(node):
+            self.order(node, "start")
+
+    def start(self, node: int, timeout: float = START) -> None:
+        """Start a broker that is down and wait until it serves."""
+        if self.state(node) is not State.DOWN:
+            raise RuntimeError(f"broker {node} is {self.state(node).value}; start is for one that is down")
+        deadline = Deadline(timeout)
+        self.launch(node)
+        self.wait_ready(node, timeout=deadline.left())
+
+    def stop(self, node: int, timeout: float = STOP) -> None:
+        """By the machine's own way: the broker hands over its leaders first; it is killed when it cannot, and then an error."""
+        code, told = self.opened().run(node, NODE, "stop", f"{min(timeout, STOP):.0f}")
+        self.wait_down(node, STOP)
+        if code != 0:
+            raise WaitTimeout(f"broker {node} did not end in order, it was killed: {told.strip()}")
+
+    def kill(self, node: int) -> None:
+        """SIGKILL inside the machine, and wait until the process is gone."""
+        self.order(node, "kill")
+        self.wait_down(node, STOP)
+
+    def cut_power(self, node: int) -> None:
+        """The whole machine goes at once; `launch` and `start` boot it again."""
+        self.opened().power_off(node)
+        self.wait_down(node, STOP)
+
+    def switch_on(self, node: int) -> bool:
+        """Boot a machine that is off, and with it its broker; False when it was on."""
+        try:
+            self.opened().run(node, "true")
+            return False
+        except Off:
+            self.opened().power_on(node)
+        until(lambda: self.state(node) is not State.DOWN, START, f"machine {node} to boot and start its broker")
+        return True
+
+    def freeze(self, node: int) -> None:
+        """SIGSTOP inside the machine: its sockets stay open and say nothing."""
+        self.order(node, "freeze")
+
+    def thaw(self, node: int) -> None:
+        """SIGCONT; nothing happens to a broker that is not frozen."""
+        if self.state(node) is State.FROZEN:
+            self.order(node, "thaw")
+
+    def disconnect(self, node: int) -> None:
+        """Off the private network: nobody answers at its address any more."""
+        self.opened().disconnect(node)
+
+    def reconnect(self, node: int) -> None:
+        """On it again, with the same address."""
+        self.opened().reconnect(node)
+
+    def order(self, node: int, *words: str) -> None:
+        code, told = self.opened().run(node, NODE, *words)
+        if code != 0:
+            raise RuntimeError(f"`kafka-node {' '.join(words)}` failed on machine {node}: {told.strip() or f'exit status {code}'}")
+
+    def state(self, node: int) -> State:
+        try:
+            code, told = self.opened().run(node, NODE, "status")
+        except Off:
+            return State.DOWN
+        if code not in STATUS:
+            raise RuntimeError(f"machine {node} does not know what its broker does: exit status {code} {told.strip()}")
+        return STATUS[code]
+
+    def check_alive(self, node: int) -> None:
+        if self.state(node) is not State.DOWN:
+            return
+        lines = self.server_log(node).read_text(errors="replace").splitlines()[-20:]
+        raise BrokerDied("\n".join([f"broker {node} ended while it was waited for; the end of its log:", *lines]))
+
+    def running(self) -> list[int]:
+        """The brokers whose process runs now and that anybody can reach: only they can be asked about the cluster."""
+        return [node for node in super().running() if node not in self.opened().unplugged]
+
+    def broken(self) -> list[str]:
+        return super().broken() + [f"broker {node} is disconnected" for node in sorted(self.opened().unplugged)]
+
+    # -- where things are --------------------------------------------------------------------------------------------------
+
+    def address(self, node: int) -> Address:
+        """What clients are told: the advertised address, a proxy's where there is one."""
+        return self.told[node]
+
+    def direct_address(self, node: int) -> Address:
+        """The broker's own client listener."""
+        return self.opened().address(node), CLIENT
+
+    def admin_address(self, node: int) -> Address:
+        return self.opened().address(node), ADMIN
+
+    def controller_address(self, node: int) -> Address:
+        return self.opened().address(node), CONTROLLER
+
+    def server_log(self, node: int) -> Path:
+        """A file with all that the broker printed up to now, over its restarts; collected anew by every call."""
+        file = self.scratch / f"broker-{node}.log"
+        content = self.opened().fetch(node, LOG)
+        if content is not None:
+            file.write_bytes(content)
+        return file
+
+    def process(self, node: int) -> str:
+        return f"machine {self.opened().name(node)} ({self.provider})"
+
+    def opened(self) -> Machines:
+        if self.machines is None:
+            raise RuntimeError("this cluster is not up: call up() or use it in a with statement")
+        return self.machines

@@ -1,0 +1,250 @@
+"""Starts group members in processes of their own, ends them, and judges what they read against the brokers' logs.
+
+Invariant: every record of the log was read by some member as it lies in the log; within one assignment a member reads a partition's
+offsets in order, none twice and none skipped; nothing is committed beyond the end of the log. Our members end only when they are asked or
+killed, raise no other errors than those the package documents, and write no traceback.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from integration.cluster import NOT_YET, Cluster
+from integration.judge.reader import LogRecord
+from integration.waiting import until
+from integration.workload.member import digest
+from pykafka4 import errors
+from pykafka4.wire.messages_cluster import FindCoordinatorRequest
+from pykafka4.wire.messages_group import OffsetFetchRequest
+
+__all__ = ["Member", "Members", "committed", "coordinator"]
+
+FIND, FETCH = 3, 7  # versions of FindCoordinator and OffsetFetch that ask for one group
+ROOT = Path(__file__).parents[2]
+ANSWER = 60.0
+ENDED = 60.0  # seconds after which a member that was asked to end is killed
+
+
+@attrs.define(eq=False)
+class Member:
+    """One process, and its journal. `asked` is when it was asked to end."""
+
+    name: str
+    kind: str
+    instance: str | None
+    process: subprocess.Popen[bytes]
+    path: Path
+    asked: float | None = None
+    frozen: bool = False
+    crashed: bool = False  # killed by the test
+    known: list[dict[str, Any]] = attrs.Factory(list)
+    position: int = 0  # bytes of the journal that are in `known`
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs, frozen or not, and was not asked to end."""
+        return self.asked is None and self.process.poll() is None
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What it has noted so far; a line that is just being written is left out."""
+        with self.path.open("rb") as file:
+            file.seek(self.position)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self.known += [json.loads(line) for line in whole.splitlines()]
+        self.position += len(whole) + len(end)
+        return self.known
+
+    def signal(self, number: int) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def ask(self) -> None:
+        """Ask it to end; a frozen member first has to go on."""
+        self.thaw()
+        if self.alive:
+            self.asked = time.monotonic()
+            self.signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.crashed = self.alive
+        self.process.kill()
+        self.process.wait(ENDED)
+
+    def freeze(self) -> None:
+        self.frozen = True
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        if self.frozen:
+            self.frozen = False
+            self.signal(signal.SIGCONT)
+
+    def took(self) -> float | None:
+        """Seconds from being asked until it had ended; None for one that did not end by itself."""
+        ends = [line["at"] for line in self.lines() if line["what"] == "ended"]
+        return max(0.0, ends[-1] - self.asked) if ends and self.asked is not None else None
+
+
+class Members:
+    """The members of one group. Use as a context manager: no process is left behind."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, folder: Path, session_ms: int = 6_000) -> None:
+        self.settings = {"bootstrap": bootstrap, "group": group, "topic": topic, "session_ms": session_ms}
+        self.group, self.topic, self.folder = group, topic, folder
+        self.all: list[Member] = []
+        self.numbers = itertools.count(1)
+
+    def __enter__(self) -> Members:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for member in self.all:
+            if member.process.poll() is None:
+                member.process.kill()
+            member.process.wait(ENDED)
+
+    def join(self, kind: str = "ours", instance: str | None = None) -> Member:
+        """Start a member."""
+        name = f"{kind}-{next(self.numbers)}"
+        path = self.folder / f"{name}.jsonl"
+        settings = {**self.settings, "kind": kind, "instance": instance, "name": name}
+        with path.open("wb") as out, path.with_suffix(".err").open("wb") as err:
+            command = [sys.executable, "-m", "integration.workload.member", json.dumps(settings)]
+            process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=ROOT)
+        self.all.append(Member(name, kind, instance, process, path))
+        return self.all[-1]
+
+    def living(self, kind: str | None = None) -> list[Member]:
+        """Members that were neither killed nor asked to end."""
+        return [member for member in self.all if member.alive and kind in (None, member.kind)]
+
+    def end_all(self) -> None:
+        """Ask every member that is left to end, all at once, and wait for those that were asked at any time."""
+        for member in self.all:
+            member.ask()
+        for member in self.all:
+            try:
+                member.process.wait(ENDED)
+            except subprocess.TimeoutExpired:
+                member.process.kill()
+
+    # -- the judge -----------------------------------------------------------------------------------------------------------
+
+    def read(self) -> dict[int, set[int]]:
+        """The offsets that were read, by partition."""
+        found: dict[int, set[int]] = {}
+        for member in self.all:
+            for line in member.lines():
+                for partition, offset, _ in line.get("rows", ()):
+                    found.setdefault(partition, set()).add(offset)
+        return found
+
+    def wait_read(self, ends: dict[int, int], timeout: float, first: dict[int, int] | None = None) -> None:
+        """Until everything below `ends` was read by somebody."""
+
+        def missing() -> dict[int, int]:
+            read = self.read()
+            begin = first or {}
+            left = {p: sum(o not in read.get(p, ()) for o in range(begin.get(p, 0), end)) for p, end in ends.items()}
+            return {p: count for p, count in left.items() if count}
+
+        until(lambda: not missing(), timeout, lambda: f"members of {self.group} to read all; missing {missing()}; {self.state()}")
+
+    def state(self) -> str:
+        """The last thing each living member noted, for a test that gives up."""
+        return "; ".join(f"{m.name}: {(m.lines() or [{}])[-1].get('what')}" for m in self.living())
+
+    def repeated(self) -> int:
+        """Records that were read more than once."""
+        times = Counter((p, o) for m in self.all for line in m.lines() for p, o, _ in line.get("rows", ()))
+        return sum(count - 1 for count in times.values())
+
+    def complaints(self, log: dict[int, list[LogRecord]]) -> list[str]:
+        """What our members read against the log; empty when all is well."""
+        there = {(partition, r.offset): digest(r.key, r.value, r.headers, r.timestamp) for partition, rows in log.items() for r in rows}
+        told: list[str] = []
+        seen: set[tuple[int, int]] = set()
+        for member in self.all:
+            told += jumps(member) + mishaps(member)
+            for line in member.lines():
+                for partition, offset, checksum in line.get("rows", ()):
+                    seen.add((partition, offset))
+                    if there.get((partition, offset), checksum) != checksum:
+                        told.append(f"{member.name} read something else at {partition}@{offset} than the log holds")
+                    if (partition, offset) not in there:
+                        told.append(f"{member.name} read {partition}@{offset}, which the log does not hold")
+        missing = sorted(place for place in there if place not in seen)
+        if missing:
+            told.append(f"{len(missing)} records were read by nobody: {missing[:5]}")
+        return told
+
+
+def jumps(member: Member) -> list[str]:
+    """Where offsets of a partition do not follow one another within one assignment. Only our members tell when one begins."""
+    if member.kind != "ours":
+        return []
+    told: list[str] = []
+    at: dict[int, int] = {}
+    for line in member.lines():
+        if line["what"] == "assigned":
+            at.clear()
+        for partition, offset, _ in line.get("rows", ()):
+            if at.get(partition, offset) != offset:
+                told.append(f"{member.name} read {partition}@{offset} where {at[partition]} came next")
+            at[partition] = offset + 1
+    return told
+
+
+def mishaps(member: Member) -> list[str]:
+    """What one of our members did that no fault excuses: it ended by itself, or something in it raised what nothing documents.
+
+    A static member may be fenced by a JoinGroup with its group.instance.id that the coordinator executed late: of the process before it, or
+    its own, after the connection was lost. Kafka cannot tell that from a second process.
+    """
+    if member.kind != "ours":
+        return []
+    told = []
+    raised = [line["error"] for line in member.lines() if line["what"] == "error"]
+    if not member.crashed and member.asked is None and member.process.poll() is not None:
+        last = raised[-1] if raised else "without an error"
+        if member.instance is None or "FENCED_INSTANCE_ID" not in last:
+            told.append(f"{member.name} ended by itself, exit code {member.process.returncode}: {last}")
+    told += [f"{member.name} raised {error}" for error in raised if error.partition(":")[0] not in errors.__all__]
+    written = member.path.with_suffix(".err").read_text(errors="replace")
+    return [*told, f"{member.name} wrote {written[-2000:]}"] if "Traceback" in written else told
+
+
+def coordinator(cluster: Cluster, group: str) -> int:
+    """The broker that coordinates a group."""
+    question = FindCoordinatorRequest(key=group, key_type=0, coordinator_keys=[])
+
+    def asked() -> int | None:
+        place = cluster.admin.of_any(lambda node: cluster.admin.ask(node, question, highest=FIND), "who coordinates")
+        return place.node_id if not place.error_code else None
+
+    return until(asked, ANSWER, f"the coordinator of {group}", forgive=NOT_YET)
+
+
+def committed(cluster: Cluster, group: str, topic: str, partitions: int) -> dict[int, int]:
+    """What the coordinator has stored, asked without the client; -1 where nothing is."""
+    wanted = OffsetFetchRequest.Topic(name=topic, partition_indexes=list(range(partitions)))
+    message = OffsetFetchRequest(group_id=group, topics=[wanted], groups=[], require_stable=True)
+
+    def asked() -> dict[int, int] | None:
+        answer = cluster.admin.ask(coordinator(cluster, group), message, highest=FETCH)
+        rows = [row for entry in answer.topics for row in entry.partitions]
+        if answer.error_code or any(row.error_code for row in rows):
+            return None
+        return {row.partition_index: row.committed_offset for row in rows}
+
+    return until(asked, ANSWER, f"what {group} has committed", forgive=NOT_YET)
