@@ -1,4 +1,11 @@
-"""A real Kafka for tests. Rule: the client imports nothing of this, and only `chaos`, a load made with it, imports more of it than `wire`.
+"""A real Kafka for tests. Rule: the client imports nothing of this, and the judge imports nothing of the client.
 
-What the tests believe about lost, duplicated and reordered records is read by this package, so it stands on `pykafka4.wire` alone.
+    cluster.py                  what tests use; `seam.py` is what a backend has to give
+    local/ docker/ vagrant/     the backends; `backends.py` has their names
+    kafka/                      what a broker is made of: release, jars, settings
+    faults/ workload/ java/     what tests do to brokers, and with them
+    admin.py judge/             questions and orders to brokers; what their logs hold
+    host/ waiting.py            this machine; deadlines
+
+By hand: `python -m integration up`. Which of them may import which is a contract in pyproject.toml.
 """

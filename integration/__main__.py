@@ -1,4 +1,4 @@
-"""CLI. Rule: a cluster for work by hand lives in a daemon; every command is one order to it and prints what came of it.
+"""By hand. Rule: a cluster for work by hand lives in a daemon; every command is one order to it and prints what came of it.
 
 python -m integration up [--backend local|docker|vagrant] [--brokers 3] [--version 4.4.0]
 python -m integration status
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -21,24 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from integration.backends import BACKENDS, backend, chosen
-from integration.kafka.jars import KAFKA, cache
+from integration.daemon import NODE_ORDERS, state_file
+from integration.kafka.jars import KAFKA
 from integration.waiting import WaitTimeout, until
 
-__all__ = ["main", "state_file"]
-
 UP, ORDER = 900.0, 180.0  # seconds; a first run may make a machine image
-NODE_ORDERS = ("kill", "start", "stop", "restart", "freeze", "thaw", "disconnect", "reconnect", "cut", "mend")
 ROOT = Path(__file__).parent.parent
 
 
 class NotUp(RuntimeError):
     """No daemon answers."""
-
-
-def state_file() -> Path:
-    """Where the daemon says how to reach it, `$PYKAFKA4_CLUSTER` or in the cache; removed when it ends in order."""
-    chosen = os.environ.get("PYKAFKA4_CLUSTER")
-    return Path(chosen) if chosen else cache() / "cluster.json"
 
 
 def order(verb: str, **arguments: Any) -> Any:

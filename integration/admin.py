@@ -12,10 +12,11 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
+from integration.seam import Address, Brokers
 from integration.waiting import Deadline, until
 from pykafka4.errors import BrokerError, ConnectionLost, KafkaError, UnsupportedVersion, broker_error
 from pykafka4.wire.frame import decode_response, encode_request
@@ -28,9 +29,6 @@ from pykafka4.wire.messages_admin import (
 )
 from pykafka4.wire.messages_cluster import ApiVersionsRequest, DescribeClusterRequest, MetadataRequest, MetadataResponse
 from pykafka4.wire.schema import Request, ResponseT
-
-if TYPE_CHECKING:
-    from integration.cluster import Address, Cluster
 
 __all__ = ["Admin", "ClusterView", "Connection", "Partition"]
 
@@ -149,8 +147,8 @@ class Connection:
 class Admin:
     """Questions and orders to the brokers of a cluster, over the listener that is never proxied. Safe to use from several threads."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    def __init__(self, brokers: Brokers) -> None:
+        self.brokers = brokers
         self.lock = threading.Lock()
         self.turns: dict[Address, threading.Lock] = {}
         self.connections: dict[Address, Connection] = {}
@@ -164,7 +162,7 @@ class Admin:
 
     def ask(self, node: int, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
         """The answer of one broker."""
-        return self.ask_address(self.cluster.admin_address(node), message, timeout, highest)
+        return self.ask_address(self.brokers.admin_address(node), message, timeout, highest)
 
     def ask_address(self, address: Address, message: Request[ResponseT], timeout: float = ANSWER, highest: int | None = None) -> ResponseT:
         """The answer of whoever listens there."""
@@ -175,14 +173,14 @@ class Admin:
     def version(self, node: int, kind: type[Request[Any]], timeout: float = ANSWER) -> int:
         """The version in which one broker is asked; UnsupportedVersion where it does not know these requests."""
         deadline = Deadline(timeout)
-        address = self.cluster.admin_address(node)
+        address = self.brokers.admin_address(node)
         with self.turn(address, timeout):
             return self.connection(address, deadline.left()).version(kind)
 
     def of_any(self, question: Callable[[int], T], what: str) -> T:
         """The answer of the first running broker that gives one."""
         failures: list[str] = []
-        for node in self.cluster.running():
+        for node in self.brokers.running():
             try:
                 return question(node)
             except (OSError, KafkaError) as error:
@@ -246,15 +244,15 @@ class Admin:
     def active_controller(self) -> int | None:
         """The leader of the controllers' quorum as a majority of the running ones names it; None while there is none."""
         votes: list[int] = []
-        for node in self.cluster.running():
+        for node in self.brokers.running():
             with contextlib.suppress(OSError, KafkaError):
                 votes.append(self.vote(node))
-        return next((node for node in votes if node > 0 and votes.count(node) * 2 > len(self.cluster.nodes)), None)
+        return next((node for node in votes if node > 0 and votes.count(node) * 2 > len(self.brokers.nodes)), None)
 
     def vote(self, node: int) -> int:
         """Whom the node takes for the controller; asked as a controller, where it is one."""
-        address = self.cluster.controller_address(node)
-        if address == self.cluster.admin_address(node):
+        address = self.brokers.controller_address(node)
+        if address == self.brokers.admin_address(node):
             return self.describe_cluster(node).controller
         return view_of(self.ask_address(address, DescribeClusterRequest(endpoint_type=CONTROLLERS))).controller
 
@@ -288,7 +286,7 @@ class Admin:
         A replica whose process does not run is never in sync, although the brokers believe in it until its session ends.
         """
         answer = self.metadata(node, topics)
-        alive = {broker.node_id for broker in answer.brokers} & set(self.cluster.running())
+        alive = {broker.node_id for broker in answer.brokers} & set(self.brokers.running())
         missing = [f"{topic.name}: error {topic.error_code}" for topic in answer.topics if topic.error_code]
         rows = [(f"{topic.name}-{row.partition_index}", partition_of(row)) for topic in answer.topics for row in topic.partitions]
         return missing + [f"{name} {row}" for name, row in rows if not row.whole(alive)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -11,13 +12,22 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from integration.__main__ import NODE_ORDERS, state_file
 from integration.backends import backend
 from integration.cluster import Cluster
+from integration.host.cache import cache
 from integration.host.prerequisites import MissingPrerequisite
 from pykafka4.errors import KafkaError
 
+__all__ = ["NODE_ORDERS", "state_file"]
+
 PATIENCE = 10.0  # seconds for a client to say what it wants
+NODE_ORDERS = ("kill", "start", "stop", "restart", "freeze", "thaw", "disconnect", "reconnect", "cut", "mend")
+
+
+def state_file() -> Path:
+    """Where the daemon says how to reach it, `$PYKAFKA4_CLUSTER` or in the cache; removed when it ends in order."""
+    chosen = os.environ.get("PYKAFKA4_CLUSTER")
+    return Path(chosen) if chosen else cache() / "cluster.json"
 
 
 def status(cluster: Cluster) -> dict[str, Any]:

@@ -12,24 +12,24 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 import attrs
 from docker.errors import APIError, ImageNotFound
-from docker.types import IPAMConfig, IPAMPool, LogConfig
+from docker.types import LogConfig
 
-from integration.cluster import Address, Advertised, BrokerDied, Cluster, PortTaken, Properties, State
-from integration.docker.engine import Engine, EngineFailed, clean
-from integration.docker.no_registry.dockerd import TROUBLE, purge
-from integration.docker.no_registry.image import build
-from integration.docker.place import free_subnets
+from integration.cluster import Cluster
+from integration.docker.client import TROUBLE, purge
+from integration.docker.engine import Engine, clean
+from integration.docker.networks import Network
+from integration.docker.no_registry import broker_image
+from integration.docker.place import CLUSTER
 from integration.host.ports import HOST, Ports
 from integration.kafka.jars import KAFKA
 from integration.kafka.releases import Kind, release
 from integration.kafka.settings import JVM, expand, random_id
-from integration.waiting import Deadline, until
+from integration.seam import Address, Advertised, PortTaken, Properties, State
 
 __all__ = ["DockerCluster", "environment"]
 
@@ -37,27 +37,9 @@ START, STOP = 180.0, 30.0
 CLIENT, CONTROLLER, ADMIN, DIRECT = 9092, 9093, 9094, 9095  # inside a container
 MEMORY = "768m"
 DATA = "/var/lib/kafka/data"
-CLUSTER = "pykafka4.cluster"
 NOT_RUNNING = 409
-NET_TAKEN = re.compile(r"overlaps|already exists|same bridge name|already in use", re.IGNORECASE)
 PORT_TAKEN = re.compile(r"port is already allocated|address already in use", re.IGNORECASE)
 FORWARDING = "/proc/sys/net/ipv4/conf/{}/forwarding"
-
-
-@attrs.frozen
-class Network:
-    """A user-defined bridge; node n has the address .10+n in it."""
-
-    handle: Any
-    name: str
-    subnet: IPv4Network
-
-    def address(self, node: int) -> str:
-        return str(self.subnet[10 + node])
-
-    def connect(self, container: Any, node: int) -> None:
-        """With the address and name it had: the engine forgets both when a container is disconnected."""
-        self.handle.connect(container, ipv4_address=self.address(node), aliases=[f"kafka{node}"])
 
 
 @attrs.frozen
@@ -80,6 +62,8 @@ class DockerCluster(Cluster):
     `engine`: one that is open and stays so; by default a new `Engine`, the user's where DOCKER_HOST names one. It must run on this
     machine, because brokers are reached by the addresses of its bridges. `memory`: the limit of each container.
     """
+
+    start_timeout = START
 
     def __init__(
         self,
@@ -105,7 +89,6 @@ class DockerCluster(Cluster):
     # -- life --------------------------------------------------------------------------------------------------------------
 
     def up(self, timeout: float = START) -> None:
-        """Start all brokers and wait until every one serves; other ports are tried when one turns out to be taken."""
         self.up_on_free_ports(self.prepare, timeout)
 
     def close(self) -> None:
@@ -127,7 +110,6 @@ class DockerCluster(Cluster):
         return clean()
 
     def mourn(self, error: BaseException) -> None:
-        """Close a cluster that did not come up, and say where its logs are."""
         with contextlib.suppress(*TROUBLE):
             self.keep_logs_for(error)
         self.close()
@@ -137,7 +119,7 @@ class DockerCluster(Cluster):
         self.engine = engine = self.lent or Engine()
         if engine is not self.lent:
             engine.open()
-        image = self.pulled(self.image) if self.image else build(engine.client, self.version)
+        image = self.pulled(self.image) if self.image else broker_image(engine.client, self.version)
         self.name = f"pykafka4-{secrets.token_hex(3)}"
         self.networks = (self.bridge("clients", internal=False), self.bridge("brokers", internal=True))
         self.ports = ports = Ports()
@@ -160,38 +142,12 @@ class DockerCluster(Cluster):
         return {**self.opened().labels, CLUSTER: self.name}
 
     def bridge(self, role: str, *, internal: bool) -> Network:
-        """A network in a range that nothing uses; somebody else may be choosing the same at this moment."""
-        for subnet in free_subnets():
-            name = self.opened().bridge()
-            try:
-                handle = self.create(f"{self.name}-{role}", name, subnet, internal=internal)
-            except APIError as error:
-                if not NET_TAKEN.search(str(error)):
-                    raise
-                continue
-            self.isolate(name)
-            return Network(handle, f"{self.name}-{role}", subnet)
-        raise EngineFailed("every private range that networks are looked for in is used on this machine; see `ip route`")
-
-    def create(self, name: str, interface: str, subnet: IPv4Network, *, internal: bool) -> Any:
         """`internal`: published ports then belong to the other network, whichever the engine happens to connect first."""
-        pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))
-        return self.opened().client.networks.create(
-            name,
-            driver="bridge",
-            internal=internal,
-            labels=self.labels(),
-            ipam=IPAMConfig(pool_configs=[pool]),
-            options={"com.docker.network.bridge.name": interface, "com.docker.network.bridge.enable_ip_masquerade": "false"},
-        )
-
-    def isolate(self, interface: str) -> None:
-        """Where this machine forwards, a broker that is cut off would reach the others by way of it."""
-        if not Path("/sys/class/net", interface).exists():
-            host = self.opened().host
-            raise EngineFailed(f"the engine at {host} has its bridges elsewhere (a virtual machine, rootless): unset DOCKER_HOST")
+        network = Network.made(self.opened(), f"{self.name}-{role}", self.labels(), internal=internal)
+        # Where this machine forwards, a broker that is cut off would reach the others by way of it.
         with contextlib.suppress(PermissionError):
-            Path(FORWARDING.format(interface)).write_text("0")
+            Path(FORWARDING.format(network.interface)).write_text("0")
+        return network
 
     def container(self, node: int, port: int, image: str, settings: dict[str, str]) -> Any:
         clients, brokers = self.networks
@@ -244,27 +200,8 @@ class DockerCluster(Cluster):
                 raise PortTaken(f"broker {node} was not started: {error.explanation}") from error
             raise
 
-    def start(self, node: int, timeout: float = START) -> None:
-        """Start a broker that is down and wait until it serves; a port somebody has for a moment is waited for."""
-        if self.state(node) is not State.DOWN:
-            raise RuntimeError(f"broker {node} is {self.state(node).value}; start is for one that is down")
-        deadline = Deadline(timeout)
-        until(lambda: self.launched(node), deadline.left(), f"port {self.members[node].port} to be free", forgive=(PortTaken,))
-        self.wait_ready(node, timeout=deadline.left())
-
-    def launched(self, node: int) -> bool:
-        self.launch(node)
-        return True
-
     def stop(self, node: int, timeout: float = STOP) -> None:
-        """Ask the broker to hand over its leaders and end (SIGTERM); killed when it has not in `timeout` seconds, and then an error."""
-        self.thaw(node)
-        self.signal(node, "SIGTERM")
-        try:
-            self.wait_down(node, timeout)
-        except AssertionError:
-            self.kill(node)
-            raise
+        self.stopped_by(node, lambda: self.signal(node, "SIGTERM"), timeout)
 
     def kill(self, node: int) -> None:
         """SIGKILL, and wait until the process is gone."""
@@ -299,11 +236,9 @@ class DockerCluster(Cluster):
             return State.FROZEN
         return State.RUNNING if told["Running"] else State.DOWN
 
-    def check_alive(self, node: int) -> None:
-        if self.state(node) is not State.DOWN:
-            return
-        lines = self.members[node].container.logs(tail=20).decode(errors="replace")
-        raise BrokerDied(f"broker {node} ended while it was waited for; the end of its log:\n{lines}")
+    def last_words(self, node: int) -> str:
+        """Without `server_log`, which forgives an engine that fails."""
+        return str(self.members[node].container.logs(tail=20).decode(errors="replace"))
 
     # -- its networks ------------------------------------------------------------------------------------------------------
 
@@ -351,12 +286,7 @@ class DockerCluster(Cluster):
     # -- where things are --------------------------------------------------------------------------------------------------
 
     def address(self, node: int) -> Address:
-        """What clients are told: the advertised address, a proxy's where there is one."""
         return self.members[node].advertised
-
-    def direct_address(self, node: int) -> Address:
-        """The broker's own client listener, as published."""
-        return HOST, self.members[node].port
 
     def admin_address(self, node: int) -> Address:
         return self.networks[1].address(node), ADMIN

@@ -2,9 +2,6 @@
 
 The engine of our own is shared by the processes that use it at once, and ends with the last (`keeper.py`): a cluster kept up by hand
 does not make the test suite wait for it, and what each of them made goes with its own end. Images stay in the cache for the next run.
-
-    python -m integration.docker.engine [COMMAND …]    # run it (default: a shell) with DOCKER_HOST set to our engine
-    python -m integration.docker.engine --clean        # remove what crashed runs left
 """
 
 from __future__ import annotations
@@ -25,14 +22,16 @@ from typing import Self
 from docker import DockerClient
 from docker.errors import DockerException
 
+from integration.docker.client import EngineFailed, connect
 from integration.docker.keeper import Foreign
-from integration.docker.no_registry.dockerd import Dockerd, EngineFailed, connect
+from integration.docker.no_registry import Dockerd, missing_for_engine
 from integration.docker.place import LABEL, OWNER, Place
 from integration.host import prerequisites
-from integration.kafka.jars import locked, taken
+from integration.host.cache import locked, taken
+from integration.host.ward import tail
 from integration.waiting import until
 
-__all__ = ["Engine", "EngineFailed", "clean"]
+__all__ = ["Engine", "clean"]
 
 ROOT = Path(__file__).parents[2]
 COME_IN, GREETING, LEAVE = 180.0, 30.0, 120.0
@@ -67,7 +66,7 @@ class Engine:
     def open(self) -> None:
         """Become a user of the engine; start it when nobody else uses it."""
         if self.own:
-            prerequisites.require(*prerequisites.engine())
+            prerequisites.require(*missing_for_engine())
         self.place.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.place.door, COME_IN):
             self.come_in(COME_IN)
@@ -83,13 +82,13 @@ class Engine:
             return
         self.keeper = keeper = self.start_keeper()
         try:
-            until(lambda: self.greeted() or keeper.poll() is not None, timeout, lambda: f"an engine to come up{self.last_words()}")
+            until(lambda: self.greeted() or keeper.poll() is not None, timeout, lambda: f"an engine to come up{tail(self.log)}")
         except BaseException:
             keeper.terminate()
             keeper.wait(LEAVE)
             raise
         if self.connection is None:
-            raise EngineFailed(f"the engine at {self.host} cannot be used{self.last_words()}")
+            raise EngineFailed(f"the engine at {self.host} cannot be used{tail(self.log)}")
 
     def greeted(self) -> bool:
         """Whether a keeper took us in."""
@@ -115,12 +114,13 @@ class Engine:
 
     def start_keeper(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "integration.docker.keeper", str(self.place.folder), *([] if self.own else [self.host])]
-        with (self.place.folder / "keeper.log").open("wb") as log:
+        with self.log.open("wb") as log:
             return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
-    def last_words(self) -> str:
-        lines = (self.place.folder / "keeper.log").read_text(errors="replace").splitlines()
-        return "".join(f"\n{line}" for line in lines[-15:])
+    @property
+    def log(self) -> Path:
+        """What its keeper printed."""
+        return self.place.folder / "keeper.log"
 
     def close(self) -> None:
         """Leave, and wait until what we made is gone, the engine too when nobody else uses it; works twice."""
@@ -139,9 +139,7 @@ class Engine:
         if keeper is not None and goes_on:
             keeper.returncode = 0  # without this process: no warning about that
         elif keeper is not None and keeper.wait(LEAVE) != 0:
-            raise EngineFailed(
-                f"the engine at {self.host} did not end in order; python -m integration.docker.engine --clean{self.last_words()}"
-            )
+            raise EngineFailed(f"the engine at {self.host} did not end in order; python -m integration.docker --clean{tail(self.log)}")
 
     # -- for those who use it ----------------------------------------------------------------------------------------------
 
@@ -155,11 +153,6 @@ class Engine:
     def labels(self) -> dict[str, str]:
         """For containers and networks: what bears them is removed when this user leaves, even by SIGKILL."""
         return {LABEL: self.place.label, OWNER: self.owner}
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """For programs that shall use this engine."""
-        return {**os.environ, "DOCKER_HOST": self.host}
 
     @property
     def scratch(self) -> Path:
@@ -196,19 +189,3 @@ def unused(place: Place, sweep: Callable[[], list[str]]) -> list[str]:
     """What `sweep` tells, where nobody uses the place; whoever comes in meanwhile waits."""
     with locked(place.door, COME_IN), place.life.open("w") as life:
         return sweep() if taken(life.fileno()) else []
-
-
-def main(arguments: list[str]) -> int:
-    if arguments == ["--clean"]:
-        print("\n".join(clean()) or "nothing to remove")
-        return 0
-    command = arguments or [os.environ.get("SHELL", "/bin/sh")]
-    with Engine() as engine:
-        return subprocess.run(command, env=engine.environment, check=False).returncode
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except (prerequisites.MissingPrerequisite, EngineFailed) as error:
-        sys.exit(str(error))

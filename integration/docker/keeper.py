@@ -25,9 +25,10 @@ from typing import Protocol
 
 import attrs
 
-from integration.docker.no_registry.dockerd import TROUBLE, Dockerd, connect, purge
+from integration.docker.client import TROUBLE, connect, purge
+from integration.docker.no_registry import Dockerd
 from integration.docker.place import LABEL, OWNER, Place
-from integration.kafka.jars import locked
+from integration.host.cache import locked
 
 __all__ = ["Foreign", "Keeper"]
 

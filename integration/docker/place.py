@@ -14,12 +14,13 @@ from pathlib import Path
 
 import attrs
 
-from integration.kafka.jars import cache
+from integration.host.cache import cache
 
-__all__ = ["Place", "free_subnets"]
+__all__ = ["CLUSTER", "LABEL", "OWNER", "Place", "free_subnets"]
 
 LABEL = "pykafka4"
 OWNER = "pykafka4.owner"
+CLUSTER = "pykafka4.cluster"
 # Where networks of ours are looked for; the first that nothing on the machine uses is taken.
 POOLS = ("10.251.0.0/16", "10.201.0.0/16", "172.30.0.0/16", "192.168.192.0/18")
 

@@ -14,12 +14,10 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from integration.cluster import NOT_YET
 from integration.faults.catalog import Lane
 from integration.faults.plan import Plan, Step
 from integration.faults.proxied import Proxied
 from integration.faults.proxy import Proxy
-from integration.waiting import until
 from integration.workload.load import Load
 from integration.workload.members import Members, coordinator
 from pykafka4.wire.messages_admin import DeleteRecordsRequest, IncrementalAlterConfigsRequest
@@ -143,12 +141,8 @@ def _move_leader(run: Run, step: Step) -> None:
 def _leaderless(run: Run, step: Step) -> None:
     """The broker of partitions with one replica is away: nobody leads them."""
     _away(run, run.cluster.wait_leader(run.fragile.topic, step.pick % FRAGILE), step.seconds)
-    until(
-        lambda: all(row.leader >= 0 for row in run.cluster.partitions(run.fragile.topic).values()),
-        WAIT,
-        "a leader of every partition",
-        forgive=NOT_YET,
-    )
+    topic = run.fragile.topic
+    run.cluster.wait(lambda: all(row.leader >= 0 for row in run.cluster.partitions(topic).values()), WAIT, f"all leaders of {topic}")
 
 
 def _more_partitions(run: Run, _step: Step) -> None:
@@ -186,9 +180,7 @@ def _demote(run: Run, step: Step) -> None:
     topic, partition = run.main.topic, run.partition(step)
     leader = run.cluster.wait_leader(topic, partition)
     slow, successor = (node for node in run.cluster.nodes if node != leader)
-    replicas = (successor, leader, slow)
-    run.cluster.admin.reassign(topic, partition, replicas, WAIT)
-    until(lambda: run.cluster.moved(topic, partition, replicas), WAIT, f"{topic}-{partition} to prefer {successor}", forgive=NOT_YET)
+    run.cluster.prefer(topic, partition, (successor, leader, slow), WAIT)
     run.cluster.freeze(slow)
     try:
         time.sleep(step.seconds)
@@ -239,7 +231,7 @@ def _retention(run: Run, step: Step) -> None:
         answer = run.cluster.admin.ask(run.cluster.wait_leader(topic, partition), message)
         return bool(answer.topics[0].partitions[0].error_code == 0)
 
-    until(deleted, WAIT, f"records of {topic}-{partition} to be deleted", forgive=NOT_YET)
+    run.cluster.wait(deleted, WAIT, f"records of {topic}-{partition} to be deleted")
     run.fragile.excuse(lambda n: run.fragile.partition(n) == partition and run.fragile.offsets[n] < row.offset)
 
 

@@ -1,7 +1,7 @@
 """The list of faults that schedules are drawn from, simulated ones and those on real brokers.
 
 Invariant: a fault has one name and one place for how long it lasts. `tests/simulation/plan.py` and `consumer_plan.py` say how the model
-cluster does it, `integration/faults/actions.py` how real brokers do; for each fault that real brokers cannot be made to do, `unreal` says why.
+cluster does it, `actions.py` how real brokers do; for each fault that real brokers cannot be made to do, `unreal` says why.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ FAULTS: Final[tuple[Fault, ...]] = (
         name="broker is deaf",
         producers=(0.1, 6.0),
         consumers=(0.1, 6.0),
-        unreal="needs a broker that its clients reach and the other brokers do not: only containers have it (tests/harness/containers/test_docker.py)",
+        unreal="needs a broker that its clients reach and the other brokers do not: only containers have it (test_docker.py)",
     ),
     # of producers' schedules
     Fault(name="lost before append", producers=AT_ONCE, lane=Lane.NETWORK, real=(0.2, 3.0)),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from integration.cluster import Address, Cluster
-from integration.faults.proxy import PATIENCE, Proxy
-from integration.local.cluster import LocalCluster
-from integration.waiting import until
+from integration.cluster import Cluster
+from integration.faults.proxy import Proxy
+from integration.seam import Address
 
-__all__ = ["Proxied", "ProxiedCluster"]
+__all__ = ["Proxied"]
 
 
 class Proxied(Cluster):
@@ -30,18 +29,8 @@ class Proxied(Cluster):
         for proxy in self.proxies.values():
             proxy.heal()
 
-    def wait_connections(self, at_least: int, timeout: float = PATIENCE) -> None:
-        """Until the proxies together have at least that many open connections."""
-        until(
-            lambda: sum(proxy.open for proxy in self.proxies.values()) >= at_least, timeout, f"{at_least} connections through the proxies"
-        )
-
     def close(self) -> None:
         super().close()
         for proxy in self.proxies.values():
             proxy.close()
         self.proxies.clear()
-
-
-class ProxiedCluster(Proxied, LocalCluster):
-    """Local brokers, each behind a proxy."""

@@ -273,12 +273,6 @@ class Proxy:
         """Hold every chunk back that long, half of it on the way there and half on the way back; `jitter` is added at random, likewise."""
         self.both(delay=seconds / 2, jitter=jitter / 2)
 
-    def delay_requests(self, seconds: float, jitter: float = 0.0) -> None:
-        self.change(self.requests, delay=seconds, jitter=jitter)
-
-    def delay_responses(self, seconds: float, jitter: float = 0.0) -> None:
-        self.change(self.responses, delay=seconds, jitter=jitter)
-
     def bandwidth(self, bytes_per_second: float | None) -> None:
         """Of each connection, in each direction; None is without bound."""
         self.both(bandwidth=bytes_per_second)

@@ -13,7 +13,7 @@ import socket
 from pathlib import Path
 from typing import IO
 
-from integration.kafka.jars import cache, taken
+from integration.host.cache import cache, taken
 
 __all__ = ["HOST", "Ports"]
 

@@ -1,22 +1,30 @@
-"""Ward. Rule: the owner's end of the guardian; one order at a time, and every answer has a deadline."""
+"""Ward. Rule: the owner's end of the guardian; one order at a time, and every answer has a deadline.
+
+A guardian has a scratch folder. The folder of one that was killed, too, is removed by the next process that makes one.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import selectors
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from integration.host.cache import taken
 from integration.waiting import Deadline
 
-__all__ = ["Child", "Ward"]
+__all__ = ["LOCK", "PREFIX", "Child", "Ward", "guard", "sweep", "tail"]
 
 GUARDIAN = Path(__file__).with_name("guardian.py")
+PREFIX, LOCK = "pykafka4-cluster-", "owner.lock"
 ANSWER = 30.0  # seconds for one answer
 REMOVAL = 180.0  # seconds to reap the children and to remove the scratch folder: thousands of logs on a busy machine
 
@@ -33,6 +41,7 @@ class Ward:
     """Children that end when this process ends. `keep` are descriptors the guardian shall hold open too: the lock of `scratch`."""
 
     def __init__(self, scratch: Path, keep: tuple[int, ...] = ()) -> None:
+        self.scratch = scratch
         self.lock = threading.Lock()
         self.guardian = subprocess.Popen(
             [sys.executable, "-I", "-S", str(GUARDIAN), str(os.getpid()), str(scratch)],
@@ -85,3 +94,36 @@ class Ward:
                     raise RuntimeError(f"the guardian (pid {self.guardian.pid}) does not answer; its brokers are gone or will go with it")
                 line += data
         return line
+
+
+def guard(parent: Path) -> Ward:
+    """A guardian of a new folder in `parent`, whose lock it holds.
+
+    The lock gets its name when it is held: a sweep never sees it free before.
+    """
+    sweep(parent)
+    scratch = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    fresh = scratch / f"{LOCK}.new"
+    with fresh.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        fresh.rename(scratch / LOCK)
+        return Ward(scratch, keep=(file.fileno(),))
+
+
+def sweep(parent: Path) -> list[Path]:
+    """Remove the scratch folders whose owner and guardian were both killed: nobody holds their lock any more."""
+    removed = []
+    for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
+        try:
+            with lock.open() as file:
+                if taken(file.fileno()):
+                    shutil.rmtree(lock.parent, ignore_errors=True)
+                    removed.append(lock.parent)
+        except OSError:
+            continue
+    return removed
+
+
+def tail(log: Path, lines: int = 15) -> str:
+    """The end of what was printed there, each line on a new one."""
+    return "".join(f"\n{line}" for line in log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else ""

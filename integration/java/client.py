@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from integration.host import prerequisites
-from integration.kafka.jars import KAFKA, cache, classpath, install, kafka_jars, tools_jars
+from integration.host.cache import cache, install
+from integration.kafka.jars import KAFKA, classpath, kafka_jars, tools_jars
 
-__all__ = ["JavaRecord", "java_consume", "java_produce", "run_tool"]
+__all__ = ["JVM", "TIMEOUT", "JavaAck", "JavaRecord", "classes", "java_consume", "java_produce", "run_tool"]
 
 PROGRAM = Path(__file__).with_name("Interop.java")
 LOGGING = Path(__file__).with_name("log4j2-tools.yaml")
@@ -87,22 +88,22 @@ def run_tool(main: str, *arguments: str, jvm: Iterable[str] = JVM, stdin: str | 
     return java([*jvm, "-cp", classpath(tools_jars()), main, *arguments], stdin, timeout)
 
 
-def classes() -> Path:
-    """`Interop.java`, compiled once for each text of it."""
-    stamp = f"{hash_of(PROGRAM.read_bytes())}-{KAFKA}"
-    return install(cache() / "interop" / stamp, compile_into)
+def classes(program: Path, version: str = KAFKA) -> Path:
+    """`program`, compiled once for each text of it and each release."""
+    stamp = f"{hashlib.sha256(program.read_bytes()).hexdigest()[:16]}-{version}"
+    return install(cache() / program.stem.lower() / stamp, lambda folder: compile_into(folder, program, version))
 
 
-def compile_into(folder: Path) -> None:
-    command = [prerequisites.javac(), "-d", str(folder), "-cp", classpath(kafka_jars()), str(PROGRAM)]
+def compile_into(folder: Path, program: Path, version: str) -> None:
+    command = [prerequisites.javac(), "-d", str(folder), "-cp", classpath(kafka_jars(version)), str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"javac could not compile {PROGRAM}: {done.stderr[-2000:]}")
+        raise RuntimeError(f"javac could not compile {program}: {done.stderr[-2000:]}")
 
 
 def interop(order: Mapping[str, Any], rows: list[dict[str, Any]], timeout: float) -> list[dict[str, Any]]:
     lines = "".join(json.dumps(row) + "\n" for row in [dict(order), *rows])
-    told = java([*JVM, "-cp", f"{classes()}:{classpath(kafka_jars())}", "Interop"], lines, timeout + 30)
+    told = java([*JVM, "-cp", f"{classes(PROGRAM)}:{classpath(kafka_jars())}", "Interop"], lines, timeout + 30)
     return [json.loads(line) for line in told.splitlines()]
 
 
@@ -112,10 +113,6 @@ def java(arguments: list[str], stdin: str | None, timeout: float) -> str:
     if done.returncode != 0:
         raise RuntimeError(f"java {arguments[-1]} ended with {done.returncode}: {done.stderr[-3000:]}")
     return done.stdout
-
-
-def hash_of(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def packed(record: JavaRecord) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Old Java. Rule: who writes an old record format is the producer of that time, on the jars of its own release.
 
-`java.py` runs the newest client; that one cannot write the formats before record batches, nor speak to brokers before 2.1.
+`client.py` runs the newest one, which cannot write the formats before record batches, nor speak to brokers before 2.1.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from integration.host import prerequisites
-from integration.java.client import JVM, TIMEOUT, JavaAck, JavaRecord, hash_of
-from integration.kafka.jars import cache, classpath, install, kafka_jars
-from integration.local.zookeeper import old_logging
+from integration.java.client import JVM, TIMEOUT, JavaAck, JavaRecord, classes
+from integration.kafka.jars import classpath, kafka_jars
+from integration.kafka.settings import OLD_LOGGING
 
 __all__ = ["old_java_produce"]
 
@@ -31,29 +31,14 @@ def old_java_produce(
 ) -> list[JavaAck]:
     """Send the records, which have no headers, with the Java producer of release `version`, and return where each lies."""
     settings = {"bootstrap.servers": bootstrap, "compression.type": codec, "acks": "all", **(properties or {})}
-    folder = classes(version)
-    path = f"{folder}:{classpath(kafka_jars(version))}"
-    command = [prerequisites.java(), *JVM, f"-Dlog4j.configuration={(folder / 'log4j.properties').as_uri()}", "-cp", path, "Writer", topic]
+    path = f"{classes(PROGRAM, version)}:{classpath(kafka_jars(version))}"
+    command = [prerequisites.java(), *JVM, f"-Dlog4j.configuration={OLD_LOGGING.as_uri()}", "-cp", path, "Writer", topic]
     command += [f"{key}={value}" for key, value in settings.items()]
     lines = "".join(line(record) for record in records)
     done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=timeout, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"the Java producer of {version} ended with {done.returncode}: {done.stderr[-3000:]}")
     return [JavaAck(*map(int, told.split())) for told in done.stdout.splitlines()]
-
-
-def classes(version: str) -> Path:
-    """`Writer.java`, compiled once for each text of it and each release."""
-    return install(cache() / "writer" / f"{hash_of(PROGRAM.read_bytes())}-{version}", lambda folder: compile_into(folder, version))
-
-
-def compile_into(folder: Path, version: str) -> None:
-    javac = str(Path(prerequisites.java()).with_name("javac")) if "/" in prerequisites.java() else "javac"
-    command = [javac, "-d", str(folder), "-cp", classpath(kafka_jars(version)), str(PROGRAM)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"javac could not compile {PROGRAM}: {done.stderr[-2000:]}")
-    old_logging(folder)
 
 
 def line(record: JavaRecord) -> str:

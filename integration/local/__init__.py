@@ -1,0 +1,1 @@
+"""Brokers as plain processes of this machine, of any release."""

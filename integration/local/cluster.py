@@ -7,44 +7,28 @@ listener but a ZooKeeper, one for each cluster.
 
 from __future__ import annotations
 
-import fcntl
 import re
-import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from integration.cluster import Address, Advertised, Cluster, PortTaken, Properties, State
+from integration.cluster import Cluster
 from integration.host import prerequisites
 from integration.host.ports import HOST, Ports
-from integration.host.ward import Child, Ward
-from integration.kafka.jars import KAFKA, classpath, kafka_jars, taken
+from integration.host.ward import Child, Ward, guard, sweep
+from integration.kafka.jars import KAFKA, classpath, kafka_jars
 from integration.kafka.releases import Kind, release
 from integration.kafka.settings import JVM, write_properties
-from integration.local.quorum import Node, Quorum, Raft, Site, died, seed
+from integration.local.quorum import Node, Quorum, Raft, Site
 from integration.local.zookeeper import ZooKeeper
-from integration.waiting import Deadline, until
+from integration.seam import READY, Address, Advertised, Properties, State
+from integration.waiting import until
 
-__all__ = ["JVM", "LocalCluster", "seed"]
+__all__ = ["LocalCluster"]
 
-PREFIX, LOCK = "pykafka4-cluster-", "owner.lock"
-START, STOP = 120.0, 30.0
+STOP = 30.0
 QUORUMS: Mapping[Kind, Callable[[Site], Quorum]] = {Kind.RAFT: Raft, Kind.ZOOKEEPER: ZooKeeper}
-
-
-def sweep(parent: Path) -> list[Path]:
-    """Remove the scratch folders whose owner and guardian were both killed: nobody holds their lock any more."""
-    removed = []
-    for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
-        try:
-            with lock.open() as file:
-                if taken(file.fileno()):
-                    shutil.rmtree(lock.parent, ignore_errors=True)
-                    removed.append(lock.parent)
-        except OSError:
-            continue
-    return removed
 
 
 class LocalCluster(Cluster):
@@ -54,7 +38,7 @@ class LocalCluster(Cluster):
     """
 
     lacks = {
-        "disconnect": "all brokers are at 127.0.0.1; ProxiedCluster cuts its clients off",
+        "disconnect": "all brokers are at 127.0.0.1; proxies before them cut their clients off",
         "cut": "all brokers are at 127.0.0.1, where the ways between brokers cannot be told from the ways to clients",
     }
 
@@ -77,8 +61,7 @@ class LocalCluster(Cluster):
 
     # -- life --------------------------------------------------------------------------------------------------------------
 
-    def up(self, timeout: float = START) -> None:
-        """Start all brokers and wait until every one serves; other ports are tried when one turns out to be taken."""
+    def up(self, timeout: float = READY) -> None:
         prerequisites.require(*prerequisites.check())
         self.up_on_free_ports(self.prepare, timeout)
 
@@ -103,11 +86,9 @@ class LocalCluster(Cluster):
     def prepare(self) -> None:
         """Folders, ports, configurations; nothing runs yet."""
         self.command = [prerequisites.java(), *self.jvm, "-cp", classpath(kafka_jars(self.version))]
-        sweep(self.parent)
-        scratch = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self.parent))
-        self.ward = guard(scratch)
+        self.ward = guard(self.parent)
         self.ports = Ports()
-        self.quorum = QUORUMS[release(self.version).quorum](Site(self.version, scratch, self.ports, self.ward))
+        self.quorum = QUORUMS[release(self.version).quorum](Site(self.version, self.ports, self.ward))
         self.members = {node: self.quorum.node(node) for node in self.nodes}
         self.quorum.begin(self.members)
         for member in self.members.values():
@@ -131,36 +112,15 @@ class LocalCluster(Cluster):
         self.quorum.admit(node, STOP)
         if self.ports is not None:
             self.ports.release(*member.ports)
-        options = [self.quorum.logging(member), f"-Djava.io.tmpdir={member.folder / 'tmp'}"]
+        options = [self.quorum.logging(), f"-Djava.io.tmpdir={member.folder / 'tmp'}"]
         command = [self.command[0], *options, *self.command[1:], "kafka.Kafka", str(member.config)]
         self.log_sizes[node] = member.log.stat().st_size if member.log.exists() else 0
         self.guarded().start(str(node), command, member.log, member.folder)
 
     # -- one broker --------------------------------------------------------------------------------------------------------
 
-    def start(self, node: int, timeout: float = START) -> None:
-        """Start a broker that is down and wait until it serves; a port somebody has for a moment is waited for."""
-        deadline = Deadline(timeout)
-        if self.state(node) is not State.DOWN:
-            raise RuntimeError(f"broker {node} is {self.state(node).value}; start is for one that is down")
-        while True:
-            try:
-                self.launch(node)
-                self.wait_ready(node, timeout=deadline.left())
-                return
-            except PortTaken:
-                if deadline.passed():
-                    raise
-
     def stop(self, node: int, timeout: float = STOP) -> None:
-        """Ask the broker to hand over its leaders and end (SIGTERM); killed when it has not in `timeout` seconds, and then an error."""
-        self.thaw(node)
-        self.guarded().signal(str(node), signal.SIGTERM)
-        try:
-            self.wait_down(node, timeout)
-        except AssertionError:
-            self.kill(node)
-            raise
+        self.stopped_by(node, lambda: self.guarded().signal(str(node), signal.SIGTERM), timeout)
 
     def kill(self, node: int) -> None:
         """SIGKILL, and wait until the process is gone."""
@@ -196,10 +156,9 @@ class LocalCluster(Cluster):
     def child(self, node: int) -> Child | None:
         return self.guarded().status().get(str(node))
 
-    def check_alive(self, node: int) -> None:
-        if self.state(node) is not State.DOWN:
-            return
-        raise died(f"broker {node}", self.server_log(node).read_bytes()[self.log_sizes[node] :].decode(errors="replace"))
+    def last_words(self, node: int) -> str:
+        """Of the present run."""
+        return self.server_log(node).read_bytes()[self.log_sizes[node] :].decode(errors="replace")
 
     def ready(self, wanted: set[int]) -> bool:
         """Asked of the process too: a broker may answer on one listener before it fails to bind the next."""
@@ -219,25 +178,18 @@ class LocalCluster(Cluster):
     # -- where things are --------------------------------------------------------------------------------------------------
 
     def address(self, node: int) -> Address:
-        """What clients are told: the advertised address, a proxy's where there is one."""
         told = re.search(r"^advertised\.listeners=CLIENT://([^,:]+):(\d+)", self.members[node].config.read_text(), re.MULTILINE)
         assert told is not None
         return told.group(1), int(told.group(2))
-
-    def direct_address(self, node: int) -> Address:
-        """The broker's own client listener."""
-        return HOST, self.members[node].client
 
     def admin_address(self, node: int) -> Address:
         return HOST, self.members[node].admin
 
     def controller_address(self, node: int) -> Address:
-        """Its controller's listener; the admin one where brokers are no controllers."""
         member = self.members[node]
         return HOST, member.admin if member.controller is None else member.controller
 
     def server_log(self, node: int) -> Path:
-        """The file with all that the broker printed, over its restarts."""
         return self.members[node].log
 
     def folder(self, node: int) -> Path:
@@ -248,12 +200,3 @@ class LocalCluster(Cluster):
         if self.ward is None:
             raise RuntimeError("this cluster is not up: call up() or use it in a with statement")
         return self.ward
-
-
-def guard(scratch: Path) -> Ward:
-    """A guardian for `scratch` that holds its lock. The lock gets its name when it is held: a sweep never sees it free before."""
-    fresh = scratch / f"{LOCK}.new"
-    with fresh.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        fresh.rename(scratch / LOCK)
-        return Ward(scratch, keep=(file.fileno(),))

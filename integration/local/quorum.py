@@ -7,31 +7,18 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 import attrs
 
-from integration.cluster import BrokerDied, PortTaken
-from integration.host import prerequisites
 from integration.host.ports import HOST, Ports
 from integration.host.ward import Ward
-from integration.kafka.jars import classpath, install, kafka_jars
-from integration.kafka.settings import JVM, LOGGING, expand, random_id, write_properties
+from integration.kafka.seed import seed
+from integration.kafka.settings import LOGGING, expand, random_id
 
-__all__ = ["Node", "Site", "Quorum", "Raft", "died", "seed"]
-
-FORMAT = 120.0
-TAKEN = re.compile(r"Address already in use|BindException")
-
-
-def died(what: str, log: str) -> BrokerDied:
-    """The error for a process that ended by itself; `log` is what it printed in this run."""
-    lines = log.splitlines()
-    kind = PortTaken if any(TAKEN.search(line) for line in lines) else BrokerDied
-    return kind("\n".join([f"{what} ended while it was waited for; the end of its log:", *lines[-20:]]))
+__all__ = ["Node", "Quorum", "Raft", "Site"]
 
 
 @attrs.frozen
@@ -63,15 +50,14 @@ class Node:
 
 @attrs.frozen
 class Site:
-    """Where a cluster is being made: its release, its folder, its ports, and who guards its processes."""
+    """Where a cluster is being made: its release, its ports, and who guards its processes and their folder."""
 
     version: str
-    scratch: Path
     ports: Ports
     ward: Ward
 
     def folder(self, node: int) -> Path:
-        return self.scratch / f"broker-{node}"
+        return self.ward.scratch / f"broker-{node}"
 
 
 class Quorum(Protocol):
@@ -89,7 +75,7 @@ class Quorum(Protocol):
     def settings(self, node: Node, brokers: int) -> dict[str, str]:
         """The broker's settings, but for what is the same everywhere: listeners and folders."""
 
-    def logging(self, node: Node) -> str:
+    def logging(self) -> str:
         """The JVM option that makes the broker log to its standard output."""
 
     def admit(self, node: int, timeout: float) -> None:
@@ -126,31 +112,8 @@ class Raft:
             "listeners": f"CLIENT://{HOST}:{node.client},ADMIN://{HOST}:{node.admin},CONTROLLER://{HOST}:{node.controller}",
         }
 
-    def logging(self, node: Node) -> str:
-        file = node.folder / "log4j2.yaml"
-        file.write_text(LOGGING)
-        return f"-Dlog4j2.configurationFile={file}"
+    def logging(self) -> str:
+        return f"-Dlog4j2.configurationFile={LOGGING}"
 
     def admit(self, node: int, timeout: float) -> None:
         """The others find out by themselves that it is a new run."""
-
-
-def seed(version: str) -> Path:
-    """A folder formatted for `version`, made once: copying it saves a JVM start for each broker."""
-    jars = kafka_jars(version)
-    return install(jars.parent / "seed", lambda folder: format_folder(jars, folder))
-
-
-def format_folder(jars: Path, folder: Path) -> None:
-    config = folder / "server.properties"
-    listeners = {"listeners": f"CLIENT://{HOST}:9092,ADMIN://{HOST}:9094,CONTROLLER://{HOST}:9093", "log.dirs": str(folder / "data")}
-    write_properties(config, {**expand(1), "node.id": "1", "controller.quorum.voters": f"1@{HOST}:9093", **listeners})
-    tool = ["kafka.tools.StorageTool", "format", "-t", random_id(), "-c", str(config)]
-    command = [prerequisites.java(), *JVM, "-cp", classpath(jars), *tool]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"formatting a folder failed: {(done.stdout + done.stderr)[-2000:]}")
-    for entry in (folder / "data").iterdir():
-        entry.rename(folder / entry.name)
-    (folder / "data").rmdir()
-    config.unlink()

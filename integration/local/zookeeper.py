@@ -15,11 +15,12 @@ from typing import Final
 from integration.host import prerequisites
 from integration.host.ports import HOST
 from integration.kafka.jars import classpath, kafka_jars
-from integration.kafka.settings import expand, write_properties
-from integration.local.quorum import Node, Site, died
+from integration.kafka.settings import OLD_LOGGING, expand, write_properties
+from integration.local.quorum import Node, Site
+from integration.seam import died
 from integration.waiting import until
 
-__all__ = ["OLD_LOGGING", "ZooKeeper"]
+__all__ = ["ZooKeeper"]
 
 NAME: Final = "zookeeper"  # among the children of the ward, beside "1", "2", …
 UP: Final = 60.0
@@ -28,13 +29,6 @@ JVM: Final = ("-Xms32m", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=
 SYSTEM: Final = ("-Dzookeeper.jmx.log4j.disable=true", "-Dzookeeper.forceSync=no")
 REGISTERED: Final = re.compile(r"/brokers/ids/(\d+)\b")
 NOT_YET: Final = (OSError,)
-
-OLD_LOGGING = """log4j.rootLogger=WARN, stdout
-log4j.appender.stdout=org.apache.log4j.ConsoleAppender
-log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
-log4j.appender.stdout.layout.ConversionPattern=[%d] %p %m (%c)%n
-log4j.logger.org.apache.zookeeper.ClientCnxn=ERROR
-"""
 
 SERVER: Final = {
     "tickTime": "500",
@@ -60,7 +54,7 @@ class ZooKeeper:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.folder = site.scratch / NAME
+        self.folder = site.ward.scratch / NAME
         self.port = site.ports.take()
 
     def node(self, number: int) -> Node:
@@ -72,7 +66,7 @@ class ZooKeeper:
         (self.folder / "tmp").mkdir(parents=True)
         config = self.folder / "zoo.cfg"
         write_properties(config, {**SERVER, "clientPort": str(self.port), "dataDir": str(self.folder / "data")})
-        options = [*JVM, *SYSTEM, old_logging(self.folder), f"-Djava.io.tmpdir={self.folder / 'tmp'}"]
+        options = [*JVM, *SYSTEM, self.logging(), f"-Djava.io.tmpdir={self.folder / 'tmp'}"]
         jars = classpath(kafka_jars(self.site.version))
         command = [prerequisites.java(), *options, "-cp", jars, "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)]
         self.site.ports.release(self.port)
@@ -91,8 +85,8 @@ class ZooKeeper:
             "listeners": f"CLIENT://{HOST}:{node.client},ADMIN://{HOST}:{node.admin}",
         }
 
-    def logging(self, node: Node) -> str:
-        return old_logging(node.folder)
+    def logging(self) -> str:
+        return f"-Dlog4j.configuration={OLD_LOGGING.as_uri()}"
 
     def admit(self, node: int, timeout: float) -> None:
         until(lambda: node not in self.registered(), timeout, f"the last session of broker {node} to end", forgive=NOT_YET)
@@ -119,10 +113,3 @@ class ZooKeeper:
     @property
     def log(self) -> Path:
         return self.folder / "server.log"
-
-
-def old_logging(folder: Path) -> str:
-    """The JVM option for log4j 1, and the file it names."""
-    file = folder / "log4j.properties"
-    file.write_text(OLD_LOGGING)
-    return f"-Dlog4j.configuration={file.as_uri()}"

@@ -2,7 +2,7 @@
 
 python -m integration.vagrant                          # a shell: vagrant up, vagrant status, vagrant halt kafka2, …
 python -m integration.vagrant COMMAND …
-python -m integration.vagrant --prepare                # make image and settings, run nothing
+python -m integration.vagrant --prepare                # make the image, run nothing
 
 It says where the brokers will be, on a network that is free on this machine; $KAFKA_BOOTSTRAP has it, too. $KAFKA_NODES: how many.
 """
@@ -12,22 +12,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-from integration.docker.no_registry.dockerd import EngineFailed
+from integration.docker.client import EngineFailed
 from integration.host import prerequisites
 from integration.vagrant.cluster import CLIENT, write_settings
-from integration.vagrant.machines import Containers
+from integration.vagrant.containers import Containers
 from integration.vagrant.tool import fixed
 
-SETTINGS = Path(__file__).with_name("settings")
 NODES = 3
 
 
 def main(arguments: list[str]) -> int:
     machines = Containers()
     prerequisites.require(*prerequisites.check(), *machines.missing())
-    write_settings(SETTINGS, NODES)
     try:
         environment = by_hand(machines)
         if arguments == ["--prepare"]:

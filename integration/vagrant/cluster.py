@@ -7,22 +7,28 @@ and CONTROLLER. What is done to a broker is done inside its machine (`vagrant/ka
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from integration.cluster import Address, Advertised, BrokerDied, Cluster, Properties, State
+from integration.cluster import Cluster
 from integration.host import prerequisites
-from integration.host.ward import Ward
+from integration.host.ward import Ward, guard
 from integration.kafka.jars import KAFKA, kafka_jars
 from integration.kafka.releases import Kind, release
-from integration.kafka.settings import JVM, LOGGING, expand, random_id, write_properties
-from integration.local.cluster import PREFIX, guard, seed, sweep
-from integration.vagrant.machines import NODE, PROVIDERS, Machines, Off, left
+from integration.kafka.seed import seed
+from integration.kafka.settings import BROKER, expand, random_id, write_properties
+from integration.seam import Address, Advertised, Properties, State
+from integration.vagrant.containers import Containers
+from integration.vagrant.machines import NODE, Machines, Off
 from integration.vagrant.tool import Vagrant, VagrantFailed
+from integration.vagrant.virtual import Virtual, left
 from integration.waiting import Deadline, WaitTimeout, until
 
 __all__ = ["VagrantCluster", "write_settings"]
 
+PROVIDERS: Mapping[str, Callable[[], Machines]] = {"docker": Containers, "virtualbox": Virtual, "libvirt": Virtual}
 MACHINES, START, STOP = 900.0, 180.0, 25.0
 CLIENT, CONTROLLER, ADMIN = 9092, 9093, 9094
 # By exit status, not by what is printed: an engine loses the output of about one command in a thousand.
@@ -34,8 +40,8 @@ def write_settings(folder: Path, brokers: int) -> None:
     """What every node is configured by, as provision.sh takes it."""
     folder.mkdir(parents=True, exist_ok=True)
     write_properties(folder / "broker.properties", expand(brokers))
-    (folder / "jvm.options").write_text("".join(f"{option}\n" for option in JVM))
-    (folder / "log4j2.yaml").write_text(LOGGING)
+    for name in ("jvm.options", "log4j2.yaml"):
+        shutil.copy(BROKER / name, folder)
 
 
 class VagrantCluster(Cluster):
@@ -45,6 +51,8 @@ class VagrantCluster(Cluster):
     """
 
     lacks = {"cut": "its machines have one network, for brokers and clients alike; the docker backend has two"}
+
+    start_timeout = START
 
     def __init__(
         self,
@@ -83,9 +91,8 @@ class VagrantCluster(Cluster):
     def make(self, deadline: Deadline) -> None:
         machines = PROVIDERS[self.provider]()
         prerequisites.require(*prerequisites.check(), *machines.missing())
-        sweep(Path(tempfile.gettempdir()))
-        self.scratch = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self.ward = guard(self.scratch)
+        self.ward = guard(Path(tempfile.gettempdir()))
+        self.scratch = self.ward.scratch
         self.machines = machines
         settings = {**machines.open(), **self.settings()}
         machines.vagrant = vagrant = Vagrant(machines.home(self.scratch), self.ward, self.provider, settings)
@@ -134,7 +141,6 @@ class VagrantCluster(Cluster):
         return [f"virtual machines on {net}" for net in left()]
 
     def mourn(self, error: BaseException) -> None:
-        """Close a cluster that did not come up, and say where its logs are."""
         if self.machines is not None and not isinstance(error, VagrantFailed):
             self.keep_logs_for(error)
         self.close()
@@ -145,14 +151,6 @@ class VagrantCluster(Cluster):
         """Start the process of one broker, its machine first where that is off; does not wait until it serves."""
         if not self.switch_on(node):
             self.order(node, "start")
-
-    def start(self, node: int, timeout: float = START) -> None:
-        """Start a broker that is down and wait until it serves."""
-        if self.state(node) is not State.DOWN:
-            raise RuntimeError(f"broker {node} is {self.state(node).value}; start is for one that is down")
-        deadline = Deadline(timeout)
-        self.launch(node)
-        self.wait_ready(node, timeout=deadline.left())
 
     def stop(self, node: int, timeout: float = STOP) -> None:
         """By the machine's own way: the broker hands over its leaders first; it is killed when it cannot, and then an error."""
@@ -212,12 +210,6 @@ class VagrantCluster(Cluster):
             raise RuntimeError(f"machine {node} does not know what its broker does: exit status {code} {told.strip()}")
         return STATUS[code]
 
-    def check_alive(self, node: int) -> None:
-        if self.state(node) is not State.DOWN:
-            return
-        lines = self.server_log(node).read_text(errors="replace").splitlines()[-20:]
-        raise BrokerDied("\n".join([f"broker {node} ended while it was waited for; the end of its log:", *lines]))
-
     def running(self) -> list[int]:
         """The brokers whose process runs now and that anybody can reach: only they can be asked about the cluster."""
         return [node for node in super().running() if node not in self.opened().unplugged]
@@ -228,7 +220,6 @@ class VagrantCluster(Cluster):
     # -- where things are --------------------------------------------------------------------------------------------------
 
     def address(self, node: int) -> Address:
-        """What clients are told: the advertised address, a proxy's where there is one."""
         return self.told[node]
 
     def direct_address(self, node: int) -> Address:

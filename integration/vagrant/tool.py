@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from integration.host.ward import Child, Ward
+from integration.host.ward import Child, Ward, tail
 from integration.waiting import until
 
-__all__ = ["Vagrant", "VagrantFailed", "fixed"]
+__all__ = ["PROGRAMS", "Vagrant", "VagrantFailed", "fixed"]
 
 ROOT = Path(__file__).parents[2]
+PROGRAMS = {
+    "vagrant": "it makes the machines; apt-get install -y --no-install-recommends vagrant",
+    "ssh-keygen": "it makes the key that opens the machines; apt-get install -y openssh-client",
+}
 
 
 class VagrantFailed(RuntimeError):
@@ -33,9 +36,9 @@ class Vagrant:
         log = self.folder / f"{name}.log"
         assignments = [f"{key}={value}" for key, value in self.environment.items()]
         self.ward.start(name, ["env", *assignments, "vagrant", *arguments], log, self.folder)
-        ended = until(lambda: self.ended(name), timeout, lambda: f"`vagrant {' '.join(arguments)}` to end{tail(log)}")
+        ended = until(lambda: self.ended(name), timeout, lambda: f"`vagrant {' '.join(arguments)}` to end{tail(log, 25)}")
         if ended.returncode != 0:
-            raise VagrantFailed(f"`vagrant {' '.join(arguments)}` failed ({ended.returncode}):{tail(log)}")
+            raise VagrantFailed(f"`vagrant {' '.join(arguments)}` failed ({ended.returncode}):{tail(log, 25)}")
         return log.read_text(errors="replace")
 
     def ended(self, name: str) -> Child | None:
@@ -51,8 +54,3 @@ def fixed(state: Path) -> dict[str, str]:
         "VAGRANT_CHECKPOINT_DISABLE": "1",
         "VAGRANT_NO_COLOR": "1",
     }
-
-
-def tail(log: Path) -> str:
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    return os.linesep + os.linesep.join(lines[-25:])

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from integration.cluster import NOT_YET, Cluster
+from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Producer
 
@@ -138,7 +138,7 @@ def kill_cycle(cluster: Cluster, topic: str, load: Load, partition: int) -> Cycl
     node = cluster.wait_leader(topic, partition)
     cluster.kill(node)
     died = time.monotonic()
-    until(lambda: cluster.leader(topic, partition) not in (node, -1), FAILOVER, f"a new leader of {topic}-{partition}", forgive=NOT_YET)
+    cluster.wait(lambda: cluster.leader(topic, partition) not in (node, -1), FAILOVER, f"a new leader of {topic}-{partition}")
     elected = time.monotonic()
     until(lambda: load.last_ack[partition] > elected, RECOVERY, f"an acknowledgement from the new leader of {topic}-{partition}")
     cycle = Cycle(node, elected - died, load.last_ack[partition] - elected)

@@ -19,7 +19,7 @@ from typing import Any
 
 import attrs
 
-from integration.cluster import NOT_YET, Cluster
+from integration.cluster import Cluster
 from integration.judge.reader import LogRecord
 from integration.waiting import until
 from integration.workload.member import digest
@@ -232,7 +232,7 @@ def coordinator(cluster: Cluster, group: str) -> int:
         place = cluster.admin.of_any(lambda node: cluster.admin.ask(node, question, highest=FIND), "who coordinates")
         return place.node_id if not place.error_code else None
 
-    return until(asked, ANSWER, f"the coordinator of {group}", forgive=NOT_YET)
+    return cluster.wait(asked, ANSWER, f"the coordinator of {group}")
 
 
 def committed(cluster: Cluster, group: str, topic: str, partitions: int) -> dict[int, int]:
@@ -247,4 +247,4 @@ def committed(cluster: Cluster, group: str, topic: str, partitions: int) -> dict
             return None
         return {row.partition_index: row.committed_offset for row in rows}
 
-    return until(asked, ANSWER, f"what {group} has committed", forgive=NOT_YET)
+    return cluster.wait(asked, ANSWER, f"what {group} has committed")

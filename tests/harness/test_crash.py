@@ -15,11 +15,11 @@ from docker.errors import DockerException
 from traces import Traces, alive, keeper_of
 
 from integration.backends import BACKENDS
-from integration.docker.no_registry.dockerd import connect
+from integration.docker.client import connect
+from integration.docker.no_registry import missing_for_engine
 from integration.docker.place import Place
-from integration.host import prerequisites
-from integration.kafka.jars import cache
-from integration.local.cluster import PREFIX
+from integration.host.cache import cache
+from integration.host.ward import PREFIX
 from integration.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ TEST = "tests/harness/test_cluster.py::test_a_killed_leader_is_replaced_and_come
 UP, RUN = 240.0, 280.0
 CURES = ("run", "clean")
 NOTHING = "nothing to remove"
-MISSING = "; ".join(prerequisites.engine())
+MISSING = "; ".join(missing_for_engine())
 
 
 def environment(tmp_path: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pytest
 from traces import alive
 
 from integration.host import prerequisites
-from integration.kafka.jars import cache, install
+from integration.host.cache import cache, install
 from integration.waiting import until
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,8 @@ import psutil
 import pytest
 
 from integration.cluster import Cluster
-from integration.local.cluster import LOCK, PREFIX, LocalCluster
+from integration.host.ward import LOCK, PREFIX
+from integration.local.cluster import LocalCluster
 from integration.waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.backend("local")]

@@ -7,6 +7,7 @@ import pytest
 from integration.docker.cluster import DockerCluster
 from integration.kafka.jars import KAFKA
 from integration.kafka.releases import Kind, release
+from integration.kafka.settings import expand
 from integration.vagrant.cluster import VagrantCluster
 
 
@@ -29,6 +30,15 @@ def test_a_release_has_the_row_of_the_last_change_before_it(version: str, scala:
 def test_zookeepers_that_cannot_resolve_an_address_are_replaced_and_others_are_not() -> None:
     assert release("2.1.1").profiles == "old-broker,zookeeper"
     assert release("2.8.2").profiles == "old-broker"
+
+
+@pytest.mark.parametrize(("brokers", "replicas", "insync"), [(1, 1, 1), (2, 2, 1), (3, 3, 2), (5, 3, 2)])
+def test_what_is_replicated_follows_from_the_number_of_brokers(brokers: int, replicas: int, insync: int) -> None:
+    found = expand(brokers)
+    names = ("default", "offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+    assert {found[f"{name}.replication.factor"] for name in names} == {str(replicas)}
+    assert {found[name] for name in ("min.insync.replicas", *(f"{name}.min.isr" for name in names[2:]))} == {str(insync)}
+    assert found["process.roles"] == "broker,controller"
 
 
 def test_what_is_too_old_is_refused_by_name() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from integration.backends import proxied
 from integration.cluster import NOT_YET
-from integration.faults.proxied import ProxiedCluster
+from integration.faults.proxied import Proxied
 from integration.waiting import until
 from pykafka4 import Producer
 from pykafka4.wire.messages_admin import CreateTopicsRequest
@@ -27,7 +28,7 @@ LONG = 240.0
 CONFIGS = {"unclean.leader.election.enable": "true"}  # the only replica of a killed broker has left the in-sync set
 
 
-def create(cluster: ProxiedCluster, names: list[str], partitions: int, node: int) -> None:
+def create(cluster: Proxied, names: list[str], partitions: int, node: int) -> None:
     """Topics with one replica, on `node`; returns when brokers know their leaders."""
     settings = [CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in CONFIGS.items()]
     rows = [CreateTopicsRequest.Topic.Assignment(partition_index=p, broker_ids=[node]) for p in range(partitions)]
@@ -44,7 +45,7 @@ def create(cluster: ProxiedCluster, names: list[str], partitions: int, node: int
     wait_led(cluster, names, partitions)
 
 
-def wait_led(cluster: ProxiedCluster, names: list[str], partitions: int) -> None:
+def wait_led(cluster: Proxied, names: list[str], partitions: int) -> None:
     def led() -> bool:
         answer = cluster.admin.metadata(None, names)
         return sum(p.leader_id >= 0 for topic in answer.topics for p in topic.partitions) == len(names) * partitions
@@ -63,7 +64,7 @@ def loop_seconds(producer: Producer) -> float:
 def test_partitions_without_a_leader_cost_few_connections_and_little_time(topics: int, partitions: int) -> None:
     names = [f"leaderless-{n}" for n in range(topics)]
     outcomes: list[BaseException | None] = []
-    with ProxiedCluster(3, properties={"log.index.size.max.bytes": "65536"}) as cluster, contextlib.ExitStack() as stack:
+    with proxied("local")(3, properties={"log.index.size.max.bytes": "65536"}) as cluster, contextlib.ExitStack() as stack:
         away = next(node for node in cluster.nodes if node != cluster.controller())
         create(cluster, names, partitions, away)
         cluster.create_topic("healthy", 6)
@@ -99,6 +100,6 @@ def test_partitions_without_a_leader_cost_few_connections_and_little_time(topics
         assert share <= SHARE
 
 
-def connections(cluster: ProxiedCluster) -> int:
+def connections(cluster: Proxied) -> int:
     """What was opened to brokers so far, refused connections included."""
     return sum(proxy.counters.connections for proxy in cluster.proxies.values())

@@ -6,6 +6,7 @@ Bootstrapping takes most of a minute, so its result is kept in the cache; the re
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import tarfile
@@ -15,15 +16,17 @@ from pathlib import Path
 from docker import DockerClient
 
 from integration.docker.no_registry.image import add, java_home, present, prune, skipped
+from integration.docker.no_registry.obstacles import everywhere
 from integration.docker.place import LABEL
 from integration.host import prerequisites
+from integration.host.cache import cache, install, locked
 from integration.host.guardian import die_with_parent
-from integration.kafka.jars import cache, install, locked
 
-__all__ = ["bootstrapped", "build", "key"]
+__all__ = ["build", "key", "missing"]
 
 REPOSITORY = "pykafka4/machine"
 BOOT = Path(__file__).with_name("boot.sh")
+PROGRAMS = {"debootstrap": "it makes the system of the machines; apt-get install -y --no-install-recommends debootstrap"}
 PACKAGES = ("openssh-server", "sudo", "iproute2", "procps", "init-system-helpers")
 # Nobody logs in but by our own key, and a name server is never asked who does.
 SSHD = "UseDNS no\nPasswordAuthentication no\nAuthorizedKeysFile /etc/ssh/authorized_keys\n"
@@ -79,13 +82,16 @@ def place(release: str) -> Path:
     return cache() / f"machine-{release}-{recipe}"
 
 
-def bootstrapped() -> bool:
-    """Whether the bare system is in the cache, so that nothing is needed to make it."""
-    return place(suite()).is_dir()
+def missing() -> list[str]:
+    """What is missing to make the bare system; empty when it is in the cache, or can be made."""
+    if place(suite()).is_dir():
+        return []
+    rights = [] if os.geteuid() == 0 else ["not root: only root can bootstrap a system for the machines; sudo"]
+    return rights + prerequisites.missing(PROGRAMS, everywhere())
 
 
 def bootstrap(release: str, folder: Path) -> None:
-    prerequisites.require(*prerequisites.machine())
+    prerequisites.require(*missing())
     root = folder / "root"
     run(["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", release, str(root)])
     run(["chroot", str(root), "useradd", "--create-home", "--shell", "/bin/bash", "vagrant"])

@@ -14,72 +14,28 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from docker import DockerClient
-from docker.errors import DockerException, NotFound
+from docker.errors import DockerException
 
+from integration.docker.client import TROUBLE, EngineFailed, connect, purge
+from integration.docker.no_registry.obstacles import everywhere
 from integration.docker.place import Place, free_subnets
 from integration.host.guardian import die_with_parent
-from integration.waiting import WaitTimeout, until
+from integration.host.ward import tail
+from integration.waiting import until
 
-__all__ = ["TROUBLE", "Dockerd", "EngineFailed", "connect", "purge"]
+__all__ = ["Dockerd"]
 
 CELL = Path(__file__).with_name("cell.py")
-READY, STOP, GONE, PURGE = 60.0, 20.0, 20.0, 60.0
-CALL = 60.0  # seconds for one answer of an engine
-UNIX = "unix://"
-SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+READY, STOP, GONE = 60.0, 20.0, 20.0
 NETWORKS = Path("/sys/class/net")
 BRIDGE_IN_DATABASE = re.compile(rb'"BridgeName":"(br-[0-9a-f]{12})"')
-TROUBLE = (OSError, DockerException, WaitTimeout)  # what purging an engine that fails may raise
 PROGRAMS = ("dockerd", "containerd", "unshare", "docker-proxy")
-
-
-class EngineFailed(RuntimeError):
-    """An engine did not start or does not answer; the message has the end of its log."""
-
-
-def connect(host: str) -> DockerClient:
-    """A client of the engine at `host`; raises what the SDK and its transport raise while nobody answers there."""
-    if host.startswith(UNIX):  # the SDK leaves a socket open that it could not connect
-        with socket.socket(socket.AF_UNIX) as knock:
-            knock.settimeout(CALL)
-            knock.connect(host.removeprefix(UNIX))
-    return DockerClient(base_url=host, timeout=CALL)
-
-
-def purge(client: DockerClient, label: str | None = None) -> list[str]:
-    """Remove the containers and networks that bear `label` (default: all there are), whatever state they are in; a line for each."""
-    filters = {"label": label} if label else {}
-    removed: dict[str, None] = {}
-    until(
-        lambda: emptied(client, filters, removed),
-        PURGE,
-        f"the engine to remove what bears {label or 'any label'}",
-        forgive=(OSError, DockerException),
-    )
-    return list(removed)
-
-
-def emptied(client: DockerClient, filters: dict[str, str], removed: dict[str, None]) -> bool:
-    """Remove what is there, and say so; True when there was nothing. Somebody else may be removing the same."""
-    containers = client.containers.list(all=True, sparse=True, ignore_removed=True, filters=filters)
-    for container in containers:
-        with contextlib.suppress(NotFound):
-            container.remove(force=True, v=True)
-            removed[f"removed the container {' '.join(container.attrs.get('Names') or [container.short_id]).lstrip('/')}"] = None
-    networks = client.networks.list(filters={**filters, "type": "custom"})
-    for network in networks:
-        with contextlib.suppress(NotFound):
-            network.remove()
-            removed[f"removed the network {network.name}"] = None
-    return not (containers or networks)
 
 
 class Dockerd:
@@ -102,11 +58,11 @@ class Dockerd:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PATH": f"{os.environ.get('PATH', os.defpath)}:{SBIN}"},
+                env={**os.environ, "PATH": everywhere()},
                 start_new_session=True,
                 preexec_fn=die_with_parent,
             )
-        until(self.answers, READY, lambda: f"dockerd to answer{self.last_words()}", forgive=(OSError, DockerException))
+        until(self.answers, READY, lambda: f"dockerd to answer{tail(self.place.log)}", forgive=(OSError, DockerException))
         with contextlib.closing(connect(self.place.host)) as client:
             purge(client)
 
@@ -141,16 +97,12 @@ class Dockerd:
     def answers(self) -> bool:
         """Whether it answers now; EngineFailed when it has ended."""
         if not self.alive():
-            raise EngineFailed(f"dockerd ended while it was starting{self.last_words()}")
+            raise EngineFailed(f"dockerd ended while it was starting{tail(self.place.log)}")
         with contextlib.closing(connect(self.place.host)) as client:
             return bool(client.ping())
 
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
-
-    def last_words(self) -> str:
-        lines = self.place.log.read_text(errors="replace").splitlines() if self.place.log.exists() else []
-        return "".join(f"\n{line}" for line in lines[-15:])
 
     def stop(self) -> None:
         """Empty it, end it in order where it still runs, and leave nothing but its data."""

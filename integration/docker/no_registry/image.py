@@ -1,18 +1,16 @@
 """Image. Rule: made of what this machine has (its Java, its tools, Maven's jars), never pulled; its tag follows from its content.
 
 It runs one broker, configured by its environment as the image apache/kafka is (`kafka.sh`), from a folder formatted when the image
-was made. `python -m integration.docker.no_registry.image` builds it and prints its tag.
+was made.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import os
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -21,12 +19,12 @@ from pathlib import Path
 from docker import DockerClient
 from docker.errors import APIError, ImageNotFound
 
-from integration.docker.engine import Engine
 from integration.docker.place import LABEL
 from integration.host import prerequisites
-from integration.kafka.jars import KAFKA, cache, kafka_jars, locked
+from integration.host.cache import cache, locked
+from integration.kafka.jars import KAFKA, kafka_jars
+from integration.kafka.seed import seed
 from integration.kafka.settings import LOGGING
-from integration.local.cluster import seed
 
 __all__ = ["ENTRY", "HOME", "build", "load", "rootfs"]
 
@@ -125,7 +123,7 @@ def broker(jars: Path, template: Path) -> Iterator[tuple[str, Path | bytes]]:
     yield from ((f"{HOME}/libs/{jar.name}", jar) for jar in sorted(jars.glob("*.jar")))
     yield from ((f"{HOME}/seed/{path.relative_to(template)}", path) for path in sorted(template.rglob("*")) if path.is_file())
     yield f"{HOME}/kafka.sh", ENTRY.read_bytes()
-    yield f"{HOME}/log4j2.yaml", LOGGING.encode()
+    yield f"{HOME}/log4j2.yaml", LOGGING.read_bytes()
 
 
 def rootfs(programs: Iterable[Path], linked: Iterable[Path] = (), inside: Path | None = None) -> Iterator[tuple[str, Path | bytes]]:
@@ -175,21 +173,10 @@ def skipped(path: Path) -> bool:
 def digest(jars: Path) -> str:
     """Of all the image is made from: the recipe itself word for word, files of the machine by size and time."""
     java = java_home()
-    parts = [Path(__file__).read_bytes(), ENTRY.read_bytes(), LOGGING.encode(), str(java).encode()]
+    parts = [Path(__file__).read_bytes(), ENTRY.read_bytes(), LOGGING.read_bytes(), str(java).encode()]
     for path in (*tools(), java / "release", java / "lib" / "modules", *sorted(jars.glob("*.jar"))):
         if path.exists():
             told = path.stat()
             moment = 0 if path.suffix == ".jar" else int(told.st_mtime)  # a jar fetched again is the same jar
             parts.append(f"{path.name} {told.st_size} {moment}".encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
-
-
-def main() -> int:
-    with Engine() as engine:
-        print(build(engine.client))
-    return 0
-
-
-if __name__ == "__main__":
-    os.umask(0o022)
-    sys.exit(main())

@@ -1,16 +1,26 @@
-"""Obstacles. Rule: what a machine forbids an engine of our own is found before it starts, within a tenth of a second, and changes nothing.
+"""Obstacles. Rule: what a machine lacks for an engine of our own, or forbids it, is found before it starts, at once, and changes nothing.
 
 Programs and root are not enough: in a container root may lack the rights, and another engine's firewall stops what our bridges carry.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
-__all__ = ["filtered", "found", "grouped", "rights"]
+from integration.host import prerequisites
+
+__all__ = ["everywhere", "filtered", "grouped", "missing", "rights"]
+
+# dockerd, and the programs its own namespaces and bridges are made with.
+PROGRAMS = {
+    "dockerd": "it runs the containers; apt-get install -y --no-install-recommends docker.io",
+    "ip": "it makes the engine's bridge; apt-get install -y iproute2",
+    "unshare": "it gives the engine its own namespaces; apt-get install -y util-linux",
+}
 
 PROBE = 10.0  # seconds for a program that takes a hundredth of one
 BRIDGED = Path("/proc/sys/net/bridge/bridge-nf-call-iptables")  # absent where no bridge is filtered
@@ -26,9 +36,21 @@ PASSED = re.compile(r"-A FORWARD(?: -[io] pk4\+)* -j ACCEPT")
 STOPPED = re.compile(r"-P FORWARD DROP|-A FORWARD -j (?:DROP|REJECT\b.*)")
 
 
-def found(path: str) -> list[str]:
-    """A line for each; `path` is where programs are looked for."""
-    return [line for line in (rights(path), grouped(Path("/proc/mounts").read_text()), firewall(path)) if line]
+def missing() -> list[str]:
+    """What is missing to start a Docker engine of our own, or else what forbids it; empty when it can be started."""
+    path = everywhere()
+    lines = [f"{line} (or name a running engine with DOCKER_HOST)" for line in prerequisites.missing(PROGRAMS, path)]
+    if os.geteuid() != 0:
+        lines.insert(0, "not root: only root can start a Docker engine of its own; sudo, or DOCKER_HOST=unix:///…/docker.sock")
+    if lines:
+        return lines
+    found = (rights(path), grouped(Path("/proc/mounts").read_text()), firewall(path))
+    return [f"no Docker engine of our own can run here: {line}" for line in found if line]
+
+
+def everywhere() -> str:
+    """The path with the folders of system programs: engines lie where only root looks."""
+    return f"{os.environ.get('PATH', os.defpath)}:/usr/local/sbin:/usr/sbin:/sbin"
 
 
 def rights(path: str) -> str | None:

@@ -21,11 +21,11 @@ from reading import produce, read, values
 from integration.admin import Connection
 from integration.cluster import State
 from integration.docker import cluster as docker_cluster
-from integration.docker.cluster import CLIENT, CLUSTER, DockerCluster, environment
+from integration.docker.cluster import CLIENT, DockerCluster, environment
 from integration.docker.engine import Engine
-from integration.docker.no_registry import image
+from integration.docker.no_registry import image, missing_for_engine
 from integration.docker.no_registry.image import build
-from integration.host import prerequisites
+from integration.docker.place import CLUSTER
 from integration.kafka.jars import KAFKA
 from integration.kafka.settings import expand
 from integration.waiting import until
@@ -33,7 +33,7 @@ from integration.workload.load import Load, judge
 from pykafka4 import Consumer, Producer, TopicPartition
 from pykafka4.wire.messages_cluster import MetadataRequest
 
-OWN_MISSING = "; ".join(prerequisites.engine())
+OWN_MISSING = "; ".join(missing_for_engine())
 MISSING = "" if os.environ.get("DOCKER_HOST") else OWN_MISSING
 pytestmark = [pytest.mark.docker, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
@@ -406,7 +406,7 @@ def test_no_registry_is_asked_by_an_empty_engine_unless_an_image_is_named(
     with Engine(tmp_path / "engine") as fresh:
         with DockerCluster(1, engine=fresh) as cluster:
             assert cluster.admin.describe_cluster(1).brokers == {1}
-        monkeypatch.setattr(docker_cluster, "build", lambda *_: "no-such/image:1")
+        monkeypatch.setattr(docker_cluster, "broker_image", lambda *_: "no-such/image:1")
         with pytest.raises(ImageNotFound), DockerCluster(1, engine=fresh):
             pass
         assert line.knocks == 0

@@ -18,11 +18,12 @@ import psutil
 import pytest
 from traces import Traces, alive, keeper_of
 
-from integration.docker.engine import Engine, EngineFailed, clean
-from integration.docker.no_registry.dockerd import Dockerd, connect
+from integration.docker.client import EngineFailed, connect
+from integration.docker.engine import Engine, clean
+from integration.docker.no_registry import missing_for_engine
+from integration.docker.no_registry.dockerd import Dockerd
 from integration.docker.no_registry.image import load, rootfs
 from integration.docker.place import LABEL, Place, free_subnets
-from integration.host import prerequisites
 from integration.waiting import until
 
 pytestmark = pytest.mark.docker
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.docker
 ROOT = Path(__file__).parents[3]
 IMAGE = "pykafka4/sleep:1"
 SLEEP = ["sleep", "1000"]
-MISSING = "; ".join(prerequisites.engine())
+MISSING = "; ".join(missing_for_engine())
 needs_engine = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 OWNER = """

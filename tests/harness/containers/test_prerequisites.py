@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from integration.docker.engine import Engine
-from integration.docker.no_registry import obstacles
+from integration.docker.no_registry import missing_for_engine, obstacles
 from integration.docker.no_registry.obstacles import filtered, grouped
 from integration.host import prerequisites
 from integration.host.prerequisites import MissingPrerequisite
 
 ROOT = Path(__file__).parents[3]
-TELL = "from integration.host import prerequisites; print(*prerequisites.engine(), sep='\\n')"
+TELL = "from integration.docker.no_registry import missing_for_engine; print(*missing_for_engine(), sep='\\n')"
 DOCKER = "-P FORWARD DROP\n-A FORWARD -j DOCKER-USER\n-A FORWARD -o docker0 -j DOCKER\n-A FORWARD -i docker0 ! -o docker0 -j ACCEPT"
-MISSING = "; ".join(prerequisites.engine())
+MISSING = "; ".join(missing_for_engine())
 able = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 
@@ -49,7 +49,7 @@ def test_what_an_engine_lacks_is_named_with_the_command_that_installs_it(tmp_pat
 def test_everything_that_an_engine_lacks_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prerequisites.shutil, "which", lambda *_, **__: None)
     monkeypatch.setattr(prerequisites.os, "geteuid", lambda: 0)
-    lines = prerequisites.engine()
+    lines = missing_for_engine()
     assert [line.split()[0] for line in lines] == ["dockerd", "ip", "unshare"]
     assert all("apt-get install -y" in line and "DOCKER_HOST" in line and "\n" not in line for line in lines)
 
@@ -60,7 +60,7 @@ def test_a_root_without_rights_is_told_so_instead_of_failing_later(tmp_path: Pat
         stub(tmp_path, name, "")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(prerequisites.os, "geteuid", lambda: 0)
-    line = prerequisites.engine()[0]
+    line = missing_for_engine()[0]
     assert "unshare failed: Operation not permitted" in line
     assert "DOCKER_HOST=unix:///" in line
     with pytest.raises(MissingPrerequisite, match="not permitted"):
@@ -85,7 +85,7 @@ def test_the_probe_is_quick_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) 
     quickest = 9.0
     for _ in range(5):
         began = time.monotonic()
-        line = obstacles.rights(prerequisites.everywhere())
+        line = obstacles.rights(obstacles.everywhere())
         quickest = min(quickest, time.monotonic() - began)
         assert "pk4probe" in (line or "")
     assert quickest < 0.2

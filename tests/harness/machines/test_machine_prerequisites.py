@@ -9,18 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from integration.docker.no_registry import box
+from integration.docker.no_registry import box, missing_for_machines
 from integration.host import prerequisites
 from integration.host.prerequisites import MissingPrerequisite
+from integration.vagrant import containers, tool
 from integration.vagrant.__main__ import main
 from integration.vagrant.cluster import VagrantCluster
-from integration.vagrant.machines import Containers, Virtual
+from integration.vagrant.containers import Containers
+from integration.vagrant.virtual import Virtual
 
 ROOT = Path(__file__).parents[3]
-ROWS = [
-    (prerequisites.vagrant, ["vagrant", "ssh-keygen"]),
-    (prerequisites.containers, ["docker"]),
-    (prerequisites.machine, ["debootstrap"]),
+ROWS: list[tuple[Callable[[], list[str]], list[str]]] = [
+    (lambda: prerequisites.missing(tool.PROGRAMS), ["vagrant", "ssh-keygen"]),
+    (lambda: prerequisites.missing(containers.PROGRAMS), ["docker"]),
+    (missing_for_machines, ["debootstrap"]),
 ]
 
 
@@ -61,7 +63,7 @@ def test_a_missing_program_is_one_line_with_the_command_that_installs_it_until_i
 def test_who_is_not_root_is_told_why_that_is_needed(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(bare, "debootstrap")
     monkeypatch.setattr(prerequisites.os, "geteuid", lambda: 1000)
-    assert prerequisites.machine() == ["not root: only root can bootstrap a system for the machines; sudo"]
+    assert missing_for_machines() == ["not root: only root can bootstrap a system for the machines; sudo"]
 
 
 def test_a_cluster_of_containers_names_all_that_is_missing_at_once(bare: Path) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from integration.host.cache import cache
 from integration.host.prerequisites import MissingPrerequisite
 from integration.host.ward import Ward
-from integration.kafka.jars import cache
 from integration.vagrant.cluster import VagrantCluster
-from integration.vagrant.machines import Virtual, left
 from integration.vagrant.tool import Vagrant, VagrantFailed
+from integration.vagrant.virtual import Virtual, left
 
 # `up` leaves what the real one does: a folder for each machine; anything fails while there is a file `broken`.
 VAGRANT = """#!/bin/bash

@@ -19,7 +19,7 @@ from private import UNSHARE, obstacle
 
 from integration.host import prerequisites
 from integration.kafka.jars import KAFKA, kafka_jars
-from integration.kafka.settings import expand, write_properties
+from integration.kafka.settings import BROKER, expand, write_properties
 
 pytestmark = [pytest.mark.vagrant, pytest.mark.smoke]
 
@@ -281,7 +281,7 @@ def node(room: Room) -> Room:
     room.packages("17")
     room.has("systemctl", SYSTEMCTL)
     room.jars("a.jar")
-    shutil.copytree(VAGRANT / "settings", room.upload / "settings")
+    shutil.copytree(BROKER, room.upload / "settings")
     write_properties(room.upload / "settings" / "broker.properties", expand(1))
     (room.upload / "seed").mkdir()
     (room.upload / "seed" / "meta.properties").write_text("cluster.id=x\ndirectory.id=x\nnode.id=9\n")

@@ -20,14 +20,17 @@ from docker.errors import APIError
 
 from integration.cluster import Cluster, State
 from integration.docker.engine import Engine
-from integration.docker.no_registry import box
 from integration.host import prerequisites
 from integration.host.ward import Ward
 from integration.kafka.jars import kafka_jars
+from integration.kafka.settings import BROKER
+from integration.vagrant import containers as vagrant_containers
 from integration.vagrant.__main__ import by_hand
 from integration.vagrant.cluster import LOG, VagrantCluster, write_settings
-from integration.vagrant.machines import NODE, Containers, Virtual
+from integration.vagrant.containers import Containers
+from integration.vagrant.machines import NODE
 from integration.vagrant.tool import Vagrant, VagrantFailed, fixed
+from integration.vagrant.virtual import Virtual
 from integration.waiting import until
 from integration.workload.load import Load, judge
 from pykafka4 import Producer
@@ -68,14 +71,15 @@ print(os.environ["KAFKA_BOOTSTRAP"], os.environ["KAFKA_NAME"], offset)
 
 
 def test_machines_made_by_hand_have_the_settings_of_every_other_backend(tmp_path: Path) -> None:
+    assert str(BROKER.relative_to(ROOT / "integration")) == "kafka/broker"
+    assert 'File.join(HERE, "kafka", "broker")' in (ROOT / "Vagrantfile").read_text()
     write_settings(tmp_path, 3)
-    kept = VAGRANT / "settings"
+    assert sorted(made.name for made in tmp_path.iterdir()) == ["broker.properties", "jvm.options", "log4j2.yaml"]
     for made in tmp_path.iterdir():
-        assert (kept / made.name).read_text() == made.read_text(), "python -m integration.vagrant --prepare writes it anew"
-    assert len(list(kept.iterdir())) == len(list(tmp_path.iterdir()))
+        assert made.read_text().splitlines() == [line for line in (BROKER / made.name).read_text().splitlines() if line[0] != "#"]
 
 
-@pytest.mark.parametrize("script", sorted(VAGRANT.glob("*.sh")), ids=lambda path: path.name)
+@pytest.mark.parametrize("script", sorted((ROOT / "integration").rglob("*.sh")), ids=lambda path: path.name)
 def test_a_script_is_executable_and_bash_can_read_it(script: Path) -> None:
     assert os.access(script, os.X_OK)
     assert subprocess.run(["bash", "-n", script], capture_output=True, text=True, timeout=10, check=False).stderr == ""
@@ -371,7 +375,7 @@ def test_jars_come_from_an_archive_too(single: VagrantCluster, tmp_path: Path) -
 def test_an_image_that_the_engine_has_not_got_is_an_error_and_no_registry_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever an engine of its own asks of the world goes to a listener that counts, its proxy."""
     can_make_machines()
-    monkeypatch.setattr(box, "build", lambda client: UNKNOWN)
+    monkeypatch.setattr(vagrant_containers, "machine_image", lambda client: UNKNOWN)
     with knocks() as (address, count), contextlib.closing(Ward(tmp_path / "scratch")) as ward:
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
             monkeypatch.setenv(name, address)

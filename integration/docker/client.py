@@ -1,0 +1,59 @@
+"""Client. Rule: of an engine, whoever runs it, only what bears the label that is asked for is removed."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+from docker import DockerClient
+from docker.errors import DockerException, NotFound
+
+from integration.waiting import WaitTimeout, until
+
+__all__ = ["TROUBLE", "EngineFailed", "connect", "purge"]
+
+PURGE = 60.0
+CALL = 60.0  # seconds for one answer of an engine
+UNIX = "unix://"
+TROUBLE = (OSError, DockerException, WaitTimeout)  # what purging an engine that fails may raise
+
+
+class EngineFailed(RuntimeError):
+    """An engine did not start or does not answer; the message has the end of its log."""
+
+
+def connect(host: str) -> DockerClient:
+    """A client of the engine at `host`; raises what the SDK and its transport raise while nobody answers there."""
+    if host.startswith(UNIX):  # the SDK leaves a socket open that it could not connect
+        with socket.socket(socket.AF_UNIX) as knock:
+            knock.settimeout(CALL)
+            knock.connect(host.removeprefix(UNIX))
+    return DockerClient(base_url=host, timeout=CALL)
+
+
+def purge(client: DockerClient, label: str | None = None) -> list[str]:
+    """Remove the containers and networks that bear `label` (default: all there are), whatever state they are in; a line for each."""
+    filters = {"label": label} if label else {}
+    removed: dict[str, None] = {}
+    until(
+        lambda: emptied(client, filters, removed),
+        PURGE,
+        f"the engine to remove what bears {label or 'any label'}",
+        forgive=(OSError, DockerException),
+    )
+    return list(removed)
+
+
+def emptied(client: DockerClient, filters: dict[str, str], removed: dict[str, None]) -> bool:
+    """Remove what is there, and say so; True when there was nothing. Somebody else may be removing the same."""
+    containers = client.containers.list(all=True, sparse=True, ignore_removed=True, filters=filters)
+    for container in containers:
+        with contextlib.suppress(NotFound):
+            container.remove(force=True, v=True)
+            removed[f"removed the container {' '.join(container.attrs.get('Names') or [container.short_id]).lstrip('/')}"] = None
+    networks = client.networks.list(filters={**filters, "type": "custom"})
+    for network in networks:
+        with contextlib.suppress(NotFound):
+            network.remove()
+            removed[f"removed the network {network.name}"] = None
+    return not (containers or networks)

@@ -1,0 +1,61 @@
+"""Networks. Rule: a network of ours is a bridge whose name tells whose it is, in a range that nothing on this machine used before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+import attrs
+from docker.errors import APIError
+from docker.types import IPAMConfig, IPAMPool
+
+from integration.docker.client import EngineFailed
+from integration.docker.engine import Engine
+from integration.docker.place import free_subnets
+
+__all__ = ["Network"]
+
+TAKEN = re.compile(r"overlaps|already exists|same bridge name|already in use", re.IGNORECASE)
+
+
+@attrs.frozen
+class Network:
+    """A user-defined bridge; node n has the address .10+n in it. `interface` is its name on this machine."""
+
+    handle: Any
+    name: str
+    interface: str
+    subnet: IPv4Network
+
+    @staticmethod
+    def made(engine: Engine, name: str, labels: Mapping[str, str], *, internal: bool = False) -> Network:
+        """A new one. Somebody else may be choosing the same range at this moment."""
+        for subnet in free_subnets():
+            interface = engine.bridge()
+            pool = IPAMPool(subnet=str(subnet), gateway=str(subnet[1]))
+            options = {"com.docker.network.bridge.name": interface, "com.docker.network.bridge.enable_ip_masquerade": "false"}
+            ipam = IPAMConfig(pool_configs=[pool])
+            try:
+                handle = engine.client.networks.create(
+                    name, driver="bridge", internal=internal, labels=dict(labels), ipam=ipam, options=options
+                )
+            except APIError as error:
+                if TAKEN.search(str(error)):
+                    continue
+                raise
+            if not Path("/sys/class/net", interface).exists():
+                raise EngineFailed(
+                    f"the engine at {engine.host} has its bridges elsewhere (a virtual machine, rootless): unset DOCKER_HOST"
+                )
+            return Network(handle, name, interface, subnet)
+        raise EngineFailed("every private range that networks are looked for in is used on this machine; see `ip route`")
+
+    def address(self, node: int) -> str:
+        return str(self.subnet[10 + node])
+
+    def connect(self, container: Any, node: int) -> None:
+        """With the address and name it had: the engine forgets both when a container is disconnected."""
+        self.handle.connect(container, ipv4_address=self.address(node), aliases=[f"kafka{node}"])
