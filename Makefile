@@ -102,4 +102,5 @@ options: base ## render docs/options.md and pykafka4/options.py from the configu
 	$(PY) -m tools.options
 
 clean: ## remove what was built here; the cache of jars outside the tree stays
-	rm -rf .venv .make build dist *.egg-info pykafka4/wire/*.so pykafka4/wire/_hot.c .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .make build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find pykafka4 \( -name '*.so' -o -name _hot.c \) -delete

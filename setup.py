@@ -12,7 +12,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
-WIRE = Path("pykafka4/wire")
+COMPILED = Path("pykafka4/wire/records/compiled")
 WANTED = os.environ.get("PYKAFKA4_BUILD_EXTENSION", "auto")
 
 
@@ -47,10 +47,10 @@ def extensions() -> list[Extension]:
         not_built(error)
         return []
     core = Extension(
-        "pykafka4.wire._hot",
-        ["pykafka4/wire/_hot.pyx"],
+        "pykafka4.wire.records.compiled._hot",
+        ["pykafka4/wire/records/compiled/_hot.pyx"],
         extra_compile_args=["/O2"] if sys.platform == "win32" else ["-O3"],
-        depends=[*map(str, WIRE.glob("_*.pxi")), *map(str, WIRE.glob("_*.h"))],
+        depends=[*map(str, COMPILED.glob("_*.pxi")), *map(str, COMPILED.glob("_*.h"))],
     )
     return list(cythonize([core], language_level=3))
 

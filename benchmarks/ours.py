@@ -7,7 +7,7 @@ import itertools
 import pykafka4
 from benchmarks.load import WARM_UP, Tally, drain, in_threads, pairs, values
 from benchmarks.meter import Meter, Spec
-from pykafka4.wire.hot import IMPLEMENTATION
+from pykafka4.wire.records.hot import IMPLEMENTATION
 
 FLUSH = 120.0
 

@@ -19,16 +19,17 @@ import attrs
 from integration.seam import Address, Brokers
 from integration.waiting import Deadline, until
 from pykafka4.errors import BrokerError, ConnectionLost, KafkaError, UnsupportedVersion, broker_error
-from pykafka4.wire.frame import decode_response, encode_request
-from pykafka4.wire.messages_admin import (
+from pykafka4.wire.protocol.frame import decode_response, encode_request
+from pykafka4.wire.protocol.messages_admin import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
+    DescribeClusterRequest,
     ElectLeadersRequest,
 )
-from pykafka4.wire.messages_cluster import ApiVersionsRequest, DescribeClusterRequest, MetadataRequest, MetadataResponse
-from pykafka4.wire.schema import Request, ResponseT
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, MetadataRequest, MetadataResponse
+from pykafka4.wire.protocol.schema import Request, ResponseT
 
 __all__ = ["Admin", "ClusterView", "Connection", "Partition"]
 

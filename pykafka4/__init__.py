@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pykafka4.client import Client as Client
     from pykafka4.consumer import Consumer as Consumer
-    from pykafka4.core.cluster import BrokerAdded as BrokerAdded
-    from pykafka4.core.cluster import BrokerRemoved as BrokerRemoved
-    from pykafka4.core.cluster import MetadataChanged as MetadataChanged
-    from pykafka4.core.ledger import ProducerStats as ProducerStats
-    from pykafka4.core.recovery import PartitionOffline as PartitionOffline
-    from pykafka4.core.recovery import PartitionOnline as PartitionOnline
+    from pykafka4.core.metadata.cluster import BrokerAdded as BrokerAdded
+    from pykafka4.core.metadata.cluster import BrokerRemoved as BrokerRemoved
+    from pykafka4.core.metadata.cluster import MetadataChanged as MetadataChanged
+    from pykafka4.core.metadata.recovery import PartitionOffline as PartitionOffline
+    from pykafka4.core.metadata.recovery import PartitionOnline as PartitionOnline
+    from pykafka4.core.producer.ledger import ProducerStats as ProducerStats
     from pykafka4.error_table import ErrorCode as ErrorCode
     from pykafka4.error_table import Written as Written
     from pykafka4.errors import AuthenticationError as AuthenticationError
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from pykafka4.records import ProducerRecord as ProducerRecord
     from pykafka4.records import RecordMetadata as RecordMetadata
     from pykafka4.records import TopicPartition as TopicPartition
-    from pykafka4.wire.hot import Delivery as Delivery
-    from pykafka4.wire.hot import Record as Record
+    from pykafka4.wire.records.hot import Delivery as Delivery
+    from pykafka4.wire.records.hot import Record as Record
 
 __version__ = "0.1.0"
 
@@ -54,9 +54,9 @@ _HOMES = {
     "pykafka4.client": ("Client",),
     "pykafka4.consumer": ("Consumer",),
     "pykafka4.producer": ("Producer",),
-    "pykafka4.core.cluster": ("BrokerAdded", "BrokerRemoved", "MetadataChanged"),
-    "pykafka4.core.ledger": ("ProducerStats",),
-    "pykafka4.core.recovery": ("PartitionOffline", "PartitionOnline"),
+    "pykafka4.core.metadata.cluster": ("BrokerAdded", "BrokerRemoved", "MetadataChanged"),
+    "pykafka4.core.producer.ledger": ("ProducerStats",),
+    "pykafka4.core.metadata.recovery": ("PartitionOffline", "PartitionOnline"),
     "pykafka4.error_table": ("ErrorCode", "Written"),
     "pykafka4.errors": (
         "AuthenticationError",
@@ -83,7 +83,7 @@ _HOMES = {
     ),
     "pykafka4.options": ("ClientOptions", "ConsumerOptions", "ProducerOptions"),
     "pykafka4.records": ("OffsetAndMetadata", "ProducerRecord", "RecordMetadata", "TopicPartition"),
-    "pykafka4.wire.hot": ("Delivery", "Record"),
+    "pykafka4.wire.records.hot": ("Delivery", "Record"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -19,14 +19,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Protocol, Unpack
 
 from pykafka4.config import ClientConfig
-from pykafka4.core.cluster import BrokerAdded, BrokerRemoved, Change, MetadataChanged, Waiter
 from pykafka4.core.engine import Engine
-from pykafka4.core.recovery import PartitionOffline, PartitionOnline
+from pykafka4.core.metadata.cluster import BrokerAdded, BrokerRemoved, Change, MetadataChanged, Waiter
+from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error, shown
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.net import logs, system
-from pykafka4.net.handoff import Callbacks, Feed, Promise
+from pykafka4.net.handoff.waiting import Promise
+from pykafka4.net.handoff.workers import Callbacks, Feed
 from pykafka4.net.loop import NOBODY_WAITS, Loop
 from pykafka4.options import ClientOptions
 from pykafka4.peers import CLIENT_METHODS

@@ -19,19 +19,20 @@ import attrs
 from pykafka4.client import Client
 from pykafka4.config import ClientConfig, ProducerConfig
 from pykafka4.core import NOTHING, Effects
-from pykafka4.core.ledger import ProducerStats
-from pykafka4.core.parking import DENIED_SECONDS
-from pykafka4.core.sender import Sender
+from pykafka4.core.producer.ledger import ProducerStats
+from pykafka4.core.producer.parking import DENIED_SECONDS
+from pykafka4.core.producer.sender import Sender
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.misuse import ShortCuts, check_count, check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.net import logs, system
-from pykafka4.net.handoff import Callbacks, Gate, Signal
+from pykafka4.net.handoff.waiting import Gate, Signal
+from pykafka4.net.handoff.workers import Callbacks
 from pykafka4.options import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
-from pykafka4.wire.compression import CODECS, compress, require_codec
-from pykafka4.wire.hot import Accumulator, Batch, Delivery
+from pykafka4.wire.records.compression import CODECS, compress, require_codec
+from pykafka4.wire.records.hot import Accumulator, Batch, Delivery
 
 __all__ = ["Producer"]
 

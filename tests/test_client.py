@@ -22,7 +22,7 @@ from pykafka4.core import Effects, Job
 from pykafka4.errors import AuthorizationError, ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
-from pykafka4.wire.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 
 sys.path.insert(0, str(Path(__file__).parent / "net"))
 from net_talk import SECONDS, closed_port, python, serving, until
@@ -547,8 +547,18 @@ def test_the_options_of_a_client_are_those_of_its_producers_and_consumers(server
                 assert getattr(theirs, name) == getattr(client.config, name), name
 
 
-def test_importing_a_producer_loads_nothing_that_only_others_need() -> None:
-    needless = ("asyncio", "pykafka4.consumer", "pykafka4.testing", "pykafka4.wire.messages_admin", "pykafka4.wire.messages_group", "ssl")
-    code = f"import sys, pykafka4; pykafka4.Producer; print([name for name in {needless} if name in sys.modules])"
+@pytest.mark.parametrize(
+    ("wanted", "of_others", "messages_of_others"),
+    [
+        ("Producer", ("consumer", "core.consumer", "core.group"), ("admin", "fetch", "group")),
+        ("Consumer", ("producer", "core.producer"), ("admin", "produce", "txn")),
+    ],
+)
+def test_importing_a_client_loads_nothing_that_only_others_need(
+    wanted: str, of_others: tuple[str, ...], messages_of_others: tuple[str, ...]
+) -> None:
+    ours = ("testing", "wire.protocol.declared", *of_others, *(f"wire.protocol.messages_{name}" for name in messages_of_others))
+    needless = ("asyncio", "ssl", *(f"pykafka4.{name}" for name in ours))
+    code = f"import sys, pykafka4; pykafka4.{wanted}; print([name for name in {needless} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"

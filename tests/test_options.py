@@ -21,8 +21,8 @@ from net_talk import SECONDS, closed_port, until
 from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaTimeoutError, Producer, RecordTooLarge
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.testing import ModelServer
-from pykafka4.wire.compression import CODECS
-from pykafka4.wire.messages_cluster import ApiVersionsRequest
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest
+from pykafka4.wire.records.compression import CODECS
 from tools.mutants.catalogue import MUTANTS
 
 # The mutant "OPTION is ignored" of each is killed by a unit test.

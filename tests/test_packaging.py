@@ -18,11 +18,12 @@ pytest.importorskip("setuptools", minversion="77", reason="needs setuptools 77, 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("pykafka4", "setup.py", "pyproject.toml", "README.md", "LICENSE")
 BUILT = shutil.ignore_patterns("*.so", "_hot.c", "__pycache__")
-CORE = sorted(path.name for kind in ("pyx", "pxi", "h", "pyi") for path in (ROOT / "pykafka4" / "wire").glob(f"*.{kind}"))
+COMPILED = "pykafka4/wire/records/compiled"
+CORE = sorted(path.name for kind in ("pyx", "pxi", "h", "pyi") for path in (ROOT / COMPILED).glob(f"*.{kind}"))
 USE = """
 import logging
 logging.basicConfig(format="%(name)s %(levelname)s %(message)s")
-from pykafka4.wire import hot, reference
+from pykafka4.wire.records import hot, reference
 import pykafka4
 print(hot.IMPLEMENTATION, hot.murmur2(b"foobar"), pykafka4.__file__)
 """
@@ -71,7 +72,7 @@ def test_sdist_holds_everything_a_build_needs(tree: Path) -> None:
     done = build(tree, "sdist", PYKAFKA4_BUILD_EXTENSION="no")
     assert done.returncode == 0, done.stderr
     (archive,) = (tree / "dist").glob("*.tar.gz")
-    wanted = {f"pykafka4/wire/{name}" for name in CORE} | {"pykafka4/py.typed", "setup.py", "pyproject.toml", "README.md", "LICENSE"}
+    wanted = {f"{COMPILED}/{name}" for name in CORE} | {"pykafka4/py.typed", "setup.py", "pyproject.toml", "README.md", "LICENSE"}
     assert wanted <= names(archive)
 
 
@@ -80,7 +81,7 @@ def test_a_failing_compiler_leaves_a_wheel_that_works_and_warns_once(tree: Path,
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("pykafka4: compiled core not built") == 1
     (archive,) = (tree / "dist").glob("*.whl")
-    assert {f"pykafka4/wire/{name}" for name in CORE} | {"pykafka4/py.typed"} <= names(archive)
+    assert {f"{COMPILED}/{name}" for name in CORE} | {"pykafka4/py.typed"} <= names(archive)
     assert not {name for name in names(archive) if name.endswith((".so", ".c"))}
     check_plain(archive, tmp_path / "site")
 

@@ -20,7 +20,7 @@ from integration.faults.proxied import Proxied
 from integration.faults.proxy import Proxy
 from integration.workload.load import Load
 from integration.workload.members import Members, coordinator
-from pykafka4.wire.messages_admin import DeleteRecordsRequest, IncrementalAlterConfigsRequest
+from pykafka4.wire.protocol.messages_admin import DeleteRecordsRequest, IncrementalAlterConfigsRequest
 
 __all__ = ["ACTIONS", "FRAGILE", "FRAGILE_CONFIGS", "Run"]
 

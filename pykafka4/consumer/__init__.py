@@ -1,7 +1,7 @@
 """Consumer. Rule: a record counts as finished when the next one is asked for, and nothing unfinished is ever committed.
 
 Decoding, positions and listeners belong to the thread that polls (`consumer.session`); fetching, heartbeats and commits to the loop
-(`core.member`). The two meet in `core.reader`: chunks go one way and counters the other.
+(`core.consumer.member`). The two meet in `core.consumer.reader`: chunks go one way and counters the other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pykafka4.misuse import ShortCuts, check_count, check_timeout, hint, refuse_
 from pykafka4.options import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.wire.hot import Record
+from pykafka4.wire.records.hot import Record
 
 __all__ = ["Consumer"]
 

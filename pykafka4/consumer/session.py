@@ -31,15 +31,15 @@ from pykafka4.consumer.arguments import (
     read_config,
 )
 from pykafka4.core import INFINITY
-from pykafka4.core.member import COMMIT_SECONDS, Member
-from pykafka4.core.offsets import Found, names_of
-from pykafka4.core.reader import Place, Reader
+from pykafka4.core.consumer.member import COMMIT_SECONDS, Member
+from pykafka4.core.consumer.reader import Place, Reader
+from pykafka4.core.group.offsets import Found, names_of
 from pykafka4.core.subscription import Assigned, Claim, Ending, Start, Ticket
 from pykafka4.errors import BufferFull, ClosedError, ConfigError, GroupError, KafkaError, KafkaTimeoutError
 from pykafka4.net import logs, system
-from pykafka4.net.handoff import Promise, Signal
+from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
-from pykafka4.wire.hot import Record
+from pykafka4.wire.records.hot import Record
 
 __all__ = ["API_SECONDS", "Session"]
 

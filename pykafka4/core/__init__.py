@@ -2,6 +2,17 @@
 
 Nothing in `core` touches sockets, threads or clocks, so the same machines run under the real loop (`net.loop`) and under the
 simulation (`tests/simulation`), where every schedule can be replayed from its seed.
+
+What is in here; each line imports only from lines below it (`make contracts`):
+
+    engine            polls all machines of one client
+    producer/         the producer's machine: sends sealed batches until they are acknowledged
+    consumer/         the consumer's machine: positions, fetched data, what waits for `poll`
+    group/            membership of a consumer group, its coordinator, commits
+    subscription      the partitions that are read, and what `consumer` and `group` tell the application about them
+    metadata/         brokers, topics, leaders; partitions that are offline
+    network/          connections, and which of them a request goes to
+    backoff, timers   pauses between tries; what is due when
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ import attrs
 
 from pykafka4.config import ClientConfig
 from pykafka4.core import INFINITY, NOTHING, Close, Connect, Effects, Job, Machine, Outcome, Request
-from pykafka4.core.cluster import Cluster
-from pykafka4.core.network import Network
-from pykafka4.core.recovery import Recovery
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.recovery import Recovery
+from pykafka4.core.network.network import Network
 from pykafka4.errors import KafkaError
 from pykafka4.logs import get_log
-from pykafka4.wire.schema import Buffer
+from pykafka4.wire.buffers import Buffer
 
 __all__ = ["Engine", "Turn", "describe"]
 

@@ -14,7 +14,9 @@ from pykafka4.core.engine import Engine, Turn, describe
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.net import logs, system
-from pykafka4.net.handoff import Callbacks, Helper, Inbox, Promise
+from pykafka4.net.handoff.waiting import Promise
+from pykafka4.net.handoff.wakeup import Inbox
+from pykafka4.net.handoff.workers import Callbacks, Helper
 from pykafka4.net.transport import Event, EventKind, SocketTransport, Transport
 
 __all__ = ["NOBODY_WAITS", "Loop"]

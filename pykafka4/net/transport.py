@@ -19,9 +19,10 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, caused_by
-from pykafka4.net.handoff import Helper, Wakeup
-from pykafka4.wire.frame import SIZE, frame_size
-from pykafka4.wire.schema import Buffer
+from pykafka4.net.handoff.wakeup import Wakeup
+from pykafka4.net.handoff.workers import Helper
+from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.protocol.frame import SIZE, frame_size
 
 __all__ = ["Event", "EventKind", "SocketTransport", "Transport"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from pykafka4.config import ProducerConfig
-from pykafka4.core.ledger import ProducerStats
+from pykafka4.core.producer.ledger import ProducerStats
 from pykafka4.errors import BufferFull, KafkaTimeoutError
 from pykafka4.misuse import check_topic
 from pykafka4.producer import Producer

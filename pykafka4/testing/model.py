@@ -22,7 +22,7 @@ from pykafka4.testing.requests.handlers import HANDLERS
 from pykafka4.testing.requests.session import Call, Front, Handler, Session
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.testing.storage.partition import NO_LEADER, Partition, Topic
-from pykafka4.wire.batch import WireRecord, build_batch
+from pykafka4.wire.records.batch import WireRecord, build_batch
 
 __all__ = ["ModelCluster"]
 

@@ -9,9 +9,9 @@ from integration.java.client import JavaRecord
 from integration.java.old_client import old_java_produce
 from integration.local.cluster import LocalCluster
 from pykafka4 import Consumer, Producer, TopicPartition
-from pykafka4.wire.batch import batches
-from pykafka4.wire.compression import CODECS
-from pykafka4.wire.messages_data import FetchRequest
+from pykafka4.wire.protocol.messages_fetch import FetchRequest
+from pykafka4.wire.records.batch import batches
+from pykafka4.wire.records.compression import CODECS
 
 pytestmark = marks
 

@@ -9,10 +9,10 @@ from uuid import UUID
 from produce_script import batch, now_ms, put
 from worlds import World, error
 
-from pykafka4.wire.batch import WireRecord, batches, build_batch
-from pykafka4.wire.messages_admin import DeleteRecordsRequest
-from pykafka4.wire.messages_cluster import MetadataRequest
-from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from pykafka4.wire.protocol.messages_admin import DeleteRecordsRequest
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from pykafka4.wire.records.batch import WireRecord, batches, build_batch
 
 NEW, BY_NAME, LEADER_ONLY, FIRST = 17, 12, 10, 4
 BY_ID = 12  # the first Metadata that can ask for topics by id

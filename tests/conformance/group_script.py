@@ -7,8 +7,7 @@ from uuid import UUID
 
 from worlds import Line, World, error, eventually
 
-from pykafka4.wire.messages_data import ProduceRequest
-from pykafka4.wire.messages_group import (
+from pykafka4.wire.protocol.messages_group import (
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -16,6 +15,7 @@ from pykafka4.wire.messages_group import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
 
 SESSION, REBALANCE = 10_000, 20_000
 AFTER_0_11 = 5  # a version of Produce that 0.11 lacks

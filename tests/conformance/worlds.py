@@ -13,10 +13,11 @@ from typing import Any, Protocol, TypeVar
 from integration.cluster import Cluster
 from pykafka4.error_table import CODES
 from pykafka4.testing import ModelServer
-from pykafka4.wire.frame import decode_response, encode_request
-from pykafka4.wire.messages_admin import CreateTopicsRequest, DeleteTopicsRequest
-from pykafka4.wire.messages_cluster import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
-from pykafka4.wire.messages_data import ListOffsetsRequest
+from pykafka4.wire.protocol.frame import decode_response, encode_request
+from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest, DeleteTopicsRequest
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, MetadataRequest
+from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
+from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest
 
 T = TypeVar("T")
 LONG = 30.0  # seconds for one answer, and for a cluster to settle

@@ -11,7 +11,7 @@ from net_talk import SECONDS
 from pykafka4.consumer import Consumer
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
-from pykafka4.wire.batch import WireRecord
+from pykafka4.wire.records.batch import WireRecord
 
 LONG = SECONDS  # nothing that works takes so long
 

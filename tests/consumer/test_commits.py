@@ -15,7 +15,7 @@ from pykafka4.consumer import Consumer
 from pykafka4.errors import BufferFull, GroupError, KafkaTimeoutError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
-from pykafka4.wire.messages_group import OffsetCommitRequest
+from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
 
 
 def test_commit_covers_everything_handed_out_by_polls_that_returned(server: ModelServer, make: Maker) -> None:

@@ -10,16 +10,16 @@ import pytest
 from application import Listener, Maker, poll_until, read, topic
 from interrupts import interrupted, interrupts, share
 
-from pykafka4.core.coordinator import Reaction
-from pykafka4.core.group import MemberState
-from pykafka4.core.reader import Reader
+from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.group.coordinator import Reaction
+from pykafka4.core.group.group import MemberState
 from pykafka4.core.subscription import Claim, Located
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
-from pykafka4.wire.batch import WireRecord, build_batch
-from pykafka4.wire.compression import decompress
-from pykafka4.wire.hot import Chunk
+from pykafka4.wire.records.batch import WireRecord, build_batch
+from pykafka4.wire.records.compression import decompress
+from pykafka4.wire.records.hot import Chunk
 
 RunOnce = Callable[[Callable[[Callable[[], Any]], Any]], None]
 

@@ -9,14 +9,14 @@ import pytest
 from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
-from pykafka4.core.group import MemberState
+from pykafka4.core.group.group import MemberState
 from pykafka4.core.subscription import Claim, Ending, Ticket
 from pykafka4.errors import AuthorizationError, BrokerError, ConnectionLost, GroupError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
-from pykafka4.wire.messages_cluster import FindCoordinatorRequest, MetadataRequest
-from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
-from pykafka4.wire.messages_group import HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
+from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest, HeartbeatRequest, JoinGroupRequest, OffsetFetchRequest
 
 
 def test_a_member_that_polls_too_rarely_loses_its_partitions_and_joins_again(server: ModelServer, make: Maker) -> None:

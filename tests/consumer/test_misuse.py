@@ -12,9 +12,9 @@ from application import LONG, Listener, Maker, fill, numbers, poll_until, read, 
 
 from pykafka4.client import Client
 from pykafka4.consumer import Consumer
-from pykafka4.core import fetcher
+from pykafka4.core.consumer import fetcher
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
-from pykafka4.net.handoff import Signal
+from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelServer
 

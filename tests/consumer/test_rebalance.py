@@ -12,7 +12,7 @@ from pykafka4.consumer.session import PARTING_SECONDS
 from pykafka4.errors import ClosedError, ConfigError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
-from pykafka4.wire.messages_group import OffsetCommitRequest
+from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
 
 
 def test_members_share_out_partitions_and_take_over_from_each_other(server: ModelServer, make: Maker) -> None:

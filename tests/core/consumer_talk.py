@@ -10,20 +10,20 @@ import attrs
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Outcome, Reply, Request
-from pykafka4.core.assignors import assigned_partitions, assignment_bytes
-from pykafka4.core.member import Member
-from pykafka4.core.network import LANE
-from pykafka4.core.reader import Reader
+from pykafka4.core.consumer.member import Member
+from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes
+from pykafka4.core.metadata.topic import Leader
+from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Claim, Start
-from pykafka4.core.topic import Leader
 from pykafka4.error_table import BY_NAME, ErrorCode, Written
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.records import TopicPartition
-from pykafka4.wire.batch import WireRecord, build_batch
-from pykafka4.wire.frame import encode_request
-from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
-from pykafka4.wire.messages_data import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
-from pykafka4.wire.messages_group import (
+from pykafka4.wire.protocol.frame import encode_request
+from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from pykafka4.wire.protocol.messages_group import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -35,6 +35,7 @@ from pykafka4.wire.messages_group import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from pykafka4.wire.records.batch import WireRecord, build_batch
 
 LOST = Failed(ConnectionLost("127.0.0.1:9092: connection refused"), Written.MAYBE)
 Answer = FetchResponse.Topic.Partition

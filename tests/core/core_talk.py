@@ -12,10 +12,10 @@ from pykafka4.config import ClientConfig
 from pykafka4.core import Failed, Machine, Outcome, Reply, Request
 from pykafka4.core.engine import Engine, Turn
 from pykafka4.errors import ConnectionLost, KafkaError
-from pykafka4.wire.declared import DECLARED
-from pykafka4.wire.frame import RequestHeader, decode_request, encode_response
-from pykafka4.wire.messages_cluster import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
-from pykafka4.wire.schema import NO_UUID, REQUESTS
+from pykafka4.wire.protocol.declared import DECLARED
+from pykafka4.wire.protocol.frame import RequestHeader, decode_request, encode_response
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest, MetadataResponse
+from pykafka4.wire.protocol.schema import NO_UUID, REQUESTS
 
 assert DECLARED  # importing it fills REQUESTS
 FAR = 1e9

@@ -14,12 +14,13 @@ from core_talk import World, frame, metadata, versions
 from network_talk import Peer
 
 from pykafka4.core import ANY
-from pykafka4.core.group import MemberState
-from pykafka4.core.topic import Leader
+from pykafka4.core.group.group import MemberState
+from pykafka4.core.metadata.topic import Leader
 from pykafka4.error_table import CODES
 from pykafka4.errors import BrokerError, KafkaError
 from pykafka4.records import TopicPartition
-from pykafka4.wire.messages_cluster import ApiVersionsResponse, FindCoordinatorRequest, FindCoordinatorResponse
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsResponse
+from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest, FindCoordinatorResponse
 
 ID = UUID(int=1)
 UNKNOWN = 32_000  # a code of a later Kafka

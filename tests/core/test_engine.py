@@ -12,7 +12,7 @@ from core_talk import Answers, World, metadata, request
 from pykafka4.core import ANY, INFINITY, Effects, Job, Request
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
-from pykafka4.wire.messages_cluster import DescribeClusterRequest, DescribeClusterResponse
+from pykafka4.wire.protocol.messages_admin import DescribeClusterRequest, DescribeClusterResponse
 
 
 @attrs.define(eq=False)

@@ -11,7 +11,7 @@ import pytest
 from integration.admin import Connection
 from integration.cluster import Cluster, State, Unsupported
 from pykafka4.errors import BrokerError
-from pykafka4.wire.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 
 pytestmark = pytest.mark.cluster
 

@@ -6,7 +6,7 @@ import pytest
 
 from integration.cluster import Cluster
 from integration.java.client import JavaRecord, java_consume, java_produce, run_tool
-from pykafka4.wire.compression import CODECS
+from pykafka4.wire.records.compression import CODECS
 
 pytestmark = pytest.mark.cluster
 

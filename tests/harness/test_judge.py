@@ -13,9 +13,9 @@ from integration.java.client import JavaRecord, java_produce
 from integration.judge.reader import LogRecord, Wrong, rising
 from integration.waiting import until
 from integration.workload.load import PARTITIONS, Load, content, judge
-from pykafka4.wire.batch import WireRecord, build_batch
-from pykafka4.wire.compression import CODECS
-from pykafka4.wire.messages_data import ProduceRequest
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from pykafka4.wire.records.batch import WireRecord, build_batch
+from pykafka4.wire.records.compression import CODECS
 
 WITH_NAMES = 12
 

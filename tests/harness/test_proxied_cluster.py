@@ -9,7 +9,7 @@ import pytest
 from integration.admin import Connection
 from integration.faults.proxied import Proxied
 from integration.waiting import until
-from pykafka4.wire.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,7 @@ from reading import GROUP, LONG, SECONDS, assert_in_order, behind, poll_until, p
 from integration.cluster import Cluster
 from integration.waiting import Deadline, until
 from pykafka4 import BrokerError, Client, Consumer, Producer, Record, TopicPartition
-from pykafka4.wire.messages_admin import DeleteRecordsRequest
+from pykafka4.wire.protocol.messages_admin import DeleteRecordsRequest
 
 pytestmark = pytest.mark.cluster
 

@@ -14,7 +14,7 @@ from integration.cluster import NOT_YET
 from integration.faults.proxied import Proxied
 from integration.waiting import until
 from pykafka4 import Producer
-from pykafka4.wire.messages_admin import CreateTopicsRequest
+from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest
 
 pytestmark = [pytest.mark.cluster, pytest.mark.chaos, pytest.mark.backend("local"), pytest.mark.timeout(1800)]
 

@@ -15,8 +15,8 @@ from integration.java.client import JavaRecord, java_produce, run_tool
 from integration.judge.log_format import CRC_AT, Batch, Wrong, batches_in, crc32c
 from integration.local.cluster import LocalCluster
 from integration.waiting import until
-from pykafka4.wire.batch import WireRecord, build_batch
-from pykafka4.wire.compression import CODECS
+from pykafka4.wire.records.batch import WireRecord, build_batch
+from pykafka4.wire.records.compression import CODECS
 
 pytest.importorskip("crcmod")
 

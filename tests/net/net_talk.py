@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 # What should happen within milliseconds; a busy machine may take longer. `make mutants` waits less for what a bug keeps from happening.
 SECONDS = float(os.environ.get("PYKAFKA4_TEST_SECONDS", "20"))
@@ -69,3 +70,10 @@ def python(code: str, timeout: float = 3 * SECONDS) -> subprocess.CompletedProce
     return subprocess.run(
         [sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, timeout=timeout, cwd=root, check=False
     )
+
+
+def in_thread(fn: Callable[[], Any]) -> threading.Thread:
+    """Run `fn` on a thread of its own."""
+    thread = threading.Thread(target=fn, daemon=True)
+    thread.start()
+    return thread

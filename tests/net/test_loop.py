@@ -24,7 +24,8 @@ from pykafka4.config import ClientConfig
 from pykafka4.core import Effects, Job
 from pykafka4.core.engine import Engine
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
-from pykafka4.net.handoff import Callbacks, Promise
+from pykafka4.net.handoff.waiting import Promise
+from pykafka4.net.handoff.workers import Callbacks
 from pykafka4.net.loop import Loop
 
 

@@ -18,9 +18,10 @@ from net_talk import SECONDS, closed_port, serving
 
 from pykafka4.errors import ConnectionLost
 from pykafka4.net import transport as transports
-from pykafka4.net.handoff import Helper, Inbox
+from pykafka4.net.handoff.wakeup import Inbox
+from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.transport import Event, EventKind, SocketTransport
-from pykafka4.wire.frame import FrameTooLarge
+from pykafka4.wire.protocol.frame import FrameTooLarge
 
 CONNECTED, FRAME, LOST, WRITTEN = EventKind.CONNECTED, EventKind.FRAME, EventKind.LOST, EventKind.WRITTEN
 MAX_FRAME = 64 << 20

@@ -14,7 +14,7 @@ from net_talk import SECONDS, until
 
 from pykafka4 import KafkaError, Producer
 from pykafka4.testing import ModelServer
-from pykafka4.wire.hot import Delivery
+from pykafka4.wire.records.hot import Delivery
 
 Maker = Callable[..., Producer]
 FEW = {"buffer_memory": 65_536, "max_partition_bytes": 65_536, "linger_ms": 0}  # soon full

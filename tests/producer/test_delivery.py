@@ -17,7 +17,7 @@ from producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, out_
 from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaError, KafkaTimeoutError, Producer
 from pykafka4.error_table import Written
 from pykafka4.testing import ModelServer
-from pykafka4.wire.hot import Delivery
+from pykafka4.wire.records.hot import Delivery
 
 # -- records go out
 

@@ -14,10 +14,10 @@ from net_talk import SECONDS
 from producing import Maker, in_child, knowing, stop_all, values
 
 from pykafka4 import ForkedClientError, Producer
-from pykafka4.net import handoff
+from pykafka4.net.handoff import workers
 from pykafka4.producer import _Core
 from pykafka4.testing import ModelServer
-from pykafka4.wire.hot import Delivery
+from pykafka4.wire.records.hot import Delivery
 
 
 async def awaited(delivery: Delivery) -> object:
@@ -54,7 +54,7 @@ def test_a_forked_child_is_told_at_once(server: ModelServer, make: Maker, use: s
 def test_where_a_callback_forks_the_child_ends_with_it_and_the_others_run_in_the_parent_alone(
     make: Maker, leave: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handoff, "IDLE_SECONDS", 10 * SECONDS)  # what the thread of callbacks waits for more of them
+    monkeypatch.setattr(workers, "IDLE_SECONDS", 10 * SECONDS)  # what the thread of callbacks waits for more of them
     reader, writer = os.pipe()
     children: list[int] = []
 

@@ -17,7 +17,7 @@ from producing import FEW, Maker, stop_all, values
 
 from pykafka4 import BufferFull, Client, Consumer, DeliveryFailed, KafkaTimeoutError, Producer
 from pykafka4.net import system
-from pykafka4.net.handoff import Gate
+from pykafka4.net.handoff.waiting import Gate
 from pykafka4.testing import ModelServer
 
 GONE = {"delivery_timeout_ms": 300, "linger_ms": 0}

@@ -10,7 +10,7 @@ from producing import Maker
 
 from pykafka4 import producer as module
 from pykafka4.testing import ModelServer
-from pykafka4.wire.compression import CODECS
+from pykafka4.wire.records.compression import CODECS
 
 GIVEN: dict[str, tuple[Any, str, Any]] = {
     "linger_ms": (77, "linger", 0.077),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from invariants import Broken, Sent, value_of
 
 from pykafka4.errors import BufferFull, ClosedError, KafkaError, KafkaTimeoutError
-from pykafka4.wire.hot import Delivery
+from pykafka4.wire.records.hot import Delivery
 
 if TYPE_CHECKING:
     from simulation import Simulation

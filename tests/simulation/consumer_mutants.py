@@ -10,19 +10,21 @@ import pytest
 from schedules import Hunt, Patch, around
 
 from pykafka4.consumer.session import Session
-from pykafka4.core import INFINITY, Effects, fetcher, offsets
-from pykafka4.core.assignors import ASSIGNORS
-from pykafka4.core.coordinator import Coordinator
+from pykafka4.core import INFINITY, Effects
+from pykafka4.core.consumer import fetcher
+from pykafka4.core.consumer.fetcher import Fetcher
+from pykafka4.core.consumer.member import Member
+from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.engine import Engine
-from pykafka4.core.fetcher import Fetcher
-from pykafka4.core.group import Group
-from pykafka4.core.member import Member
-from pykafka4.core.reader import Reader
+from pykafka4.core.group import offsets
+from pykafka4.core.group.assignors import ASSIGNORS
+from pykafka4.core.group.coordinator import Coordinator
+from pykafka4.core.group.group import Group
 from pykafka4.core.subscription import Start
 from pykafka4.errors import KafkaError
-from pykafka4.net.handoff import Signal
+from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata
-from pykafka4.wire.hot import Record
+from pykafka4.wire.records.hot import Record
 
 
 def commit_what_is_prefetched(patch: pytest.MonkeyPatch) -> None:

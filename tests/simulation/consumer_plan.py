@@ -14,9 +14,10 @@ from weather import Climate
 
 from integration.faults.catalog import CONSUMERS as LASTS
 from pykafka4.testing.faults.controls import Fault
-from pykafka4.wire.messages_cluster import FindCoordinatorRequest, MetadataRequest
-from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest
-from pykafka4.wire.messages_group import (
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
+from pykafka4.wire.protocol.messages_group import (
+    FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,

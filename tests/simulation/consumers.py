@@ -21,13 +21,13 @@ from weather import VirtualTransport, Weather
 
 from integration.faults.catalog import CONSUMERS as LASTS
 from pykafka4.core import INFINITY
-from pykafka4.core.assignors import assigned_partitions
+from pykafka4.core.group.assignors import assigned_partitions
 from pykafka4.errors import ConnectionLost, GroupError, KafkaError, KafkaTimeoutError
 from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import Fault, Injected
 from pykafka4.testing.groups.group import GroupState
-from pykafka4.wire.batch import WireRecord
-from pykafka4.wire.messages_group import JoinGroupRequest
+from pykafka4.wire.protocol.messages_group import JoinGroupRequest
+from pykafka4.wire.records.batch import WireRecord
 
 __all__ = ["ConsumerReport", "ConsumerSimulation"]
 

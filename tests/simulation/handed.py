@@ -13,7 +13,7 @@ import attrs
 from invariants import Broken
 
 from pykafka4.records import TopicPartition
-from pykafka4.wire.hot import Record
+from pykafka4.wire.records.hot import Record
 
 if TYPE_CHECKING:
     from consumers import ConsumerSimulation

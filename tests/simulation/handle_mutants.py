@@ -11,9 +11,9 @@ from schedules import Hunt, Patch, around
 from weather import Climate
 
 from pykafka4 import Client, producer
-from pykafka4.core.ledger import Ledger
-from pykafka4.core.queues import PartitionQueue
-from pykafka4.core.sender import ACTIONS, Sender
+from pykafka4.core.producer.ledger import Ledger
+from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.sender import ACTIONS, Sender
 from pykafka4.error_table import Produce
 from pykafka4.errors import BufferFull, DeliveryFailed, KafkaError, KafkaTimeoutError, short_name
 from pykafka4.records import ProducerRecord, RecordMetadata

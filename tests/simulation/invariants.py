@@ -17,15 +17,15 @@ import attrs
 from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition
-from pykafka4.wire.batch import WireRecord
-from pykafka4.wire.hot import Batch, Delivery
+from pykafka4.wire.records.batch import WireRecord
+from pykafka4.wire.records.hot import Batch, Delivery
 
 if TYPE_CHECKING:
     from disturbance import Disturbances
 
-    from pykafka4.core.sender import Sender
+    from pykafka4.core.producer.sender import Sender
     from pykafka4.testing.model import ModelCluster
-    from pykafka4.wire.hot import Accumulator
+    from pykafka4.wire.records.hot import Accumulator
 
 __all__ = ["CONSUMER_PROMISES", "PRODUCER_PROMISES", "PROMISES", "Broken", "Sent", "Truth", "Watch", "value_of"]
 

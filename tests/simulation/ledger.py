@@ -17,8 +17,8 @@ from invariants import Broken
 
 from pykafka4.records import TopicPartition
 from pykafka4.testing.model import ModelCluster
-from pykafka4.wire.batch import WireRecord
-from pykafka4.wire.hot import Record
+from pykafka4.wire.records.batch import WireRecord
+from pykafka4.wire.records.hot import Record
 
 __all__ = ["Cut", "Ledger"]
 

@@ -21,7 +21,7 @@ from pykafka4 import Client, Consumer
 from pykafka4.config import ClientConfig
 from pykafka4.errors import ClosedError, ConfigError, InvalidOffset, KafkaError, KafkaTimeoutError, LogTruncated, OffsetOutOfRange
 from pykafka4.records import TopicPartition
-from pykafka4.wire.hot import Record
+from pykafka4.wire.records.hot import Record
 
 if TYPE_CHECKING:
     from consumers import ConsumerSimulation

@@ -12,9 +12,9 @@ from weather import Climate
 
 from integration.faults.catalog import PRODUCERS as LASTS
 from pykafka4.testing.faults.controls import Fault, When
-from pykafka4.wire.messages_cluster import MetadataRequest
-from pykafka4.wire.messages_data import ProduceRequest
-from pykafka4.wire.messages_txn import InitProducerIdRequest
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 
 if TYPE_CHECKING:
     from simulation import Simulation

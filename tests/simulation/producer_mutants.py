@@ -16,18 +16,19 @@ from schedules import Hunt, Patch, around
 from weather import Climate
 
 from pykafka4 import Client, producer
-from pykafka4.core import Effects, cluster
+from pykafka4.core import Effects
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.cluster import Cluster
-from pykafka4.core.connection import Connection
 from pykafka4.core.engine import Engine
-from pykafka4.core.identity import Identity
-from pykafka4.core.ledger import Ledger
-from pykafka4.core.queues import UNASSIGNED, PartitionQueue
-from pykafka4.core.sender import ACTIONS, Sender
+from pykafka4.core.metadata import cluster
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.network.connection import Connection
+from pykafka4.core.producer.identity import Identity
+from pykafka4.core.producer.ledger import Ledger
+from pykafka4.core.producer.queues import UNASSIGNED, PartitionQueue
+from pykafka4.core.producer.sender import ACTIONS, Sender
 from pykafka4.error_table import BY_NAME, CODES, Produce, Written
 from pykafka4.errors import DeliveryFailed, KafkaError
-from pykafka4.net.handoff import Gate, Signal
+from pykafka4.net.handoff.waiting import Gate, Signal
 
 # ---- the bugs
 
@@ -232,7 +233,7 @@ def start_over_when_the_topic_hides(patch: pytest.MonkeyPatch) -> None:
 
 def mix_up_topics(patch: pytest.MonkeyPatch) -> None:
     """Records for u go to t."""
-    import pykafka4.core.sender as module
+    import pykafka4.core.producer.sender as module
 
     real = module._topic
 

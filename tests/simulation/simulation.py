@@ -30,10 +30,10 @@ from pykafka4.errors import DeliveryFailed, KafkaTimeoutError
 from pykafka4.producer import Producer
 from pykafka4.records import ProducerRecord, TopicPartition
 from pykafka4.testing.storage.batch import Appended, parse_header
-from pykafka4.wire.batch import batches as record_batches
-from pykafka4.wire.batch import records_of
-from pykafka4.wire.hot import Batch
-from pykafka4.wire.messages_data import ProduceRequest
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from pykafka4.wire.records.batch import batches as record_batches
+from pykafka4.wire.records.batch import records_of
+from pykafka4.wire.records.hot import Batch
 
 __all__ = ["Report", "Simulation"]
 

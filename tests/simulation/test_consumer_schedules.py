@@ -13,7 +13,7 @@ from consumers import ConsumerSimulation
 from schedules import SCHEDULES as PRODUCERS
 from schedules import kept, run_all, stories_of
 
-from pykafka4.core.group import MemberState
+from pykafka4.core.group.group import MemberState
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 
@@ -21,7 +21,7 @@ SCHEDULES = max(10, PRODUCERS // 10)
 FLOOR = 185  # of 232 pairs; 150 schedules reach as many
 STATES = ("starting", "unjoined", "joining", "syncing", "stable", "revoking", "leaving", "nobody")
 # Not in every run. A member is fatal only where a late JoinGroup of a killed process fences its static successor, in one of some thousand
-# schedules; tests/core/test_consumer_codes.py has every answer that ends a membership for good.
+# schedules; tests/core/consumer/test_consumer_codes.py has every answer that ends a membership for good.
 RARE = {"fatal"}
 EVERY_PAIR = [(fault, state) for fault in sorted(CONSUMER_FAULTS) for state in STATES]
 MUST_REACH = [

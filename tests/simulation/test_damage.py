@@ -12,9 +12,9 @@ from simulation import Simulation
 from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed
 from pykafka4.testing.faults.controls import Fault
-from pykafka4.wire.messages_cluster import MetadataRequest
-from pykafka4.wire.messages_data import ProduceRequest
-from pykafka4.wire.messages_txn import InitProducerIdRequest
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 
 pytestmark = [pytest.mark.simulation]
 

@@ -8,7 +8,7 @@ from schedules import calm
 from simulation import Simulation
 
 from pykafka4.records import TopicPartition
-from pykafka4.wire.messages_data import ProduceRequest
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
 
 pytestmark = [pytest.mark.simulation]
 

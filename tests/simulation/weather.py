@@ -17,12 +17,12 @@ from invariants import Broken
 from virtual import World
 
 from pykafka4.errors import ConnectionLost, KafkaError
-from pykafka4.net.handoff import Wakeup
+from pykafka4.net.handoff.wakeup import Wakeup
 from pykafka4.net.transport import Event, EventKind
 from pykafka4.testing.model import ModelCluster
 from pykafka4.testing.requests.session import Session
 from pykafka4.testing.timeline import Timeline
-from pykafka4.wire.frame import frame_size
+from pykafka4.wire.protocol.frame import frame_size
 
 __all__ = ["Climate", "Path", "VirtualTransport", "Weather"]
 

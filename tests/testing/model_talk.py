@@ -6,8 +6,9 @@ import struct
 from typing import Any
 
 from pykafka4.testing import ModelCluster
-from pykafka4.wire.frame import decode_response, encode_request
-from pykafka4.wire.messages_data import FetchRequest, ProduceRequest
+from pykafka4.wire.protocol.frame import decode_response, encode_request
+from pykafka4.wire.protocol.messages_fetch import FetchRequest
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
 
 
 class Talk:

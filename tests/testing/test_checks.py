@@ -12,9 +12,9 @@ from model_talk import Talk
 from pykafka4.error_table import CODES
 from pykafka4.testing import ModelCluster, ModelServer
 from pykafka4.testing.storage.log import PartitionLog
-from pykafka4.wire.batch import WireRecord
-from pykafka4.wire.messages_admin import CreateTopicsRequest
-from pykafka4.wire.messages_data import ProduceRequest
+from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from pykafka4.wire.records.batch import WireRecord
 
 
 class Number:

@@ -11,7 +11,7 @@ from pykafka4.errors import DeliveryFailed
 from pykafka4.producer import Producer
 from pykafka4.testing import Fault, ModelServer
 from pykafka4.testing.cluster.releases import RELEASES
-from pykafka4.wire.messages_data import ProduceRequest
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
 
 LIMIT = 20.0  # seconds; every wait in here ends
 

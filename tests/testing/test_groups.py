@@ -12,7 +12,7 @@ from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import ModelCluster, When
 from pykafka4.testing.groups.group import Group, GroupState, Joined, JoinRequest, Synced
 from pykafka4.testing.timeline import Timeline
-from pykafka4.wire.messages_group import JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest
+from pykafka4.wire.protocol.messages_group import JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest
 
 SESSION, REBALANCE = 10.0, 60.0
 TP = TopicPartition("t", 0)

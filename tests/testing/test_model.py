@@ -13,12 +13,20 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing import Fault, ModelCluster, When
 from pykafka4.testing.cluster.releases import RELEASES
 from pykafka4.testing.requests.handlers import HANDLERS
-from pykafka4.wire.batch import WireRecord, batches, build_batch, records_of
-from pykafka4.wire.frame import encode_request
-from pykafka4.wire.messages_admin import CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest
-from pykafka4.wire.messages_cluster import ApiVersionsRequest, DescribeClusterRequest, FindCoordinatorRequest, MetadataRequest
-from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, ProduceRequest
-from pykafka4.wire.messages_txn import InitProducerIdRequest
+from pykafka4.wire.protocol.frame import encode_request
+from pykafka4.wire.protocol.messages_admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    DescribeClusterRequest,
+)
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, MetadataRequest
+from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
+from pykafka4.wire.records.batch import WireRecord, batches, build_batch, records_of
 
 ONE = build_batch([WireRecord(timestamp_ms=1, value=b"one")])
 TWO = build_batch([WireRecord(timestamp_ms=2, value=b"two")])

@@ -13,13 +13,13 @@ from pykafka4.error_table import BY_NAME
 from pykafka4.testing import ModelServer
 from pykafka4.testing.faults.names import KEYS
 from pykafka4.testing.server.orders import PLACES
-from pykafka4.wire.frame import decode_response, encode_request
-from pykafka4.wire.messages_admin import CreateTopicsRequest, DeleteTopicsRequest
-from pykafka4.wire.messages_cluster import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
-from pykafka4.wire.messages_data import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, ProduceRequest
-from pykafka4.wire.messages_group import (
-    DeleteGroupsRequest,
+from pykafka4.wire.protocol.frame import decode_response, encode_request
+from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, MetadataRequest
+from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest
+from pykafka4.wire.protocol.messages_group import (
     DescribeGroupsRequest,
+    FindCoordinatorRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -27,8 +27,9 @@ from pykafka4.wire.messages_group import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
-from pykafka4.wire.messages_txn import InitProducerIdRequest
-from pykafka4.wire.schema import Request
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
+from pykafka4.wire.protocol.schema import Request
 
 LIMIT = 10.0  # seconds; every wait in here ends
 

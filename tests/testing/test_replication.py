@@ -10,8 +10,8 @@ from model_talk import Talk, fetch_request, produce_request
 from pykafka4.error_table import CODES
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelCluster
-from pykafka4.wire.batch import WireRecord, batches, build_batch, records_of
-from pykafka4.wire.messages_data import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from pykafka4.wire.records.batch import WireRecord, batches, build_batch, records_of
 
 LATEST = -1
 TP = TopicPartition("t", 0)

@@ -14,8 +14,8 @@ from pykafka4.consumer import Consumer
 from pykafka4.errors import ClosedError, KafkaTimeoutError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
-from pykafka4.wire.frame import decode_response, encode_request
-from pykafka4.wire.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.frame import decode_response, encode_request
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 
 LIMIT = 10.0  # seconds; every wait in here ends
 

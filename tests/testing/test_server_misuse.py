@@ -15,9 +15,9 @@ import pytest
 from pykafka4.errors import ClosedError
 from pykafka4.producer import Producer
 from pykafka4.testing import ModelServer
-from pykafka4.wire.frame import encode_request
-from pykafka4.wire.messages_admin import CreatePartitionsRequest, CreateTopicsRequest
-from pykafka4.wire.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.frame import encode_request
+from pykafka4.wire.protocol.messages_admin import CreatePartitionsRequest, CreateTopicsRequest
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 
 LIMIT = 10.0  # seconds; every wait in here ends
 

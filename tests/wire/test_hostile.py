@@ -17,11 +17,11 @@ from memory_meter import MIB, at_most, linux, peak_memory
 from wire_samples import BUFFERS, CORPUS, every_version, messages, name_of, sample
 
 from pykafka4.errors import DecodeError, RecordTooLarge
-from pykafka4.wire.batch import batches, records_of
-from pykafka4.wire.compression import decompress
-from pykafka4.wire.frame import correlation_of, decode_request, decode_response, encode_request, encode_response
-from pykafka4.wire.messages_cluster import ApiVersionsRequest, MetadataResponse
-from pykafka4.wire.schema import DATA, Data, Message, Request, decode, decode_data, encode
+from pykafka4.wire.protocol.frame import correlation_of, decode_request, decode_response, encode_request, encode_response
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, MetadataResponse
+from pykafka4.wire.protocol.schema import DATA, Data, Message, Request, decode, decode_data, encode
+from pykafka4.wire.records.batch import batches, records_of
+from pykafka4.wire.records.compression import decompress
 
 SAMPLES = 3
 

@@ -14,9 +14,9 @@ from wire_samples import every_version, sample
 
 from integration.host.prerequisites import java
 from integration.kafka.jars import classpath, kafka_jars
-from pykafka4.wire.batch import WireRecord, batches, build_batch, build_message_set, records_of
-from pykafka4.wire.compression import CODECS
-from pykafka4.wire.schema import Data, Request, encode
+from pykafka4.wire.protocol.schema import Data, Request, encode
+from pykafka4.wire.records.batch import WireRecord, batches, build_batch, build_message_set, records_of
+from pykafka4.wire.records.compression import CODECS
 
 pytestmark = pytest.mark.java
 PEER = Path(__file__).with_name("Peer.java")

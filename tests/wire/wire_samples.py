@@ -13,9 +13,9 @@ from uuid import UUID
 import attrs
 from hypothesis import strategies as st
 
-from pykafka4.wire import declared
-from pykafka4.wire.fields import Kind, array, fields_at, spec_of
-from pykafka4.wire.schema import DATA, REQUESTS, Message
+from pykafka4.wire.protocol import declared
+from pykafka4.wire.protocol.fields import Kind, array, fields_at, spec_of
+from pykafka4.wire.protocol.schema import DATA, REQUESTS, Message
 
 CORPUS = Path(__file__).parent / "corpus"
 BUFFERS: dict[str, Callable[[bytes], Any]] = {

@@ -355,7 +355,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        file="pykafka4/core/group.py",
+        file="pykafka4/core/group/group.py",
         old='                self._application.put(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))\n',
         new="",
         breaks="nobody hears of a subscribed topic that may not be described",

@@ -10,8 +10,8 @@ __all__ = ["MUTANTS"]
 
 ONE_MACHINE = "tests/core/test_engine.py::test_an_exception_ends_its_machine_with_waiters_told_and_the_others_go_on"
 CRASHED_LOOP = "tests/test_isolation.py::test_a_loop_that_crashes_at_any_point_gives_every_record_one_outcome"
-QUEUE = "tests/core/test_metadata_queue.py::"
-LEADERLESS = "tests/core/test_recovery.py::test_thousands_of_partitions_without_leader_cost_no_connection_and_no_scan"
+QUEUE = "tests/core/metadata/test_metadata_queue.py::"
+LEADERLESS = "tests/core/metadata/test_recovery.py::test_thousands_of_partitions_without_leader_cost_no_connection_and_no_scan"
 
 MUTANTS: Final = (
     Mutant(
@@ -108,70 +108,70 @@ MUTANTS: Final = (
         tests=("tests/net/test_logs.py::test_the_time_of_a_record_is_when_it_was_logged",),
     ),
     Mutant(
-        file="pykafka4/net/handoff.py",
+        file="pykafka4/net/handoff/workers.py",
         old="lambda: self._hand_over(callback))",
         new="self._hand_over(callback) or (lambda: None))",
         breaks="an executor that blocks stops the loop",
         tests=("tests/net/test_loop.py::test_an_executor_whose_submit_blocks_does_not_stop_the_loop",),
     ),
     Mutant(
-        file="pykafka4/core/chooser.py",
+        file="pykafka4/core/network/chooser.py",
         old="least = 0 if any(0 <= node < LANE for node in self._ready) else -INFINITY",
         new="least = -INFINITY",
         breaks="bootstrap servers are connected to again and again while brokers are connected",
-        tests=("tests/core/test_network_any.py::test_doubting_every_broker_opens_no_connection_while_all_are_connected",),
+        tests=("tests/core/network/test_network_any.py::test_doubting_every_broker_opens_no_connection_while_all_are_connected",),
     ),
     Mutant(
-        file="pykafka4/core/recovery.py",
+        file="pykafka4/core/metadata/recovery.py",
         old="        self._changed.update(change.topics & self._outages.keys())\n",
         new="        self._changed.update(self._outages)\n",
         breaks="every offline partition is looked at whenever any topic changes",
         tests=(LEADERLESS,),
     ),
     Mutant(
-        file="pykafka4/core/recovery.py",
+        file="pykafka4/core/metadata/recovery.py",
         old="        if not outage.asking and self._network.up and not self._cluster.seeks(topic):\n",
         new="        if False:\n",
         breaks="nobody asks for a partition that the metadata does not know",
-        tests=("tests/core/test_recovery.py::test_a_partition_that_the_metadata_does_not_know_is_asked_about",),
+        tests=("tests/core/metadata/test_recovery.py::test_a_partition_that_the_metadata_does_not_know_is_asked_about",),
     ),
     Mutant(
-        file="pykafka4/core/cluster.py",
+        file="pykafka4/core/metadata/cluster.py",
         old="        check_topic(topic)\n        known = self._topic(topic)\n",
         new="        known = self._topic(topic)\n",
         breaks="a name that is none spoils the metadata requests of everybody",
-        tests=("tests/core/test_cluster.py::test_a_name_that_kafka_does_not_allow_is_refused_and_spoils_no_other_request",),
+        tests=("tests/core/metadata/test_cluster.py::test_a_name_that_kafka_does_not_allow_is_refused_and_spoils_no_other_request",),
     ),
     Mutant(
-        file="pykafka4/core/metadata_queue.py",
+        file="pykafka4/core/metadata/metadata_queue.py",
         old="                if cost > left and left < BUDGET:\n                    break\n",
         new="",
         breaks="thousands of leaderless topics are asked for every second",
         tests=(f"{QUEUE}test_thousands_of_leaderless_topics_are_asked_for_within_a_budget",),
     ),
     Mutant(
-        file="pykafka4/core/metadata_queue.py",
+        file="pykafka4/core/metadata/metadata_queue.py",
         old="if cost > left and left < BUDGET:",
         new="if cost > left:",
         breaks="a topic with very many partitions is never asked for again",
         tests=(f"{QUEUE}test_the_first_topic_goes_even_if_it_is_over_the_budget",),
     ),
     Mutant(
-        file="pykafka4/core/metadata_queue.py",
+        file="pykafka4/core/metadata/metadata_queue.py",
         old="        self._rush = bool(self._turns)\n",
         new="        pass\n",
         breaks="the end of an outage is noticed one turn after the other",
         tests=(f"{QUEUE}test_news_about_one_topic_has_all_the_others_asked_for_at_once",),
     ),
     Mutant(
-        file="pykafka4/core/cluster.py",
+        file="pykafka4/core/metadata/cluster.py",
         old=" and not self._queue.in_turns(name):\n",
         new=":\n",
         breaks="topics of a leader that cannot be reached are asked for every second, however many",
         tests=(f"{QUEUE}test_topics_of_a_leader_that_cannot_be_connected_to_are_asked_for_within_the_budget",),
     ),
     Mutant(
-        file="pykafka4/core/cluster.py",
+        file="pykafka4/core/metadata/cluster.py",
         old="        self._topic(name)\n        self._queue.put(name, now)\n",
         new="        self._ask_for(name, now)\n",
         breaks="a call that waits for a topic waits for its turn among thousands",

@@ -33,7 +33,7 @@ SCHEDULES = "100"  # of the simulation, for a drawn mutation that no unit test n
 MEMORY = 6 << 30  # bytes of address space for the tests of one mutant: a bug may allocate without end
 BUILD = 900.0
 SWITCH = "PYKAFKA4_MUTANT"  # which compiled mutant is on, by number
-CORE = "pykafka4/wire/_hot.pyx"
+CORE = "pykafka4/wire/records/compiled/_hot.pyx"
 ANCHOR = 'cdef extern from "_plat.h" nogil:'
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
@@ -68,7 +68,7 @@ class Tree:
         """A new copy of the files of a working tree, its built extension among them."""
         command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True).stdout.splitlines()
-        built = [str(path.relative_to(source)) for path in (source / "pykafka4" / "wire").glob("*.so")]
+        built = [str(path.relative_to(source)) for path in (source / "pykafka4").rglob("*.so")]
         for name in [*listed, *built]:
             if (source / name).is_file():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -193,7 +193,7 @@ def build(tree: Tree, compiled: Sequence[tuple[int, Mutant]]) -> list[Verdict]:
         raise SystemExit(f"{CORE} lacks the line {ANCHOR!r}, before which the number of the mutant is declared")
     switch = f'cdef int mutant_on = int(__import__("os").environ.get("{SWITCH}", "0"))'
     tree.write(CORE, core.replace(ANCHOR, f"{switch}\n\n{ANCHOR}"))
-    for old in (tree.folder / "pykafka4" / "wire").glob("*.so"):
+    for old in (tree.folder / "pykafka4").rglob("*.so"):
         old.unlink()
     environment = {**os.environ, "PYKAFKA4_BUILD_EXTENSION": "yes"}
     done = subprocess.run(

@@ -1,7 +1,8 @@
 """Draws mutations of `pykafka4/core` with the operators of cosmic-ray.
 
-Invariant: the sample is a function of the seed and the source. Every place of the source has a rank that depends on the seed, its file and the
-text of its line only, and the lowest ranks are taken: a change of one line leaves the rest of the sample as it is.
+Invariant: the sample is a function of the seed and the source. Every place of the source has a rank that depends on the seed, the name of its
+file and the text of its line only, and the lowest ranks are taken: a change of one line leaves the rest of the sample as it is, and so does a
+file that moves to another folder.
 
 Not drawn, because no test could notice them or because every test does: annotations (never evaluated), comparisons by identity replaced by
 the equality of the same sign and the reverse (the same for None, enums and small integers), `|` between types, and what is listed in
@@ -37,11 +38,11 @@ UNION = "ReplaceBinaryOperator_BitOr_"
 # The tests of a file that has none of its name.
 NEAR = {
     "__init__": ("tests/core/test_engine.py",),
-    "chooser": ("tests/core/test_cluster.py", "tests/core/test_network_any.py"),
-    "endpoint": ("tests/core/test_network.py", "tests/core/test_cluster.py"),
-    "lines": ("tests/core/test_sender.py", "tests/core/test_network_words.py"),
-    "obstacles": ("tests/core/test_sender_timeout.py", "tests/core/test_network_words.py"),
-    "topic": ("tests/core/test_sender_topics.py", "tests/core/test_cluster.py"),
+    "chooser": ("tests/core/metadata/test_cluster.py", "tests/core/network/test_network_any.py"),
+    "endpoint": ("tests/core/network/test_network.py", "tests/core/metadata/test_cluster.py"),
+    "lines": ("tests/core/producer/test_sender.py", "tests/core/network/test_network_words.py"),
+    "obstacles": ("tests/core/producer/test_sender_timeout.py", "tests/core/network/test_network_words.py"),
+    "topic": ("tests/core/producer/test_sender_topics.py", "tests/core/metadata/test_cluster.py"),
 }
 # What is run when the tests near a file notice nothing: the other machines, then the whole client in the simulation.
 REST = (
@@ -116,7 +117,7 @@ def number(*parts: object) -> int:
 def draw(size: int, seed: int, listed: Sequence[Equivalent] = EQUIVALENT, folder: Path = ROOT / FOLDER, root: Path = ROOT) -> list[Mutant]:
     """`size` mutations, at most one for each place of the source. Those that are listed as equivalent do not count."""
     ranked: list[tuple[int, list[Candidate]]] = []
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         ranked += places(path.relative_to(root).as_posix(), path.read_text(), seed)
     drawn: list[Mutant] = []
     exempt = {(entry.file, entry.operator, entry.line, entry.becomes) for entry in listed}
@@ -146,12 +147,13 @@ def places(file: str, source: str, seed: int) -> list[tuple[int, list[Candidate]
     at: dict[Span, list[Candidate]] = defaultdict(list)
     for candidate in candidates(file, source):
         at[candidate.span].append(candidate)
+    home = f"{FOLDER}/{Path(file).name}"  # whichever folder in there it is in
     lines, seen = source.splitlines(), defaultdict[tuple[object, ...], int](int)
     ranked = []
     for (start, end), choices in sorted(at.items()):
         key = (lines[start[0] - 1].strip(), start[1], end[0] - start[0], end[1])
         seen[key] += 1
-        ranked.append((number(seed, file, *key, seen[key]), choices))
+        ranked.append((number(seed, home, *key, seen[key]), choices))
     return ranked
 
 
@@ -187,7 +189,7 @@ def difference(before: str, after: str) -> tuple[str, str]:
 
 def near(stem: str) -> tuple[str, ...]:
     """The modules of tests that are named after a file of the core."""
-    modules = sorted((ROOT / "tests" / "core").glob(f"test_{stem}*.py"))
+    modules = sorted((ROOT / "tests" / "core").rglob(f"test_{stem}*.py"))
     return NEAR.get(stem, ()) + tuple(path.relative_to(ROOT).as_posix() for path in modules)
 
 

@@ -84,7 +84,7 @@ MUTANTS: Final = (
         old="        error.truncated_to = truncated_to\n",
         new="        error.truncated_to = offset\n",
         breaks="LogTruncated says the position instead of where the log was cut",
-        tests=("tests/core/test_reader.py::test_without_a_policy_a_cut_below_what_was_read_is_raised_until_a_seek",),
+        tests=("tests/core/consumer/test_reader.py::test_without_a_policy_a_cut_below_what_was_read_is_raised_until_a_seek",),
     ),
     Mutant(
         file="pykafka4/errors.py",
@@ -105,7 +105,7 @@ MUTANTS: Final = (
         old="    leader_epoch: int = -1\n",
         new="    leader_epoch: int = 0\n",
         breaks="an offset without an epoch is committed with epoch 0",
-        tests=("tests/core/test_offsets.py::test_a_lookup_tells_offset_and_none",),
+        tests=("tests/core/group/test_offsets.py::test_a_lookup_tells_offset_and_none",),
     ),
     Mutant(
         file="pykafka4/records.py",

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import ClassVar, Final, Protocol
 
 from pykafka4.error_table import BY_NAME
-from pykafka4.wire.declared import DECLARED
-from pykafka4.wire.schema import REQUESTS
+from pykafka4.wire.protocol.declared import DECLARED
+from pykafka4.wire.protocol.schema import REQUESTS
 
 __all__ = ["Api", "Keyed", "api_key", "api_name", "error_name"]
 

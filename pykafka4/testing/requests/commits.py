@@ -11,7 +11,7 @@ from pykafka4.testing.faults.controls import When
 from pykafka4.testing.groups.group import Group
 from pykafka4.testing.requests.groups import afterwards, refusal
 from pykafka4.testing.requests.session import Call, code
-from pykafka4.wire.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
+from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
 __all__ = ["commit", "fetch_offsets"]
 

@@ -12,7 +12,7 @@ from pykafka4.testing.requests.partitions import endpoints, named, readable
 from pykafka4.testing.requests.session import LATER, Call, code
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.testing.storage.purgatory import Delayed
-from pykafka4.wire.messages_data import FetchRequest, FetchResponse
+from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 
 __all__ = ["fetch"]
 

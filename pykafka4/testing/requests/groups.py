@@ -8,17 +8,17 @@ from typing import Any, Final
 from pykafka4.testing.faults.controls import When
 from pykafka4.testing.groups.group import Joined, JoinRequest, Member, Synced
 from pykafka4.testing.requests.session import LATER, Call, code
-from pykafka4.wire.messages_cluster import FindCoordinatorRequest, FindCoordinatorResponse
-from pykafka4.wire.messages_group import (
-    DeleteGroupsResponse,
+from pykafka4.wire.protocol.messages_admin import DeleteGroupsResponse, ListGroupsResponse
+from pykafka4.wire.protocol.messages_group import (
     DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
-    ListGroupsResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )

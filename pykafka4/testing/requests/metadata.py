@@ -8,8 +8,9 @@ from uuid import UUID
 
 from pykafka4.testing.cluster.metadata import Snapshot
 from pykafka4.testing.requests.session import Call, code
-from pykafka4.wire.messages_cluster import ApiVersionsResponse, DescribeClusterResponse, MetadataResponse
-from pykafka4.wire.messages_txn import InitProducerIdResponse
+from pykafka4.wire.protocol.messages_admin import DescribeClusterResponse
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsResponse, MetadataResponse
+from pykafka4.wire.protocol.messages_txn import InitProducerIdResponse
 
 __all__ = ["api_versions", "bad_name", "describe_cluster", "init_producer_id", "metadata"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pykafka4.testing.requests.partitions import led
 from pykafka4.testing.requests.session import Call, code
 from pykafka4.testing.storage.log import PartitionLog
-from pykafka4.wire.messages_data import ListOffsetsRequest, ListOffsetsResponse
-from pykafka4.wire.messages_data import OffsetForLeaderEpochRequest as EpochRequest
-from pykafka4.wire.messages_data import OffsetForLeaderEpochResponse as EpochResponse
+from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest, ListOffsetsResponse
+from pykafka4.wire.protocol.messages_fetch import OffsetForLeaderEpochRequest as EpochRequest
+from pykafka4.wire.protocol.messages_fetch import OffsetForLeaderEpochResponse as EpochResponse
 
 __all__ = ["list_offsets", "offsets_for_epochs"]
 

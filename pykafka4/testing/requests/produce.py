@@ -12,7 +12,7 @@ from pykafka4.testing.requests.session import LATER, NO_ANSWER, Call, code
 from pykafka4.testing.storage.batch import Appended, request_refusal
 from pykafka4.testing.storage.partition import Partition
 from pykafka4.testing.storage.purgatory import Delayed
-from pykafka4.wire.messages_data import ProduceRequest, ProduceResponse
+from pykafka4.wire.protocol.messages_produce import ProduceRequest, ProduceResponse
 
 __all__ = ["produce"]
 

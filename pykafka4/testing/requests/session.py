@@ -19,8 +19,8 @@ from pykafka4.testing.broker import Broker
 from pykafka4.testing.cluster.cluster import Cluster
 from pykafka4.testing.faults.controls import Fault, Injected, When
 from pykafka4.testing.faults.names import NAMES
-from pykafka4.wire.frame import decode_request, encode_response
-from pykafka4.wire.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
+from pykafka4.wire.protocol.frame import decode_request, encode_response
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
 
 __all__ = ["LATER", "NO_ANSWER", "Call", "Front", "Handler", "Session", "code"]
 

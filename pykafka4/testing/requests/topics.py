@@ -6,7 +6,7 @@ from pykafka4.testing.cluster.settings import MOST_PARTITIONS, settings_from_con
 from pykafka4.testing.requests.metadata import bad_name
 from pykafka4.testing.requests.partitions import led
 from pykafka4.testing.requests.session import Call, code
-from pykafka4.wire.messages_admin import (
+from pykafka4.wire.protocol.messages_admin import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,

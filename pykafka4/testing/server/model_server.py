@@ -33,7 +33,7 @@ from pykafka4.testing.server.orders import Order
 from pykafka4.testing.server.sockets import Sockets
 from pykafka4.testing.storage.partition import Topic
 from pykafka4.testing.timeline import Timeline
-from pykafka4.wire.batch import WireRecord
+from pykafka4.wire.records.batch import WireRecord
 
 __all__ = ["ModelServer"]
 

@@ -17,7 +17,7 @@ import attrs
 from pykafka4.errors import DecodeError
 from pykafka4.records import TopicPartition
 from pykafka4.testing.storage.batch import NO_TIMESTAMP, Appended, Header, RecordError, StoredBatch, batch_refusal, parse_header, stamped
-from pykafka4.wire.batch import WireRecord
+from pykafka4.wire.records.batch import WireRecord
 
 __all__ = ["REMEMBERED", "Memory", "PartitionLog", "Repeats"]
 

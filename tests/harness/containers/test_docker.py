@@ -31,7 +31,7 @@ from integration.kafka.settings import expand
 from integration.waiting import until
 from integration.workload.load import Load, judge
 from pykafka4 import Consumer, Producer, TopicPartition
-from pykafka4.wire.messages_cluster import MetadataRequest
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 
 OWN_MISSING = "; ".join(missing_for_engine())
 MISSING = "" if os.environ.get("DOCKER_HOST") else OWN_MISSING

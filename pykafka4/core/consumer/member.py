@@ -1,0 +1,171 @@
+"""Member. Rule: all of a consumer that runs on the loop is polled here, in the order in which its parts ask each other for help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from pykafka4.config import ConsumerConfig
+from pykafka4.core import INFINITY, Effects, Request
+from pykafka4.core.consumer.fetcher import Fetcher
+from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.group.coordinator import Coordinator
+from pykafka4.core.group.group import Group
+from pykafka4.core.group.offsets import Commit, Offsets
+from pykafka4.core.metadata.cluster import MISSING, Cluster
+from pykafka4.core.metadata.recovery import Recovery
+from pykafka4.core.network.network import Network
+from pykafka4.core.subscription import Ticket, Trouble
+from pykafka4.errors import KafkaError
+from pykafka4.logs import get_log
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+
+__all__ = ["COMMIT_SECONDS", "Member"]
+
+log = get_log("pykafka4.consumer")
+
+COMMIT_SECONDS = 60.0  # how long a commit nobody waits for is tried
+
+
+class Member:
+    """The consumer's machine: group, fetcher, offsets and coordinator."""
+
+    def __init__(
+        self, config: ConsumerConfig, network: Network, cluster: Cluster, recovery: Recovery, random: Random, reader: Reader
+    ) -> None:
+        self._config, self._network, self._cluster, self._reader = config, network, cluster, reader
+        self._requests: list[Request] = []
+        send = self._requests.append
+        group_lane, fetch_lane = network.new_lane(), network.new_lane()
+        self.coordinator = Coordinator(config, network, cluster, group_lane, random, send, self._refused)
+        self.offsets = Offsets(
+            config, self.coordinator, random, send, lambda *verdict: self.group.on_commit_verdict(*verdict), self._exists
+        )
+        self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), random, send)
+        self.group = Group(config, self.coordinator, cluster, reader, self.fetcher, random, send, self.offsets)
+        self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
+        self._auto_under_way = False
+        self._nothing = Effects()
+
+    def poll(self, now: float) -> Effects:
+        """Let every part do what is due."""
+        wake_at = self.group.poll(now)
+        wake_at = min(wake_at, self.fetcher.poll(now), self._auto_commit(now))
+        was_busy = self.offsets.busy
+        wake_at = min(wake_at, self.offsets.poll(now))
+        if was_busy and not self.offsets.busy:
+            wake_at = now  # a member that leaves, or joins again, waits for that
+        wake_at = min(wake_at, self.coordinator.poll(now))
+        if self._reader.arrivals:
+            self._reader.news()
+        if self._requests:
+            requests = tuple(self._requests)
+            self._requests.clear()
+            return Effects(requests, wake_at=wake_at)
+        if wake_at != self._nothing.wake_at:
+            self._nothing = Effects(wake_at=wake_at)
+        return self._nothing
+
+    def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
+        """The loop is going down: everyone who waits, and every poll, gets `reason`."""
+        try:
+            self.offsets.fail(reason)
+        finally:
+            self._reader.put(Trouble(None, reason))
+            self._reader.news()
+        return ()
+
+    def leave(self, now: float, patience: float, then: Callable[[], None]) -> None:
+        """Send what was committed, take leave of the group; `then` is called when that is done or `patience` seconds are over.
+
+        Both are sent, in this order, even when there is no time to wait for answers.
+        """
+        self.offsets.poll(now)
+        self.group.leave(now, patience, then)
+
+    def gone(self) -> None:
+        """The consumer is closed: nothing of it stays, and nobody waits for it."""
+        self.fetcher.drop([position.claim for position in self.fetcher.positions.values()])
+        self.offsets.end()
+        self.group.gone()
+        self.coordinator.gone()
+        for lane in self.fetcher.lanes:
+            self._network.drop_lane(lane)
+
+    # ---------------------------------------------------------------- commits
+
+    def commit(
+        self,
+        offsets: dict[TopicPartition, OffsetAndMetadata],
+        ticket: Ticket | None,
+        deadline: float,
+        done: Callable[[KafkaError | None], None],
+    ) -> None:
+        """Commit `offsets` as the member that `ticket` was given to."""
+        self.offsets.commit(Commit(offsets, ticket, deadline, done))
+
+    def commit_last(
+        self,
+        offsets: dict[TopicPartition, OffsetAndMetadata],
+        ticket: Ticket | None,
+        deadline: float,
+        done: Callable[[KafkaError | None], None],
+    ) -> None:
+        """Auto-commit before partitions are given up: what the coordinator does not have yet."""
+
+        def tell(error: KafkaError | None) -> None:
+            self._auto_committed(error)
+            done(error)
+
+        self.commit({tp: place for tp, place in offsets.items() if self.offsets.stored.get(tp) != place.offset}, ticket, deadline, tell)
+
+    def _auto_commit(self, now: float) -> float:
+        """Commit what the application has finished since the last time. It reads what the application alone writes."""
+        if now < self._next_auto:
+            return self._next_auto
+        self._next_auto = now + self._config.auto_commit_interval_ms / 1000
+        ticket = self._reader.ticket
+        if self._auto_under_way or (self.group.topics and (ticket is None or ticket is not self.group.ticket or ticket.ending is not None)):
+            return self._next_auto
+        fresh = {
+            tp: OffsetAndMetadata(offset, epoch)
+            for tp, (offset, epoch) in self._reader.progress().items()
+            if self.offsets.stored.get(tp) != offset
+        }
+        if fresh:
+            self._auto_under_way = True
+            self.commit(fresh, ticket, now + COMMIT_SECONDS, self._auto_committed)
+        return self._next_auto
+
+    def _auto_committed(self, error: KafkaError | None) -> None:
+        self._auto_under_way = False
+        if error is not None:
+            log.warning("%s: group %s: auto-commit failed: %s", self._config.client_id, self._config.group_id, error)
+
+    # ---------------------------------------------------------------- what is going on
+
+    def status(self, now: float) -> dict[str, Any]:
+        """The member's state, and what each partition waits for."""
+        group, coordinator = self.group, self.coordinator
+        trouble = group.error or coordinator.last_error
+        return {
+            "state": group.state.value,
+            "group_id": self._config.group_id,
+            "member_id": group.member_id,
+            "generation": group.generation,
+            "coordinator": coordinator.node,
+            "reason": str(trouble) if trouble is not None else group.state.meaning,
+            "partitions": {str(tp): self.fetcher.status(position) for tp, position in sorted(self.fetcher.positions.items())},
+            "unknown_topics": [topic for topic in group.topics if not self._cluster.partitions(topic)],
+        }
+
+    def _exists(self, topic: str) -> bool:
+        """False if brokers said that there is no such topic. They are asked only for topics that are subscribed to or read."""
+        error = self._cluster.topic_error(topic)
+        return error is None or error.code not in MISSING
+
+    def _refused(self, error: KafkaError) -> None:
+        """There is no way to the coordinator."""
+        self.offsets.fail(error)
+        self.group.on_fatal(error)

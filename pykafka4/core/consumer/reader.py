@@ -1,0 +1,566 @@
+"""Reader. Rule: what is committed was handed out and finished before; what is buffered, or still in hand, never counts.
+
+The application's side of a consumer, without the waiting. `put`, `news`, `idle_since` and `progress` are called on the loop thread,
+everything else on the thread that polls. What both touch is written by one side only: `arrivals` (a deque: append there, popleft here) and
+plain attributes.
+
+Ctrl-C (an exception of any signal handler) can arrive after every call and at every turn of a loop. So nothing is taken out of one place
+before it is in the next, and each step can be done again: what was interrupted is complete after the next poll. A handler
+that calls the consumer in the middle of a step would find half of it done: `changing` tells the session, which refuses the call.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import wraps
+from itertools import islice
+from operator import length_hint
+from typing import Any, TypeVar, cast
+
+from pykafka4.core import INFINITY
+from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
+from pykafka4.errors import CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
+from pykafka4.logs import get_log
+from pykafka4.records import TopicPartition
+from pykafka4.wire.records.hot import Chunk, Record, RecordIterator
+
+__all__ = ["Place", "Reader"]
+
+log = get_log("pykafka4.consumer")
+
+Place = tuple[int, int]  # offset of the next record to read, leader epoch of the one before it
+Reseek = Callable[[Claim, Claim, "Start | int"], None]
+
+IN_LIST, IN_LOOP = 0, 1  # how many of the records given out one by one are still being worked on
+
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+
+def _whole(method: Step) -> Step:
+    """A step that nothing may come in the middle of: `changing` is set until it returns."""
+
+    @wraps(method)
+    def run(self: Reader, *args: Any) -> Any:
+        before = self.changing
+        try:
+            self.changing = True
+            return method(self, *args)
+        finally:
+            self.changing = before
+
+    return cast(Step, run)
+
+
+class Reader:
+    """Chunks in, records out, and how far the application has come."""
+
+    def __init__(self, clock: Callable[[], float], notify: Callable[[], None], reseek: Reseek) -> None:
+        """`clock` is monotonic; `notify` wakes the polling thread; `reseek(old, new, start)` has the loop read on elsewhere."""
+        self._clock, self._notify, self._reseek = clock, notify, reseek
+        # written by the loop
+        self.arrivals: deque[Any] = deque()
+        self.resume_at: float = INFINITY
+        self.beckoned = False
+        self._urgent = False  # an event waits: a `for` loop is to look at it before its next record
+        self._seen: tuple[RecordIterator | None, int] = (None, 0)  # how far a `for` loop had come when the loop thread looked last
+        self._seen_at = -INFINITY  # when it had moved on
+        # written by the application, read by the loop
+        self.consumed = 0
+        self.finished: dict[TopicPartition, Place] = {}
+        self.ticket: Ticket | None = None
+        self.idle: float | None = -INFINITY
+        # the application's own
+        self.changing = False  # in the middle of a step
+        self.claims: dict[TopicPartition, Claim] = {}
+        self.paused: set[TopicPartition] = set()
+        self.events: deque[Assigned | Ended] = deque()
+        self.notices: deque[KafkaError] = deque()
+        self.fatal: KafkaError | None = None
+        self._queue: deque[Any] = deque()  # chunks and markers, in order of arrival
+        self._aside: deque[Any] = deque()  # those of paused partitions
+        self._handed: list[tuple[Claim, int, int]] = []  # (claim, position, epoch) behind the records given out last
+        self._iterator: RecordIterator | None = None  # these, when they are given out one by one
+        self._held = IN_LIST
+        self._out: list[Record] | None = None  # what the poll under way decoded
+        self._replacement: list[tuple[Claim, Claim, Start | int]] = []  # a seek under way: old claims, new ones, where to
+        self._islice_from = -1  # how many the iterator had given when the poll under way took a list of it
+
+    # ---------------------------------------------------------------- the loop's side
+
+    def put(self, item: object) -> None:
+        """Hand over a chunk or event, in order; `news` makes it known, and an event ends a `for` loop's list early."""
+        self.arrivals.append(item)
+        if item.__class__ is not Chunk and item.__class__ is not Located:
+            self.interrupt()
+
+    def interrupt(self) -> None:
+        """Have a `for` loop ask for its next list before its next record. Any thread."""
+        self._urgent = True  # before looking at the iterator: `take_one_by_one` sets that first and looks at this afterwards
+        if (iterator := self._iterator) is not None:
+            iterator.stopped = True
+
+    def news(self) -> None:
+        """Wake the polling thread, if it waits."""
+        self._notify()
+
+    def idle_since(self) -> float | None:
+        """When the last poll returned, or a `for` loop was seen to ask for a record; None during a poll, -INFINITY before the first."""
+        idle, iterator = self.idle, self._iterator
+        if idle is None or iterator is None or self._held != IN_LOOP:
+            return idle
+        seen = (iterator, iterator.given)
+        if seen != self._seen:
+            self._seen, self._seen_at = seen, self._clock()
+        return max(idle, self._seen_at)
+
+    def progress(self) -> dict[TopicPartition, Place]:
+        """What is finished by now; in a `for` loop that is everything before the record in hand."""
+        finished, iterator, handed = self.finished.copy(), self._iterator, tuple(self._handed)
+        given = 0 if iterator is None else iterator.given  # before the list is looked at: it only shrinks, which makes less finished
+        if iterator is None or self._held != IN_LOOP or self.idle is None or self._iterator is not iterator:
+            return finished  # between two lists
+        return _later(finished, _within(iterator, given, handed, IN_LOOP))
+
+    # ---------------------------------------------------------------- polling
+
+    def enter(self) -> None:
+        """A poll begins: what earlier ones handed out is finished."""
+        self.idle = None
+        self._out, self._islice_from = None, -1
+        self._complete_replacement()
+        self._finish()
+
+    def leave(self) -> None:
+        """The poll returns."""
+        self.idle = self._clock()
+
+    def take_back(self) -> None:
+        """The poll was interrupted (Ctrl-C) with records decoded and not handed out: the next one hands them out."""
+        if self._iterator is not None:
+            if self._islice_from >= 0:
+                self._iterator.given = self._islice_from
+        elif self._out:
+            self._held, self._iterator = IN_LIST, RecordIterator(self._out)
+
+    def _finish(self) -> None:
+        iterator = self._iterator
+        if iterator is not None:
+            self._held = IN_LIST
+            if length_hint(iterator):  # a loop was left early: the rest of its list was never given out
+                self.finished.update(self._within(IN_LIST))
+                return
+            self._iterator = None
+        for claim, position, epoch in self._handed:
+            if claim.live:
+                self.finished[claim.tp] = (position, epoch)
+        self._handed.clear()
+
+    def _drop_empty_list(self) -> None:
+        """A revocation or a seek in the middle of a poll may take what a loop left of its list: the buffered chunks come next."""
+        if self._iterator is not None and not length_hint(self._iterator):
+            self._finish()
+
+    @property
+    def ready(self) -> bool:
+        """Whether a look is worth it."""
+        return bool(self.arrivals or self.events or self.notices or self.fatal)
+
+    @_whole
+    def drain(self) -> None:
+        """Sort what arrived: data to its place in line, events to `events`; what belongs to dead claims goes."""
+        self._urgent = False  # before looking: an event from here on sets it again
+        arrivals = self.arrivals
+        while arrivals:
+            item = arrivals[0]
+            ARRIVE[item.__class__](self, item)
+            arrivals.popleft()
+
+    @_whole
+    def take(self, limit: int) -> list[Record]:
+        """Up to `limit` records. Raises what stands at the head of the line: good records before it were handed out first."""
+        self._drop_empty_list()
+        iterator = self._iterator
+        if iterator is not None:
+            self._islice_from, iterator.stopped = iterator.given, False
+            return list(islice(iterator, limit))
+        out: list[Record] = []
+        self._out = out
+        while queue := self._queue:  # a marker may replace it
+            item = queue[0]
+            if item.__class__ is not Chunk:
+                if not TAKE[item.__class__](self, item, bool(out)):
+                    break
+            elif not self._decode(item, out, limit):
+                break
+        if not out:
+            self._finish()  # positions moved without records, to a place found or over a gap: there is nothing to be finished first
+        return out
+
+    def _decode(self, chunk: Chunk, out: list[Record], limit: int) -> bool:
+        """Decode from `chunk`; whether to go on with the next."""
+        claim: Claim = chunk.serial
+        try:
+            if chunk.decode(out, limit - len(out)):
+                claim.epoch = out[-1].leader_epoch
+        except (CorruptRecord, RecordTooLarge):
+            claim.position = chunk.position
+            if out:
+                return False
+            raise
+        claim.position = chunk.position
+        self._handed.append((claim, chunk.position, claim.epoch))
+        if not chunk.exhausted:
+            return len(out) < limit  # stopped before damage: the next attempt raises it, once these are handed out
+        self._let_go(claim, chunk.size)
+        self._queue.popleft()
+        return len(out) < limit
+
+    def take_one_by_one(self, limit: int) -> Iterator[Record]:
+        """The same for a `for` loop, which holds one record at a time; what it leaves is given out by the next call of either.
+
+        The list ends early when an event arrives.
+        """
+        self._drop_empty_list()
+        if self._iterator is None:
+            records = self.take(limit)
+            if not records:
+                return iter(records)
+            self._iterator = RecordIterator(records)
+        self._iterator.stopped = False
+        if self._urgent:
+            self._iterator.stopped = True
+        self._held = IN_LOOP
+        return self._iterator
+
+    # ---------------------------------------------------------------- how far the application has come
+
+    def _within(self, held: int) -> dict[TopicPartition, Place]:
+        """Where the partitions of the list now given out one by one stand, when the last `held` records given out are not finished."""
+        assert self._iterator is not None
+        return _within(self._iterator, self._iterator.given, self._handed, held)
+
+    def reached(self) -> dict[TopicPartition, Place]:
+        """What `commit()` commits: everything handed out by polls that returned, in a loop everything before the record in hand."""
+        return self._places(self._held)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """The offsets of the records handed out next, as far as they are known."""
+        return {tp: offset for tp, (offset, _) in self._places(IN_LIST).items()}
+
+    def _places(self, held: int) -> dict[TopicPartition, Place]:
+        places = {tp: (claim.position, claim.epoch) for tp, claim in self.claims.items() if claim.position is not None}
+        if self._iterator is not None:
+            places.update(self._within(held))
+        return places
+
+    def settle(self, *, in_hand: bool = False) -> dict[TopicPartition, Place]:
+        """What is finished when nothing more will be asked for.
+
+        With `in_hand` the list that the last poll handed out counts as finished; the record that a `for` loop holds never does, unless it
+        was committed by name.
+        """
+        if self._iterator is not None:
+            if self._held == IN_LOOP or in_hand:
+                _later(self.finished, self._within(self._held))
+        elif in_hand:
+            _later(self.finished, {claim.tp: (position, epoch) for claim, position, epoch in self._handed if claim.live})
+        return dict(self.finished)
+
+    def position(self, tp: TopicPartition) -> int | None:
+        """The offset of the record of `tp` handed out next, if it is known."""
+        known = self.claims[tp].position
+        listed = None if self._iterator is None else self._within(IN_LIST).get(tp)
+        return known if listed is None else listed[0]
+
+    def next_offset(self, tp: TopicPartition) -> int | None:
+        """The offset of the record of `tp` handed out next; None while it is being found out. Raises what keeps it from that."""
+        known = self.position(tp)
+        if known is not None:
+            return known
+        for item in (*self._queue, *self._aside):
+            if _claim_of(item) is self.claims[tp]:
+                if isinstance(item, Trouble):
+                    raise item.error.again()
+                return item.offset if isinstance(item, (Located, Truncated)) else item.position
+        return None
+
+    # ---------------------------------------------------------------- partitions
+
+    @_whole
+    def adopt(self, claims: Iterable[Claim]) -> None:
+        """These are read from now on, in place of claims from another assignment."""
+        for claim in claims:
+            before = self.claims.get(claim.tp)
+            if before is not None and before is not claim:
+                before.live = False
+                self.paused.discard(claim.tp)
+                self.purge((before,))
+            self.claims[claim.tp] = claim
+
+    @_whole
+    def release(self, claims: Collection[Claim]) -> None:
+        """These are not read any more, and nothing of them is committed from here."""
+        current = self.current(claims)
+        self.purge(current)
+        for claim in current:
+            self.finished.pop(claim.tp, None)
+            self.paused.discard(claim.tp)
+            claim.live = False
+            del self.claims[claim.tp]
+
+    def refuse(self, claims: Collection[Claim]) -> None:
+        """These were over before they were taken up: what came for them goes, and what still comes."""
+        self.purge(claims)
+        for claim in claims:
+            claim.live = False
+
+    def current(self, claims: Iterable[Claim]) -> list[Claim]:
+        """The claims that stand in their place now, after seeks; not those of another assignment of the same partitions."""
+        found = [(claim, self.claims.get(claim.tp)) for claim in claims]
+        return [now for claim, now in found if now is not None and now.origin is claim.origin]
+
+    @_whole
+    def purge(self, claims: Iterable[Claim]) -> None:
+        """Drop what is buffered of `claims`, and what a loop left of its list."""
+        gone = set(claims)
+        queue = deque([item for item in self._queue if _claim_of(item) not in gone])
+        aside = deque([item for item in self._aside if _claim_of(item) not in gone])
+        dropped = [item for item in (*self._queue, *self._aside) if item.__class__ is Chunk and item.serial in gone]
+        for chunk in dropped:
+            chunk.serial.consumed += chunk.size
+        self._queue, self._aside, self.consumed = queue, aside, self.consumed + sum([chunk.size for chunk in dropped])
+        if self._iterator is not None:
+            self._shorten(gone)
+
+    def _shorten(self, claims: Collection[Claim]) -> None:
+        """Take the records of `claims` that were not given out yet back out of the list; its iterator goes on over what is left.
+
+        Positions first: `progress` must not see a list without them and take them for finished.
+        """
+        assert self._iterator is not None
+        records, given, tps = self._iterator.records, self._iterator.given, {claim.tp for claim in claims}
+        rest = records[given:]
+        first: dict[tuple[str, int], Place] = {}
+        for record in reversed(rest):
+            if (record.topic, record.partition) in tps:
+                first[record.topic, record.partition] = (record.offset, record.leader_epoch)
+        self._handed = [(c, *first.get(c.tp, (position, epoch))) for c, position, epoch in self._handed]
+        for claim in claims:
+            if claim.tp in first:
+                claim.position = first[claim.tp][0]
+        records[given:] = [r for r in rest if (r.topic, r.partition) not in tps]
+
+    def seek(self, tp: TopicPartition, start: Start | int) -> None:
+        """Read on from `start`: everything buffered goes, and what comes before counts as finished."""
+        self.seek_all((tp,), start)
+
+    @_whole
+    def seek_all(self, tps: Collection[TopicPartition], start: Start | int) -> None:
+        """The same for several; what is buffered is looked through once."""
+        for tp in tps:
+            if isinstance(start, int):
+                self.finished[tp] = (start, -1)
+            else:
+                self.finished.pop(tp, None)
+        self._replace({self.claims[tp]: (start, -1) for tp in tps})
+
+    def _replace(self, starts: Mapping[Claim, tuple[Start | int, int]]) -> dict[Claim, Claim]:
+        """Put new claims in the place of old ones, returned as {old: new}.
+
+        `starts` says where each reads on, and the leader epoch of the record before that, -1 where it is not known.
+        """
+        self._complete_replacement()
+        replaced = {}
+        for old, (start, epoch) in starts.items():
+            new = replaced[old] = Claim(old.tp, old)
+            new.position, new.epoch = start if isinstance(start, int) else None, epoch
+        self._replacement = [(old, new, starts[old][0]) for old, new in replaced.items()]
+        self._complete_replacement()
+        return replaced
+
+    def _complete_replacement(self) -> None:
+        """Put claims in the place of others; what an interrupted attempt has done already may be done again."""
+        if not self._replacement:
+            return
+        current = [(old, new, start) for old, new, start in self._replacement if self.claims.get(old.tp) in (old, new)]
+        for old, new, start in current:
+            self._reseek(old, new, start)
+            self.claims[old.tp] = new
+            old.live = False
+        self.purge([old for old, _, _ in current])
+        self._replacement = []
+
+    @_whole
+    def pause(self, *tps: TopicPartition) -> None:
+        """Hand out nothing of these for now. What a loop has of them in its list is fetched again after `resume`."""
+        self.paused.update(tps)
+        if self._iterator is not None:
+            self._step_back(self._first_left(self._iterator, set(tps)))
+        claims = {self.claims[tp] for tp in tps}
+        moved = [item for item in self._queue if _claim_of(item) in claims]
+        for item in moved:
+            _own(item)
+        queue = deque([item for item in self._queue if _claim_of(item) not in claims])
+        aside = deque([*moved, *self._aside])
+        self._queue, self._aside = queue, aside
+
+    def _first_left(self, iterator: RecordIterator, tps: Collection[TopicPartition]) -> dict[Claim, int]:
+        """The claims of `tps` of which a loop has records left in its list, and the offset of the first of these."""
+        rest = iterator.records[iterator.given :]
+        first = {tp: r.offset for r in reversed(rest) if (tp := TopicPartition(r.topic, r.partition)) in tps}
+        return {self.claims[tp]: offset for tp, offset in first.items()}
+
+    @_whole
+    def resume(self, *tps: TopicPartition) -> None:
+        """Hand these out again."""
+        claims = {self.claims[tp] for tp in tps if tp in self.paused}
+        queue = deque([*self._queue, *(item for item in self._aside if _claim_of(item) in claims)])
+        aside = deque([item for item in self._aside if _claim_of(item) not in claims])
+        self._queue, self._aside = queue, aside
+        self.paused.difference_update(tps)
+
+    @_whole
+    def relieve(self) -> None:
+        """When all the room there is holds data of paused partitions, drop it: the others must get on."""
+        if self.resume_at == INFINITY or self._queue or not self._aside:
+            return
+        offsets: dict[Claim, int] = {}
+        for chunk in [item for item in self._aside if item.__class__ is Chunk]:
+            known = self.position(chunk.serial.tp)
+            offsets.setdefault(chunk.serial, chunk.position if known is None else known)
+        self._step_back(offsets)
+
+    def _step_back(self, offsets: Mapping[Claim, int]) -> None:
+        """Fetch again from there; what was handed out of these claims stays handed out."""
+        if not offsets:
+            return
+        replaced = self._replace({claim: (offset, claim.epoch) for claim, offset in offsets.items()})
+        self._handed = [(replaced.get(c, c), position, epoch) for c, position, epoch in self._handed]
+
+    # ---------------------------------------------------------------- what arrives
+
+    def _let_go(self, claim: Claim, size: int) -> None:
+        claim.consumed += size
+        self.consumed += size
+
+    def _arrive(self, item: Any) -> None:
+        claim = _claim_of(item)
+        assert claim is not None
+        if not claim.live:
+            if item.__class__ is Chunk:
+                self._let_go(claim, item.size)
+        elif claim.tp in self.paused:
+            _own(item)
+            _append_once(self._aside, item)
+        else:
+            _append_once(self._queue, item)
+
+    def _arrive_trouble(self, trouble: Trouble) -> None:
+        if trouble.claim is not None:
+            self._arrive(trouble)
+        elif trouble.lasting is Lasting.ONCE:
+            self.notices.append(trouble.error)
+        else:
+            self.fatal = trouble.error
+
+    def _arrive_event(self, event: Assigned | Ended) -> None:
+        _append_once(self.events, event)
+
+    # ---------------------------------------------------------------- markers whose turn has come
+
+    def _take_located(self, located: Located, records_before: bool) -> bool:
+        """A place found by the group or the reset policy counts as reached: without records, it is what a restart begins at.
+
+        After a reset to a lower offset (the topic was made anew) progress begins again there: the higher one must not be committed any
+        more. So the records before it are handed out first, in a list of their own.
+        """
+        claim = located.claim
+        if claim.position is not None and located.offset < claim.position:
+            if records_before:
+                return False
+            self.finished[claim.tp] = (located.offset, located.epoch)
+        claim.position, claim.epoch = located.offset, located.epoch
+        self._handed.append((claim, located.offset, located.epoch))
+        self._queue.popleft()
+        return True
+
+    def _take_trouble(self, trouble: Trouble, records_before: bool) -> bool:
+        if records_before:
+            return False
+        if trouble.lasting is Lasting.ONCE and trouble.claim is not None:
+            trouble.claim.troubled = False
+            self._queue.popleft()
+        raise trouble.error.again()
+
+    def _take_truncated(self, truncated: Truncated, records_before: bool) -> bool:
+        if records_before:
+            return False
+        claim = truncated.claim
+        if truncated.raises and claim.position is not None and claim.position > truncated.offset:
+            raise LogTruncated.to(*claim.tp, claim.position, truncated.offset)
+        lost = max(0, (claim.position or 0) - truncated.offset)
+        log.warning(
+            "%s: the log was cut at offset %d by an unclean leader election; %d offsets that were read exist no more",
+            claim.tp,
+            truncated.offset,
+            lost,
+        )
+        offset, epoch = truncated.offset, truncated.epoch
+        if claim.position is not None and claim.position < offset:
+            offset = claim.position
+            epoch = min(claim.epoch, epoch)  # asked with the same offset and epoch again, the broker would say the same again
+        self.finished[claim.tp] = (offset, epoch)
+        self._replace({claim: (offset, epoch)})
+        return True
+
+
+def _within(iterator: RecordIterator, given: int, handed: Iterable[tuple[Claim, int, int]], held: int) -> dict[TopicPartition, Place]:
+    """Where the partitions of `handed` stand when `given` records were given out and the last `held` of them are not finished."""
+    places = {claim.tp: (position, epoch) for claim, position, epoch in handed if claim.live}
+    for record in reversed(iterator.records[max(0, given - held) :]):
+        tp = TopicPartition(record.topic, record.partition)
+        if tp in places:
+            places[tp] = (record.offset, record.leader_epoch)
+    return places
+
+
+def _later(places: dict[TopicPartition, Place], others: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Place]:
+    """Move `places` forward to those of `others` that are further on."""
+    for tp, place in others.items():
+        if tp not in places or places[tp][0] < place[0]:
+            places[tp] = place
+    return places
+
+
+def _own(item: Any) -> None:
+    """Nobody knows how long it is put aside: a small chunk must not hold on to the large response it came in, which nobody counts."""
+    if item.__class__ is Chunk:
+        item.own()
+
+
+def _append_once(line: deque[Any], item: object) -> None:
+    """Append, unless an interrupted attempt has done so already."""
+    if not line or line[-1] is not item:
+        line.append(item)
+
+
+def _claim_of(item: Any) -> Claim | None:
+    """Whose it is."""
+    claim: Claim | None = item.serial if item.__class__ is Chunk else item.claim
+    return claim
+
+
+ARRIVE: Mapping[type, Callable[[Reader, Any], None]] = {
+    Chunk: Reader._arrive,
+    Located: Reader._arrive,
+    Truncated: Reader._arrive,
+    Trouble: Reader._arrive_trouble,
+    Assigned: Reader._arrive_event,
+    Ended: Reader._arrive_event,
+}
+TAKE: Mapping[type, Callable[[Reader, Any, bool], bool]] = {
+    Located: Reader._take_located,
+    Trouble: Reader._take_trouble,
+    Truncated: Reader._take_truncated,
+}

@@ -1,0 +1,10 @@
+"""Membership of a consumer group, and its offsets. Invariant: the application releases partitions, or is told that they are lost.
+
+Modules; each line imports only from lines below it:
+
+    group         the classic protocol: joins, syncs, sends heartbeats, leaves
+    leadership    what the leader of a group does besides: assigns partitions, and notices when their topics change
+    assignors     the assignments themselves, the same as those of Java's client
+    offsets       commits, and lookups of what was committed
+    coordinator   finds the group's coordinator; the table of what each error code means to a member
+"""

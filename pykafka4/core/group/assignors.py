@@ -1,0 +1,126 @@
+"""Assignors. Rule: every member computes what Java's would from the same members and topics, to the last partition.
+
+A mixed group is led by whichever client joined first, so an assignor is an agreement between implementations, not a choice of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from pykafka4.errors import ConfigError, DecodeError
+from pykafka4.logs import get_log
+from pykafka4.misuse import check_topic
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_group import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from pykafka4.wire.protocol.schema import decode_data, encode_data
+
+__all__ = [
+    "ASSIGNORS",
+    "Assignment",
+    "Assignor",
+    "GroupMember",
+    "assigned_partitions",
+    "assignment_bytes",
+    "group_member",
+    "range_assignor",
+    "subscription_bytes",
+]
+
+log = get_log("pykafka4.group")
+
+PROTOCOL_DATA: Final = 1  # version of subscription and assignment bytes: all that an eager member has to say
+
+Assignment = dict[str, list[TopicPartition]]
+
+
+@attrs.frozen
+class GroupMember:
+    """A member as the group's leader sees it."""
+
+    member_id: str
+    topics: frozenset[str]
+    instance_id: str | None = None
+
+
+Assignor = Callable[[Collection[GroupMember], Mapping[str, int]], Assignment]
+
+
+def _rank(member: GroupMember) -> tuple[bool, bytes]:
+    """Static members first, by instance id, then the others by member id (`AbstractPartitionAssignor.MemberInfo`).
+
+    Java compares UTF-16 units, not code points.
+    """
+    name = member.member_id if member.instance_id is None else member.instance_id
+    return member.instance_id is None, name.encode("utf-16-be", "surrogatepass")
+
+
+def range_assignor(members: Collection[GroupMember], partitions: Mapping[str, int]) -> Assignment:
+    """Per topic, a contiguous range for each subscriber; the first ones get one more when it does not come out even.
+
+    `partitions` holds the partition count of each topic; topics that are not in it, or have 0, are assigned to nobody.
+    """
+    result: Assignment = {member.member_id: [] for member in members}
+    ranked = sorted(members, key=_rank)
+    for topic in sorted({topic for member in members for topic in member.topics}):
+        takers = [member for member in ranked if topic in member.topics]
+        for member, numbers in zip(takers, _ranges(partitions.get(topic, 0), len(takers))):
+            result[member.member_id] += [TopicPartition(topic, number) for number in numbers]
+    return result
+
+
+def _ranges(count: int, takers: int) -> Iterable[range]:
+    each, extra = divmod(count, takers)
+    for i in range(takers):
+        first = i * each + min(i, extra)
+        yield range(first, first + each + (i < extra))
+
+
+ASSIGNORS: Mapping[str, Assignor] = {"range": range_assignor}
+
+
+# ---- the bytes in which members say what they want and hear what they get
+
+
+def subscription_bytes(topics: Iterable[str]) -> bytes:
+    """What this member says when it joins."""
+    return encode_data(ConsumerProtocolSubscription(topics=sorted(topics)), PROTOCOL_DATA)
+
+
+def group_member(member_id: str, instance_id: str | None, metadata: bytes) -> GroupMember:
+    """A member from what it sent when it joined."""
+    try:
+        topics = frozenset(decode_data(ConsumerProtocolSubscription, metadata).topics)
+    except DecodeError as error:
+        log.warning("member %s: unreadable subscription, it gets no partitions (%s)", member_id, error)
+        topics = frozenset()
+    return GroupMember(member_id, frozenset(topic for topic in topics if _can_exist(member_id, topic)), instance_id)
+
+
+def _can_exist(member_id: str, topic: str) -> bool:
+    """Whether brokers may be asked for `topic`; other clients let their users subscribe to anything."""
+    try:
+        check_topic(topic)
+    except ConfigError as error:
+        log.warning("member %s wants what cannot exist: %s", member_id, error)
+        return False
+    return True
+
+
+def assignment_bytes(tps: Iterable[TopicPartition]) -> bytes:
+    """A member's partitions as they travel in SyncGroup."""
+    topics: dict[str, list[int]] = {}
+    for tp in tps:
+        topics.setdefault(tp.topic, []).append(tp.partition)
+    parts = [ConsumerProtocolAssignment.Topic(topic=topic, partitions=numbers) for topic, numbers in topics.items()]
+    return encode_data(ConsumerProtocolAssignment(assigned_partitions=parts), PROTOCOL_DATA)
+
+
+def assigned_partitions(assignment: bytes) -> list[TopicPartition]:
+    """The partitions in a SyncGroup answer; no bytes at all means none."""
+    if not assignment:
+        return []
+    decoded = decode_data(ConsumerProtocolAssignment, assignment)
+    return list(dict.fromkeys(TopicPartition(t.topic, p) for t in decoded.assigned_partitions for p in t.partitions))

@@ -1,0 +1,212 @@
+"""Coordinator. Rule: losing the coordinator is a pause, never a rebalance; only its own answers say what became of the member.
+
+Also the table of what each error code means to a member: group, commits and lookups all read it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from random import Random
+
+from pykafka4.config import ConsumerConfig
+from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.network.network import Network, via
+from pykafka4.core.network.question import Question
+from pykafka4.error_table import Refresh, error_code
+from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
+from pykafka4.logs import get_log
+from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest
+
+__all__ = ["Coordinator", "Reaction", "reaction"]
+
+GROUP = 0  # FindCoordinator's key type
+CHECK = 10.0  # for one that holds back an answer: others are asked then whether it still is the coordinator, again and again
+ONE_KEY = 3  # the last version that asks for one key; every broker from 0.11 to 4.x speaks one of these
+
+log = get_log("pykafka4.group")
+
+
+class Reaction(enum.Enum):
+    """What a group error code asks of the member."""
+
+    NONE = "go on"
+    RETRY = "ask again after a back-off"
+    REFIND = "ask who coordinates the group, then again"
+    REJOIN = "a rebalance is under way: give back the partitions and join"
+    STRANGER = "the coordinator does not know this member: the partitions are lost, join as a new one"
+    OUTDATED = "the generation is over: the partitions are lost, join again"
+    NAMED = "join again under the member id just given"
+    FATAL = "no retry helps"
+
+
+_BY_NAME = {
+    "NONE": Reaction.NONE,
+    "REBALANCE_IN_PROGRESS": Reaction.REJOIN,
+    "UNKNOWN_MEMBER_ID": Reaction.STRANGER,
+    "ILLEGAL_GENERATION": Reaction.OUTDATED,
+    "MEMBER_ID_REQUIRED": Reaction.NAMED,
+    "REQUEST_TIMED_OUT": Reaction.REFIND,  # the coordinator cannot reach its replicas: another may have taken over
+    "UNKNOWN_SERVER_ERROR": Reaction.RETRY,  # a hiccup of the broker must not end a consumer
+}
+
+
+def reaction(code: int) -> Reaction:
+    """What to do about `code`: its own row, else what the error table says about retries."""
+    row = error_code(code)
+    known = _BY_NAME.get(row.name)
+    if known is not None:
+        return known
+    if not row.retriable:
+        return Reaction.FATAL
+    return Reaction.REFIND if row.refresh is Refresh.COORDINATOR else Reaction.RETRY
+
+
+class Coordinator:
+    """Who coordinates the group. `node` is None while unknown; `want` has it looked for."""
+
+    __slots__ = (
+        "_backoff",
+        "_checked_at",
+        "_cluster",
+        "_config",
+        "_network",
+        "_not_before",
+        "_on_fatal",
+        "_question",
+        "_send",
+        "_told_by",
+        "_wanted",
+        "join_lane",
+        "lane",
+        "last_error",
+        "node",
+    )
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        network: Network,
+        cluster: Cluster,
+        lane: int,
+        random: Random,
+        send: Callable[[Request], None],
+        on_fatal: Callable[[KafkaError], None],
+    ) -> None:
+        """`send` takes requests; `on_fatal` hears of a refusal that no retry can change.
+
+        `lane` is the connection for heartbeats, commits, lookups and LeaveGroup. JoinGroup and SyncGroup use `join_lane`: a coordinator
+        holds them back until the whole group has answered, and reads nothing else from their connection meanwhile.
+        """
+        self.lane, self.join_lane = lane, network.new_lane()
+        self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
+        self._backoff = Backoff.retry(config, random)
+        self._not_before = 0.0
+        self._checked_at = -INFINITY
+        self._wanted = False
+        self._question = Question(self._answered)
+        self.node: int | None = None
+        self._told_by: int | None = None  # the broker that named it, until it answered
+        self.last_error: KafkaError | None = None
+
+    def renew_join_lane(self) -> None:
+        """Give up a JoinGroup or SyncGroup that is still held back: the next one must not wait behind it."""
+        self._network.drop_lane(self.join_lane)
+        self.join_lane = self._network.new_lane()
+
+    def gone(self) -> None:
+        """The consumer is closed."""
+        self._network.drop_lane(self.lane)
+        self._network.drop_lane(self.join_lane)
+
+    def want(self) -> None:
+        """Somebody has something to ask it."""
+        self._wanted = True
+
+    def lost(self, now: float, node: int, reason: KafkaError) -> None:
+        """`node` is not, or no longer, the coordinator; of several that notice only the first counts."""
+        if self.node == node:
+            log.info("%s: group %s: coordinator %d is gone (%s)", self._config.client_id, self._config.group_id, node, reason)
+            self._network.doubt(now, node)  # frozen, it would not name its successor; cut off, it would name itself, heartbeats and all
+            if self._told_by is not None:
+                self._network.doubt(now, self._told_by)
+            self.node = None
+            self.last_error = reason
+            self._rest(now)
+
+    def well(self) -> None:
+        """It answered: the next loss begins with the shortest pause."""
+        self._backoff.reset()
+        self.last_error = self._told_by = None
+
+    def poll(self, now: float) -> float:
+        """Ask if it is wanted; returns when to be polled again."""
+        if self.node is not None or not self._wanted:
+            return INFINITY
+        due = self._question.again_at if self._question.open else self._not_before
+        if now < due:
+            return due
+        self._send(self._question.ask(now, self._message(), self._config.request_timeout_ms / 1000, ONE_KEY))
+        return self._question.again_at
+
+    def check(self, now: float, since: float) -> float:
+        """`node` holds back an answer since then. Frozen or cut off it would do so for ever, while the group goes on elsewhere."""
+        node = self.node
+        if node is None:
+            return INFINITY
+        due = max(since, self._checked_at) + CHECK
+        if now < due:
+            return due
+        self._checked_at = now
+        self._network.doubt(now, node)
+        on_reply = lambda at, outcome: self._checked(at, node, outcome)  # noqa: E731
+        self._send(Request(ANY, self._message(), now + self._config.request_timeout_ms / 1000, on_reply, ONE_KEY))
+        return now + CHECK
+
+    def _message(self) -> FindCoordinatorRequest:
+        return FindCoordinatorRequest(key=self._config.group_id or "", key_type=GROUP)
+
+    def _rest(self, now: float) -> None:
+        self._not_before = now + self._backoff.next()
+
+    def _answered(self, now: float, outcome: Outcome) -> None:
+        if isinstance(outcome, Failed):
+            self._refused(now, outcome.reason)
+            return
+        answer = outcome.message
+        if answer.error_code == 0:
+            self._told_by = outcome.node
+            self._found(now, answer.node_id)
+        else:
+            self._network.doubt(now, outcome.node)
+            self._refused(now, broker_error(answer.error_code, f"coordinator of group {self._config.group_id}", answer.error_message))
+
+    def _checked(self, now: float, node: int, outcome: Outcome) -> None:
+        if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
+            return
+        named = outcome.message.node_id
+        self.lost(now, node, KafkaError(f"group {self._config.group_id}: broker {outcome.node} names broker {named} as coordinator"))
+        self._told_by, self._wanted = outcome.node, True
+        self._found(now, named)
+
+    def _found(self, now: float, node: int) -> None:
+        if node not in self._cluster.brokers:  # our picture is older than the answer
+            self._cluster.refresh(now)
+            self._refused(
+                now, KafkaError(f"group {self._config.group_id} is coordinated by broker {node}, which the metadata does not name yet")
+            )
+            return
+        log.info("%s: group %s: coordinated by broker %d", self._config.client_id, self._config.group_id, node)
+        self.node = node
+        self._wanted = False
+        self._network.want(via(self.lane, node))  # connected while the join is under way, it is there for the first lookup
+
+    def _refused(self, now: float, error: KafkaError) -> None:
+        self.last_error = error
+        self._rest(now)
+        code = getattr(getattr(error, "code", None), "code", 0)
+        if isinstance(error, UnsupportedVersion) or reaction(code) is Reaction.FATAL:
+            self._wanted = False
+            self._on_fatal(error)

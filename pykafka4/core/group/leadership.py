@@ -1,0 +1,116 @@
+"""Leadership. Rule: the leader deals out what every member wants, over topics it looked up, and calls for a new deal when they change.
+
+A static leader that comes back leaves the assignment as it is (from Kafka 3.2 on, which tells it so). What its predecessor dealt out it
+does not know: it asks the coordinator, for partitions may have been added while nobody looked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykafka4.core import INFINITY, Failed, Outcome
+from pykafka4.core.group.assignors import ASSIGNORS, GroupMember, assigned_partitions, assignment_bytes, group_member
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.errors import DecodeError
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, DescribeGroupsResponse, JoinGroupResponse
+
+__all__ = ["ASK_AGAIN", "Leadership"]
+
+ASK_AGAIN: Final = 3.0  # seconds after a question for the assignment that was not answered
+STABLE: Final = "Stable"  # the state in which DescribeGroups tells assignments
+
+
+class Leadership:
+    """What a group's leader does on top of being a member; `None` of it for the others."""
+
+    __slots__ = ("_assignor", "_cluster", "_deals", "_dealt", "_members", "_picture", "ask_at", "due", "holds")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.holds = False
+        self.due = INFINITY  # deal by then, with what is known
+        self._assignor = ""
+        self._members: tuple[GroupMember, ...] = ()
+        self.ask_at = INFINITY  # send `question` then
+        self._dealt: dict[str, int] | None = None  # partitions per topic as dealt out last; None: not known
+        self._deals = True  # a static leader that came back leaves the assignment as it is
+        self._picture: Any = None
+
+    def decide(self, answer: JoinGroupResponse, due: float) -> str | None:
+        """Whether this member leads the generation of `answer`, and whom; returns the assignor agreed on if it is not known here."""
+        self.holds, self.due, self.ask_at = answer.leader == answer.member_id, INFINITY, INFINITY
+        if not self.holds:
+            self.resign()
+            return None
+        self._assignor = answer.protocol_name or ""
+        if self._assignor not in ASSIGNORS:
+            return self._assignor or "(none)"
+        before = self._topics()
+        self._members = tuple(group_member(m.member_id, m.group_instance_id, m.metadata) for m in answer.members)
+        self._deals = not answer.skip_assignment
+        for topic in self._topics():
+            self._cluster.want(topic, self)
+        for topic in before - self._topics():
+            self._cluster.forget(topic, self)
+        self.due = due
+        return None
+
+    def deal(self, now: float) -> Mapping[str, bytes] | None:
+        """Everybody's share, once every topic was looked up; one that stays silent until `due` counts as empty. None: not yet."""
+        if not self._deals:
+            self._dealt, self._picture, self.due, self.ask_at = None, None, INFINITY, now
+            return {}
+        topics = self._topics()
+        unknown = [t for t in topics if not self._cluster.partitions(t) and self._cluster.topic_error(t) is None]
+        if unknown and now < self.due:
+            return None
+        self.due = INFINITY
+        self._picture = None
+        self._dealt = {topic: self._cluster.partitions(topic) for topic in topics}
+        shares = ASSIGNORS[self._assignor](self._members, self._dealt)
+        return {member_id: assignment_bytes(tps) for member_id, tps in shares.items()}
+
+    def question(self, now: float, group: str) -> DescribeGroupsRequest:
+        """What to ask the coordinator for the present assignment; `learn` takes the answer."""
+        self.ask_at = INFINITY
+        return DescribeGroupsRequest(groups=[group])
+
+    def learn(self, now: float, outcome: Outcome) -> None:
+        """What the members have been dealt; asked for again if the answer does not tell."""
+        groups: list[DescribeGroupsResponse.Group] = [] if isinstance(outcome, Failed) else outcome.message.groups
+        if not groups or groups[0].error_code or groups[0].group_state != STABLE:
+            self.ask_at = now + ASK_AGAIN
+            return
+        try:
+            dealt: set[TopicPartition] = {tp for member in groups[0].members for tp in assigned_partitions(member.member_assignment)}
+        except DecodeError:  # nothing to compare with: growth from now on is noticed
+            self._dealt = {topic: self._cluster.partitions(topic) for topic in self._topics()}
+            return
+        sizes = Counter(tp.topic for tp in dealt)
+        self._dealt = {topic: sizes[topic] for topic in self._topics()}
+        self._picture = None
+
+    def abandon(self) -> None:
+        """The generation is not to be."""
+        self.due = self.ask_at = INFINITY
+
+    def resign(self) -> None:
+        """Another leads, or this member left."""
+        for topic in self._topics():
+            self._cluster.forget(topic, self)
+        self.holds, self._members, self.ask_at = False, (), INFINITY
+
+    def outgrown(self) -> bool:
+        """Whether topics of the group have other partitions now than were dealt out."""
+        if not self.holds or self._dealt is None or self._cluster.version == self._picture:
+            return False
+        changed = any(self._cluster.partitions(topic) != size for topic, size in self._dealt.items())
+        if not changed:
+            self._picture = self._cluster.version  # looked at: nothing to see before the next change
+        return changed
+
+    def _topics(self) -> set[str]:
+        return {topic for member in self._members for topic in member.topics}

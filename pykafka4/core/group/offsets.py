@@ -1,0 +1,446 @@
+"""Offsets. Rule: commits reach the coordinator one after the other, so none overtakes a newer one; no answer is never a success."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from random import Random
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.config import ConsumerConfig
+from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.group.coordinator import Coordinator, Reaction, reaction
+from pykafka4.core.metadata.cluster import MISSING
+from pykafka4.core.network.network import via
+from pykafka4.core.subscription import Ending, Ticket
+from pykafka4.errors import ClosedError, GroupError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
+
+__all__ = ["LATE_SECONDS", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
+
+BY_NAME_ONLY: Final = 9  # OffsetCommit from v10 on names topics by id
+ONE_GROUP: Final = 7  # OffsetFetch from v8 on asks for many groups in other fields; every broker speaks one of 1 to 7
+# `require_stable`: what was committed last. Without it a new coordinator tells for a moment what it knows to be replicated, which may
+# lack what its predecessor acknowledged; and nobody waits for the outcome of transactions that commit offsets.
+STABLE_FROM: Final = 7
+MOST_WAITING: Final = 1000  # commits in line; more means the coordinator cannot be reached and the application does not look
+NO_GENERATION: Final = -1
+UNKNOWN_SECONDS: Final = 5.0  # how long the coordinator's broker may not have heard of a partition yet; then it was deleted
+LATE_SECONDS: Final = 30.0  # a request whose connection is lost is executed by then, or never
+
+Places = Mapping[TopicPartition, OffsetAndMetadata]
+Found = Mapping[TopicPartition, OffsetAndMetadata | None]
+Verdicts = Mapping[TopicPartition, Reaction]
+
+
+def names_of(tps: Collection[TopicPartition]) -> str:
+    """`orders-0, orders-1 and 4 more`: enough to know which."""
+    shown = ", ".join(str(tp) for tp in sorted(tps)[:3])
+    return shown + (f" and {len(tps) - 3} more" if len(tps) > 3 else "")
+
+
+@attrs.define(eq=False)
+class Commit:
+    """Positions on their way to the coordinator. `done(None)` only after it said that all are stored."""
+
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    ticket: Ticket | None
+    deadline: float
+    done: Callable[[KafkaError | None], None]
+    sent: bool = False
+    unknown_until: float | None = None  # a partition that is unknown to the coordinator's broker after that does not exist
+    last_error: KafkaError | None = None
+
+    @property
+    def outcome(self) -> str:
+        """What became of it, while there is no answer."""
+        return "whether it is stored is unknown" if self.sent else "it was not sent"
+
+
+@attrs.define(eq=False)
+class Lookup:
+    """A question for committed positions; asked until answered, refused or out of time."""
+
+    tps: frozenset[TopicPartition]
+    deadline: float
+    done: Callable[[float, Found | KafkaError], None]
+    backoff: Backoff
+    wanted: Callable[[], bool]
+    some: Callable[[float, Found], None] | None
+    in_flight: bool = False
+    rest_until: float = 0.0
+    last_error: KafkaError | None = None
+
+
+class Offsets:
+    """Commits and lookups of one consumer."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        coordinator: Coordinator,
+        random: Random,
+        send: Callable[[Request], None],
+        on_verdict: Callable[[float, Ticket | None, Reaction, KafkaError], None],
+        exists: Callable[[str], bool],
+    ) -> None:
+        """`on_verdict` hears what a commit's answer says about the member whose ticket it carried.
+
+        `exists` is False for topics that do not exist by the metadata.
+        """
+        self._config, self._coordinator, self._random, self._exists = config, coordinator, random, exists
+        self._send, self._on_verdict = send, on_verdict
+        self._line: deque[Commit] = deque()
+        self._backoff = Backoff.retry(config, random)
+        self._in_flight = False
+        self._rest_until = 0.0
+        self._lookups: list[Lookup] = []
+        self._ended = False
+        self.stored: dict[TopicPartition, int] = {}  # what the coordinator is known to have
+        # Partitions of a commit that got no answer: the coordinator may execute it until then, and so go back behind a later one.
+        self._late: dict[TopicPartition, float] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether any commit has no answer yet."""
+        return bool(self._line)
+
+    @property
+    def under_generation(self) -> bool:
+        """Whether a commit has no answer yet that was made as a member, and may still be accepted."""
+        return any(commit.ticket is not None and commit.ticket.ending is not Ending.LOST for commit in self._line)
+
+    # ---------------------------------------------------------------- asking
+
+    def commit(self, commit: Commit) -> None:
+        """Put `commit` in line; its `done` is called exactly once."""
+        if not commit.offsets:
+            commit.done(None)
+        elif self._ended:
+            commit.done(_abandoned(commit))
+        elif len(self._line) >= MOST_WAITING:
+            commit.done(
+                KafkaError(f"{MOST_WAITING} commits are waiting for the coordinator of {self._config.group_id}; this one was not queued")
+            )
+        else:
+            self._line.append(commit)
+
+    def lookup(
+        self,
+        tps: Collection[TopicPartition],
+        deadline: float,
+        done: Callable[[float, Found | KafkaError], None],
+        wanted: Callable[[], bool] = lambda: True,
+        some: Callable[[float, Found], None] | None = None,
+    ) -> None:
+        """Ask for the committed positions of `tps`; `done(now, answer)` gets None for those that have none.
+
+        Once `wanted()` is false nothing more is asked, and `done` is not called. With `some(now, answer)` partitions that the coordinator
+        refuses do not hold up the others: those found are told at once, and `done` hears of the rest.
+        """
+        lookup = Lookup(frozenset(tps), deadline, done, Backoff.retry(self._config, self._random), wanted, some)
+        if self._ended:
+            done(0.0, _unanswered(lookup))
+        else:
+            self._lookups.append(lookup)
+
+    def poll(self, now: float) -> float:
+        """Send what can be sent, give up what is out of time; returns when to be polled again."""
+        wake_at = self._poll_line(now)
+        if self._lookups:
+            self._lookups = [lookup for lookup in self._lookups if lookup.wanted()]
+            wake_at = min([wake_at, *(self._poll_lookup(now, lookup) for lookup in list(self._lookups))])
+        if (self._line or self._lookups) and self._coordinator.node is None:
+            self._coordinator.want()
+        return wake_at
+
+    def fail(self, error: KafkaError) -> None:
+        """Nothing more can be done here: everyone who waits gets `error`."""
+        line, self._line = self._line, deque()
+        lookups, self._lookups = self._lookups, []
+        for commit in line:
+            commit.done(error)
+        for lookup in lookups:
+            lookup.done(0.0, error)
+
+    def end(self) -> None:
+        """The consumer is closed: everyone who waits is told, and whoever comes too late."""
+        self._ended = True
+        line, self._line = self._line, deque()
+        lookups, self._lookups = self._lookups, []
+        for commit in line:
+            commit.done(_abandoned(commit))
+        for lookup in lookups:
+            lookup.done(0.0, _unanswered(lookup))
+
+    # ---------------------------------------------------------------- commits
+
+    def _poll_line(self, now: float) -> float:
+        if not self._line:
+            return INFINITY
+        for commit in [c for c in self._line if self._hopeless(c, now)]:
+            self._finish(commit, self._why_not(commit, now))
+        if not self._line:
+            return INFINITY
+        deadline = min(commit.deadline for commit in self._line)
+        if self._in_flight or self._coordinator.node is None:
+            return deadline
+        if now < self._rest_until:
+            return min(deadline, self._rest_until)
+        self._ask(now, self._line[0], self._coordinator.node)
+        return deadline
+
+    def _hopeless(self, commit: Commit, now: float) -> bool:
+        if self._in_flight and commit is self._line[0]:
+            return now >= commit.deadline
+        return now >= commit.deadline or (commit.ticket is not None and commit.ticket.ending is Ending.LOST)
+
+    def _why_not(self, commit: Commit, now: float) -> KafkaError:
+        what = f"commit of {names_of(commit.offsets)}"
+        if now < commit.deadline:
+            reason = commit.ticket.reason if commit.ticket is not None else ""
+            return GroupError(22, what, f"{reason}; what was not committed is read again by whoever has the partitions now")
+        return KafkaTimeoutError(
+            f"{what}: no answer in time, {commit.outcome} (last seen: {commit.last_error or self._coordinator.last_error or 'nothing'})"
+        )
+
+    def _ask(self, now: float, commit: Commit, node: int) -> None:
+        self._in_flight = commit.sent = True
+        asked = dict(commit.offsets)
+        # The connection is shared: it gets its full time to answer, however short the caller's patience is.
+        request = Request(
+            via(self._coordinator.lane, node),
+            self._commit_message(commit),
+            now + self._config.request_timeout_ms / 1000,
+            lambda at, outcome: self._commit_answered(at, commit, asked, node, outcome),
+            max_version=BY_NAME_ONLY,
+        )
+        self._send(request)
+
+    def _commit_message(self, commit: Commit) -> OffsetCommitRequest:
+        topics: dict[str, list[OffsetCommitRequest.Topic.Partition]] = {}
+        for tp, place in commit.offsets.items():
+            topics.setdefault(tp.topic, []).append(
+                OffsetCommitRequest.Topic.Partition(
+                    partition_index=tp.partition,
+                    committed_offset=place.offset,
+                    committed_leader_epoch=place.leader_epoch,
+                    committed_metadata=place.metadata,
+                )
+            )
+        ticket = commit.ticket
+        return OffsetCommitRequest(
+            group_id=self._config.group_id or "",
+            generation_id_or_member_epoch=NO_GENERATION if ticket is None else ticket.generation,
+            member_id="" if ticket is None else ticket.member_id,
+            group_instance_id=None if ticket is None else self._config.group_instance_id,
+            topics=[OffsetCommitRequest.Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
+        )
+
+    def _commit_answered(self, now: float, commit: Commit, asked: Places, node: int, outcome: Outcome) -> None:
+        self._in_flight = False
+        if isinstance(outcome, Failed):
+            commit.last_error = outcome.reason
+            if outcome.passing:
+                self._late.update(dict.fromkeys(asked, now + LATE_SECONDS))
+                self._coordinator.lost(now, node, outcome.reason)
+            else:
+                self._finish(commit, outcome.reason)
+            return
+        verdicts = self._read_verdicts(now, commit, outcome.message, asked)
+        for tp, verdict in verdicts.items():
+            if verdict is Reaction.NONE:
+                if self._late.get(tp, now) > now:
+                    self.stored.pop(tp, None)
+                else:
+                    self._late.pop(tp, None)
+                    self.stored[tp] = asked[tp].offset
+                commit.offsets.pop(tp, None)
+        self._act(now, commit, node, outcome.message, verdicts)
+
+    def _read_verdicts(self, now: float, commit: Commit, answer: OffsetCommitResponse, asked: Places) -> Verdicts:
+        verdicts = dict.fromkeys(asked, Reaction.RETRY)  # what the answer leaves out is not stored
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                tp = TopicPartition(topic.name, partition.partition_index)
+                if tp in verdicts:
+                    verdicts[tp] = reaction(partition.error_code)
+                    if partition.error_code in MISSING and self._is_gone(now, commit, tp):
+                        verdicts[tp] = Reaction.FATAL
+        return verdicts
+
+    def _is_gone(self, now: float, commit: Commit, tp: TopicPartition) -> bool:
+        """Whether `tp`, which the coordinator's broker does not know, was deleted. Other commits must not wait behind it for long."""
+        if commit.unknown_until is None:
+            commit.unknown_until = now + UNKNOWN_SECONDS
+        return now >= commit.unknown_until or not self._exists(tp.topic)
+
+    def _act(
+        self, now: float, commit: Commit, node: int, answer: OffsetCommitResponse, verdicts: Mapping[TopicPartition, Reaction]
+    ) -> None:
+        worst = max(verdicts.values(), key=_SEVERITY.index, default=Reaction.NONE)
+        if worst is Reaction.NONE:
+            self._coordinator.well()
+            self._backoff.reset()
+            self._finish(commit, None)
+            return
+        error = _commit_error(answer, verdicts, worst, _HINTS if commit.ticket is not None else _HINTS_OUTSIDE)
+        commit.last_error = error
+        if worst is Reaction.REFIND:
+            self._coordinator.lost(now, node, error)
+        elif worst is Reaction.RETRY:
+            self._rest_until = now + self._backoff.next()
+        else:
+            self._finish(commit, error)
+            self._on_verdict(now, commit.ticket, worst, error)
+
+    def _finish(self, commit: Commit, error: KafkaError | None) -> None:
+        if commit in self._line:
+            if commit is self._line[0]:
+                self._rest_until = 0.0
+            self._line.remove(commit)
+            commit.done(error)
+
+    # ---------------------------------------------------------------- lookups
+
+    def _poll_lookup(self, now: float, lookup: Lookup) -> float:
+        if now >= lookup.deadline:
+            self._settle(
+                now, lookup, KafkaTimeoutError(f"committed offsets of {names_of(lookup.tps)}: no answer in time ({self._trouble(lookup)})")
+            )
+            return INFINITY
+        node = self._coordinator.node
+        if lookup.in_flight or node is None:
+            return lookup.deadline
+        if now < lookup.rest_until:
+            return min(lookup.rest_until, lookup.deadline)
+        self._ask_lookup(now, lookup, node)
+        return lookup.deadline
+
+    def _ask_lookup(self, now: float, lookup: Lookup, node: int) -> None:
+        lookup.in_flight = True
+        address = via(self._coordinator.lane, node)
+        topics: dict[str, list[int]] = {}
+        for tp in sorted(lookup.tps):
+            topics.setdefault(tp.topic, []).append(tp.partition)
+        message = OffsetFetchRequest(
+            group_id=self._config.group_id or "",
+            topics=[OffsetFetchRequest.Topic(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
+        )
+        request = Request(
+            address,
+            message,
+            now + self._config.request_timeout_ms / 1000,
+            lambda at, outcome: self._lookup_answered(at, lookup, node, outcome),
+            max_version=ONE_GROUP,
+            fit=_stable,
+        )
+        self._send(request)
+
+    def _trouble(self, lookup: Lookup) -> str:
+        return str(lookup.last_error or self._coordinator.last_error or "the coordinator has not answered")
+
+    def _lookup_answered(self, now: float, lookup: Lookup, node: int, outcome: Outcome) -> None:
+        lookup.in_flight = False
+        if isinstance(outcome, Failed):
+            lookup.last_error = outcome.reason
+            if outcome.passing:
+                self._coordinator.lost(now, node, outcome.reason)
+            else:
+                self._settle(now, lookup, outcome.reason)
+            return
+        code, tp = _first_error(outcome.message)
+        verdict = Reaction.NONE if code == 0 else reaction(code)
+        if verdict is Reaction.NONE:
+            self._coordinator.well()
+            self._settle(now, lookup, _found(outcome.message, lookup.tps))
+            return
+        self._tell_found(now, lookup, outcome.message)
+        lookup.last_error = error = broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}")
+        if verdict is Reaction.REFIND:
+            self._coordinator.lost(now, node, error)
+        elif verdict is Reaction.RETRY:
+            lookup.rest_until = now + lookup.backoff.next()
+        else:
+            self._settle(now, lookup, error)
+
+    def _tell_found(self, now: float, lookup: Lookup, answer: OffsetFetchResponse) -> None:
+        """Of an answer that refuses some partitions, pass on the others; `lookup` is about the refused ones from here on."""
+        refused = frozenset(TopicPartition(t.name, p.partition_index) for t in answer.topics for p in t.partitions if p.error_code)
+        found = lookup.tps - refused
+        if lookup.some is not None and not answer.error_code and found and found != lookup.tps:
+            lookup.tps &= refused
+            lookup.some(now, _found(answer, found))
+
+    def _settle(self, now: float, lookup: Lookup, answer: Found | KafkaError) -> None:
+        if lookup in self._lookups:
+            self._lookups.remove(lookup)
+            lookup.done(now, answer)
+
+
+def _abandoned(commit: Commit) -> ClosedError:
+    return ClosedError(f"commit of {names_of(commit.offsets)}: the consumer was closed before there was an answer, {commit.outcome}")
+
+
+def _unanswered(lookup: Lookup) -> ClosedError:
+    return ClosedError(f"committed offsets of {names_of(lookup.tps)}: the consumer was closed before there was an answer")
+
+
+# Of several verdicts in one answer the last in this order decides what happens to the whole.
+_SEVERITY = [
+    Reaction.NONE,
+    Reaction.RETRY,
+    Reaction.REFIND,
+    Reaction.NAMED,
+    Reaction.REJOIN,
+    Reaction.FATAL,
+    Reaction.OUTDATED,
+    Reaction.STRANGER,
+]
+
+_HINTS = {
+    Reaction.REJOIN: "the group is rebalancing; poll joins it again, and what was not committed is read again",
+    Reaction.OUTDATED: "the group went on without this member; poll joins it again, and what was not committed is read again",
+    Reaction.STRANGER: "the group dropped this member (session_timeout_ms or max_poll_interval_ms was over); poll joins it again",
+}
+
+
+_HINTS_OUTSIDE = dict.fromkeys(
+    (Reaction.REJOIN, Reaction.OUTDATED, Reaction.STRANGER),
+    "the group has members that share out its partitions; subscribe to become one, or use a group_id of your own",
+)
+
+
+def _commit_error(answer: OffsetCommitResponse, verdicts: Verdicts, worst: Reaction, hints: Mapping[Reaction, str]) -> KafkaError:
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            tp = TopicPartition(topic.name, partition.partition_index)
+            if verdicts.get(tp) is worst and partition.error_code:
+                return broker_error(partition.error_code, f"commit of {tp}", hints.get(worst))
+    return KafkaError("the coordinator's answer leaves out some of the committed partitions")
+
+
+def _stable(message: OffsetFetchRequest, version: int) -> None:
+    message.require_stable = version >= STABLE_FROM
+
+
+def _first_error(answer: OffsetFetchResponse) -> tuple[int, TopicPartition | None]:
+    """The first error code of `answer` and the partition it is about, None for the whole group."""
+    if answer.error_code:
+        return answer.error_code, None
+    rows = ((p.error_code, TopicPartition(t.name, p.partition_index)) for t in answer.topics for p in t.partitions)
+    return next(((code, tp) for code, tp in rows if code), (0, None))
+
+
+def _found(answer: OffsetFetchResponse, tps: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    found: dict[TopicPartition, Any] = dict.fromkeys(tps)
+    for topic in answer.topics:
+        for p in topic.partitions:
+            tp = TopicPartition(topic.name, p.partition_index)
+            if tp in found and p.committed_offset >= 0:
+                found[tp] = OffsetAndMetadata(p.committed_offset, p.committed_leader_epoch, p.metadata or "")
+    return found

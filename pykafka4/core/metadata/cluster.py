@@ -1,0 +1,578 @@
+"""Cluster. Rule: the picture only moves forward; an older leader epoch, a missing topic or an empty answer never takes knowledge away.
+
+Brokers learn of changes at different times, so an answer can be older than what is known already. Leader epochs (per topic id) tell the
+older from the newer; a topic id that was replaced never comes back. Only when nobody tells anything newer than older epochs for long are
+they the truth: a topic without an id was made anew, or the cluster was restored from what it was before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from random import Random
+from typing import TypeAlias
+from uuid import UUID
+
+import attrs
+
+from pykafka4.config import ClientConfig
+from pykafka4.core import ANY, INFINITY, Effects, Failed, Outcome, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.metadata.metadata_queue import IN_TURNS, MetadataQueue
+from pykafka4.core.metadata.topic import Leader, Topic
+from pykafka4.core.network.network import Network
+from pykafka4.core.network.question import PATIENCE
+from pykafka4.error_table import BY_NAME, ErrorCode, error_code
+from pykafka4.errors import KafkaError, broker_error
+from pykafka4.logs import get_log
+from pykafka4.misuse import check_topic
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
+from pykafka4.wire.protocol.schema import NO_UUID
+
+__all__ = ["MISSING", "Broker", "BrokerAdded", "BrokerRemoved", "Change", "Cluster", "MetadataChanged", "Waiter"]
+
+log = get_log("pykafka4.cluster")
+BROKERS = ""  # no topic has this name: it stands for the list of brokers among the things to ask for
+RECHECK = 0.5  # while no broker is connected
+IN_VAIN = 4  # times that one broker is asked for a topic in trouble before another is
+EPOCHS_FROM = 9  # brokers before 2.4 go on telling an old epoch while replicas are reassigned, and leaders refuse whoever believes it
+MOST_PARTITIONS = 1_000_000  # of one topic; a larger number is a broken answer, not a reason to take the memory
+MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}  # codes: there is no such topic, or partition
+REBOOTSTRAP = 129
+# Not retriable by Kafka's table, but about a topic they say only that it is not there yet. INVALID_REPLICATION_FACTOR: fewer brokers are
+# up than the topic gets replicas; a broker before 0.11 that has just started says it of every topic. TOPIC_ALREADY_EXISTS: two brokers
+# created it at once. UNKNOWN_SERVER_ERROR: whatever went wrong while a broker created it; nothing is at stake in asking again.
+NOT_YET = {"INVALID_REPLICATION_FACTOR", "TOPIC_ALREADY_EXISTS", "UNKNOWN_SERVER_ERROR"}
+Then: TypeAlias = Callable[["KafkaError | None"], None]
+
+
+@attrs.frozen
+class Broker:
+    """A broker, and where it listens."""
+
+    node: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@attrs.frozen
+class Change:
+    """What became different: these topics, and the brokers or not."""
+
+    version: int
+    topics: frozenset[str]
+    brokers: bool
+
+
+@attrs.frozen
+class BrokerAdded:
+    """Event: the cluster has a broker it did not have."""
+
+    node: int
+    host: str
+    port: int
+
+
+@attrs.frozen
+class BrokerRemoved:
+    """Event: the cluster has a broker no more (or not at this address)."""
+
+    node: int
+    host: str
+    port: int
+
+
+@attrs.frozen
+class MetadataChanged:
+    """Event: leaders, topics or brokers are others than before."""
+
+    version: int
+
+
+@attrs.define(eq=False)
+class Waiter:
+    """Somebody who wants to hear when these were asked for, in a request later than number `after`."""
+
+    names: set[str]
+    after: int
+    then: Then
+    wishes: frozenset[str]  # topics it is a user of until it was told
+
+
+class Cluster:
+    """The machine that keeps the picture. Lookups are for the loop thread; they cost a dict access or two."""
+
+    def __init__(self, config: ClientConfig, network: Network, random: Random, emit: Callable[[object], None]) -> None:
+        self.version = 0  # grows with each change
+        self.brokers: Mapping[int, Broker] = {}
+        self.controller: int | None = None
+        self.cluster_id: str | None = None
+        self.error: KafkaError | None = None  # why the last attempt to learn something failed
+        self.on_change: list[Callable[[Change], None]] = []
+        self._config, self._network, self._random, self._emit = config, network, random, emit
+        self._topics: dict[str, Topic] = {BROKERS: self._new_topic()}
+        self._names: dict[UUID, str] = {}
+        self.on_forgotten: list[Callable[[str], None]] = []  # (topic): nobody needs it any more
+        self._wanted: dict[str, dict[object, bool]] = {}  # topic -> its users, and whether brokers may create it for them
+        self._queue = MetadataQueue(config, random)  # what to ask for
+        self._queue.put(BROKERS, -INFINITY)
+        self._vanishing: dict[str, None] = {}  # topics that were known, and that brokers say do not exist
+        self._asked: dict[int, tuple[frozenset[str], float]] = {}  # requests under way: number -> (names, since)
+        self._number = self._told = 0  # of the last request, and of the last whose answer told of the brokers
+        self._told_by: int | None = None  # the broker whose picture this is
+        self._waiters: list[Waiter] = []
+        self._retry = Backoff.retry(config, random)
+        self._not_before = -INFINITY  # after a failed request
+        self._expires = INFINITY
+        self._unplaced = False  # a hint named a broker the network does not know yet
+        self._networks_changes = 0
+        self._wake_at = -INFINITY
+        self._nothing = Effects()
+        network.on_lost.append(self._lost)
+
+    # -- lookups
+
+    def partitions(self, topic: str) -> int:
+        """How many there are; 0: not known."""
+        known = self._topics.get(topic)
+        return 0 if known is None else len(known.leaders)
+
+    def available(self, topic: str) -> list[int]:
+        """The partitions that have a leader."""
+        known = self._topics.get(topic)
+        return [] if known is None else known.available
+
+    def leader(self, tp: TopicPartition) -> Leader | None:
+        """Who leads `tp`; None where nobody does or nothing is known."""
+        known = self._topics.get(tp.topic)
+        if known is None or not 0 <= tp.partition < len(known.leaders):
+            return None
+        return known.leaders[tp.partition]
+
+    def topic_id(self, topic: str) -> UUID | None:
+        """The id of `topic`; None where the brokers are too old to have one."""
+        known = self._topics.get(topic)
+        return None if known is None else known.topic_id
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The topic with this id."""
+        return self._names.get(topic_id)
+
+    def topic_error(self, topic: str) -> ErrorCode | None:
+        """What the brokers last said when asked for `topic`; None: no error."""
+        known = self._topics.get(topic)
+        return None if known is None else known.error
+
+    def unknown_since(self, topic: str) -> float | None:
+        """Since when brokers say that `topic` does not exist; None while it does, or nobody was asked."""
+        known = self._topics.get(topic)
+        return None if known is None else known.missing_since
+
+    def age(self, topic: str, now: float) -> float:
+        """Seconds since `topic` was asked for; INFINITY where it never was."""
+        known = self._topics.get(topic)
+        return INFINITY if known is None else now - known.asked_at
+
+    def troubles(self) -> dict[str, str]:
+        """Wanted topics that have an error, or partitions without a leader, and which."""
+        found = {}
+        for name in self._wanted:
+            known = self._topics[name]
+            leaderless = [str(partition) for partition, leader in enumerate(known.leaders) if leader is None]
+            if known.error is not None:
+                found[name] = known.error.name
+            elif leaderless:
+                found[name] = f"no leader for partition {', '.join(leaderless)}"
+            elif not known.leaders:
+                found[name] = "not looked up yet"
+        return found
+
+    # -- wishes
+
+    def want(self, topic: str, user: object, create: bool = False) -> None:
+        """Learn `topic` and keep it up to date until `user` forgets it; wanting it twice is wanting it once.
+
+        With `create` brokers may create it (allow_auto_create_topics), until it was there: one that is deleted then stays deleted.
+        Raises TypeError or ConfigError for what Kafka does not allow as a name: one such name would spoil every later request.
+        """
+        check_topic(topic)
+        known = self._topic(topic)
+        gone = not known.leaders or known.missing_since is not None
+        users = self._wanted.setdefault(topic, {})
+        users[user] = users.get(user, False) or (create and gone and self._config.allow_auto_create_topics)
+        if not known.leaders or (known.error is not None and not known.error.retriable):
+            self._ask_for(topic, known.not_before)
+
+    def wants(self, topic: str) -> bool:
+        """Whether anybody needs `topic`."""
+        return topic in self._wanted
+
+    def seeks(self, topic: str) -> bool:
+        """Whether `topic` lacks something, so that it is asked for again and again until it does not."""
+        return topic in self._wanted and self._topics[topic].troubled
+
+    def forget(self, topic: str, user: object) -> None:
+        """`user` needs `topic` no more. With its last user goes all that is known of it."""
+        users = self._wanted.get(topic, {})
+        users.pop(user, None)
+        if not users and self._wanted.pop(topic, None) is not None:
+            self._drop(topic)
+
+    def refresh(self, now: float, topics: Collection[str] | None = None) -> None:
+        """Ask again for `topics` as far as they are wanted (None: brokers and all that is): at once the first time, then with back-off.
+
+        Whoever told the present picture may know no better: another broker is asked, if one can be reached.
+        """
+        self._doubt(now)
+        for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
+            known = self._topic(name)
+            if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000 and not self._queue.in_turns(name):
+                known.backoff.reset()
+                known.not_before = now
+            self._ask_for(name, known.not_before)
+
+    def refreshed(self, now: float, topics: Collection[str] | None, then: Then) -> Waiter:
+        """Ask at once for `topics` (none: for the brokers), and call `then` when the answer is in (None) or cannot come (the error).
+
+        Raises as `want` does, before anything is asked.
+        """
+        names = set(self._all() if topics is None else map(check_topic, topics)) or {BROKERS}
+        self._doubt(now)
+        waiter = Waiter(set(names), self._number, then, frozenset(names - {BROKERS}))
+        self._waiters.append(waiter)
+        for name in sorted(names):
+            if name != BROKERS:
+                self.want(name, waiter)
+            self._ask_now(name, now)
+        return waiter
+
+    def give_up(self, waiter: Waiter) -> None:
+        """Whoever called `refreshed` waits no more."""
+        if waiter in self._waiters:
+            self._dismiss(waiter)
+
+    def hint(self, tp: TopicPartition, node: int, epoch: int, endpoint: tuple[str, int] | None = None) -> None:
+        """A broker said who leads `tp` now (KIP-951). Believed when it is newer than what is known and the node can be reached."""
+        known = self._topics.get(tp.topic)
+        if known is None or not 0 <= tp.partition < len(known.leaders) or epoch <= known.epochs[tp.partition]:
+            return
+        if endpoint is not None and self._address(node) != endpoint:
+            self.brokers = {**self.brokers, node: Broker(node, *endpoint)}
+            self._unplaced, self._wake_at = True, -INFINITY
+        if node not in self.brokers:
+            return
+        known.lead(tp.partition, Leader(node, epoch), epoch)
+        known.settle()
+        self._changed(frozenset((tp.topic,)), self._unplaced)
+
+    # -- the machine
+
+    def poll(self, now: float) -> Effects:
+        """Send the one request that is due, if a broker is connected."""
+        if now < self._wake_at and self._networks_changes == self._network.changes:
+            return self._nothing
+        self._networks_changes = self._network.changes
+        if self._unplaced:
+            self._unplaced = False
+            self._place(now)
+        self._expire(now)
+        request, self._wake_at = self._next(now)
+        self._nothing = Effects(wake_at=self._wake_at)
+        return self._nothing if request is None else Effects((request,), wake_at=self._wake_at)
+
+    def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
+        """Tell those who wait."""
+        for waiter in list(self._waiters):
+            self._dismiss(waiter)
+            waiter.then(reason)
+        return ()
+
+    # -- what to ask
+
+    def _doubt(self, now: float) -> None:
+        """Have another asked than the one who told the present picture."""
+        if self._told_by is not None:
+            self._network.doubt(now, self._told_by)
+
+    def _new_topic(self) -> Topic:
+        return Topic(Backoff.retry(self._config, self._random))
+
+    def _topic(self, name: str) -> Topic:
+        known = self._topics.get(name)
+        if known is None:
+            known = self._topics[name] = self._new_topic()
+        return known
+
+    def _drop(self, name: str) -> None:
+        """Know nothing of it; an answer that is still to come finds nobody to tell."""
+        self._queue.discard(name)
+        self._vanishing.pop(name, None)
+        known = self._topics.pop(name)
+        for topic_id in (known.topic_id, *known.former_ids):
+            if topic_id is not None:
+                self._names.pop(topic_id, None)
+        for listener in self.on_forgotten:
+            listener(name)
+
+    def _dismiss(self, waiter: Waiter) -> None:
+        self._waiters.remove(waiter)
+        for name in sorted(waiter.wishes):
+            self.forget(name, waiter)
+
+    def _all(self) -> list[str]:
+        return [BROKERS, *self._wanted]
+
+    def _ask_for(self, name: str, when: float) -> None:
+        """From `when` on; a topic that was asked for many times in vain takes turns with others."""
+        known = self._topic(name)
+        if name != BROKERS and known.backoff.attempts >= IN_TURNS:
+            self._queue.put_in_turns(name, len(known.leaders))
+        else:
+            self._queue.put(name, when)
+        self._wake_at = -INFINITY
+
+    def _ask_now(self, name: str, now: float) -> None:
+        """Somebody waits for the answer."""
+        self._topic(name)
+        self._queue.put(name, now)
+        self._wake_at = -INFINITY
+
+    def _lost(self, now: float, node: int) -> None:
+        """A connection to a broker ended: its partitions may have moved, and nobody may be asking it for them now."""
+        if node >= 0 or not self._network.up:
+            self.refresh(now)
+
+    def _expire(self, now: float) -> None:
+        """What is too old is asked for again; so is what a silent broker was asked for."""
+        if now >= self._expires:
+            self._set_expiry(now)
+            self.refresh(now)
+        for number, (names, since) in self._asked.items():
+            if since > -INFINITY and since + PATIENCE <= now:
+                self._asked[number] = (names, -INFINITY)  # nobody waits for it any more; its answer is welcome all the same
+                self._ask_again(names, now)
+        if self._vanishing:
+            self._clear_vanished(now)
+
+    def _clear_vanished(self, now: float) -> None:
+        """What was known of a topic lasts for `unknown_topic_timeout_ms` after brokers began to say that it does not exist."""
+        since = now - self._config.unknown_topic_timeout_ms / 1000
+        for name in list(self._vanishing):
+            known = self._topics[name]
+            if known.missing_since is None:
+                del self._vanishing[name]
+            elif known.missing_since <= since:
+                del self._vanishing[name]
+                known.leaders, known.epochs, known.available = [], [], []
+                self._changed(frozenset((name,)), False)
+
+    def _set_expiry(self, now: float) -> None:
+        self._expires = now + self._config.metadata_max_age_ms / 1000 * (1 - 0.2 * self._random.random())
+
+    def _next(self, now: float) -> tuple[Request | None, float]:
+        """The request to send now, and when to look again."""
+        patient = max((since + PATIENCE for _, since in self._asked.values()), default=-INFINITY)
+        starts = max(patient, self._not_before, self._queue.due_at)
+        if starts > now:
+            return None, min(starts, self._expires, patient if patient > now else INFINITY)
+        if not self._network.reachable(now):
+            self._network.want(ANY)
+            return None, now + RECHECK
+        return self._ask(now), min(now + PATIENCE, self._expires)
+
+    def _ask(self, now: float) -> Request:
+        """A request for all that is due, or will be in a moment. Topics to create go by themselves: the flag is for a whole request."""
+        soon = now + self._config.retry_backoff_ms / 1000
+        due = self._queue.due(now, soon)
+        creating = [name for name in due if any(self._wanted.get(name, {}).values()) and not self._topics[name].leaders]
+        names = creating or due
+        self._queue.asked(names, now)
+        for name in names:
+            self._topics[name].asked_at = now
+        self._number += 1
+        number = self._number
+        self._asked[number] = (frozenset(names), now)
+        message = MetadataRequest(
+            topics=[MetadataRequest.Topic(name=name) for name in names if name != BROKERS],
+            allow_auto_topic_creation=bool(creating),
+        )
+        deadline = now + self._config.request_timeout_ms / 1000
+        return Request(ANY, message, deadline, lambda now, outcome: self._answered(now, number, outcome))
+
+    # -- what the answer says
+
+    def _answered(self, now: float, number: int, outcome: Outcome) -> None:
+        names, _ = self._asked.pop(number)
+        self._wake_at = -INFINITY
+        if isinstance(outcome, Failed):
+            self._failed(now, names, outcome.reason)
+            if not outcome.passing:
+                self.crash(outcome.reason)
+            return
+        message: MetadataResponse = outcome.message
+        if message.error_code:
+            if message.error_code == REBOOTSTRAP and self._set_brokers(now, {}, None):
+                self._changed(self._unseat(), True)
+            self._failed(now, names, broker_error(message.error_code, "Metadata"))
+            return
+        brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in message.brokers if b.node_id >= 0}
+        if not brokers:  # it has started and nobody has told it anything yet: it says of every topic that there is none
+            self._network.doubt(now, outcome.node)
+            self._failed(now, names, KafkaError("Metadata: the answer names no brokers"))
+            return
+        self._retry.reset()
+        self._not_before, self.error = -INFINITY, None
+        brokers_changed = number > self._told and self._apply_brokers(now, number, outcome.node, message, brokers)
+        self._apply(now, names, message, outcome.version, brokers_changed)
+        self._tell_waiters(number, names)
+
+    def _failed(self, now: float, names: frozenset[str], reason: KafkaError) -> None:
+        self.error = reason
+        self._not_before = now + self._retry.next()
+        self._ask_again(names, self._not_before)
+
+    def _ask_again(self, names: frozenset[str], when: float) -> None:
+        """There was no answer, or none yet."""
+        for name in self._still(names):
+            if name not in self._queue:
+                self._ask_for(name, when)
+
+    def _still(self, names: frozenset[str]) -> list[str]:
+        """Those of `names` that somebody needs. Sorted: a set has another order in every process, and no run could be repeated."""
+        return sorted(name for name in names if name in self._topics)
+
+    def _tell_waiters(self, number: int, names: frozenset[str]) -> None:
+        for waiter in [w for w in self._waiters if w.after < number]:
+            waiter.names -= names
+            if not waiter.names:
+                self._dismiss(waiter)
+                waiter.then(None)
+
+    def _apply_brokers(self, now: float, number: int, node: int, message: MetadataResponse, brokers: dict[int, Broker]) -> bool:
+        """Not from an answer that comes after that of a later request: brokers have no epochs that would tell the older from the newer."""
+        self._told, self._told_by = number, node
+        self._check_cluster(message.cluster_id)
+        return self._set_brokers(now, brokers, message.controller_id)
+
+    def _apply(self, now: float, names: frozenset[str], message: MetadataResponse, version: int, brokers_changed: bool) -> None:
+        unseated = self._unseat() if brokers_changed else frozenset()
+        if self._expires == INFINITY:
+            self._set_expiry(now)
+        topics = unseated | frozenset(
+            t.name for t in message.topics if t.name in self._wanted and self._apply_topic(now, self._topics[t.name], t, version)
+        )
+        for name in self._still(names):
+            self._pace(now, name, name in topics or (name == BROKERS and brokers_changed))
+        if topics or brokers_changed:
+            self._queue.news()
+            self._changed(topics, brokers_changed)
+
+    def _pace(self, now: float, name: str, changed: bool) -> None:
+        """When this may be asked for again. News means that asking paid, so the next time it is done at once."""
+        known = self._topics[name]
+        if changed and not known.troubled:
+            known.backoff.reset()
+            known.not_before = now
+        else:
+            known.not_before = now + known.backoff.next()
+        if name in self._wanted and known.troubled:
+            if known.backoff.attempts % IN_VAIN == 0:  # not each time: where a topic is missing, all brokers need not be connected to
+                self._doubt(now)
+            self._ask_for(name, known.not_before)
+
+    def _check_cluster(self, cluster_id: str | None) -> None:
+        if cluster_id is None or cluster_id == self.cluster_id:
+            return
+        if self.cluster_id is not None:
+            log.warning(
+                "%s: cluster id changed from %s to %s: do bootstrap_servers name two clusters?",
+                self._config.client_id,
+                self.cluster_id,
+                cluster_id,
+            )
+        self.cluster_id = cluster_id
+
+    def _apply_topic(self, now: float, known: Topic, told: MetadataResponse.Topic, version: int) -> bool:
+        before = known.picture()
+        if told.error_code:
+            self._apply_error(now, told.name or "", known, told.error_code)
+        elif told.topic_id in known.former_ids:
+            return False
+        else:
+            if known.missing_since is not None and told.topic_id == NO_UUID:  # nothing else tells a topic made anew from the old one
+                known.forget_epochs(range(len(known.epochs)))
+            known.error = known.missing_since = None
+            self._apply_partitions(now, known, told, version)
+        known.settle()
+        return known.picture() != before
+
+    def _apply_error(self, now: float, name: str, known: Topic, code: int) -> None:
+        row = error_code(code)
+        known.error = attrs.evolve(row, retriable=True) if row.name in NOT_YET else row
+        if code in MISSING:
+            known.missing_since = now if known.missing_since is None else known.missing_since
+            known.leaders = [None] * len(known.leaders)
+            if known.leaders:
+                self._vanishing[name] = None
+
+    def _apply_partitions(self, now: float, known: Topic, told: MetadataResponse.Topic, version: int) -> None:
+        topic_id = None if told.topic_id == NO_UUID else told.topic_id
+        if topic_id is not None and topic_id != known.topic_id:
+            known.begin_anew(topic_id)
+            self._names[topic_id] = told.name or ""
+        partitions = [p for p in told.partitions if 0 <= p.partition_index < MOST_PARTITIONS]
+        known.resize(1 + max((p.partition_index for p in partitions), default=-1))
+        epochs = {p.partition_index: p.leader_epoch if version >= EPOCHS_FROM else -1 for p in partitions}
+        known.compare(now, epochs)
+        for p in partitions:
+            epoch = epochs[p.partition_index]
+            known.lead(p.partition_index, Leader(p.leader_id, epoch) if p.leader_id in self.brokers else None, epoch)
+        if known.leaders and told.name in self._wanted:  # it is there: from now on nobody may bring it back but by a wish of today
+            self._wanted[told.name] = dict.fromkeys(self._wanted[told.name], False)
+
+    # -- brokers
+
+    def _address(self, node: int) -> tuple[str, int] | None:
+        broker = self.brokers.get(node)
+        return None if broker is None else (broker.host, broker.port)
+
+    def _set_brokers(self, now: float, brokers: dict[int, Broker], controller: int | None) -> bool:
+        before, self.brokers = self.brokers, brokers
+        self.controller = controller if controller in brokers else None
+        self._network.controller = self.controller
+        if before == brokers:
+            return False
+        self._place(now)
+        for broker in before.values():
+            if (now_there := brokers.get(broker.node)) is None or (now_there.host, now_there.port) != (broker.host, broker.port):
+                self._emit(BrokerRemoved(broker.node, broker.host, broker.port))
+        for broker in brokers.values():
+            if (was := before.get(broker.node)) is None or (was.host, was.port) != (broker.host, broker.port):
+                self._emit(BrokerAdded(broker.node, broker.host, broker.port))
+        return True
+
+    def _unseat(self) -> frozenset[str]:
+        """A leader that is a broker no more leads nothing, and his topics are asked for again, whichever the answer was about.
+
+        There is no connection to him that could be lost: whoever waited for one would wait until the picture is too old.
+        """
+        unseated = []
+        for name in self._wanted:
+            known = self._topics[name]
+            gone = [p for p, leader in enumerate(known.leaders) if leader is not None and leader.node not in self.brokers]
+            if gone:
+                known.dismiss(gone)
+                self._ask_for(name, known.not_before)
+                unseated.append(name)
+        return frozenset(unseated)
+
+    def _place(self, now: float) -> None:
+        self._network.place(now, {broker.node: (broker.host, broker.port) for broker in self.brokers.values()})
+
+    def _changed(self, topics: frozenset[str], brokers: bool) -> None:
+        self.version += 1
+        change = Change(self.version, topics, brokers)
+        for listener in self.on_change:
+            listener(change)
+        self._emit(MetadataChanged(self.version))

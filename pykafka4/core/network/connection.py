@@ -1,0 +1,390 @@
+"""Connection. Rule: replies come in the order of requests, and the first thing that is wrong ends the connection for all of them.
+
+A request whose bytes were handed out may have reached the broker: when the connection ends it fails as MAYBE, one still queued as NO.
+Answers pile up in `answers`; `Network` passes them on when it is not in the middle of anything, so `on_reply` may call whatever it likes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, TypeAlias
+
+from pykafka4.config import ClientConfig
+from pykafka4.core import INFINITY, Failed, Outcome, Reply, Request, Transitions
+from pykafka4.error_table import BY_NAME, Written
+from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error, caused_by
+from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.protocol import frame as frames
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
+from pykafka4.wire.protocol.schema import REQUESTS
+
+__all__ = ["SOFTWARE_NAME", "SOFTWARE_VERSION", "Answer", "Connection", "ConnectionState", "usable"]
+
+SOFTWARE_NAME, SOFTWARE_VERSION = "pykafka4", "0.1.0"
+FIRST_ASKED = 4  # version of the first ApiVersions request
+MAX_CORRELATION = 0x7FFF_FFFF
+UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
+BEFORE_0_11 = 3  # the highest Fetch of brokers whose only record formats are the old ones
+NEARLY_LATE = 0.75  # of its time: a broker that waited in vain for its replicas has taken 80 %, and would for each request behind
+LONGEST_MUTE = 300.0  # seconds: a broker that throttles for longer holds answers back itself, and damage must not mute us for days
+# Before these versions (KIP-219, Kafka 2.0) a broker that throttles holds the answer back itself. APIs that are not here have none such.
+FIRST_TO_MUTE = {
+    "ApiVersions": 2, "CreatePartitions": 1, "CreateTopics": 3, "DeleteGroups": 1, "DeleteRecords": 1, "DeleteTopics": 2,
+    "DescribeConfigs": 2, "DescribeGroups": 2, "Fetch": 8, "FindCoordinator": 2, "Heartbeat": 2, "InitProducerId": 1, "JoinGroup": 3,
+    "LeaveGroup": 2, "ListGroups": 2, "ListOffsets": 3, "Metadata": 6, "OffsetCommit": 4, "OffsetFetch": 4, "Produce": 6, "SyncGroup": 2,
+}  # fmt: skip
+# API keys as numbers: importing their messages would declare those of producers for each consumer, and the other way round.
+PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
+WRITES = {PRODUCE, INIT_PRODUCER_ID}
+TOO_OLD = "; it is older than Kafka 0.11, and pykafka4 only reads from such brokers: to write, upgrade it"
+Answer: TypeAlias = tuple[Request, Outcome]
+
+
+class ConnectionState(Enum):
+    """Where a connection stands."""
+
+    CONNECTING = "connecting"
+    NEGOTIATING = "negotiating"
+    AUTHENTICATING = "authenticating"
+    READY = "ready"
+    CLOSED = "closed"
+
+
+S = ConnectionState
+TABLE = Transitions[S](
+    "connection",
+    {
+        S.CONNECTING: {S.NEGOTIATING, S.CLOSED},
+        S.NEGOTIATING: {S.AUTHENTICATING, S.CLOSED},
+        S.AUTHENTICATING: {S.READY, S.CLOSED},
+        S.READY: {S.CLOSED},
+        S.CLOSED: set(),
+    },
+)
+
+
+def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
+    """The versions of `api_key` that both sides speak. Never below our own minimum: brokers list Produce 0 to 2 and then refuse it."""
+    ours = REQUESTS[api_key].versions if api_key in REQUESTS else None
+    if ours is None:
+        return None
+    low, high = max(ours.lo, theirs[0]), min(ours.hi, theirs[1])
+    return (low, high) if low <= high else None
+
+
+class Flight:
+    """A request whose bytes were handed out, and the version they are in."""
+
+    __slots__ = ("correlation_id", "deadline", "patience", "request", "version", "written_at")
+
+    def __init__(self, request: Request, version: int, correlation_id: int, written_at: float) -> None:
+        self.request, self.version, self.correlation_id, self.written_at = request, version, correlation_id, written_at
+        waited = 0.0 if request.asked_at is None else written_at - request.asked_at
+        self.deadline = request.deadline + waited  # the time to answer begins when it is written
+        self.patience = self.deadline - written_at
+
+    def was_nearly_late(self, now: float) -> bool:
+        """Whether an answer at `now` took most of the time that there was for it."""
+        return self.deadline - now < (1 - NEARLY_LATE) * self.patience
+
+    def begin_anew(self, now: float) -> None:
+        """The broker has answered what came before: only now it takes up the next request, however long ago all of them were written."""
+        self.deadline = max(self.deadline, now + self.patience)
+
+
+class Connection:
+    """One connection to a broker, without its socket. `Network` drives it.
+
+    `wake_at` is a lower bound of when `poll` has something to do; polling earlier does nothing.
+    """
+
+    __slots__ = (
+        "_asked_version",
+        "_client_id",
+        "_config",
+        "_correlation",
+        "_flying",
+        "_offered",
+        "_own",
+        "_queued",
+        "_setup_deadline",
+        "_silent",
+        "address",
+        "answers",
+        "idle_since",
+        "link",
+        "muted_until",
+        "node",
+        "reason",
+        "state",
+        "wake_at",
+    )
+
+    def __init__(self, node: int, link: int, config: ClientConfig, setup_deadline: float, address: str = "broker") -> None:
+        """`setup_deadline`: when the connection must be READY; `address` stands in errors."""
+        self.node, self.link, self.address = node, link, address
+        self.state = S.CONNECTING
+        self.reason: KafkaError | None = None  # why it is CLOSED
+        self.answers: list[Answer] = []
+        self.idle_since = setup_deadline
+        self.muted_until = 0.0
+        self.wake_at = setup_deadline
+        self._offered: Mapping[int, tuple[int, int]] = {}
+        self._config, self._client_id = config, config.client_id
+        self._setup_deadline = setup_deadline
+        self._queued: deque[Request] = deque()
+        self._flying: deque[Flight] = deque()
+        self._silent: deque[Flight] = deque()  # written, and no reply will come
+        self._own: list[Buffer] = []  # the handshake's bytes: they pass ahead of requests
+        self._asked_version = FIRST_ASKED
+        self._correlation = 0
+
+    # -- what is asked of it
+
+    @property
+    def in_flight(self) -> int:
+        """Requests not answered yet, those still queued included."""
+        return len(self._queued) + len(self._flying) + len(self._silent)
+
+    @property
+    def silent_since(self) -> float:
+        """When the oldest unanswered request went out; INFINITY when none is."""
+        return self._flying[0].written_at if self._flying else INFINITY
+
+    @property
+    def has_output(self) -> bool:
+        """Whether `outgoing` has something to give (a throttled connection holds it back)."""
+        return bool(self._own or (self._queued and self.state is S.READY))
+
+    def submit(self, now: float, request: Request) -> None:
+        """Queue `request`; it goes out with the next `outgoing` once the connection is READY."""
+        if self.state is S.CLOSED:
+            assert self.reason is not None
+            self.answers.append((request, Failed(self.reason, Written.NO)))
+            return
+        self._queued.append(request)
+        self.wake_at = min(self.wake_at, request.deadline)
+
+    def version(self, api_key: int, highest: int | None = None) -> int | None:
+        """The highest version of `api_key` to use here, not over `highest`; None when there is none."""
+        theirs = self._offered.get(api_key)
+        both = None if theirs is None else usable(theirs, api_key)
+        if both is None:
+            return None
+        version = both[1] if highest is None else min(both[1], highest)
+        return version if version >= both[0] else None
+
+    # -- what happens to it
+
+    def connected(self, now: float) -> None:
+        """The socket is open: ask what the broker speaks."""
+        self.state = TABLE.move(self.state, S.NEGOTIATING)
+        self._negotiate(now, FIRST_ASKED)
+
+    def receive(self, now: float, frame: Buffer) -> None:
+        """A whole frame arrived (without its size)."""
+        if self.state is S.CLOSED:
+            return
+        try:
+            self._take_reply(now, frame)
+        except DecodeError as error:
+            self.poison(self._not_understood(error))
+
+    def written_to(self, now: float) -> None:
+        """Everything handed out so far reached the socket: requests that get no reply are done."""
+        while self._silent:
+            flight = self._silent.popleft()
+            self.answers.append((flight.request, Reply(None, flight.version, self.node)))
+        self._rest(now)
+
+    def lost(self, now: float, reason: KafkaError) -> None:
+        """The socket is gone."""
+        self.poison(reason)
+
+    def poison(self, reason: KafkaError) -> None:
+        """End the connection. What was handed out fails as MAYBE, the rest as NO."""
+        if self.state is S.CLOSED:
+            return
+        self.state, self.reason = TABLE.move(self.state, S.CLOSED), reason
+        handed_out = [flight.request for flight in (*self._flying, *self._silent)]
+        queued = list(self._queued)
+        for pile in (self._flying, self._silent, self._queued):
+            pile.clear()
+        self._own.clear()
+        self.answers += [(request, Failed(reason, Written.MAYBE)) for request in handed_out]
+        self.answers += [(request, Failed(reason, Written.NO)) for request in queued]
+        self.wake_at = INFINITY
+
+    def poll(self, now: float) -> None:
+        """Fail what is past its deadline, and say in `wake_at` when to look again."""
+        if now < self.wake_at or self.state is S.CLOSED:
+            return
+        if self.state is not S.READY and now >= self._setup_deadline:
+            self.poison(ConnectionLost(f"{self.address}: {self._waited_for()}"))
+            return
+        self._drop_late_unwritten(now)
+        self._drop_late_written(now)
+        self._set_alarm()
+
+    def outgoing(self, now: float) -> list[Buffer]:
+        """The bytes to write now. From here on the requests in them are written, as far as anyone can tell."""
+        buffers, self._own = self._own, []
+        if self.state is S.READY and now >= self.muted_until:
+            while self._queued:
+                buffers += self._encode(now, self._queued.popleft())
+        elif self.state is S.READY and self._queued:
+            self.wake_at = min(self.wake_at, self.muted_until)
+        return buffers
+
+    # -- the handshake
+
+    def _negotiate(self, now: float, version: int) -> None:
+        self._asked_version = version
+        message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+        request = Request(self.node, message, self._setup_deadline, _nobody)
+        try:
+            self._own += self._launch(now, request, version)
+        except Exception as error:  # a client_id that does not fit, say: it is this connection's end, not that of the whole client
+            reason = ConnectionLost(f"{self.address}: ApiVersions v{version} cannot be encoded: {type(error).__name__}: {error}")
+            reason.__cause__ = error
+            self.poison(reason)
+
+    def _take_versions(self, now: float, message: ApiVersionsResponse) -> None:
+        if message.error_code == UNSUPPORTED and self._asked_version > 0:
+            self._negotiate(now, self._lower(message))
+            return
+        if message.error_code:
+            self.poison(broker_error(message.error_code, f"{self.address}: ApiVersions"))
+            return
+        self._offered = {api.api_key: (api.min_version, api.max_version) for api in message.api_keys}
+        self.state = TABLE.move(self.state, S.AUTHENTICATING)
+        self.state = TABLE.move(self.state, S.READY)  # PLAINTEXT: nobody asks who we are
+        self._set_alarm()
+        self._rest(now)
+
+    def _lower(self, message: ApiVersionsResponse) -> int:
+        """The version to ask again in: the broker's best, always below the first, so that this ends."""
+        offered = [api.max_version for api in message.api_keys if api.api_key == ApiVersionsRequest.api_key]
+        return max(0, min(offered[0], self._asked_version - 1)) if offered else 0
+
+    def _waited_for(self) -> str:
+        if self.state is S.CONNECTING:
+            return "did not answer within the setup timeout"
+        return "connected, but no answer to ApiVersions within the setup timeout; is it a Kafka broker?"
+
+    # -- requests and replies
+
+    def _encode(self, now: float, request: Request) -> list[Buffer]:
+        message = request.message
+        version = self.version(message.api_key, request.max_version)
+        if version is None:
+            self.answers.append((request, Failed(self._no_version(request), Written.NO)))
+            return []
+        try:
+            if request.fit is not None:
+                request.fit(message, version)
+            return self._launch(now, request, version)
+        except KafkaError as error:
+            self.answers.append((request, Failed(error, Written.NO)))
+        except Exception as error:
+            reason = KafkaError(f"{type(message).__name__} v{version} cannot be encoded: {type(error).__name__}: {error}")
+            reason.__cause__ = error
+            self.answers.append((request, Failed(reason, Written.NO)))
+        return []
+
+    def _launch(self, now: float, request: Request, version: int) -> list[Buffer]:
+        buffers = frames.encode_request(request.message, version, self._correlation, self._client_id)
+        flight = Flight(request, version, self._correlation, now)
+        self._correlation = (self._correlation + 1) & MAX_CORRELATION
+        (self._flying if request.expects_reply else self._silent).append(flight)
+        # Views: a batch gives its bytes back with its outcome, and its machine may fail before the transport has seen them.
+        return [buffer if isinstance(buffer, bytes) else memoryview(buffer) for buffer in buffers]
+
+    def _take_reply(self, now: float, frame: Buffer) -> None:
+        if not self._flying:
+            raise DecodeError("an answer that nobody asked for")
+        flight = self._flying[0]
+        if (correlation_id := frames.correlation_of(frame)) != flight.correlation_id:
+            raise DecodeError(f"an answer with correlation id {correlation_id} where {flight.correlation_id} is next")
+        message = self._decode(flight, frame)
+        self._flying.popleft()
+        if not flight.was_nearly_late(now):
+            for later in self._flying:
+                later.begin_anew(now)
+        self._mute(now, message, flight)
+        if self.state is S.NEGOTIATING:
+            self._take_versions(now, message)
+            return
+        self.answers.append((flight.request, Reply(message, flight.version, self.node)))
+        if not self._flying:
+            self._rest(now)
+
+    def _decode(self, flight: Flight, frame: Buffer) -> Any:
+        """The message in `frame`. A peer that answers our first question with something short gets it again, in the oldest form."""
+        try:
+            return frames.decode_response(type(flight.request.message), flight.version, frame)[1]
+        except DecodeError:
+            if self.state is S.NEGOTIATING and self._asked_version > 0:
+                return ApiVersionsResponse(error_code=UNSUPPORTED, api_keys=[])
+            raise
+
+    def _mute(self, now: float, message: Any, flight: Flight) -> None:
+        throttle = getattr(message, "throttle_time_ms", 0)
+        if throttle > 0 and flight.version >= FIRST_TO_MUTE.get(type(flight.request.message).__name__.removesuffix("Request"), 0):
+            self.muted_until = max(self.muted_until, now + min(throttle / 1000, LONGEST_MUTE))
+
+    def _no_version(self, request: Request) -> UnsupportedVersion:
+        message = request.message
+        theirs = self._offered.get(message.api_key)
+        has = "does not have it" if theirs is None else f"has versions {theirs[0]} to {theirs[1]}"
+        cap = "" if request.max_version is None else f", here at most {request.max_version}"
+        told = f"{type(message).__name__}: broker {self.node} {has}, this client {message.versions}{cap}"
+        return UnsupportedVersion(told + (TOO_OLD if message.api_key in WRITES and self._is_ancient() else ""))
+
+    def _is_ancient(self) -> bool:
+        return self._offered.get(FETCH, (0, 0))[1] <= BEFORE_0_11
+
+    # -- ends
+
+    def _not_understood(self, error: DecodeError) -> ConnectionLost:
+        """Damage is a lost connection to the request it hit, too: what the broker did is unknown, and asking again finds out."""
+        asked = f" to {type(self._flying[0].request.message).__name__}" if self._flying else ""
+        return caused_by(ConnectionLost(f"{self.address}: the answer{asked} cannot be understood: {error}"), error)
+
+    def _drop_late_unwritten(self, now: float) -> None:
+        late = [request for request in self._queued if request.deadline <= now]
+        if late:
+            self._queued = deque(request for request in self._queued if request.deadline > now)
+            self.answers += [(request, Failed(_too_late(request, "could not be sent"), Written.NO)) for request in late]
+
+    def _drop_late_written(self, now: float) -> None:
+        """One unanswered request ends the connection: its answer could still come and would be taken for another's."""
+        late = [flight.request for flight in (*self._flying, *self._silent) if flight.deadline <= now]
+        if not late or self.state is not S.READY:
+            return
+        self._flying = deque(flight for flight in self._flying if flight.deadline > now)
+        self._silent = deque(flight for flight in self._silent if flight.deadline > now)
+        self.answers += [(request, Failed(_too_late(request, "was not answered"), Written.MAYBE)) for request in late]
+        self.poison(ConnectionLost(f"{self.address}: given up, {_too_late(late[0], 'was not answered')}"))
+
+    def _set_alarm(self) -> None:
+        if self.state is S.CLOSED:
+            return
+        times = [request.deadline for request in self._queued]
+        times += [flight.deadline for flight in (*self._flying, *self._silent)]
+        if self.state is not S.READY:
+            times.append(self._setup_deadline)
+        self.wake_at = min(times, default=INFINITY)
+
+    def _rest(self, now: float) -> None:
+        self.idle_since = now
+
+
+def _too_late(request: Request, what: str) -> KafkaTimeoutError:
+    return KafkaTimeoutError(f"{type(request.message).__name__} {what} in time (request_timeout_ms)")
+
+
+def _nobody(now: float, outcome: Outcome) -> None:
+    """Receives the answers to the handshake's own requests: the connection reads them itself."""

@@ -1,0 +1,559 @@
+"""Network. Rule: a request given to `submit` is answered exactly once, whatever happens to connections, and never from inside `submit`.
+
+A broker answers the requests of one connection in order, and holds some of them back: a Fetch until there is data, a JoinGroup until the
+whole group has come. What must not wait behind those goes over another lane, a connection of its own to the same broker: `new_lane()`
+gives a number, `via(lane, node)` the node to use wherever a node is asked for.
+
+A request for ANY goes to a broker that is connected. Where each of them has left a request unanswered for long (`acks=all` beside a frozen
+replica), it goes over a spare connection, on a lane of its own that no machine uses. The addresses of the configuration are connected to
+only while no broker of the cluster is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from random import Random
+
+import attrs
+
+from pykafka4.config import ClientConfig
+from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Reply, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.network.chooser import BrokerChooser, least_failed
+from pykafka4.core.network.connection import Answer, Connection, ConnectionState
+from pykafka4.core.network.endpoint import LANE, Endpoint, LinkStatus, broker_of, via
+from pykafka4.error_table import Written
+from pykafka4.errors import ConnectionLost, DecodeError, KafkaError
+from pykafka4.logs import get_log
+from pykafka4.wire.buffers import Buffer
+
+__all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
+
+log = get_log("pykafka4.network")
+STAGGER = 0.5  # an address that has not answered by then is no longer the only one tried
+GAP = 0.1  # between attempts for ANY while everything fails
+SPARE_IDLE = 30.0  # seconds until a spare connection that is not used is closed; more than the pauses between checks of a coordinator
+LEFT = "left the cluster"
+READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
+
+
+@attrs.frozen(eq=False)
+class NetworkEffects:
+    """What the transport is to do; `write` holds (link, buffers)."""
+
+    connect: tuple[Connect, ...] = ()
+    close: tuple[Close, ...] = ()
+    write: tuple[tuple[int, list[Buffer]], ...] = ()
+    wake_at: float = INFINITY
+
+
+class Network:
+    """All connections. Machines ask `ready`, `want`, `in_flight`, `version`; the engine submits; the transport reports."""
+
+    def __init__(self, config: ClientConfig, random: Random) -> None:
+        self.changes = 0  # grows whenever a node becomes READY or stops being so
+        self.controller: int | None = None  # set by the cluster
+        self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
+        self._config, self._random = config, random
+        self._max_idle = config.connections_max_idle_ms / 1000
+        self._endpoints: dict[int, Endpoint] = {}
+        self._links: dict[int, Endpoint] = {}
+        self._ready: dict[int, Connection] = {}
+        self._muted: dict[int, float] = {}  # READY, but throttled until then: what is submitted now would not be written now
+        self._last_link = self._last_lane = 0
+        self._lanes: set[int] = set()
+        self._spare = self.new_lane()  # connections for ANY beside those that hold requests back
+        self._any = BrokerChooser(self._endpoints, self._ready, self._spare, self._endpoint)
+        self._unreachable: set[int] = set()  # brokers, as far as the log knows
+        self._anyone: deque[Request] = deque()  # ANY requests that wait for a first connection
+        self._anyone_wanted = False
+        self._attempted_at = -INFINITY  # when the last attempt for ANY began
+        self._dirty: dict[int, Endpoint] = {}
+        self._answers: list[Answer] = []
+        self._connect: list[Connect] = []
+        self._close: list[Close] = []
+        self._wake_at = INFINITY
+        self._nothing = NetworkEffects()
+        for number, (host, port) in enumerate(config.bootstrap_servers, 1):
+            self._add(-number, host, port)
+
+    # -- for machines
+
+    @property
+    def up(self) -> bool:
+        """Whether any broker is connected."""
+        return bool(self._ready)
+
+    def ready(self, node: int) -> bool:
+        """Whether a request to `node` would leave at once, in this turn: what it carries may be gone in a later one."""
+        return node in self._ready and node not in self._muted
+
+    def want(self, node: int) -> None:
+        """Connect to `node` (or ANY) as soon as its back-off allows; remembered until it is connected or gone from the cluster."""
+        if node == ANY:
+            if not self._anyone_wanted:
+                self._anyone_wanted, self._wake_at = True, -INFINITY
+        elif node not in self._ready and (endpoint := self._endpoint(node)) is not None and not endpoint.wanted:
+            endpoint.wanted = True
+            self._dirty[node] = endpoint
+
+    def doubt(self, now: float, node: int) -> None:
+        """What `node` told of the cluster does not help: it may have no news itself. For a while ANY means others first.
+
+        Where no other is connected one is connected to; nobody waits for that, the one in doubt is asked meanwhile.
+        """
+        endpoint = self._endpoint(node)
+        if endpoint is None or endpoint.doubted_at == now:
+            return
+        endpoint.doubted_at = now
+        known = [n for n in self._ready if n < LANE]
+        if known and all(self._any.doubt(now, n) > -INFINITY for n in known) and not self._any.attempt_under_way():
+            other = least_failed(self._any.unconnected(now))
+            if other is not None:
+                self.want(other.node)
+
+    def in_flight(self, node: int) -> int:
+        """Requests to `node` that are not answered yet."""
+        endpoint = self._endpoints.get(node)
+        if endpoint is None:
+            return 0
+        return len(endpoint.waiting) + (endpoint.connection.in_flight if endpoint.connection is not None else 0)
+
+    def version(self, node: int, api_key: int) -> int | None:
+        """The highest version of `api_key` that both sides speak; None while `node` is not READY, or where there is none."""
+        connection = self._ready.get(node)
+        return None if connection is None else connection.version(api_key)
+
+    def link(self, node: int) -> int | None:
+        """The number of the connection to `node`, never given again to another; None while it is not READY."""
+        connection = self._ready.get(node)
+        return None if connection is None else connection.link
+
+    def submit(self, now: float, request: Request) -> None:
+        """Send `request` to its node. One for a node that is not READY waits, and fails as NO with the first attempt to connect to it."""
+        request.asked_at = now
+        node = request.node
+        if node == CONTROLLER:
+            node = ANY if self.controller is None or self.controller not in self._endpoints else self.controller
+        if node == ANY:
+            self._submit_to_any(now, request)
+            return
+        endpoint = self._endpoint(node)
+        if endpoint is None or endpoint.leaving:
+            reason = ConnectionLost(f"broker {broker_of(node)} is not part of the cluster (any more)")
+            self._answers.append((request, Failed(reason, Written.NO)))
+            return
+        self._hand_over(now, endpoint, request)
+
+    def new_lane(self) -> int:
+        """A number for `via`, that nobody else has."""
+        self._last_lane += 1
+        self._lanes.add(self._last_lane)
+        return self._last_lane
+
+    def drop_lane(self, lane: int) -> None:
+        """Close the connections of `lane` as soon as their requests are answered."""
+        self._lanes.discard(lane)
+        for node, endpoint in self._endpoints.items():
+            if node >= LANE and node // LANE == lane:
+                self._retire(endpoint)
+
+    def why_unreachable(self) -> str:
+        """`no broker reachable: 127.0.0.1:9092 connection refused; …`; empty while a broker is connected. Any thread may ask."""
+        if self._ready:
+            return ""
+        failed = [e for e in list(self._endpoints.values()) if e.error is not None]
+        if not failed:
+            return "no broker reachable: none has answered yet"
+        tried = dict.fromkeys(e.address for e in failed)
+        latest = {e.address: str(e.error) for e in sorted(failed, key=lambda e: e.failed_at)}
+        reasons = (f"{address} {latest[address].removeprefix(f'{address}: ')}" for address in tried)
+        return f"no broker reachable: {'; '.join(reasons)}"
+
+    def why_down(self, node: int) -> str:
+        """`127.0.0.1:9092 connection refused`: why there is no connection to `node`; empty where there is one or nothing has failed."""
+        endpoint = self._endpoints.get(node)
+        if endpoint is None or endpoint.error is None:
+            return ""
+        return f"{endpoint.address} {str(endpoint.error).removeprefix(f'{endpoint.address}: ')}"
+
+    def status(self) -> tuple[LinkStatus, ...]:
+        """Every node and the state of its connection."""
+        return tuple(
+            LinkStatus(
+                broker_of(e.node),
+                e.host,
+                e.port,
+                "idle" if e.connection is None else e.connection.state.value,
+                self.in_flight(e.node),
+                None if e.error is None else str(e.error),
+            )
+            for e in self._endpoints.values()
+        )
+
+    # -- for the cluster
+
+    def place(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None:
+        """These brokers exist, at these addresses. Who moved is connected to anew, who left is let go."""
+        for endpoint in [e for e in self._endpoints.values() if e.node >= 0]:
+            address = addresses.get(broker_of(endpoint.node))
+            if address is None:
+                self._retire(endpoint)
+            elif address != (endpoint.host, endpoint.port):
+                self._move(now, endpoint, *address)
+            elif endpoint.leaving:
+                self._revive(endpoint)
+        for node, (host, port) in addresses.items():
+            self._add(node, host, port)
+
+    def reachable(self, now: float) -> bool:
+        """Whether a request to ANY would leave at once."""
+        return self._any.best(now) is not None
+
+    # -- for the transport
+
+    def connected(self, now: float, link: int) -> None:
+        """The socket of `link` is open."""
+        if (connection := self._connection(link)) is not None:
+            connection.connected(now)
+            self._dirty[connection.node] = self._links[link]
+
+    def receive(self, now: float, link: int, frame: Buffer) -> None:
+        """A whole frame came over `link`; the buffer is ours from now on."""
+        endpoint = self._links.get(link)
+        if endpoint is None or endpoint.connection is None:
+            return
+        connection = endpoint.connection
+        before = connection.state
+        connection.receive(now, frame)
+        if connection.state is not before:
+            self._state_changed(endpoint, connection)
+        if connection.state is CLOSED:  # before anybody hears of it: nobody may take this node for READY then
+            self._ended(now, endpoint, connection)
+            self._answer(now, self._answers)
+            return
+        if connection.answers and endpoint.backoff.attempts:
+            endpoint.backoff.reset()  # not as soon as it is READY: one that gives only broken answers is always READY first
+            endpoint.garbled = False
+        if connection.muted_until > now:
+            self._muted[endpoint.node] = connection.muted_until
+            self._wake_at = min(self._wake_at, connection.muted_until)
+        if connection.has_output or endpoint.leaving:
+            self._dirty[endpoint.node] = endpoint
+        elif now + endpoint.max_idle < self._wake_at:  # it may have nothing more to do, and nobody else will look
+            self._wake_at = now + endpoint.max_idle
+        self._answer(now, connection.answers)
+
+    def lost(self, now: float, link: int, reason: KafkaError) -> None:
+        """The socket of `link` is gone, or was never opened."""
+        endpoint = self._links.pop(link, None)
+        if endpoint is not None and endpoint.connection is not None:
+            endpoint.connection.lost(now, reason)
+            self._ended(now, endpoint, endpoint.connection)
+            self._answer(now, self._answers)
+
+    def written(self, now: float, link: int) -> bool:
+        """All bytes handed out for `link` reached the socket; says whether that answered a request."""
+        connection = self._connection(link)
+        if connection is None:
+            return False
+        connection.written_to(now)
+        return self._answer(now, connection.answers) > 0
+
+    def poll(self, now: float) -> NetworkEffects:
+        """Do what is due. Answers failed requests, so machines may be ready again afterwards: then `wake_at` is `now`."""
+        if now < self._wake_at and not self._dirty and not self._answers:
+            return self._idle()
+        unmuted = self._unmute(now) if self._muted else False
+        touched = self._take_dirty(now)
+        writes = [write for endpoint in touched if (write := self._step(now, endpoint)) is not None]
+        any_due = self._serve_any(now) if self._anyone or self._anyone_wanted else INFINITY
+        if any_due == -INFINITY:  # requests were handed to a connection: write them in this turn
+            again = list(self._dirty.values())
+            self._dirty.clear()
+            writes += [write for endpoint in again if (write := self._step(now, endpoint)) is not None]
+            touched += again
+            any_due = INFINITY
+        due = (endpoint.due() for endpoint in touched)
+        self._wake_at = min(self._wake_at, max(any_due, now), *due, *self._muted.values(), INFINITY)
+        connect, self._connect = tuple(self._connect), []
+        close, self._close = tuple(self._close), []
+        answered = self._answer(now, self._answers)
+        return NetworkEffects(connect, close, tuple(writes), now if answered or unmuted or self._dirty else self._wake_at)
+
+    def _unmute(self, now: float) -> bool:
+        """Whether a throttled connection may be written to again: its machines were polled before and have to be again."""
+        over = [node for node, until in self._muted.items() if until <= now]
+        for node in over:
+            del self._muted[node]
+        self.changes += len(over)
+        return bool(over)
+
+    def _idle(self) -> NetworkEffects:
+        """Nothing to do. Asked thousands of times a second, so the answer is kept."""
+        if self._nothing.wake_at != self._wake_at:
+            self._nothing = NetworkEffects(wake_at=self._wake_at)
+        return self._nothing
+
+    # -- endpoints
+
+    def _add(self, node: int, host: str, port: int) -> Endpoint:
+        endpoint = self._endpoints.get(node)
+        if endpoint is None:
+            endpoint = self._endpoints[node] = Endpoint(
+                node,
+                host,
+                port,
+                Backoff.reconnect(self._config, self._random),
+                Backoff.setup(self._config, self._random),
+                self._random.random(),
+                min(SPARE_IDLE, self._max_idle) if node >= LANE and node // LANE == self._spare else self._max_idle,
+            )
+        return endpoint
+
+    def _endpoint(self, node: int) -> Endpoint | None:
+        """The endpoint of `node`; a lane's is made on first use."""
+        endpoint = self._endpoints.get(node)
+        if endpoint is None and node >= LANE and (plain := self._endpoints.get(broker_of(node))) is not None:
+            endpoint = self._add(node, plain.host, plain.port)
+        return endpoint
+
+    def _connection(self, link: int) -> Connection | None:
+        endpoint = self._links.get(link)
+        return None if endpoint is None else endpoint.connection
+
+    def _retire(self, endpoint: Endpoint) -> None:
+        """Give it nothing more to do; it goes once what it does is done."""
+        endpoint.leaving, endpoint.wanted = True, False
+        reason = ConnectionLost(f"broker {broker_of(endpoint.node)} ({endpoint.address}) left the cluster")
+        self._answers += [(request, Failed(reason, Written.NO)) for request in endpoint.waiting]
+        endpoint.waiting.clear()
+        self._unready(endpoint)
+        self._dirty[endpoint.node] = endpoint
+
+    def _given_up(self, endpoint: Endpoint) -> bool:
+        """Whether it belongs to a lane that nobody uses any more."""
+        return endpoint.node >= LANE and endpoint.node // LANE not in self._lanes
+
+    def _revive(self, endpoint: Endpoint) -> None:
+        """It was about to leave and is back."""
+        if self._given_up(endpoint):
+            return
+        endpoint.leaving = False
+        if endpoint.connection is not None and endpoint.connection.state is READY:
+            self._ready[endpoint.node] = endpoint.connection
+            self.changes += 1
+
+    def _move(self, now: float, endpoint: Endpoint, host: str, port: int) -> None:
+        log.info("%s: broker %d moved from %s to %s:%d", self._config.client_id, broker_of(endpoint.node), endpoint.address, host, port)
+        connection = endpoint.connection
+        reason = ConnectionLost(f"{endpoint.address}: broker {broker_of(endpoint.node)} moved to {host}:{port}")
+        endpoint.host, endpoint.port, endpoint.leaving = host, port, self._given_up(endpoint)
+        if connection is not None:
+            connection.poison(reason)
+            self._ended(now, endpoint, connection)
+            endpoint.wanted = not endpoint.leaving
+        endpoint.not_before, endpoint.failures = now, 0
+        endpoint.backoff.reset()
+        self._dirty[endpoint.node] = endpoint
+
+    def _hand_over(self, now: float, endpoint: Endpoint, request: Request) -> None:
+        if endpoint.connection is None:
+            endpoint.waiting.append(request)
+        else:
+            endpoint.connection.submit(now, request)
+        self._dirty[endpoint.node] = endpoint
+
+    # -- one endpoint's turn
+
+    def _take_dirty(self, now: float) -> list[Endpoint]:
+        """Those with something to do; all of them when a time has come."""
+        if now >= self._wake_at:
+            self._wake_at = INFINITY
+            touched = list(self._endpoints.values())
+        else:
+            touched = list(self._dirty.values())
+        self._dirty.clear()
+        return touched
+
+    def _step(self, now: float, endpoint: Endpoint) -> tuple[int, list[Buffer]] | None:
+        if endpoint.connection is None:
+            self._step_unconnected(now, endpoint)
+            return None
+        connection = endpoint.connection
+        connection.poll(now)
+        if connection.state is CLOSED:
+            self._ended(now, endpoint, connection)
+            return None
+        if (reason := self._unused(now, endpoint, connection)) is not None:
+            connection.poison(ConnectionLost(f"{endpoint.address}: {reason}"))
+            endpoint.wanted = False
+            self._part(endpoint, connection)
+            return None
+        buffers = connection.outgoing(now) if connection.has_output else []
+        self._answers += connection.answers
+        connection.answers.clear()
+        return (connection.link, buffers) if buffers else None
+
+    def _step_unconnected(self, now: float, endpoint: Endpoint) -> None:
+        if endpoint.leaving:
+            self._endpoints.pop(endpoint.node, None)
+            return
+        late = [request for request in endpoint.waiting if request.deadline <= now]
+        if late:
+            endpoint.waiting = [request for request in endpoint.waiting if request.deadline > now]
+            reason = ConnectionLost(str(endpoint.error or f"{endpoint.address}: not connected in time"))
+            self._answers += [(request, Failed(reason, Written.NO)) for request in late]
+        if (endpoint.wanted or endpoint.waiting) and now >= endpoint.not_before:
+            self._open(now, endpoint)
+
+    def _open(self, now: float, endpoint: Endpoint) -> None:
+        self._last_link += 1
+        link = self._last_link
+        connection = Connection(endpoint.node, link, self._config, now + endpoint.setup.next(), endpoint.address)
+        endpoint.connection = connection
+        for request in endpoint.waiting:
+            connection.submit(now, request)
+        endpoint.waiting.clear()
+        self._links[link] = endpoint
+        self._connect.append(Connect(link, endpoint.host, endpoint.port))
+        self._wake_at = min(self._wake_at, connection.wake_at)
+
+    def _unused(self, now: float, endpoint: Endpoint, connection: Connection) -> str | None:
+        """Why the connection should be closed, if it should and nobody waits on it."""
+        if connection.state is not READY:
+            return LEFT if endpoint.leaving else None
+        if connection.in_flight:
+            return None
+        if endpoint.leaving:
+            return LEFT
+        if now >= connection.idle_since + endpoint.max_idle:
+            return f"unused for {endpoint.max_idle:g} s"
+        if endpoint.node < 0 and any(0 <= node < LANE for node in self._ready):
+            return "the cluster's own addresses are used instead"
+        return None
+
+    def _state_changed(self, endpoint: Endpoint, connection: Connection) -> None:
+        if connection.state is not READY:
+            return
+        self._log_connected(endpoint)
+        endpoint.failures, endpoint.error, endpoint.wanted = 0, None, False
+        endpoint.setup.reset()
+        if not endpoint.leaving:
+            self._ready[endpoint.node] = connection
+            self.changes += 1
+        self._dirty[endpoint.node] = endpoint
+        self._wake_at = -INFINITY  # the setup deadline need not wake anyone any more
+        if endpoint.node >= 0:  # bootstrap connections can go now
+            self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 and e.connection is not None)
+
+    def _ended(self, now: float, endpoint: Endpoint, connection: Connection) -> None:
+        """The connection is CLOSED and that was not planned: rest before the next attempt."""
+        reason = connection.reason
+        assert reason is not None
+        was_ready = endpoint.node in self._ready
+        self._part(endpoint, connection)
+        self._log_ended(endpoint, reason, was_ready)
+        endpoint.error, endpoint.failed_at = reason, now
+        endpoint.failures += not was_ready
+        endpoint.not_before = now + endpoint.backoff.next()
+        for listener in self.on_lost:
+            listener(now, broker_of(endpoint.node))
+
+    def _log_connected(self, endpoint: Endpoint) -> None:
+        """A broker's first connection is news; more lanes to it are not."""
+        broker = broker_of(endpoint.node)
+        if broker in self._unreachable or (broker >= 0 and broker not in map(broker_of, self._ready)):
+            self._unreachable.discard(broker)
+            log.info("%s: %s (%s) is connected", self._config.client_id, _name(broker), endpoint.address)
+
+    def _log_ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
+        """The end of its last connection is news, and so is the first attempt that fails, whatever the lane."""
+        broker = broker_of(endpoint.node)
+        if isinstance(reason.__cause__, DecodeError) and was_ready:
+            if not endpoint.garbled:  # whoever asked asks again, perhaps for ever: here it can be seen
+                log.warning("%s: %s is connected to again: %s", self._config.client_id, _name(broker), reason)
+            endpoint.garbled = True
+        elif was_ready and broker not in map(broker_of, self._ready):
+            log.info("%s: %s disconnected: %s", self._config.client_id, _name(broker), reason)
+        elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
+            self._unreachable.add(broker)
+            log.warning("%s: %s cannot be reached: %s", self._config.client_id, _name(broker), reason)
+
+    def _part(self, endpoint: Endpoint, connection: Connection) -> None:
+        """Forget a CLOSED connection; its answers remain to be given."""
+        if self._links.pop(connection.link, None) is not None:
+            self._close.append(Close(connection.link, str(connection.reason)))
+        self._answers += connection.answers
+        connection.answers.clear()
+        endpoint.connection = None
+        self._unready(endpoint)
+        self._dirty[endpoint.node] = endpoint
+
+    def _unready(self, endpoint: Endpoint) -> None:
+        self._muted.pop(endpoint.node, None)
+        if self._ready.pop(endpoint.node, None) is not None:
+            self.changes += 1
+
+    # -- any broker
+
+    def _submit_to_any(self, now: float, request: Request) -> None:
+        best = self._any.best(now)
+        if best is not None:
+            self._hand_over(now, best, request)
+            return
+        self._anyone.append(request)
+        self._wake_at = -INFINITY
+
+    def _serve_any(self, now: float) -> float:
+        """Hand ANY requests to whoever is connected, else try to connect; returns when to look again, -INFINITY: output is waiting."""
+        self._fail_late_any(now)
+        if not self._anyone and not self._anyone_wanted:
+            return INFINITY
+        best = self._any.best(now)
+        if best is not None:
+            self._anyone_wanted = False
+            while self._anyone:
+                self._hand_over(now, best, self._anyone.popleft())
+            return -INFINITY
+        return min(self._try_someone(now), min((request.deadline for request in self._anyone), default=INFINITY))
+
+    def _try_someone(self, now: float) -> float:
+        """Begin an attempt if it is time for one; returns when it is time for the next."""
+        candidate = self._any.candidate(now)
+        pause = STAGGER if self._any.attempt_under_way() else 0.0 if candidate is None or candidate.failures == 0 else GAP
+        if now < self._attempted_at + pause:
+            return self._attempted_at + pause
+        if candidate is None:
+            return min((e.not_before for e in self._any.candidates(now)), default=INFINITY)
+        self._attempted_at = now
+        self._open(now, candidate)
+        return now + STAGGER
+
+    def _fail_late_any(self, now: float) -> None:
+        late = [request for request in self._anyone if request.deadline <= now]
+        if late:
+            reason = ConnectionLost(self.why_unreachable() or "no broker answered in time")
+            self._answers += [(request, Failed(reason, Written.NO)) for request in late]
+            self._anyone = deque(request for request in self._anyone if request.deadline > now)
+
+    # -- answers
+
+    def _answer(self, now: float, answers: list[Answer]) -> int:
+        """Pass `answers` on to their owners; they may ask for more, which waits for the next poll."""
+        given = 0
+        while answers:
+            batch = answers[:]
+            answers.clear()
+            given += len(batch)
+            for request, outcome in batch:
+                if isinstance(outcome, Reply) and outcome.node >= LANE:
+                    outcome = Reply(outcome.message, outcome.version, broker_of(outcome.node))
+                request.on_reply(now, outcome)
+        return given
+
+
+def _name(broker: int) -> str:
+    """What the log calls it; bootstrap servers are not known by a number yet."""
+    return f"broker {broker}" if broker >= 0 else "bootstrap server"

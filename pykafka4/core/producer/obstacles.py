@@ -1,0 +1,54 @@
+"""Says why a batch cannot be sent, or was not acknowledged in time. Decides nothing: every method only reads."""
+
+from __future__ import annotations
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core.metadata.recovery import Recovery
+from pykafka4.core.network.network import Network
+from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.errors import KafkaError, KafkaTimeoutError, UnsupportedVersion
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from pykafka4.wire.records.hot import Batch
+
+__all__ = ["Obstacles"]
+
+ZSTD_FROM = 7  # a broker that speaks this version of Produce knows the codec
+
+
+class Obstacles:
+    """The reasons that errors of a producer's records give."""
+
+    __slots__ = ("_config", "_network", "_oldest", "_recovery")
+
+    def __init__(self, config: ProducerConfig, network: Network, recovery: Recovery) -> None:
+        self._config, self._network, self._recovery = config, network, recovery
+        self._oldest = ZSTD_FROM if config.compression_type == "zstd" else None  # the lowest version of Produce for our codec
+
+    def of(self, queue: PartitionQueue, batch: Batch, trouble: KafkaError | None) -> KafkaError:
+        """Why `batch` is not acknowledged, although no request with it has failed. `trouble`: why `queue` has no producer id."""
+        offline = self._recovery.offline.get(queue.tp)
+        if offline is not None:
+            return offline.reason
+        return trouble or self._late(queue, batch)
+
+    def unreadable(self, node: int) -> KafkaError | None:
+        """Why `node` cannot take our batches. A broker that does not know the codec says UNKNOWN_SERVER_ERROR, which says nothing."""
+        if self._oldest is None:
+            return None
+        version = self._network.version(node, ProduceRequest.api_key)
+        if version is None or version >= self._oldest:
+            return None
+        return UnsupportedVersion(
+            f"broker {node} is older than Kafka 2.1 and does not know compression_type=zstd; use lz4, or upgrade the broker"
+        )
+
+    def _late(self, queue: PartitionQueue, batch: Batch) -> KafkaTimeoutError:
+        late = f"not acknowledged within delivery_timeout_ms={self._config.delivery_timeout_ms:g}"
+        missing = self._network.why_unreachable() or self._missing(queue, batch)
+        return KafkaTimeoutError(f"{late}: {missing}" if missing else late)
+
+    def _missing(self, queue: PartitionQueue, batch: Batch) -> str:
+        if batch.in_flight:
+            return f"broker {queue.node} has not answered"
+        leader = self._recovery.leader(queue.tp)
+        return "the partition has no leader" if leader is None else self._network.why_down(leader.node)

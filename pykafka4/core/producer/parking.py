@@ -1,0 +1,218 @@
+"""Parking. Rule: `send` never waits for a topic; records of one not known yet wait here, in order, and no longer than they may.
+
+The records themselves lie in the accumulator. This machine learns the topic's partitions, has the records moved a slice per turn, and
+fails them when the topic stays unknown. It is also who wants the producer's topics, as long as they are sent to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core import INFINITY
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.network.network import Network
+from pykafka4.errors import KafkaError, KafkaTimeoutError, broker_error, short_name
+from pykafka4.wire.records.hot import Accumulator
+
+__all__ = ["Parking"]
+
+SLICE = 1000  # records moved per turn: the loop stays responsive
+DENIED_SECONDS = 2.0  # brokers have to deny a partition for so long: one that was just added is not known to all of them at once
+
+Lost = Callable[[str, str, Exception, int, Callable[[], None] | None], None]
+
+
+class Parking:
+    """The topics a producer writes to, and their records that have no partition yet."""
+
+    __slots__ = (
+        "_acc",
+        "_busy",
+        "_cluster",
+        "_config",
+        "_denied",
+        "_empty",
+        "_expires",
+        "_hurried",
+        "_idle",
+        "_lost",
+        "_moved_hurried",
+        "_network",
+        "_picture",
+        "_told",
+        "_used",
+        "_waiting",
+    )
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        accumulator: Accumulator,
+        cluster: Cluster,
+        network: Network,
+        lost: Lost,
+        busy: Callable[[str], bool],
+        idle: Callable[[str], None],
+    ) -> None:
+        """`lost(topic, code, cause, records, callbacks)` hears of every parked record that failed; `busy(topic)` says whether batches for
+        a topic wait or are under way; `idle(topic)` is called when nothing was sent to a topic for metadata_max_idle_ms.
+        """
+        self._config, self._acc, self._cluster, self._network = config, accumulator, cluster, network
+        self._lost, self._busy, self._idle = lost, busy, idle
+        self._told: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator knows of each topic
+        self._used: dict[str, float] = {}  # when a batch of each came last
+        self._expires = 0.0  # no topic is idle before
+        self._waiting: dict[str, None] = {}  # in the order they came: a set's order differs from process to process
+        self._denied: dict[str, tuple[float, float]] = {}  # topics whose oldest record names no partition: since when, when to ask again
+        self._empty: dict[str, float] = {}  # topics that wait without a record, and since when
+        self._picture = -1
+        self._hurried: set[str] = set()  # topics with records that a flush covers
+        self._moved_hurried = False  # some of these have been moved into batches
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def topics(self) -> list[str]:
+        """Every topic that was sent to of late."""
+        return list(self._used | self._waiting)
+
+    def want(self, topic: str) -> None:
+        """The first record for `topic` is parked."""
+        self._waiting[topic] = None
+        self._empty.pop(topic, None)
+        self._cluster.want(topic, self, create=True)
+        self._picture = -1
+
+    def hurry(self) -> None:
+        """A flush covers what is parked now: its batches must not linger once it has been moved."""
+        self._hurried |= self._waiting.keys()
+
+    def take_hurried(self) -> bool:
+        """Whether records that a flush covers were moved into batches since the last call."""
+        moved, self._moved_hurried = self._moved_hurried, False
+        return moved
+
+    def used(self, topic: str, now: float) -> None:
+        """A batch for `topic` came: it is wanted again if it was let go, and created again if it was deleted."""
+        if topic not in self._used:
+            self._picture = -1
+        if topic not in self._used or self._cluster.unknown_since(topic) is not None:
+            self._cluster.want(topic, self, create=True)
+        self._used[topic] = now
+
+    def gone(self) -> None:
+        """The producer is closed."""
+        for topic in self.topics:
+            self._let_go(topic)
+
+    def fail(self, topic: str, reason: KafkaError, before: float = INFINITY) -> None:
+        """Hand back the records of `topic` that were parked up to `before`."""
+        failed, callbacks = self._acc.fail_parked(topic, reason, before)
+        if failed:
+            self._lost(topic, short_name(reason), reason, failed, callbacks)
+            if topic not in self._told and self._acc.forget(topic):  # first: a `send` from here on announces the topic again
+                self._let_go(topic)
+
+    def poll(self, now: float) -> float:
+        """Move or fail what can be; returns when to look again: `now` while a slice is left."""
+        if self._cluster.version != self._picture:
+            self._picture = self._cluster.version
+            for topic in self.topics:
+                self.tell(topic, now)
+        if now >= self._expires:
+            self._expire(now)
+        return min([self._look(topic, now) for topic in list(self._waiting)]) if self._waiting else INFINITY
+
+    def tell(self, topic: str, now: float) -> None:
+        """Have the accumulator know what the cluster knows of `topic`."""
+        known = (self._cluster.partitions(topic), tuple(self._cluster.available(topic)))
+        if known[0] and known != self._told.get(topic):
+            self._told[topic] = known
+            self._used.setdefault(topic, now)
+            self._acc.set_partitions(topic, *known)
+        if self._cluster.unknown_since(topic) is not None and self._busy(topic):
+            self._cluster.want(topic, self, create=True)
+
+    def _expire(self, now: float) -> None:
+        """Let go of topics that nothing was sent to for long. Nobody is woken for it: the picture's own renewal comes by often enough."""
+        idle = self._config.metadata_max_idle_ms / 1000
+        for topic in [t for t, used in self._used.items() if used + idle <= now]:
+            if topic in self._waiting or self._busy(topic):
+                self._used[topic] = now
+            else:
+                self._let_go(topic)
+                self._idle(topic)
+        self._expires = min(self._used.values(), default=now) + idle
+
+    def _let_go(self, topic: str) -> None:
+        self._cluster.forget(topic, self)
+        for known in (self._told, self._used, self._waiting, self._empty, self._denied):
+            known.pop(topic, None)
+        self._hurried.discard(topic)
+
+    def _look(self, topic: str, now: float) -> float:
+        if topic not in self._told:
+            return self._wait(topic, now)
+        since, _ = self._denied.get(topic, (now, now))
+        patient = now < since + self._patience
+        before, _ = self._acc.parked(topic)
+        left, misplaced = self._acc.designate(topic, SLICE, patient)
+        self._moved_hurried = self._moved_hurried or topic in self._hurried
+        for code, error, callbacks in misplaced:
+            self._lost(topic, code, error, 1, callbacks)
+        if not left:
+            self._waiting.pop(topic, None)
+            self._denied.pop(topic, None)
+            self._hurried.discard(topic)
+        elif patient and before - left < SLICE:
+            return self._doubt(topic, now)
+        return now
+
+    @property
+    def _patience(self) -> float:
+        return min(DENIED_SECONDS, self._config.delivery_timeout_ms / 1000)
+
+    def _doubt(self, topic: str, now: float) -> float:
+        """The oldest record names a partition that is not there: ask whether it was added, for a while. Those behind it wait, in order."""
+        since, ask_at = self._denied.get(topic, (now, now))
+        if ask_at <= now:
+            self._cluster.refresh(now, [topic])
+            ask_at = now + self._config.retry_backoff_ms / 1000
+        self._denied[topic] = since, ask_at
+        return min(ask_at, since + self._patience)
+
+    def _wait(self, topic: str, now: float) -> float:
+        error = self._cluster.topic_error(topic)
+        if error is not None and not error.retriable:
+            self.fail(topic, broker_error(error.code, f"topic {topic}"))
+            return self._drop_empty(topic, self._config.retry_backoff_ms / 1000, now) if topic in self._waiting else INFINITY
+        patience = min(self._config.unknown_topic_timeout_ms, self._config.delivery_timeout_ms) / 1000
+        parked, oldest = self._acc.parked(topic)
+        if parked and oldest + patience <= now:
+            self._give_up(topic, patience, now)
+            parked, oldest = self._acc.parked(topic)
+        if topic not in self._waiting:  # just given up
+            return INFINITY
+        return self._drop_empty(topic, patience, now) if not parked else oldest + patience
+
+    def _drop_empty(self, topic: str, patience: float, now: float) -> float:
+        """Let go of an unknown topic that has no record: its first `send` announced it and raised; until then the next wakes nobody."""
+        until = self._empty.setdefault(topic, now) + patience
+        if now < until:
+            return until
+        if self._acc.forget(topic):  # first: a `send` from here on announces the topic again
+            self._let_go(topic)
+            return INFINITY
+        self._empty[topic] = now
+        return now + patience
+
+    def _give_up(self, topic: str, patience: float, now: float) -> None:
+        error = self._cluster.topic_error(topic)
+        if error is not None:
+            self.fail(topic, broker_error(error.code, f"no such topic {topic!r} for {patience:g} s"), now - patience)
+        else:
+            why = self._network.why_unreachable() or self._cluster.error or "the brokers give no answer"
+            timeout = KafkaTimeoutError(f"topic {topic} could not be looked up for {patience:g} s: {why}")
+            self.fail(topic, timeout, now - patience)

@@ -1,0 +1,197 @@
+"""Partition queues. Rule: the batches in flight are always the head of their queue, and nothing passes them.
+
+A queue belongs to one partition and outlives leaders and connections. With idempotence it has a (producer id, epoch, next sequence) of its
+own, so these survive the topic vanishing from the metadata, and trouble with one partition changes nothing for the others: brokers keep
+producer state per partition. The order in `batches` is the order of the log.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice, takewhile
+from uuid import UUID
+
+import attrs
+
+from pykafka4.core import INFINITY
+from pykafka4.core.backoff import Backoff
+from pykafka4.records import TopicPartition
+from pykafka4.wire.records.hot import Batch
+
+__all__ = ["SEQUENCES", "PartitionQueue"]
+
+SEQUENCES = 2**31  # sequence numbers wrap to 0 after 2^31 - 1
+UNASSIGNED = -1
+QUIET = 10.0  # seconds without an acknowledgement or a batch in flight: long enough for the leadership to leave and return unnoticed
+
+
+@attrs.define(eq=False)
+class PartitionQueue:
+    """What waits for one partition, oldest first."""
+
+    tp: TopicPartition
+    backoff: Backoff
+    depth: int = 1  # most batches in flight to the present leader
+    batches: deque[Batch] = attrs.Factory(deque)
+    due: Batch | None = None  # an open batch whose linger is over; sealed when its connection can take it
+    in_flight: int = 0
+    strays: int = 0  # batches that failed while under way: their requests are not back yet
+    node: int = -1  # where the last batch went
+    session: tuple[int | None, int] = (None, -1)  # the connection to the leader, and the leader's epoch, when the last batch went
+    acked_at: float = -INFINITY  # when a batch was acknowledged last
+    broken: bool = False  # one of those in flight came back: wait for the others, then start again from the head
+    held_until: float = 0.0
+    proven: bool = False  # this leader has acknowledged a batch of this epoch, so it checks the order of the next ones
+    producer_id: int = UNASSIGNED
+    epoch: int = UNASSIGNED
+    next_sequence: int = 0
+    stale: bool = False  # continue under another epoch, from sequence 0, as soon as nothing is in doubt
+    spent: bool = False  # as `stale`, and the producer id cannot be used here any more
+    void: set[Batch] = attrs.Factory(set)  # in flight behind a batch that is certainly not in the log: neither are they
+    topic_id: UUID | None = None
+    placed_at: int | None = None  # the node in whose line this queue stands
+    watched: bool = False  # a delivery deadline is in the timer heap
+    due_watched: bool = False  # the time at which `due` is sealed in any case is there as well
+
+    @property
+    def candidate(self) -> Batch | None:
+        """The next batch to send, if it is sealed."""
+        return self.batches[self.in_flight] if len(self.batches) > self.in_flight else None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is something to send, sealed or due."""
+        return len(self.batches) > self.in_flight or self.due is not None
+
+    def late(self, now: float, timeout: float) -> list[Batch]:
+        """The batches whose first record was sent `timeout` seconds ago or earlier. They are the head: the others are not looked at."""
+        return list(takewhile(lambda batch: batch.sent_at + timeout <= now, self.batches))  # adds as the timer does: now - timeout rounds
+
+    def may_send(self, now: float) -> bool:
+        """Whether another batch may go out now, whatever the leader.
+
+        A broker that has no state of this producer takes any sequence as the first. If the first batch met a transient error (too few
+        replicas, say) and the second were accepted, the log would have them in the wrong order. So the first batch of an epoch goes
+        alone, and so does the first one to a leader that may lack the state (`meet`).
+        """
+        return not self.broken and not self.strays and self.in_flight < (self.depth if self.proven else 1) and now >= self.held_until
+
+    def begin_epoch(self, producer_id: int, epoch: int) -> None:
+        """Number from 0 under another epoch or producer id. Nothing may be in doubt here.
+
+        Requests of the old epoch that were given up and still arrive are fenced: brokers refuse an epoch lower than the last they saw.
+        """
+        self.producer_id, self.epoch, self.next_sequence = producer_id, epoch, 0
+        self.proven = self.stale = self.spent = False
+        self.void.clear()
+        for batch in self.batches:
+            batch.base_sequence = batch.producer_id = UNASSIGNED
+            batch.written = False
+
+    def number(self, batch: Batch) -> None:
+        """Give `batch` its sequence; it keeps it until the epoch changes."""
+        if batch.base_sequence == UNASSIGNED:
+            batch.base_sequence = self.next_sequence
+            self.next_sequence = (self.next_sequence + batch.count) % SEQUENCES
+
+    def meet(self, now: float, connection: int | None, leader_epoch: int) -> bool:
+        """The next batch would go over this connection, to the leader of this epoch. Call it before `may_send`.
+
+        The same broker may have lost the producer's state since the last batch: with its log, while the connection was down or while it
+        was not the leader. After a silence both may have happened without a trace, and the state may have expired.
+        Returns whether it is another connection or leader than that of the last batch.
+        """
+        if (connection, leader_epoch) != self.session:
+            self.session, self.proven = (connection, leader_epoch), False
+            return True
+        if self.in_flight == 0 and now - self.acked_at > QUIET:
+            self.proven = False
+        return False
+
+    def acknowledged(self, now: float) -> None:
+        """The leader has written a batch of this queue: from now on it checks the order of the next ones."""
+        self.acked_at, self.proven = now, True
+        self.backoff.reset()
+
+    def sent(self, batch: Batch, node: int) -> None:
+        """`batch`, the candidate, went out to `node`."""
+        batch.in_flight = True
+        self.in_flight += 1
+        self.node = node
+
+    def returned(self, batch: Batch) -> None:
+        """An answer (or the loss of the connection) ended this flight of `batch`."""
+        if batch.in_flight:
+            batch.in_flight = False
+            self.in_flight -= 1
+            self.void.discard(batch)
+        if self.in_flight == 0:
+            self.broken = False
+
+    def requeue(self, batch: Batch) -> None:
+        """Keep `batch` where it is, to be sent again when those behind it have come back."""
+        self.returned(batch)
+        self.broken = self.in_flight > 0 and not batch.done
+
+    def forsake(self, batch: Batch) -> None:
+        """`batch` is about to fail. While its request is under way nothing follows: another leader could write that first."""
+        self.strays += batch.in_flight
+
+    def came_back(self, batch: Batch) -> None:
+        """The request that carried `batch` was answered or lost."""
+        self.strays -= batch.done
+
+    def remove(self, batch: Batch) -> None:
+        """`batch` is finished. The head in the ordinary case; anywhere after a delivery timeout."""
+        self.returned(batch)
+        if self.batches and self.batches[0] is batch:
+            self.batches.popleft()
+        else:
+            self.batches.remove(batch)
+
+    def replace(self, batch: Batch, parts: list[Batch]) -> None:
+        """Put the halves of a batch that was too large where it stood."""
+        at = self.batches.index(batch)
+        del self.batches[at]
+        for part in reversed(parts):
+            self.batches.insert(at, part)
+
+    def doubt(self, batch: Batch) -> None:
+        """A request with `batch` ended without a definite answer: it may be in the log."""
+        if batch not in self.void:
+            batch.written = True
+
+    def may_be_written(self, batch: Batch) -> bool:
+        """Whether `batch` may be in the log, or get there by a request that is still under way."""
+        return batch.written or (batch.in_flight and batch not in self.void)
+
+    def withdraw(self, batch: Batch) -> None:
+        """`batch`, still here, will not be sent again under its sequence.
+
+        If it is certainly not in the log, neither is what was numbered after it: brokers take the batches of a producer in sequence.
+        Its sequence is given again only where nothing was numbered after it. Otherwise, and if it may be in the log, the numbering
+        starts anew in the next epoch: another batch with the sequence of one that is in the log would be taken for a repetition, and
+        acknowledged without being written.
+        """
+        if batch.base_sequence == UNASSIGNED:
+            return
+        if self.may_be_written(batch):
+            self.stale = True
+            return
+        if (batch.base_sequence + batch.count) % SEQUENCES == self.next_sequence:
+            self.next_sequence = batch.base_sequence
+            return
+        self.stale = True
+        for later in islice(self.batches, self.batches.index(batch) + 1, None):
+            if later.in_flight:
+                self.void.add(later)
+            else:
+                later.written = False
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a batch is here that a broker may have written, or may yet write, without our knowing.
+
+        The head decides: brokers take the batches of a producer in sequence, so behind one that is certainly not in the log none is.
+        """
+        return self.in_flight > 0 or self.strays > 0 or (bool(self.batches) and self.batches[0].written)

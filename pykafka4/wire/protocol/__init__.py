@@ -1,0 +1,13 @@
+"""Kafka's requests and responses. Rule: a message is declared once for all its versions; each version is compiled on its first use.
+
+Modules; each line imports only from lines below it:
+
+    declared     imports every message; only a broker's side (`pykafka4.testing`) needs all of them
+    frame        what is written to a connection and read from it: size, header, message
+    messages_*   the messages, by who sends them; a client imports only those, because declaring one takes time:
+                 `cluster` every client, `produce` and `txn` producers, `fetch` and `group` consumers, `admin` none so far
+    schema       how messages are declared, encoded and decoded
+    compiler     generates the encoder and the decoder of a message in one version
+    weight       how much memory a decoded message may take
+    fields       the types, versions, defaults and tags of fields
+"""

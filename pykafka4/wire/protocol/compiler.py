@@ -1,0 +1,591 @@
+"""Compiler. Rule: one (class, version) becomes one flat function, and no length is believed before it is compared with the bytes left.
+
+Each emitted line remembers the field it is about, so that an error names it at no cost while all goes well. Neighbouring fixed-size
+fields, length prefixes and empty tag sections are packed and unpacked in one `struct` call. What is decoded is taken off `room`, a
+budget of memory, before it is made (`weight.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, NoReturn, TypeAlias
+from uuid import UUID
+
+import attrs
+
+from pykafka4.errors import DecodeError, UnsupportedVersion
+from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.protocol.fields import Kind, WireType, array, bytestring, default_of, fields_at, records, spec_of, string, uuid
+from pykafka4.wire.protocol.weight import LIST, MAX_DECODED, NUMBER, REMEMBERED, SLOT, WIDEST, is_number, least_size, weight
+
+__all__ = ["MAX_ELEMENTS", "MAX_TAGS", "Decoder", "Encoder", "decoder", "encoder", "field_at_fault", "read_uvarint"]
+
+MAX_ELEMENTS = 1_000_000  # Kafka 4.4 reads no more either
+MAX_TAGS = 10_000
+_MAX_STRING = 0x7FFF
+_TABLE = 32  # arrays up to this length find their struct ready
+
+Encoder: TypeAlias = Callable[[Any], list[Buffer]]
+Decoder: TypeAlias = Callable[[Any, "memoryview | None", int, int, int], tuple[Any, int]]
+
+
+# -- what the emitted code calls -----------------------------------------------
+
+
+def _uvarint(n: int) -> bytes:
+    if n < 0x80:
+        return _ONE_BYTE[n]
+    if n < 0x4000:
+        return bytes((n & 0x7F | 0x80, n >> 7))
+    if n < 0x20_0000:  # the sizes of most batches
+        return bytes((n & 0x7F | 0x80, n >> 7 & 0x7F | 0x80, n >> 14))
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def _string_prefix(n: int) -> bytes:
+    if n > _MAX_STRING + 1:
+        raise ValueError(f"a string of {n - 1} bytes; at most {_MAX_STRING} are allowed")
+    return _uvarint(n)
+
+
+def _more(buf: Any, pos: int, first: int) -> tuple[int, int]:
+    """Go on with a uvarint whose `first` byte said so."""
+    n = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buf[pos]
+        pos += 1
+        n |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if n > 0xFFFF_FFFF:
+                break
+            return n, pos
+    raise DecodeError("a length of more than 32 bits")
+
+
+def read_uvarint(buf: Any, pos: int) -> tuple[int, int]:
+    """The uvarint at `pos` and the position after it. IndexError where the bytes end, DecodeError over 32 bits."""
+    first = buf[pos]
+    return (first, pos + 1) if first < 0x80 else _more(buf, pos + 1, first)
+
+
+def _too_heavy() -> NoReturn:
+    raise DecodeError(f"decoded, the message would take more than {MAX_DECODED >> 20} MiB of memory, the most that one may take")
+
+
+def _bad_length(n: int, left: int) -> NoReturn:
+    if n == -1:
+        raise DecodeError("null where none is allowed")
+    if 0 <= n <= left:
+        _too_heavy()
+    raise DecodeError(f"a negative length, {n}" if n < 0 else f"a length of {n} where {left} bytes are left")
+
+
+def _bad_count(n: int, left: int, room: int) -> NoReturn:
+    if n > MAX_ELEMENTS:
+        raise DecodeError(f"{n} elements; at most {MAX_ELEMENTS} are read")
+    if n < 0:
+        _bad_length(n, left)
+    if room < 0:
+        _too_heavy()
+    raise DecodeError(f"{n} elements where {left} bytes are left")
+
+
+def _bad_tags(count: int, left: int) -> NoReturn:
+    raise DecodeError(f"{count} tagged fields where {left} bytes are left (at most {MAX_TAGS} are read)")
+
+
+def _bad_order(tag: int, last: int) -> NoReturn:
+    raise DecodeError(f"tag {tag} twice" if tag == last else f"tag {tag} after tag {last}")
+
+
+def _bad_tag_size(tag: int, difference: int) -> NoReturn:
+    raise DecodeError(f"tag {tag} is {abs(difference)} bytes {'longer' if difference > 0 else 'shorter'} than it says")
+
+
+def _absent(owner: str, name: str, version: int) -> NoReturn:
+    raise UnsupportedVersion(
+        f"{owner}.{name} is set, and version {version} has no room for it; leave it at its default or use a newer broker"
+    )
+
+
+def _flat(value: Any) -> Any:
+    """`value` so that `len` counts its bytes; text and numbers are a TypeError."""
+    return value if isinstance(value, bytearray) else memoryview(value).cast("B")
+
+
+@functools.lru_cache(maxsize=4096)
+def _uuid(data: bytes) -> UUID:
+    """Topic ids come again with every fetch; building a UUID costs ten times a look-up."""
+    return UUID(bytes=data)
+
+
+def _packers(fmt: str) -> tuple[Callable[..., bytes], ...]:
+    return tuple(struct.Struct(f">{n}{fmt}").pack for n in range(_TABLE))
+
+
+def _unpackers(fmt: str) -> tuple[Callable[..., tuple[Any, ...]], ...]:
+    return tuple(struct.Struct(f">{n}{fmt}").unpack_from for n in range(_TABLE))
+
+
+_ONE_BYTE = tuple(bytes((n,)) for n in range(128))
+_PACKERS = {fmt: _packers(fmt) for fmt in "?bhiqHd"}
+_UNPACKERS = {fmt: _unpackers(fmt) for fmt in "?bhiqHd"}
+_NAMES: dict[str, Any] = {
+    "uvarint": _uvarint,
+    "string_prefix": _string_prefix,
+    "one": _ONE_BYTE,
+    "more": _more,
+    "read_uvarint": read_uvarint,
+    "bad_length": _bad_length,
+    "bad_count": _bad_count,
+    "too_heavy": _too_heavy,
+    "bad_tags": _bad_tags,
+    "bad_order": _bad_order,
+    "bad_tag_size": _bad_tag_size,
+    "absent": _absent,
+    "flat": _flat,
+    "to_uuid": _uuid,
+    "new": object.__new__,
+    "join": b"".join,
+    "pack": struct.pack,
+    "unpack_from": struct.unpack_from,
+    "UnicodeText": str,
+}
+
+
+# -- emitting --------------------------------------------------------------------
+
+
+class _Source:
+    """Lines of a function, with the field each is about, and the constants they name."""
+
+    def __init__(self, head: str) -> None:
+        self.lines, self.labels, self.names = [head], [""], dict(_NAMES)
+        self.indent, self.serial, self.label = 1, 0, ""
+
+    def __call__(self, line: str) -> None:
+        self.lines.append("    " * self.indent + line)
+        self.labels.append(self.label)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        self(head)
+        self.indent += 1
+        yield
+        self.indent -= 1
+
+    @contextmanager
+    def about(self, label: str) -> Iterator[None]:
+        before, self.label = self.label, label
+        yield
+        self.label = before
+
+    def fresh(self, prefix: str) -> str:
+        self.serial += 1
+        return f"{prefix}{self.serial}"
+
+    def constant(self, prefix: str, value: Any) -> str:
+        name = self.fresh(prefix)
+        self.names[name] = value
+        return name
+
+    def function(self, title: str) -> Any:
+        text = "\n".join(self.lines) + "\n"
+        filename = f"<pykafka4 {title}>"
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+        exec(compile(text, filename, "exec"), self.names)
+        _LABELS[filename] = self.labels
+        return self.names[self.lines[0].removeprefix("def ").partition("(")[0]]
+
+
+_LABELS: dict[str, list[str]] = {}
+
+
+def field_at_fault(error: BaseException) -> str:
+    """`Class.field` for an error that came out of an emitted function, "" for another."""
+    found, step = "", error.__traceback__
+    while isinstance(step, TracebackType):
+        labels = _LABELS.get(step.tb_frame.f_code.co_filename)
+        if labels is not None:
+            found = labels[step.tb_lineno - 1]
+        step = step.tb_next
+    return found
+
+
+def _holds_records(type: WireType) -> bool:
+    """Whether a value of this type can hold a `records` field."""
+    if isinstance(type, array):
+        return _holds_records(type.of)
+    return type is records if isinstance(type, Kind) else any(_holds_records(spec_of(field).type) for field in attrs.fields(type))
+
+
+def _numbers_in(type: WireType) -> set[str]:
+    """The struct letters of the arrays of numbers that a value of this type can hold."""
+    if isinstance(type, array):
+        return {type.of.fmt} if is_number(type.of) else _numbers_in(type.of)
+    return set() if isinstance(type, Kind) else set[str]().union(*(_numbers_in(spec_of(field).type) for field in attrs.fields(type)))
+
+
+# -- encode ----------------------------------------------------------------------
+
+
+class _Encode:
+    """Emits `encode(obj) -> list of buffers`."""
+
+    def __init__(self, cls: type, version: int, *, flexible: bool) -> None:
+        self.version, self.flexible, self.put = version, flexible, "put"
+        self.run: list[tuple[str, str]] = []
+        self.src = src = _Source("def encode(obj):")
+        src("out = []; parts = []; put = parts.append")
+        self.struct("obj", cls)
+        self.flush()
+        with src.block("if parts:"):
+            src("out.append(join(parts))")
+        src("return out")
+
+    def flush(self) -> None:
+        if self.run:
+            packed = self.src.constant("pack", struct.Struct(">" + "".join(fmt for _, fmt in self.run)).pack)
+            self.src(f"{self.put}({packed}({', '.join(expr for expr, _ in self.run if expr)}))")
+            self.run.clear()
+
+    def struct(self, expr: str, cls: type) -> None:
+        inline, tagged, absent = fields_at(cls, self.version)
+        for field in absent:
+            self.left_out(f"{expr}.{field.name}", cls, field)
+        for field in inline:
+            spec = spec_of(field)
+            self.value(f"{expr}.{field.name}", spec.type, nullable=self.version in spec.nullable)
+        if self.flexible:
+            self.tags(expr, tagged)
+
+    def left_out(self, expr: str, cls: type, field: attrs.Attribute[Any]) -> None:
+        """Java raises here as well: a setting that silently does nothing is worse than an error."""
+        if spec_of(field).ignorable:
+            return
+        with self.src.block(f"if {self.differs(expr, field)}:"):
+            self.src(f"absent({cls.__qualname__!r}, {field.name!r}, {self.version})")
+
+    def differs(self, expr: str, field: attrs.Attribute[Any]) -> str:
+        default = default_of(field)
+        if default is None:
+            return f"{expr} is not None"
+        if isinstance(default, list):
+            return f"{expr} or {expr} is None"
+        name = self.src.constant("default", default)
+        return f"{expr} is not {name} and {expr} != {name}"
+
+    def tags(self, expr: str, tagged: list[attrs.Attribute[Any]]) -> None:
+        if not tagged:
+            self.run.append(("", "x"))
+            return
+        self.flush()
+        tags, before = self.src.fresh("tags"), self.put
+        self.src(f"{tags} = []")
+        for field in tagged:
+            spec, name = spec_of(field), f"{expr}.{field.name}"
+            with self.src.block(f"if {self.differs(name, field)}:"):
+                body = self.src.fresh("body")
+                self.put = self.src.fresh("put")
+                self.src(f"{body} = []; {self.put} = {body}.append")
+                self.value(name, spec.type, nullable=self.version in spec.nullable)
+                self.flush()
+                self.src(f"{body} = join({body}); {tags}.append(uvarint({spec.tag}) + uvarint(len({body})) + {body})")
+            self.put = before
+        self.src(f"{self.put}(uvarint(len({tags}))); {self.put}(join({tags}))")
+
+    def value(self, expr: str, type: WireType, *, nullable: bool) -> None:
+        if isinstance(type, array):
+            self.array(expr, type, nullable=nullable)
+        elif not isinstance(type, Kind):
+            self.nested(expr, type, nullable=nullable)
+        elif type is uuid:
+            self.run.append((f"{expr}.bytes", "16s"))
+        elif type.fixed:
+            self.run.append((expr, type.fmt))
+        elif type is records:
+            self.records(expr, nullable=nullable)
+        else:
+            self.text(expr, type, nullable=nullable)
+
+    def nested(self, expr: str, type: type, *, nullable: bool) -> None:
+        if not nullable:
+            return self.struct(expr, type)
+        self.flush()
+        with self.src.block(f"if {expr} is None:"):
+            self.src(f"{self.put}(b'\\xff')")
+        with self.src.block("else:"):
+            self.src(f"{self.put}(b'\\x01')")
+            self.struct(expr, type)
+            self.flush()
+        return None
+
+    def length(self, n: str, fmt: str) -> None:
+        if not self.flexible:
+            self.run.append((n, fmt))
+            return
+        self.flush()
+        prefix = "string_prefix" if fmt == "h" else "uvarint"
+        self.src(f"{n} += 1; {self.put}(one[{n}] if {n} < 128 else {prefix}({n}))")
+
+    @contextmanager
+    def unless_null(self, expr: str, fmt: str, *, nullable: bool) -> Iterator[None]:
+        if not nullable:
+            yield
+            return
+        self.flush()
+        with self.src.block(f"if {expr} is None:"):
+            null = b"\x00" if self.flexible else b"\xff" * struct.calcsize(fmt)
+            self.src(f"{self.put}({null!r})")
+        with self.src.block("else:"):
+            yield
+            self.flush()
+
+    def text(self, expr: str, kind: Kind, *, nullable: bool) -> None:
+        src, b, n = self.src, self.src.fresh("b"), self.src.fresh("n")
+        src(f"{b} = {expr}")
+        with self.unless_null(b, kind.fmt, nullable=nullable):
+            src(f"{b} = {b}.encode()" if kind is string else f"if {b}.__class__ is not bytes: {b} = flat({b})")
+            src(f"{n} = len({b})")
+            self.length(n, kind.fmt)
+            self.flush()
+            src(f"{self.put}({b})")
+
+    def records(self, expr: str, *, nullable: bool) -> None:
+        src, b, n = self.src, self.src.fresh("b"), self.src.fresh("n")
+        src(f"{b} = {expr}")
+        with self.unless_null(b, "i", nullable=nullable):
+            src(f"{n} = {b}.nbytes if {b}.__class__ is memoryview else len({b})")
+            self.length(n, "i")
+            self.flush()
+            with src.block(f"if {n} > {1 if self.flexible else 0}:"):
+                src(f"out.append(join(parts)); parts.clear(); out.append({b})")
+
+    def array(self, expr: str, type: array, *, nullable: bool) -> None:
+        src, a, n = self.src, self.src.fresh("a"), self.src.fresh("n")
+        src(f"{a} = {expr}")
+        with self.unless_null(a, "i", nullable=nullable):
+            src(f"{n} = len({a})")
+            self.length(n, "i")
+            self.flush()
+            self.elements(a, type.of)
+
+    def elements(self, a: str, type: WireType) -> None:
+        src = self.src
+        if isinstance(type, Kind) and type.fixed and type is not uuid:
+            n, table = src.fresh("n"), src.constant("packs", _PACKERS[type.fmt])
+            src(f"{n} = len({a}); {self.put}({table}[{n}](*{a}) if {n} < {_TABLE} else pack('>%d{type.fmt}' % {n}, *{a}))")
+            return
+        item = src.fresh("item")
+        with src.block(f"for {item} in {a}:"):
+            self.value(item, type, nullable=False)
+            self.flush()
+
+
+# -- decode ----------------------------------------------------------------------
+
+
+class _Decode:
+    """Emits `decode(buf, view, pos, end, room) -> (object, position after it)`; `view` is a memoryview where there are records."""
+
+    def __init__(self, cls: type, version: int, *, flexible: bool) -> None:
+        self.version, self.flexible = version, flexible
+        self.plain_bytes = not _holds_records(cls)
+        self.run: list[tuple[str, str]] = []
+        self.run_label = ""
+        self.src = _Source("def decode(buf, view, pos, end, room):")
+        for fmt in sorted(_numbers_in(cls)):
+            self.src(f"known_{fmt} = {{}}")
+        self.struct("obj", cls)
+        self.flush()
+        self.src("return obj, pos")
+
+    def flush(self) -> None:
+        if self.run:
+            layout = struct.Struct(">" + "".join(fmt for _, fmt in self.run))
+            unpack = self.src.constant("unpack", layout.unpack_from)
+            with self.src.about(self.run_label):
+                self.src(f"{', '.join(target for target, _ in self.run)}, = {unpack}(buf, pos); pos += {layout.size}")
+            self.run.clear()
+
+    def fixed(self, target: str, fmt: str) -> None:
+        if not self.run:
+            self.run_label = self.src.label
+        self.run.append((target, fmt))
+
+    def struct(self, var: str, cls: type) -> None:
+        """Structs are filled slot by slot; a value, which is frozen, is built at the end from locals."""
+        inline, tagged, absent = fields_at(cls, self.version)
+        frozen = "__setattr__" in vars(cls)
+        self.src(f"{var} = {self.src.constant('cls', cls)}" if frozen else f"{var} = new({self.src.constant('cls', cls)})")
+        target = f"{var}_" if frozen else f"{var}."
+        for field in absent + tagged:
+            self.src(f"{target}{field.name} = {self.default(field)}")
+        for field in inline:
+            with self.src.about(f"{cls.__qualname__}.{field.name}"):
+                spec = spec_of(field)
+                self.value(f"{target}{field.name}", spec.type, nullable=self.version in spec.nullable)
+        if self.flexible:
+            with self.src.about(f"{cls.__qualname__} tagged fields"):
+                self.tags(target, cls, tagged)
+        if frozen:
+            self.flush()
+            self.src(f"{var} = {var}({', '.join(f'{field.name}={target}{field.name}' for field in attrs.fields(cls))})")
+
+    def default(self, field: attrs.Attribute[Any]) -> str:
+        default = default_of(field)
+        return "[]" if isinstance(default, list) else self.src.constant("default", default)
+
+    def tags(self, target: str, cls: type, tagged: list[attrs.Attribute[Any]]) -> None:
+        src, n, tag, last, stop = self.src, *(self.src.fresh(name) for name in ("n", "tag", "last", "stop"))
+        self.fixed(n, "B")
+        self.flush()
+        with src.block(f"if {n}:"):
+            with src.block(f"if {n} > 127:"):
+                src(f"{n}, pos = more(buf, pos, {n})")
+            src(f"if {n} > {MAX_TAGS} or {n} * 2 > end - pos: bad_tags({n}, end - pos)")
+            src(f"{last} = -1")
+            with src.block(f"for _ in range({n}):"):
+                src(f"{tag}, pos = read_uvarint(buf, pos); {stop}, pos = read_uvarint(buf, pos); {stop} += pos")
+                src(f"if {stop} > end: bad_length({stop} - pos, end - pos)")
+                src(f"if {tag} <= {last}: bad_order({tag}, {last})")
+                src(f"{last} = {tag}")
+                for field in tagged:
+                    self.tagged(f"{target}{field.name}", cls, field, tag, stop)
+                src(f"pos = {stop}")
+
+    def tagged(self, target: str, cls: type, field: attrs.Attribute[Any], tag: str, stop: str) -> None:
+        spec = spec_of(field)
+        with self.src.about(f"{cls.__qualname__}.{field.name}"), self.src.block(f"if {tag} == {spec.tag}:"):
+            self.src(f"if (room := room - {weight(spec.type, self.version)}) < 0: too_heavy()")
+            self.value(target, spec.type, nullable=self.version in spec.nullable)
+            self.flush()
+            self.src(f"if pos != {stop}: bad_tag_size({tag}, pos - {stop})")
+
+    def value(self, var: str, type: WireType, *, nullable: bool) -> None:
+        if isinstance(type, array):
+            self.array(var, type, nullable=nullable)
+        elif not isinstance(type, Kind):
+            self.nested(var, type, nullable=nullable)
+        elif type is uuid:
+            raw = self.src.fresh("raw")
+            self.fixed(raw, "16s")
+            self.flush()
+            self.src(f"{var} = to_uuid({raw})")
+        elif type.fixed:
+            self.fixed(var, type.fmt)
+        else:
+            self.text(var, type, nullable=nullable)
+
+    def nested(self, var: str, type: type, *, nullable: bool) -> None:
+        item, mark = self.src.fresh("item"), self.src.fresh("mark")
+        if not nullable:
+            self.struct(item, type)
+            self.flush()
+            self.src(f"{var} = {item}")
+            return
+        self.fixed(mark, "b")
+        self.flush()
+        with self.src.block(f"if {mark} < 0:"):
+            self.src(f"{var} = None")
+        with self.src.block("else:"):
+            self.struct(item, type)
+            self.flush()
+            self.src(f"{var} = {item}")
+
+    def length(self, fmt: str) -> str:
+        """Read a length prefix into a new variable; null comes out as -1."""
+        n = self.src.fresh("n")
+        self.fixed(n, "B" if self.flexible else fmt)
+        self.flush()
+        if self.flexible:
+            self.src(f"if {n} > 127: {n}, pos = more(buf, pos, {n})")
+            self.src(f"{n} -= 1")
+        return n
+
+    @contextmanager
+    def unless_null(self, var: str, n: str, *, nullable: bool) -> Iterator[None]:
+        if not nullable:
+            yield
+            return
+        with self.src.block(f"if {n} == -1:"):
+            self.src(f"{var} = None")
+        with self.src.block("else:"):
+            yield
+
+    def text(self, var: str, kind: Kind, *, nullable: bool) -> None:
+        n, stop = self.length(kind.fmt), self.src.fresh("stop")
+        with self.unless_null(var, n, nullable=nullable):
+            self.src(f"{stop} = pos + {n}")
+            heavy = "" if kind is records else f" or (room := room - {n}{f' * {WIDEST}' if kind is string else ''}) < 0"
+            self.src(f"if not pos <= {stop} <= end{heavy}: bad_length({n}, end - pos)")
+            self.src(f"{var} = {self.piece(kind, f'pos:{stop}')}; pos = {stop}")
+
+    def piece(self, kind: Kind, where: str) -> str:
+        if kind is records:
+            return f"view[{where}]"
+        if kind is bytestring:
+            return f"buf[{where}]" if self.plain_bytes else f"bytes(buf[{where}])"
+        return f"buf[{where}].decode()" if self.plain_bytes else f"UnicodeText(buf[{where}], 'utf-8')"
+
+    def array(self, var: str, type: array, *, nullable: bool) -> None:
+        src, n, least = self.src, self.length("i"), least_size(type.of, self.version, flexible=self.flexible)
+        with self.unless_null(var, n, nullable=nullable):
+            if is_number(type.of):
+                src(f"if not 0 <= {n} <= {MAX_ELEMENTS} or {n} * {least} > end - pos: bad_count({n}, end - pos, room)")
+                return self.numbers(var, n, type.of)
+            each = SLOT + weight(type.of, self.version)
+            heavy = f"(room := room - {n} * {each}) < 0"
+            src(f"if not 0 <= {n} <= {MAX_ELEMENTS} or {n} * {least} > end - pos or {heavy}: bad_count({n}, end - pos, room)")
+            item, add = src.fresh("item"), src.fresh("add")
+            src(f"{var} = []; {add} = {var}.append")
+            with src.block(f"for _ in range({n}):"):
+                self.value(item, type.of, nullable=False)
+                self.flush()
+                src(f"{add}({item})")
+        return None
+
+    def numbers(self, var: str, n: str, kind: Kind) -> None:
+        """Partitions by the thousand have the same few lists of replicas: a short list that came before is not made again."""
+        src, table, raw = self.src, self.src.constant("unpacks", _UNPACKERS[kind.fmt]), self.src.fresh("raw")
+        with src.block(f"if {n} < {_TABLE}:"):
+            src(f"{raw} = {self.piece(bytestring, f'pos:pos + {n} * {kind.size}')}; {var} = known_{kind.fmt}.get({raw})")
+            with src.block(f"if {var} is None:"):
+                src(f"if (room := room - {REMEMBERED} - {n} * {NUMBER}) < 0: too_heavy()")
+                src(f"known_{kind.fmt}[{raw}] = {var} = list({table}[{n}](buf, pos))")
+        with src.block("else:"):
+            src(f"if (room := room - {LIST} - {n} * {NUMBER}) < 0: too_heavy()")
+            src(f"{var} = list(unpack_from('>%d{kind.fmt}' % {n}, buf, pos))")
+        src(f"pos += {n} * {kind.size}")
+
+
+def _flexibility(cls: Any, version: int) -> bool:
+    if version not in cls.versions:
+        raise UnsupportedVersion(f"{cls.__name__} has versions {cls.versions}, not {version}")
+    return version in cls.flexible
+
+
+@functools.cache
+def encoder(cls: Any, version: int) -> Encoder:
+    """The encode function of `cls` at `version`, compiled on first use. UnsupportedVersion if it has no such version."""
+    emitted = _Encode(cls, version, flexible=_flexibility(cls, version))
+    function: Encoder = emitted.src.function(f"{cls.__name__} v{version} encode")
+    return function
+
+
+@functools.cache
+def decoder(cls: Any, version: int) -> tuple[Decoder, bool]:
+    """The decode function of `cls` at `version`, compiled on first use, and whether it wants a memoryview for its records."""
+    emitted = _Decode(cls, version, flexible=_flexibility(cls, version))
+    function: Decoder = emitted.src.function(f"{cls.__name__} v{version} decode")
+    return function, not emitted.plain_bytes

@@ -1,0 +1,159 @@
+"""Fields of Kafka messages. Rule: what a field is on the wire is said once, beside its Python type, for all versions."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
+
+import attrs
+
+__all__ = [
+    "MAX_INT32",
+    "MAX_INT64",
+    "MIN_INT32",
+    "NO_UUID",
+    "Kind",
+    "Spec",
+    "Versions",
+    "array",
+    "boolean",
+    "bytestring",
+    "default_of",
+    "fields_at",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "records",
+    "spec_of",
+    "string",
+    "uint16",
+    "uuid",
+    "wire",
+]
+
+MAX_INT32, MIN_INT32, MAX_INT64 = 0x7FFF_FFFF, -0x8000_0000, 0x7FFF_FFFF_FFFF_FFFF
+NO_UUID = UUID(int=0)
+_ENDLESS = 0x7FFF
+
+
+class Versions(NamedTuple):
+    """A range of versions, both ends included; prints and parses as in Kafka's JSON: `3+`, `0-2`, `4`, `none`."""
+
+    lo: int
+    hi: int
+
+    @classmethod
+    def parse(cls, text: str | None) -> Versions:
+        if text is None or text == "none":
+            return cls(1, 0)
+        lo, dash, hi = text.removesuffix("+").partition("-")
+        return cls(int(lo), _ENDLESS if text.endswith("+") else int(hi if dash else lo))
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.lo <= version <= self.hi
+
+    def __str__(self) -> str:
+        if self.lo > self.hi:
+            return "none"
+        return f"{self.lo}+" if self.hi == _ENDLESS else f"{self.lo}-{self.hi}"
+
+
+@attrs.frozen
+class Kind:
+    """A primitive type. `fmt` is its struct letter, or of its non-flexible length prefix where `size` is 0."""
+
+    name: str
+    fmt: str
+    size: int
+    default: Any
+
+    @property
+    def fixed(self) -> bool:
+        return self.size > 0
+
+
+boolean = Kind("bool", "?", 1, False)
+int8, int16, int32, int64 = Kind("int8", "b", 1, 0), Kind("int16", "h", 2, 0), Kind("int32", "i", 4, 0), Kind("int64", "q", 8, 0)
+uint16, float64 = Kind("uint16", "H", 2, 0), Kind("float64", "d", 8, 0.0)
+uuid = Kind("uuid", "16s", 16, NO_UUID)
+string, bytestring, records = Kind("string", "h", 0, ""), Kind("bytes", "i", 0, b""), Kind("records", "i", 0, None)
+
+
+class array(NamedTuple):  # noqa: N801 - reads as a type in declarations
+    """The type of a field that holds many of `of`."""
+
+    of: Any
+
+
+WireType: TypeAlias = "Kind | array | type"
+Fields: TypeAlias = "list[attrs.Attribute[Any]]"
+
+
+@attrs.frozen
+class Spec:
+    """How one field crosses the wire. `ignorable` fields are left out silently where the version has no room for them."""
+
+    type: WireType
+    versions: Versions
+    nullable: Versions
+    tag: int | None
+    tagged: Versions
+    ignorable: bool
+
+
+def _default(type: WireType) -> Any:
+    if isinstance(type, array):
+        return attrs.Factory(list)
+    return type.default if isinstance(type, Kind) else type()
+
+
+def _short(value: Any) -> str:
+    return "None" if value is None else f"<{len(value)} bytes>"
+
+
+def wire(
+    type: WireType,
+    versions: str = "0+",
+    *,
+    nullable: str | None = None,
+    default: Any = attrs.NOTHING,
+    tag: int | None = None,
+    tagged: str | None = None,
+    ignorable: bool = False,
+) -> Any:
+    """Declare a field: its wire type, the versions that have it, those that allow null, its tag and the versions that tag it.
+
+    Without `default` it is Kafka's: 0, false, "", no elements, the zero uuid, null for records, the struct's own defaults.
+    A single struct must be a `value`: its default is shared by all messages that lack the field.
+    """
+    has = Versions.parse(versions)
+    tags = Versions.parse(tagged) if tagged is not None else has if tag is not None else Versions.parse(None)
+    spec = Spec(type, has, Versions.parse(nullable), tag, tags, ignorable)
+    given = _default(type) if default is attrs.NOTHING else default
+    return attrs.field(default=given, metadata={"wire": spec}, repr=_short if type is records else True)
+
+
+def spec_of(attribute: attrs.Attribute[Any]) -> Spec:
+    """The spec that `wire` gave to an attrs attribute."""
+    spec: Spec = attribute.metadata["wire"]
+    return spec
+
+
+def default_of(attribute: attrs.Attribute[Any]) -> Any:
+    """The default value; a fresh list for arrays."""
+    default: Any = attribute.default
+    return default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
+
+
+def fields_at(cls: type, version: int) -> tuple[Fields, Fields, Fields]:
+    """The fields of `cls` at `version`: in line, tagged (by tag), absent."""
+    inline: Fields = []
+    tagged: Fields = []
+    absent: Fields = []
+    for field in attrs.fields(cls):
+        spec = spec_of(field)
+        row = absent if version not in spec.versions else tagged if version in spec.tagged else inline
+        row.append(field)
+    return inline, sorted(tagged, key=lambda field: spec_of(field).tag or 0), absent

@@ -1,0 +1,213 @@
+"""Frames. Rule: four bytes of size, a header, a message; a size is believed only up to a limit, and what else speaks there is named."""
+
+from __future__ import annotations
+
+import struct
+from importlib import import_module
+from typing import Any
+
+import attrs
+
+from pykafka4.errors import DecodeError
+from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.protocol.compiler import read_uvarint
+from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
+from pykafka4.wire.protocol.schema import REQUESTS, Request, Response, ResponseT, decode, encode
+
+__all__ = [
+    "MAX_FRAME",
+    "SIZE",
+    "FrameTooLarge",
+    "RequestHeader",
+    "correlation_of",
+    "decode_request",
+    "decode_response",
+    "encode_request",
+    "encode_response",
+    "explain_bad_frame",
+    "frame_size",
+]
+
+MAX_FRAME = 100 * 1024 * 1024  # the default of `receive_message_max_bytes`
+SIZE = struct.Struct(">i")
+_REQUEST_HEADER = struct.Struct(">hhih")
+_ERROR_CODE = struct.Struct(">h")
+_UNSUPPORTED_VERSION = 35
+
+
+class FrameTooLarge(DecodeError):
+    """A frame of more bytes than are let in; `size` is what it says of itself."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"a frame of {size} bytes; receive_message_max_bytes is {limit}, raise it if the peer is a Kafka broker")
+        self.size = size
+
+
+@attrs.frozen
+class RequestHeader:
+    """What stands before every request. `client_id` is None where the client gave none."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+
+
+# -- writing -------------------------------------------------------------------------
+
+
+def encode_request(message: Request[Any], version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
+    """A whole request, size and header included; `records` fields stay buffers of their own.
+
+    Raises what `encode` raises.
+    """
+    name = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(name)
+    tags = b"\0" if version in message.flexible else b""
+    return _framed(_REQUEST_HEADER.pack(message.api_key, version, correlation_id, length) + name + tags, encode(message, version))
+
+
+def encode_response(message: Response, version: int, correlation_id: int) -> list[Buffer]:
+    """A whole response, as a broker sends it."""
+    tags = b"\0" if _response_has_tags(type(message), version) else b""
+    return _framed(SIZE.pack(correlation_id) + tags, encode(message, version))
+
+
+def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
+    """Put the size of it all and `head` before the first buffer, which is small: `encode` joins up to the first records."""
+    size = len(head)
+    for buffer in buffers:
+        size += buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
+    return [b"".join((SIZE.pack(size), head, *buffers[:1])), *buffers[1:]]
+
+
+def _response_has_tags(response: type[Response], version: int) -> bool:
+    """ApiVersions answers before both sides know what the other speaks, so its header never grew."""
+    return version in response.flexible and response is not ApiVersionsResponse
+
+
+# -- reading ---------------------------------------------------------------------------
+
+
+def frame_size(head: Buffer, limit: int = MAX_FRAME) -> int:
+    """The size in the first four bytes of `head`. DecodeError for one that is negative or over `limit`, saying who else may be speaking.
+
+    FrameTooLarge when it may well be a broker.
+    """
+    (size,) = SIZE.unpack_from(head)
+    if 0 <= size <= limit:
+        return int(size)
+    reason = explain_bad_frame(bytes(memoryview(head)[:16]))
+    raise DecodeError(reason) if reason else FrameTooLarge(size, limit)
+
+
+def correlation_of(frame: Buffer) -> int:
+    """The correlation id of a response frame (without its size prefix)."""
+    return int(_unpack(SIZE, frame, 0)[0])
+
+
+def decode_response(request_class: type[Request[ResponseT]], version: int, frame: Buffer) -> tuple[int, ResponseT]:
+    """Correlation id and response in `frame` (without its size prefix). DecodeError for anything else."""
+    correlation_id = correlation_of(frame)
+    response: Any = request_class.response
+    if response is ApiVersionsResponse:
+        return correlation_id, _decode_api_versions(version, frame)  # type: ignore[return-value]
+    start = _skip_tags(frame, SIZE.size) if _response_has_tags(response, version) else SIZE.size
+    return correlation_id, decode(response, version, frame, start)
+
+
+def _decode_api_versions(version: int, frame: Buffer) -> ApiVersionsResponse:
+    """A broker that does not know our version answers in version 0, or in whatever form it thinks right: only the error code is sure."""
+    (code,) = _unpack(_ERROR_CODE, frame, SIZE.size)
+    if code != _UNSUPPORTED_VERSION:
+        return decode(ApiVersionsResponse, version, frame, SIZE.size)
+    for form in (0, version):
+        try:
+            return decode(ApiVersionsResponse, form, frame, SIZE.size)
+        except DecodeError:
+            continue
+    return ApiVersionsResponse(error_code=_UNSUPPORTED_VERSION)
+
+
+def decode_request(frame: Buffer, *, whole: bool = True) -> tuple[RequestHeader, Request[Any]]:
+    """Header and request in `frame` (without its size prefix), as a broker reads it. Unless `whole`, bytes behind the request are ignored.
+
+    An ApiVersions request of a version we do not know comes out empty, so that it can be answered with UNSUPPORTED_VERSION.
+    """
+    api_key, version, correlation_id, length = _unpack(_REQUEST_HEADER, frame, 0)
+    client_id, pos = _client_id(frame, _REQUEST_HEADER.size, length)
+    header = RequestHeader(api_key, version, correlation_id, client_id)
+    if api_key not in REQUESTS:
+        import_module("pykafka4.wire.protocol.declared")  # only a broker's side needs all messages
+    cls = REQUESTS.get(api_key)
+    if cls is None:
+        raise DecodeError(f"api key {api_key} is none that we declare")
+    if version not in cls.versions:
+        if cls is ApiVersionsRequest:
+            return header, ApiVersionsRequest()
+        raise DecodeError(f"{cls.__name__} has versions {cls.versions}, not {version}")
+    return header, decode(cls, version, frame, _skip_tags(frame, pos) if version in cls.flexible else pos, whole=whole)
+
+
+def _client_id(frame: Buffer, pos: int, length: int) -> tuple[str | None, int]:
+    if length == -1:
+        return None, pos
+    if not 0 <= length <= len(frame) - pos:
+        raise DecodeError(f"a client id of {length} bytes where {len(frame) - pos} are left")
+    try:
+        return str(memoryview(frame)[pos : pos + length], "utf-8"), pos + length
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"a client id that is no text ({error.reason})") from None
+
+
+def _unpack(layout: struct.Struct, frame: Buffer, pos: int) -> tuple[Any, ...]:
+    try:
+        return layout.unpack_from(frame, pos)
+    except struct.error:
+        raise DecodeError(f"a frame of {len(frame)} bytes, which ends inside its header") from None
+
+
+def _skip_tags(frame: Buffer, pos: int) -> int:
+    """Step over the tagged fields of a header; none are known."""
+    view = memoryview(frame)
+    try:
+        count, pos = read_uvarint(view, pos)
+        if count > len(view) - pos:
+            raise DecodeError(f"{count} tagged header fields where {len(view) - pos} bytes are left")
+        for _ in range(count):
+            _, pos = read_uvarint(view, pos)
+            size, pos = read_uvarint(view, pos)
+            pos += size
+    except IndexError:
+        pos = len(view) + 1
+    if pos > len(view):
+        raise DecodeError(f"a frame of {len(view)} bytes, which ends inside its header")
+    return pos
+
+
+# -- who else speaks there -----------------------------------------------------------------
+
+_TLS = "the peer answers with TLS, which this version does not speak; connect to a PLAINTEXT listener"
+_OTHERS: tuple[tuple[bytes, int, str], ...] = (
+    (b"HTTP", 0, "the peer speaks HTTP, not Kafka; is the port right?"),
+    (b"<htm", 0, "the peer speaks HTTP, not Kafka; is the port right?"),
+    (b"<!DO", 0, "the peer speaks HTTP, not Kafka; is the port right?"),
+    (b"\x15\x03", 0, _TLS),
+    (b"\x16\x03", 0, _TLS),
+    (b"SSH-", 0, "the peer speaks SSH, not Kafka; is the port right?"),
+    (b"AMQP", 0, "the peer speaks AMQP (RabbitMQ?), not Kafka; is the port right?"),
+    (b"-ERR", 0, "the peer speaks Redis, not Kafka; is the port right?"),
+    (b"-DEN", 0, "the peer speaks Redis, not Kafka; is the port right?"),
+    (b"220 ", 0, "the peer speaks SMTP or FTP, not Kafka; is the port right?"),
+    (b"220-", 0, "the peer speaks SMTP or FTP, not Kafka; is the port right?"),
+    (b"* OK", 0, "the peer speaks IMAP, not Kafka; is the port right?"),
+    (b"+OK ", 0, "the peer speaks POP3, not Kafka; is the port right?"),
+    (b"RFB ", 0, "the peer speaks VNC, not Kafka; is the port right?"),
+    (b"INFO", 0, "the peer speaks NATS, not Kafka; is the port right?"),
+    (b"\x00\x0a", 3, "the peer speaks MySQL, not Kafka; is the port right?"),
+)
+
+
+def explain_bad_frame(first_bytes: bytes) -> str | None:
+    """Who is speaking, when the first bytes of an answer cannot be the size of a Kafka frame; None when it is nobody we know."""
+    return next((reason for mark, at, reason in _OTHERS if first_bytes[at : at + len(mark)] == mark), None)

@@ -1,0 +1,472 @@
+"""Messages of administrators. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from pykafka4.wire.protocol.schema import (
+    MIN_INT32,
+    Request,
+    Response,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    int64,
+    request,
+    response,
+    string,
+    struct,
+    uuid,
+    wire,
+)
+
+__all__ = [
+    "AlterPartitionReassignmentsRequest",
+    "AlterPartitionReassignmentsResponse",
+    "CreatePartitionsRequest",
+    "CreatePartitionsResponse",
+    "CreateTopicsRequest",
+    "CreateTopicsResponse",
+    "DeleteGroupsRequest",
+    "DeleteGroupsResponse",
+    "DeleteRecordsRequest",
+    "DeleteRecordsResponse",
+    "DeleteTopicsRequest",
+    "DeleteTopicsResponse",
+    "DescribeClusterRequest",
+    "DescribeClusterResponse",
+    "DescribeConfigsRequest",
+    "DescribeConfigsResponse",
+    "ElectLeadersRequest",
+    "ElectLeadersResponse",
+    "IncrementalAlterConfigsRequest",
+    "IncrementalAlterConfigsResponse",
+    "ListGroupsRequest",
+    "ListGroupsResponse",
+    "ListPartitionReassignmentsRequest",
+    "ListPartitionReassignmentsResponse",
+]
+
+
+@response(api_key=19, versions="0-7", flexible="5+")
+class CreateTopicsResponse(Response):
+    """What became of each topic."""
+
+    @struct
+    class Topic:
+        @struct
+        class Config:
+            name: str = wire(string, "5+")
+            value: str | None = wire(string, "5+", nullable="5+")
+            read_only: bool = wire(boolean, "5+")
+            config_source: int = wire(int8, "5+", default=-1, ignorable=True)
+            is_sensitive: bool = wire(boolean, "5+")
+
+        name: str = wire(string)
+        topic_id: UUID = wire(uuid, "7+", ignorable=True)
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, "1+", nullable="0+", ignorable=True)
+        topic_config_error_code: int = wire(int16, "5+", tag=0, ignorable=True)
+        num_partitions: int = wire(int32, "5+", default=-1, ignorable=True)
+        replication_factor: int = wire(int16, "5+", default=-1, ignorable=True)
+        configs: list[Config] | None = wire(array(Config), "5+", nullable="5+", ignorable=True)
+
+    throttle_time_ms: int = wire(int32, "2+", ignorable=True)
+    topics: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=19, versions="0-7", flexible="5+")
+class CreateTopicsRequest(Request[CreateTopicsResponse]):
+    """Create topics. -1 partitions or replicas take the broker's default (v4+); with `assignments` both must be -1."""
+
+    @struct
+    class Topic:
+        @struct
+        class Assignment:
+            partition_index: int = wire(int32)
+            broker_ids: list[int] = wire(array(int32))
+
+        @struct
+        class Config:
+            name: str = wire(string)
+            value: str | None = wire(string, nullable="0+")
+
+        name: str = wire(string)
+        num_partitions: int = wire(int32)
+        replication_factor: int = wire(int16)
+        assignments: list[Assignment] = wire(array(Assignment))
+        configs: list[Config] = wire(array(Config))
+
+    topics: list[Topic] = wire(array(Topic))
+    timeout_ms: int = wire(int32, default=60000)
+    validate_only: bool = wire(boolean, "1+")
+
+
+@response(api_key=20, versions="0-6", flexible="4+")
+class DeleteTopicsResponse(Response):
+    """What became of each deletion."""
+
+    @struct
+    class Topic:
+        name: str | None = wire(string, nullable="6+")
+        topic_id: UUID = wire(uuid, "6+", ignorable=True)
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, "5+", nullable="5+", default=None, ignorable=True)
+
+    throttle_time_ms: int = wire(int32, "1+", ignorable=True)
+    responses: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=20, versions="0-6", flexible="4+")
+class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
+    """Delete topics, by name up to v5, by name or id from v6."""
+
+    @struct
+    class Topic:
+        name: str | None = wire(string, "6+", nullable="6+", default=None)
+        topic_id: UUID = wire(uuid, "6+")
+
+    topics: list[Topic] = wire(array(Topic), "6+")
+    topic_names: list[str] = wire(array(string), "0-5", ignorable=True)
+    timeout_ms: int = wire(int32)
+
+
+@response(api_key=37, versions="0-3", flexible="2+")
+class CreatePartitionsResponse(Response):
+    """What became of each topic."""
+
+    @struct
+    class Result:
+        name: str = wire(string)
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, nullable="0+", default=None)
+
+    throttle_time_ms: int = wire(int32)
+    results: list[Result] = wire(array(Result))
+
+
+@request(api_key=37, versions="0-3", flexible="2+")
+class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
+    """Raise partition counts; `count` is the new total."""
+
+    @struct
+    class Topic:
+        @struct
+        class Assignment:
+            broker_ids: list[int] = wire(array(int32))
+
+        name: str = wire(string)
+        count: int = wire(int32)
+        assignments: list[Assignment] | None = wire(array(Assignment), nullable="0+")
+
+    topics: list[Topic] = wire(array(Topic))
+    timeout_ms: int = wire(int32)
+    validate_only: bool = wire(boolean)
+
+
+@response(api_key=43, versions="0-2", flexible="2+")
+class ElectLeadersResponse(Response):
+    """What became of each election."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_id: int = wire(int32)
+            error_code: int = wire(int16)
+            error_message: str | None = wire(string, nullable="0+")
+
+        topic: str = wire(string)
+        partition_result: list[Partition] = wire(array(Partition))
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16, "1+")
+    replica_election_results: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=43, versions="0-2", flexible="2+")
+class ElectLeadersRequest(Request[ElectLeadersResponse]):
+    """Elect preferred (`election_type` 0) or unclean (1) leaders; `topic_partitions=None` means all."""
+
+    @struct
+    class Topic:
+        topic: str = wire(string)
+        partitions: list[int] = wire(array(int32))
+
+    election_type: int = wire(int8, "1+")
+    topic_partitions: list[Topic] | None = wire(array(Topic), nullable="0+")
+    timeout_ms: int = wire(int32, default=60000)
+
+
+@response(api_key=45, versions="0-1", flexible="0+")
+class AlterPartitionReassignmentsResponse(Response):
+    """What became of each move."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            error_code: int = wire(int16)
+            error_message: str | None = wire(string, nullable="0+")
+
+        name: str = wire(string)
+        partitions: list[Partition] = wire(array(Partition))
+
+    throttle_time_ms: int = wire(int32)
+    allow_replication_factor_change: bool = wire(boolean, "1+", default=True, ignorable=True)
+    error_code: int = wire(int16)
+    error_message: str | None = wire(string, nullable="0+")
+    responses: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=45, versions="0-1", flexible="0+")
+class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResponse]):
+    """Move replicas; `replicas=None` cancels a move under way."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            replicas: list[int] | None = wire(array(int32), nullable="0+", default=None)
+
+        name: str = wire(string)
+        partitions: list[Partition] = wire(array(Partition))
+
+    timeout_ms: int = wire(int32, default=60000)
+    allow_replication_factor_change: bool = wire(boolean, "1+", default=True)
+    topics: list[Topic] = wire(array(Topic))
+
+
+@response(api_key=46, versions="0", flexible="0+")
+class ListPartitionReassignmentsResponse(Response):
+    """The moves under way."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            replicas: list[int] = wire(array(int32))
+            adding_replicas: list[int] = wire(array(int32))
+            removing_replicas: list[int] = wire(array(int32))
+
+        name: str = wire(string)
+        partitions: list[Partition] = wire(array(Partition))
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16)
+    error_message: str | None = wire(string, nullable="0+")
+    topics: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=46, versions="0", flexible="0+")
+class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsResponse]):
+    """Ask for the moves under way; `topics=None` means all."""
+
+    @struct
+    class Topic:
+        name: str = wire(string)
+        partition_indexes: list[int] = wire(array(int32))
+
+    timeout_ms: int = wire(int32, default=60000)
+    topics: list[Topic] | None = wire(array(Topic), nullable="0+", default=None)
+
+
+@response(api_key=32, versions="1-4", flexible="4+")
+class DescribeConfigsResponse(Response):
+    """The options and where each value comes from."""
+
+    @struct
+    class Resource:
+        @struct
+        class Config:
+            @struct
+            class Synonym:
+                name: str = wire(string, "1+")
+                value: str | None = wire(string, "1+", nullable="0+")
+                source: int = wire(int8, "1+")
+
+            name: str = wire(string)
+            value: str | None = wire(string, nullable="0+")
+            read_only: bool = wire(boolean)
+            config_source: int = wire(int8, "1+", default=-1, ignorable=True)
+            is_sensitive: bool = wire(boolean)
+            synonyms: list[Synonym] = wire(array(Synonym), "1+", ignorable=True)
+            config_type: int = wire(int8, "3+", ignorable=True)
+            documentation: str | None = wire(string, "3+", nullable="0+", ignorable=True)
+
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, nullable="0+")
+        resource_type: int = wire(int8)
+        resource_name: str = wire(string)
+        configs: list[Config] = wire(array(Config))
+
+    throttle_time_ms: int = wire(int32)
+    results: list[Resource] = wire(array(Resource))
+
+
+@request(api_key=32, versions="1-4", flexible="4+")
+class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
+    """Ask for options of topics (`resource_type` 2), brokers (4) and others; `configuration_keys=None` means all."""
+
+    @struct
+    class Resource:
+        resource_type: int = wire(int8)
+        resource_name: str = wire(string)
+        configuration_keys: list[str] | None = wire(array(string), nullable="0+")
+
+    resources: list[Resource] = wire(array(Resource))
+    include_synonyms: bool = wire(boolean, "1+")
+    include_documentation: bool = wire(boolean, "3+")
+
+
+@response(api_key=44, versions="0-1", flexible="1+")
+class IncrementalAlterConfigsResponse(Response):
+    """What became of each resource."""
+
+    @struct
+    class Resource:
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, nullable="0+")
+        resource_type: int = wire(int8)
+        resource_name: str = wire(string)
+
+    throttle_time_ms: int = wire(int32)
+    responses: list[Resource] = wire(array(Resource))
+
+
+@request(api_key=44, versions="0-1", flexible="1+")
+class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
+    """Set (`config_operation` 0), delete (1), append (2) or subtract (3) options."""
+
+    @struct
+    class Resource:
+        @struct
+        class Config:
+            name: str = wire(string)
+            config_operation: int = wire(int8)
+            value: str | None = wire(string, nullable="0+")
+
+        resource_type: int = wire(int8)
+        resource_name: str = wire(string)
+        configs: list[Config] = wire(array(Config))
+
+    resources: list[Resource] = wire(array(Resource))
+    validate_only: bool = wire(boolean)
+
+
+@response(api_key=21, versions="0-2", flexible="2+")
+class DeleteRecordsResponse(Response):
+    """The new low watermarks."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            low_watermark: int = wire(int64)
+            error_code: int = wire(int16)
+
+        name: str = wire(string)
+        partitions: list[Partition] = wire(array(Partition))
+
+    throttle_time_ms: int = wire(int32)
+    topics: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=21, versions="0-2", flexible="2+")
+class DeleteRecordsRequest(Request[DeleteRecordsResponse]):
+    """Delete records below an offset; -1 means the high watermark."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            offset: int = wire(int64)
+
+        name: str = wire(string)
+        partitions: list[Partition] = wire(array(Partition))
+
+    topics: list[Topic] = wire(array(Topic))
+    timeout_ms: int = wire(int32)
+
+
+@response(api_key=60, versions="0-2", flexible="0+")
+class DescribeClusterResponse(Response):
+    """The cluster id, its controller and its nodes."""
+
+    @struct
+    class Broker:
+        broker_id: int = wire(int32)
+        host: str = wire(string)
+        port: int = wire(int32)
+        rack: str | None = wire(string, nullable="0+", default=None)
+        is_fenced: bool = wire(boolean, "2+")
+
+    throttle_time_ms: int = wire(int32)
+    error_code: int = wire(int16)
+    error_message: str | None = wire(string, nullable="0+", default=None)
+    endpoint_type: int = wire(int8, "1+", default=1)
+    cluster_id: str = wire(string)
+    controller_id: int = wire(int32, default=-1)
+    brokers: list[Broker] = wire(array(Broker))
+    cluster_authorized_operations: int = wire(int32, default=MIN_INT32)
+
+
+@request(api_key=60, versions="0-2", flexible="0+")
+class DescribeClusterRequest(Request[DescribeClusterResponse]):
+    """Ask for the brokers (`endpoint_type` 1) or controllers (2)."""
+
+    include_cluster_authorized_operations: bool = wire(boolean)
+    endpoint_type: int = wire(int8, "1+", default=1)
+    include_fenced_brokers: bool = wire(boolean, "2+")
+
+
+@response(api_key=16, versions="0-5", flexible="3+")
+class ListGroupsResponse(Response):
+    """The groups this broker coordinates."""
+
+    @struct
+    class Group:
+        group_id: str = wire(string)
+        protocol_type: str = wire(string)
+        group_state: str = wire(string, "4+", ignorable=True)
+        group_type: str = wire(string, "5+", ignorable=True)
+
+    throttle_time_ms: int = wire(int32, "1+", ignorable=True)
+    error_code: int = wire(int16)
+    groups: list[Group] = wire(array(Group))
+
+
+@request(api_key=16, versions="0-5", flexible="3+")
+class ListGroupsRequest(Request[ListGroupsResponse]):
+    """Ask a broker for the groups it coordinates."""
+
+    states_filter: list[str] = wire(array(string), "4+")
+    types_filter: list[str] = wire(array(string), "5+")
+
+
+@response(api_key=42, versions="0-3", flexible="2+")
+class DeleteGroupsResponse(Response):
+    """What became of each deletion."""
+
+    @struct
+    class Result:
+        group_id: str = wire(string)
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, "3+", nullable="3+", default=None, ignorable=True)
+
+    throttle_time_ms: int = wire(int32)
+    results: list[Result] = wire(array(Result))
+
+
+@request(api_key=42, versions="0-3", flexible="2+")
+class DeleteGroupsRequest(Request[DeleteGroupsResponse]):
+    """Delete empty groups."""
+
+    groups_names: list[str] = wire(array(string))

@@ -1,0 +1,128 @@
+"""Messages that every client sends. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from pykafka4.wire.protocol.schema import (
+    MIN_INT32,
+    Request,
+    Response,
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    request,
+    response,
+    string,
+    struct,
+    uuid,
+    wire,
+)
+
+__all__ = [
+    "ApiVersionsRequest",
+    "ApiVersionsResponse",
+    "MetadataRequest",
+    "MetadataResponse",
+]
+
+
+@response(api_key=18, versions="0-5", flexible="3+")
+class ApiVersionsResponse(Response):
+    """What the broker speaks. With UNSUPPORTED_VERSION it comes in v0 form, whatever was asked."""
+
+    @struct
+    class Api:
+        api_key: int = wire(int16)
+        min_version: int = wire(int16)
+        max_version: int = wire(int16)
+
+    @struct
+    class SupportedFeature:
+        name: str = wire(string, "3+")
+        min_version: int = wire(int16, "3+")
+        max_version: int = wire(int16, "3+")
+
+    @struct
+    class FinalizedFeature:
+        name: str = wire(string, "3+")
+        max_version_level: int = wire(int16, "3+")
+        min_version_level: int = wire(int16, "3+")
+
+    error_code: int = wire(int16)
+    api_keys: list[Api] = wire(array(Api))
+    throttle_time_ms: int = wire(int32, "1+", ignorable=True)
+    supported_features: list[SupportedFeature] = wire(array(SupportedFeature), "3+", tag=0, ignorable=True)
+    finalized_features_epoch: int = wire(int64, "3+", default=-1, tag=1, ignorable=True)
+    finalized_features: list[FinalizedFeature] = wire(array(FinalizedFeature), "3+", tag=2, ignorable=True)
+    zk_migration_ready: bool = wire(boolean, "3+", tag=3, ignorable=True)
+
+
+@request(api_key=18, versions="0-5", flexible="3+")
+class ApiVersionsRequest(Request[ApiVersionsResponse]):
+    """Ask a broker what it speaks. From v5 it may refuse with REBOOTSTRAP_REQUIRED when `cluster_id` or `node_id` is not its own."""
+
+    client_software_name: str = wire(string, "3+", ignorable=True)
+    client_software_version: str = wire(string, "3+", ignorable=True)
+    cluster_id: str | None = wire(string, "5+", nullable="5+", default=None, ignorable=True)
+    node_id: int = wire(int32, "5+", default=-1, ignorable=True)
+
+
+@response(api_key=3, versions="0-13", flexible="9+")
+class MetadataResponse(Response):
+    """The cluster as one broker sees it."""
+
+    @struct
+    class Broker:
+        node_id: int = wire(int32)
+        host: str = wire(string)
+        port: int = wire(int32)
+        rack: str | None = wire(string, "1+", nullable="1+", default=None, ignorable=True)
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            error_code: int = wire(int16)
+            partition_index: int = wire(int32)
+            leader_id: int = wire(int32)
+            leader_epoch: int = wire(int32, "7+", default=-1, ignorable=True)
+            replica_nodes: list[int] = wire(array(int32))
+            isr_nodes: list[int] = wire(array(int32))
+            offline_replicas: list[int] = wire(array(int32), "5+", ignorable=True)
+
+        error_code: int = wire(int16)
+        name: str | None = wire(string, nullable="12+")
+        topic_id: UUID = wire(uuid, "10+", ignorable=True)
+        is_internal: bool = wire(boolean, "1+", ignorable=True)
+        partitions: list[Partition] = wire(array(Partition))
+        topic_authorized_operations: int = wire(int32, "8+", default=MIN_INT32)
+
+    throttle_time_ms: int = wire(int32, "3+", ignorable=True)
+    brokers: list[Broker] = wire(array(Broker))
+    cluster_id: str | None = wire(string, "2+", nullable="2+", default=None, ignorable=True)
+    controller_id: int = wire(int32, "1+", default=-1, ignorable=True)
+    topics: list[Topic] = wire(array(Topic))
+    cluster_authorized_operations: int = wire(int32, "8-10", default=MIN_INT32)
+    error_code: int = wire(int16, "13+", ignorable=True)
+
+
+@request(api_key=3, versions="0-13", flexible="9+")
+class MetadataRequest(Request[MetadataResponse]):
+    """Ask for brokers, leaders and topic ids. `topics=None` means all of them (v1+); at v0 an empty list does.
+
+    Before v4 the broker decides whether it creates the topics it is asked for, so there the wish not to is dropped: Kafka's own client
+    refuses to ask.
+    """
+
+    @struct
+    class Topic:
+        topic_id: UUID = wire(uuid, "10+", ignorable=True)
+        name: str | None = wire(string, nullable="10+")
+
+    topics: list[Topic] | None = wire(array(Topic), nullable="1+")
+    allow_auto_topic_creation: bool = wire(boolean, "4+", default=True, ignorable=True)
+    include_cluster_authorized_operations: bool = wire(boolean, "8-10")
+    include_topic_authorized_operations: bool = wire(boolean, "8+")

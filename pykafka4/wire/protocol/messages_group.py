@@ -1,0 +1,375 @@
+"""Messages of consumer groups and their coordinators. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from pykafka4.wire.protocol.schema import (
+    MIN_INT32,
+    Data,
+    Request,
+    Response,
+    array,
+    boolean,
+    bytestring,
+    data,
+    int8,
+    int16,
+    int32,
+    int64,
+    request,
+    response,
+    string,
+    struct,
+    uuid,
+    wire,
+)
+
+__all__ = [
+    "ConsumerProtocolAssignment",
+    "ConsumerProtocolSubscription",
+    "DescribeGroupsRequest",
+    "DescribeGroupsResponse",
+    "FindCoordinatorRequest",
+    "FindCoordinatorResponse",
+    "HeartbeatRequest",
+    "HeartbeatResponse",
+    "JoinGroupRequest",
+    "JoinGroupResponse",
+    "LeaveGroupRequest",
+    "LeaveGroupResponse",
+    "OffsetCommitRequest",
+    "OffsetCommitResponse",
+    "OffsetFetchRequest",
+    "OffsetFetchResponse",
+    "SyncGroupRequest",
+    "SyncGroupResponse",
+]
+
+
+@response(api_key=10, versions="0-6", flexible="3+")
+class FindCoordinatorResponse(Response):
+    """The coordinators; up to v3 one, in the top-level fields."""
+
+    @struct
+    class Coordinator:
+        key: str = wire(string, "4+")
+        node_id: int = wire(int32, "4+")
+        host: str = wire(string, "4+")
+        port: int = wire(int32, "4+")
+        error_code: int = wire(int16, "4+")
+        error_message: str | None = wire(string, "4+", nullable="4+", ignorable=True)
+
+    throttle_time_ms: int = wire(int32, "1+", ignorable=True)
+    error_code: int = wire(int16, "0-3")
+    error_message: str | None = wire(string, "1-3", nullable="1-3", ignorable=True)
+    node_id: int = wire(int32, "0-3")
+    host: str = wire(string, "0-3")
+    port: int = wire(int32, "0-3")
+    coordinators: list[Coordinator] = wire(array(Coordinator), "4+")
+
+
+@request(api_key=10, versions="0-6", flexible="3+")
+class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
+    """Ask who coordinates a group (`key_type` 0), a transactional id (1) or a share partition (2)."""
+
+    key: str = wire(string, "0-3")
+    key_type: int = wire(int8, "1+")
+    coordinator_keys: list[str] = wire(array(string), "4+")
+
+
+@response(api_key=11, versions="0-9", flexible="6+")
+class JoinGroupResponse(Response):
+    """The generation joined; only the leader gets `members`."""
+
+    @struct
+    class Member:
+        member_id: str = wire(string)
+        group_instance_id: str | None = wire(string, "5+", nullable="5+", default=None, ignorable=True)
+        metadata: bytes = wire(bytestring)
+
+    throttle_time_ms: int = wire(int32, "2+", ignorable=True)
+    error_code: int = wire(int16)
+    generation_id: int = wire(int32, default=-1)
+    protocol_type: str | None = wire(string, "7+", nullable="7+", default=None, ignorable=True)
+    protocol_name: str | None = wire(string, nullable="7+")
+    leader: str = wire(string)
+    skip_assignment: bool = wire(boolean, "9+")
+    member_id: str = wire(string)
+    members: list[Member] = wire(array(Member))
+
+
+@request(api_key=11, versions="0-9", flexible="6+")
+class JoinGroupRequest(Request[JoinGroupResponse]):
+    """Join, or join again, a classic group."""
+
+    @struct
+    class Protocol:
+        name: str = wire(string)
+        metadata: bytes = wire(bytestring)
+
+    group_id: str = wire(string)
+    session_timeout_ms: int = wire(int32)
+    rebalance_timeout_ms: int = wire(int32, "1+", default=-1, ignorable=True)
+    member_id: str = wire(string)
+    group_instance_id: str | None = wire(string, "5+", nullable="5+", default=None)
+    protocol_type: str = wire(string)
+    protocols: list[Protocol] = wire(array(Protocol))
+    reason: str | None = wire(string, "8+", nullable="8+", default=None, ignorable=True)
+
+
+@response(api_key=14, versions="0-5", flexible="4+")
+class SyncGroupResponse(Response):
+    """This member's assignment; empty bytes mean no partitions."""
+
+    throttle_time_ms: int = wire(int32, "1+", ignorable=True)
+    error_code: int = wire(int16)
+    protocol_type: str | None = wire(string, "5+", nullable="5+", default=None, ignorable=True)
+    protocol_name: str | None = wire(string, "5+", nullable="5+", default=None, ignorable=True)
+    assignment: bytes = wire(bytestring)
+
+
+@request(api_key=14, versions="0-5", flexible="4+")
+class SyncGroupRequest(Request[SyncGroupResponse]):
+    """The leader hands in everybody's assignment, the others hand in none."""
+
+    @struct
+    class Assignment:
+        member_id: str = wire(string)
+        assignment: bytes = wire(bytestring)
+
+    group_id: str = wire(string)
+    generation_id: int = wire(int32)
+    member_id: str = wire(string)
+    group_instance_id: str | None = wire(string, "3+", nullable="3+", default=None)
+    protocol_type: str | None = wire(string, "5+", nullable="5+", default=None, ignorable=True)
+    protocol_name: str | None = wire(string, "5+", nullable="5+", default=None, ignorable=True)
+    assignments: list[Assignment] = wire(array(Assignment))
+
+
+@response(api_key=12, versions="0-4", flexible="4+")
+class HeartbeatResponse(Response):
+    """Tells the member of a rebalance through `error_code`."""
+
+    throttle_time_ms: int = wire(int32, "1+", ignorable=True)
+    error_code: int = wire(int16)
+
+
+@request(api_key=12, versions="0-4", flexible="4+")
+class HeartbeatRequest(Request[HeartbeatResponse]):
+    """Tell the coordinator that the member lives."""
+
+    group_id: str = wire(string)
+    generation_id: int = wire(int32)
+    member_id: str = wire(string)
+    group_instance_id: str | None = wire(string, "3+", nullable="3+", default=None)
+
+
+@response(api_key=13, versions="0-5", flexible="4+")
+class LeaveGroupResponse(Response):
+    """What became of each leave."""
+
+    @struct
+    class Member:
+        member_id: str = wire(string, "3+")
+        group_instance_id: str | None = wire(string, "3+", nullable="3+")
+        error_code: int = wire(int16, "3+")
+
+    throttle_time_ms: int = wire(int32, "1+", ignorable=True)
+    error_code: int = wire(int16)
+    members: list[Member] = wire(array(Member), "3+")
+
+
+@request(api_key=13, versions="0-5", flexible="4+")
+class LeaveGroupRequest(Request[LeaveGroupResponse]):
+    """Leave; up to v2 one member, from v3 a list."""
+
+    @struct
+    class Member:
+        member_id: str = wire(string, "3+")
+        group_instance_id: str | None = wire(string, "3+", nullable="3+", default=None)
+        reason: str | None = wire(string, "5+", nullable="5+", default=None, ignorable=True)
+
+    group_id: str = wire(string)
+    member_id: str = wire(string, "0-2")
+    members: list[Member] = wire(array(Member), "3+")
+
+
+@response(api_key=8, versions="2-10", flexible="8+")
+class OffsetCommitResponse(Response):
+    """What became of each position."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            error_code: int = wire(int16)
+
+        name: str = wire(string, "0-9", ignorable=True)
+        topic_id: UUID = wire(uuid, "10+", ignorable=True)
+        partitions: list[Partition] = wire(array(Partition))
+
+    throttle_time_ms: int = wire(int32, "3+", ignorable=True)
+    topics: list[Topic] = wire(array(Topic))
+
+
+@request(api_key=8, versions="2-10", flexible="8+")
+class OffsetCommitRequest(Request[OffsetCommitResponse]):
+    """Store positions. From v10 topics go by id."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32)
+            committed_offset: int = wire(int64)
+            committed_leader_epoch: int = wire(int32, "6+", default=-1, ignorable=True)
+            committed_metadata: str | None = wire(string, nullable="0+")
+
+        name: str = wire(string, "0-9", ignorable=True)
+        topic_id: UUID = wire(uuid, "10+", ignorable=True)
+        partitions: list[Partition] = wire(array(Partition))
+
+    group_id: str = wire(string)
+    generation_id_or_member_epoch: int = wire(int32, "1+", default=-1, ignorable=True)
+    member_id: str = wire(string, "1+", ignorable=True)
+    group_instance_id: str | None = wire(string, "7+", nullable="7+", default=None)
+    retention_time_ms: int = wire(int64, "2-4", default=-1, ignorable=True)
+    topics: list[Topic] = wire(array(Topic))
+
+
+@response(api_key=9, versions="1-10", flexible="6+")
+class OffsetFetchResponse(Response):
+    """Stored positions, -1 where there is none."""
+
+    @struct
+    class Topic:
+        @struct
+        class Partition:
+            partition_index: int = wire(int32, "0-7")
+            committed_offset: int = wire(int64, "0-7")
+            committed_leader_epoch: int = wire(int32, "5-7", default=-1, ignorable=True)
+            metadata: str | None = wire(string, "0-7", nullable="0-7")
+            error_code: int = wire(int16, "0-7")
+
+        name: str = wire(string, "0-7")
+        partitions: list[Partition] = wire(array(Partition), "0-7")
+
+    @struct
+    class Group:
+        @struct
+        class Topic:
+            @struct
+            class Partition:
+                partition_index: int = wire(int32, "8+")
+                committed_offset: int = wire(int64, "8+")
+                committed_leader_epoch: int = wire(int32, "8+", default=-1, ignorable=True)
+                metadata: str | None = wire(string, "8+", nullable="8+")
+                error_code: int = wire(int16, "8+")
+
+            name: str = wire(string, "8-9", ignorable=True)
+            topic_id: UUID = wire(uuid, "10+", ignorable=True)
+            partitions: list[Partition] = wire(array(Partition), "8+")
+
+        group_id: str = wire(string, "8+")
+        topics: list[Topic] = wire(array(Topic), "8+")
+        error_code: int = wire(int16, "8+")
+
+    throttle_time_ms: int = wire(int32, "3+", ignorable=True)
+    topics: list[Topic] = wire(array(Topic), "0-7")
+    error_code: int = wire(int16, "2-7", ignorable=True)
+    groups: list[Group] = wire(array(Group), "8+")
+
+
+@request(api_key=9, versions="1-10", flexible="6+")
+class OffsetFetchRequest(Request[OffsetFetchResponse]):
+    """Ask for stored positions; from v8 of many groups. `topics=None` means all of them (v2+)."""
+
+    @struct
+    class Topic:
+        name: str = wire(string, "0-7")
+        partition_indexes: list[int] = wire(array(int32), "0-7")
+
+    @struct
+    class Group:
+        @struct
+        class Topic:
+            name: str = wire(string, "8-9", ignorable=True)
+            topic_id: UUID = wire(uuid, "10+", ignorable=True)
+            partition_indexes: list[int] = wire(array(int32), "8+")
+
+        group_id: str = wire(string, "8+")
+        member_id: str | None = wire(string, "9+", nullable="9+", default=None, ignorable=True)
+        member_epoch: int = wire(int32, "9+", default=-1, ignorable=True)
+        topics: list[Topic] | None = wire(array(Topic), "8+", nullable="8+")
+
+    group_id: str = wire(string, "0-7")
+    topics: list[Topic] | None = wire(array(Topic), "0-7", nullable="2-7")
+    groups: list[Group] = wire(array(Group), "8+")
+    require_stable: bool = wire(boolean, "7+")
+
+
+@response(api_key=15, versions="0-6", flexible="5+")
+class DescribeGroupsResponse(Response):
+    """The groups; DEAD is how a coordinator says it knows none of that name (up to v5)."""
+
+    @struct
+    class Group:
+        @struct
+        class Member:
+            member_id: str = wire(string)
+            group_instance_id: str | None = wire(string, "4+", nullable="4+", default=None, ignorable=True)
+            client_id: str = wire(string)
+            client_host: str = wire(string)
+            member_metadata: bytes = wire(bytestring)
+            member_assignment: bytes = wire(bytestring)
+
+        error_code: int = wire(int16)
+        error_message: str | None = wire(string, "6+", nullable="6+", default=None)
+        group_id: str = wire(string)
+        group_state: str = wire(string)
+        protocol_type: str = wire(string)
+        protocol_data: str = wire(string)
+        members: list[Member] = wire(array(Member))
+        authorized_operations: int = wire(int32, "3+", default=MIN_INT32)
+
+    throttle_time_ms: int = wire(int32, "1+", ignorable=True)
+    groups: list[Group] = wire(array(Group))
+
+
+@request(api_key=15, versions="0-6", flexible="5+")
+class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
+    """Ask for the state and members of classic groups."""
+
+    groups: list[str] = wire(array(string))
+    include_authorized_operations: bool = wire(boolean, "3+")
+
+
+@data(versions="0-3")
+class ConsumerProtocolSubscription(Data):
+    """What a member wants and owns; travels in `JoinGroupRequest.Protocol.metadata`."""
+
+    @struct
+    class Topic:
+        topic: str = wire(string, "1+")
+        partitions: list[int] = wire(array(int32), "1+")
+
+    topics: list[str] = wire(array(string))
+    user_data: bytes | None = wire(bytestring, nullable="0+", default=None)
+    owned_partitions: list[Topic] = wire(array(Topic), "1+", ignorable=True)
+    generation_id: int = wire(int32, "2+", default=-1, ignorable=True)
+    rack_id: str | None = wire(string, "3+", nullable="3+", default=None, ignorable=True)
+
+
+@data(versions="0-3")
+class ConsumerProtocolAssignment(Data):
+    """What a member gets; travels in `SyncGroupRequest.Assignment.assignment`."""
+
+    @struct
+    class Topic:
+        topic: str = wire(string)
+        partitions: list[int] = wire(array(int32))
+
+    assigned_partitions: list[Topic] = wire(array(Topic))
+    user_data: bytes | None = wire(bytestring, nullable="0+", default=None)

@@ -1,0 +1,386 @@
+"""From fetched bytes to records, in plain Python. Rule: every length is checked against the bytes left before it is used.
+
+The counterpart of `_decode.pxi`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.errors import CorruptRecord, DecodeError, RecordTooLarge
+from pykafka4.records import Headers
+from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.records import batch as plain
+from pykafka4.wire.records.compression import CODECS
+
+__all__ = ["Chunk", "Raw", "Record", "RecordIterator", "read_record"]
+
+LEAST_BATCH: Final = (26, 34, plain.HEADER_SIZE)  # bytes, by format
+
+
+class _LazyHeaders:
+    """Keeps headers encoded until they are asked for; see `_record.h`. Their lengths have been checked."""
+
+    __slots__ = ("_encoded",)
+    _encoded: tuple[int, bytes]  # how many, and their bytes
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "headers":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        headers = _read_headers(*self._encoded)
+        _set(self, "headers", headers)
+        return headers
+
+
+_set, _delete = object.__setattr__, object.__delattr__
+
+
+@attrs.frozen
+class Record(_LazyHeaders):
+    """A record as read."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int = -1
+    timestamp_type: str = "CREATE_TIME"
+    key: Any = None
+    value: Any = None
+    headers: Headers = ()
+    leader_epoch: int = -1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Record, tuple(getattr(self, a.name) for a in attrs.fields(Record))
+
+
+Record.__module__ = "pykafka4.wire.records.hot"  # so that pickles go between the compiled and the plain core
+TIMESTAMP_TYPES: Final = {
+    plain.CREATE_TIME: "CREATE_TIME",
+    plain.LOG_APPEND_TIME: "LOG_APPEND_TIME",
+    plain.NO_TIMESTAMP: "NO_TIMESTAMP_TYPE",
+}
+
+
+@attrs.frozen(eq=False)
+class Raw:
+    """One record as it lies in a batch, its place and time relative to the batch's."""
+
+    timestamp: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    header_count: int
+    encoded_headers: bytes
+    end: int
+
+    @property
+    def headers(self) -> Headers:
+        return _read_headers(self.header_count, self.encoded_headers)
+
+
+def read_record(view: memoryview, at: int) -> Raw:
+    """The record at `at`; DecodeError when a length leads out of it."""
+    size, at = plain.read_varint(view, at)
+    if not 1 <= size <= len(view) - at:
+        raise DecodeError("a record's length leads out of its batch")
+    body, end = view[at : at + size], at + size
+    timestamp, at = plain.read_varint(body, 1, 64)
+    offset, at = plain.read_varint(body, at)
+    key, at = _read_bytes(body, at)
+    value, at = _read_bytes(body, at)
+    count, at = plain.read_varint(body, at)
+    if not 0 <= count <= (size - at) // 2:
+        raise DecodeError("more headers than its record has bytes for")
+    if _skip_headers(body, at, count) != size:
+        raise DecodeError("a record is longer than its parts")
+    return Raw(timestamp, offset, key, value, count, bytes(body[at:]), end)
+
+
+def _skip_headers(body: memoryview, at: int, count: int) -> int:
+    """Behind `count` headers at `at`; DecodeError when a length leads out of their record."""
+    for _ in range(count):
+        for what, least in (("name", 0), ("value", -1)):
+            size, at = plain.read_varint(body, at)
+            if not least <= size <= len(body) - at:
+                raise DecodeError(f"the length of a header's {what} leads out of its record")
+            at += max(size, 0)
+    return at
+
+
+def _read_headers(count: int, data: bytes) -> Headers:
+    view, at = memoryview(data), 0
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, at = _read_bytes(view, at)
+        value, at = _read_bytes(view, at)
+        headers.append(((name or b"").decode(errors="replace"), value))  # as Java: one odd name must not hold up a partition
+    return tuple(headers)
+
+
+def _read_bytes(body: memoryview, at: int) -> tuple[bytes | None, int]:
+    size, at = plain.read_varint(body, at)
+    if not -1 <= size <= len(body) - at:
+        raise DecodeError("a length leads out of its record")
+    return (None, at) if size < 0 else (bytes(body[at : at + size]), at + size)
+
+
+class RecordIterator:
+    """Hands out `records` one by one; `given` says how many so far. With `stopped` set it ends early, and goes on once that is reset."""
+
+    __slots__ = ("_given", "records", "stopped")
+
+    def __init__(self, records: list[Record]) -> None:
+        if not isinstance(records, list):
+            raise TypeError(f"records must be a list, not {type(records).__name__}")
+        self.records = records
+        self._given = 0
+        self.stopped = False
+
+    @property
+    def given(self) -> int:
+        return self._given
+
+    @given.setter
+    def given(self, value: int) -> None:
+        if value < 0:
+            raise ValueError(f"given={value}: must not be negative")
+        self._given = value
+
+    def __iter__(self) -> RecordIterator:
+        return self
+
+    def __next__(self) -> Record:
+        if self.stopped or self._given >= len(self.records):
+            raise StopIteration
+        record = self.records[self._given]
+        self._given += 1
+        return record
+
+    def __length_hint__(self) -> int:
+        """How many are left, stopped or not."""
+        return max(0, len(self.records) - self._given)
+
+
+class Chunk:
+    """One partition's bytes of one Fetch response, and how far they are decoded.
+
+    Making one looks at batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
+    `incomplete` is the size of the first batch when even that one is cut, else 0.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        data: Buffer,
+        fetch_offset: int,
+        *,
+        serial: object = None,
+        decompress: Callable[[int, Buffer, int], bytes],
+        max_decompressed: int,
+    ) -> None:
+        self._view: memoryview | None = memoryview(data).cast("B")
+        self.topic, self.partition, self.serial = str.__str__(topic), partition, serial
+        self.position = self.next_offset = fetch_offset
+        self.size = len(self._view)
+        self.last_leader_epoch, self.incomplete = -1, 0
+        self._decompress, self._max = decompress, max_decompressed
+        self._at = self._end = 0
+        self._broken = False
+        self._batch: plain.RecordBatch | None = None  # the one entered
+        self._records: Iterator[Record] | None = None  # what it still has
+        self._scan(self._view)
+
+    def _scan(self, view: memoryview) -> None:
+        """Find the end of the whole batches and the offset after them."""
+        at = 0
+        while len(view) - at > plain.MAGIC:
+            offset, size, epoch, magic = struct.unpack_from(">qiib", view, at)
+            size += plain.LOG_OVERHEAD
+            self._broken = not 0 <= magic <= 2 or size < LEAST_BATCH[magic] or offset < 0
+            if self._broken or size > len(view) - at:
+                break
+            after = offset + 1 + (struct.unpack_from(">i", view, at + plain.LAST_OFFSET_DELTA)[0] if magic == 2 else 0)
+            self._broken = after <= offset or offset > 0x7FFFFFFF00000000
+            if self._broken:
+                break
+            self.next_offset = max(self.next_offset, after)
+            self.last_leader_epoch = epoch if magic == 2 else self.last_leader_epoch
+            at += size
+        if at == 0 and len(view) and not self._broken:
+            self.incomplete = size if len(view) > plain.MAGIC else plain.HEADER_SIZE
+        self._end = at
+        if at == 0 and not self._broken:
+            self._drop()
+
+    def own(self) -> None:
+        """Let go of the response this came in, by a copy, if most of it is others': for a chunk that may have to wait.
+
+        In the middle of a batch it stays: its records are read from where they lie.
+        """
+        if self._view is not None and self._records is None and self.size * 2 <= memoryview(self._view.obj).nbytes:
+            self._view = memoryview(bytes(self._view))
+
+    def _drop(self) -> None:
+        self._view = self._batch = self._records = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether everything was handed out."""
+        return self._view is None
+
+    def skip(self) -> int:
+        """Pass the batch at `position` (a damaged one); returns the new position."""
+        if self._view is None:
+            return self.position
+        if self._batch is None and self._at < self._end:
+            self._pass_over(plain.read_header(self._view, self._at))
+        elif self._batch is None:
+            self._drop()  # nothing behind a header that makes no sense can be found
+            return self.position
+        self._leave()
+        return self.position
+
+    def _pass_over(self, batch: plain.RecordBatch) -> None:
+        self._batch = batch
+        self._at += len(batch.data)
+
+    def _leave(self) -> None:
+        """The batch entered is finished: its last offset counts, whether a record had it or not."""
+        assert self._batch is not None
+        self.position = max(self.position, self._batch.next_offset)
+        self._batch = self._records = None
+        if self._at >= self._end and not self._broken:
+            self._drop()
+
+    def _corrupt(self, reason: str, batch: plain.RecordBatch | None = None) -> CorruptRecord:
+        return CorruptRecord(self.topic, self.partition, self.position, reason, None if batch is None else self._behind(batch))
+
+    def _behind(self, batch: plain.RecordBatch) -> int:
+        """The offset that `batch` ends before: seeking there passes it."""
+        return max(batch.next_offset, self.position)
+
+    def _enter(self) -> bool:
+        """Check the next batch and go into it; False when there is none."""
+        if self._at >= self._end:
+            if self._broken:
+                raise self._corrupt("the header of a batch makes no sense")
+            return False
+        assert self._view is not None
+        batch = plain.read_header(self._view, self._at)
+        extent = f"the batch of offsets {batch.base_offset} to {batch.last_offset}"
+        if batch.magic == 2 or not batch.codec:
+            self.position = max(self.position, batch.base_offset)
+        try:
+            batch.check()
+            if batch.control:
+                self._pass_over(batch)
+                self._leave()
+                return True
+            records = self._records_of(batch) if batch.magic == 2 else self._old_records_of(batch)
+        except RecordTooLarge as error:
+            raise RecordTooLarge.fetched(self.topic, self.partition, self.position, f"{extent}: {error}", self._behind(batch)) from None
+        except DecodeError as error:
+            raise self._corrupt(f"{extent}: {error}", batch) from None
+        self._pass_over(batch)
+        self._records = records
+        return True
+
+    def _records_of(self, batch: plain.RecordBatch) -> Iterator[Record]:
+        if batch.codec not in CODECS.values():
+            raise DecodeError(f"compression codec {batch.codec} is unknown")
+        body = batch.data[plain.HEADER_SIZE :]
+        view = memoryview(self._decompress(batch.codec, bytes(body), self._max)) if batch.codec else body
+        if not 0 <= batch.count <= len(view) // plain.LEAST_RECORD:
+            raise DecodeError(f"it claims {batch.count} records in {len(view)} bytes")
+        return self._walk(batch, view)
+
+    def _walk(self, batch: plain.RecordBatch, view: memoryview) -> Iterator[Record]:
+        at, previous = 0, -1
+        appended = batch.timestamp_type == plain.LOG_APPEND_TIME
+        for _ in range(batch.count):
+            raw = read_record(view, at)
+            if not previous < raw.offset <= batch.last_offset_delta:
+                raise DecodeError("the offsets of a batch do not rise within its range")
+            at, previous = raw.end, raw.offset
+            timestamp = batch.max_timestamp_ms if appended else batch.base_timestamp_ms + raw.timestamp
+            timestamp = (timestamp + 2**63) % 2**64 - 2**63  # what does not fit wraps, as in Java
+            offset = batch.base_offset + raw.offset
+            kind = TIMESTAMP_TYPES[batch.timestamp_type]
+            record = Record(self.topic, self.partition, offset, timestamp, kind, raw.key, raw.value, (), batch.leader_epoch)
+            if raw.header_count:
+                _set(record, "_encoded", (raw.header_count, raw.encoded_headers))
+                _delete(record, "headers")
+            yield record
+        if at != len(view):
+            raise DecodeError("a batch is longer than its records")
+
+    def _old_records_of(self, batch: plain.RecordBatch) -> Iterator[Record]:
+        return map(self._old_record, plain.old_records(batch, self._max))
+
+    def _old_record(self, r: plain.WireRecord) -> Record:
+        return Record(self.topic, self.partition, r.offset, r.timestamp_ms, TIMESTAMP_TYPES[r.timestamp_type], r.key, r.value, (), -1)
+
+    def decode(self, out: list[Record], limit: int) -> int:
+        """Append up to `limit` records to `out`; returns how many.
+
+        A damaged batch raises CorruptRecord, one that unpacks to more than it may RecordTooLarge, but only when nothing was
+        appended in this call: what lies before the damage is always handed out first. `position` stays at the damage. After any other
+        exception (Ctrl-C) everything is as before the call.
+        """
+        count, view, position, at = len(out), self._view, self.position, self._at - (len(self._batch.data) if self._batch else 0)
+        try:
+            return self._decode(out, limit)
+        except (CorruptRecord, RecordTooLarge):
+            raise
+        except BaseException:
+            del out[count:]
+            self._view, self.position, self._at = view, position, at
+            self._batch = self._records = None  # a generator that was interrupted is finished: enter the batch again
+            raise
+
+    def _decode(self, out: list[Record], limit: int) -> int:
+        n = 0
+        while n < limit:
+            try:
+                if self._records is None and not self._enter():
+                    break
+                n += self._take(out, limit - n)
+            except (CorruptRecord, RecordTooLarge):
+                if n == 0:
+                    raise
+                break
+        return n
+
+    def _take(self, out: list[Record], room: int) -> int:
+        """Append up to `room` records of the batch entered, if it is one with records."""
+        n = 0
+        while n < room and self._records is not None:
+            try:
+                record = next(self._records, None)
+            except DecodeError as error:
+                return self._damaged(n, error)
+            if record is None:
+                self._leave()
+            elif record.offset >= self.position:
+                out.append(record)
+                self.position = record.offset + 1
+                n += 1
+        return n
+
+    def _damaged(self, n: int, error: DecodeError) -> int:
+        """An iterator that has raised is finished; put one in its place that raises again."""
+        assert self._batch is not None
+        reason = f"{error}, in the batch of offsets {self._batch.base_offset} to {self._batch.last_offset}"
+        self._records = map(_raise, [error])
+        if n == 0:
+            raise self._corrupt(reason, self._batch) from None
+        return n
+
+
+def _raise(error: DecodeError) -> Record:
+    raise error

@@ -1,0 +1,612 @@
+# Batches and handles. Rule: a batch has exactly one outcome, and its memory lives as long as anybody can still read it.
+#
+# A transport may hold a batch's bytes long after the batch was given up (its delivery timeout was over while the request was being
+# written). Memory recycled then would be sent as somebody else's records, to the wrong topic, with a good checksum. So the bytes lie
+# in counted blocks: one count for the batch, one for each buffer export.
+
+
+cdef struct Block:
+    int32_t refs
+    int32_t cap                    # bytes that follow the head
+
+
+cdef inline char* bytes_of(Block* block) noexcept nogil:
+    return <char*>block + BLOCK_HEAD
+
+
+cdef inline void release(Block* block) noexcept nogil:
+    block.refs -= 1
+    if block.refs == 0:
+        free(block)
+
+
+cdef struct Meta:                  # what a handle needs, for records with a callback
+    int64_t timestamp
+    int32_t key_size, value_size
+
+
+cdef str state_name(int state):
+    return ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")[state]
+
+
+# The states that may follow each, as bits: nothing follows ACKED, FAILED and SPLIT.
+cdef int[5] FOLLOWS = [1 << S_SEALED | 1 << S_FAILED, 1 << S_ACKED | 1 << S_FAILED | 1 << S_SPLIT, 0, 0, 0]
+
+
+@cython.final
+cdef class Hooks:
+    """What handles need of their producer, without keeping its memory alive."""
+
+    cdef object wait, submit, awaiting, failure_seen
+
+
+@cython.final
+cdef class Lease:
+    """The uncompressed records of a batch, readable as a buffer for as long as somebody holds it."""
+
+    cdef Batch batch
+    cdef Block* block
+    cdef int32_t size
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, bytes_of(self.block) + HEADER, self.size, 1, flags)
+
+    def __dealloc__(self):
+        if self.block != NULL:
+            if self.batch is not None:
+                self.batch.drop(self.block)
+            else:                  # the collector cleared us first
+                release(self.block)
+
+
+@cython.final
+@cython.freelist(64)
+cdef class Batch:
+    """A record batch (format v2): filled by the application's threads, sent by the loop, then an outcome for its handles.
+
+    Tracked by the collector, unlike handles and records: it refers to its accumulator, so it can be in a cycle.
+    """
+
+    cdef Block* block
+    cdef char* buf                 # 61 bytes of header, then the records
+    cdef void* older               # neighbours among the open batches whose linger runs; borrowed
+    cdef void* newer
+    cdef Accumulator acc           # gone when nothing is left to account for
+    cdef Topic home
+    cdef Hooks hooks
+    cdef readonly str topic
+    cdef readonly int32_t partition, count
+    cdef int32_t used, cap, raw    # bytes as they are now; bytes uncompressed
+    cdef int32_t blocks            # alive, exported ones included
+    cdef int64_t failed_before     # records of the producer that failed before this batch did
+    cdef int64_t owed              # bytes freed while callbacks still have to run
+    cdef int64_t base_timestamp, max_timestamp
+    cdef readonly int state
+    cdef readonly double created
+    cdef bint _ready, _settled, linked, compressing, stamped
+    cdef int codec
+    cdef list callbacks            # None, or one entry per record up to the last that has one
+    cdef list extras               # None, or (handle, function) pairs of add_done_callback
+    cdef Meta* meta
+    cdef int32_t metas
+    cdef int64_t base_offset, append_time
+    cdef object code, outcome_written, cause, kept
+    cdef set looked_at             # failed records whose failure the application asked for
+    cdef list parts                # after a split: runs of records, (first index here, first index there, batch)
+    cdef public int64_t producer_id
+    cdef public int producer_epoch, base_sequence, attempts
+    cdef public bint written, in_flight
+    cdef public double sent_at    # when `send` took its first record: before `created` if that was parked
+    cdef public object last_error
+
+    def __cinit__(self):
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = -1
+
+    def __dealloc__(self):
+        if self.block != NULL:
+            release(self.block)
+        free(self.meta)
+
+    def __repr__(self):
+        return f"<Batch {self.topic}-{self.partition} {state_name(self.state)} {self.count} records, {self.used} bytes>"
+
+    def __len__(self):
+        return self.used
+
+    @property
+    def size(self) -> int:
+        """Bytes as it will be sent, header included."""
+        return self.used
+
+    @property
+    def ready(self) -> bool:
+        """Whether its bytes are final but for the header: sealed, and compressed if it must be."""
+        return self._ready
+
+    @property
+    def done(self) -> bool:
+        """Whether every record has its outcome."""
+        cdef Batch b
+        cdef list left             # no recursion: a batch can be taken apart as often as it has records
+        if self.state != S_SPLIT:
+            return self.state >= S_ACKED
+        left = [self]
+        while left:
+            b = left.pop()
+            if b.state == S_SPLIT:
+                left.extend([run[2] for run in b.parts if run[1] == 0])
+            elif b.state < S_ACKED:
+                return False
+        return True
+
+    @property
+    def settled(self) -> bool:
+        """Whether it is done and its callbacks have returned."""
+        cdef Batch b
+        cdef list left
+        if self.state != S_SPLIT:
+            return self._settled
+        left = [self]
+        while left:
+            b = left.pop()
+            if b.state == S_SPLIT:
+                left.extend([run[2] for run in b.parts if run[1] == 0])
+            elif not b._settled:
+                return False
+        return True
+
+    # ------------------------------------------------------------ memory
+
+    cdef void adopt(self, Block* block) noexcept:
+        """Take `block` as the place of its bytes."""
+        self.block = block
+        self.buf = bytes_of(block)
+        self.cap = block.cap
+        self.blocks += 1
+        self.acc.reserve(self.home, self.partition, block.cap)
+
+    cdef void swap(self, Block* block) noexcept:
+        """Move to `block`, which has the bytes already. In this order: dropping the old one may run Python."""
+        cdef Block* old = self.block
+        self.adopt(block)
+        self.drop(old)
+
+    cdef void drop(self, Block* block) noexcept:
+        """One count of `block` less; the last one frees it."""
+        cdef int32_t cap = block.cap
+        block.refs -= 1
+        if block.refs > 0:
+            return
+        self.blocks -= 1
+        if self.acc is None:
+            free(block)
+            return
+        self.acc.recycle(block)
+        if self.state >= S_ACKED and not self._settled:
+            self.owed += cap
+            self.acc.owed += cap
+        else:
+            self.acc.unreserve(self.home, self.partition, cap)
+            self.forget()
+
+    cdef void let_go(self) noexcept:
+        """The batch needs its bytes no more."""
+        cdef Block* block = self.block
+        if block != NULL:
+            self.block = NULL
+            self.buf = NULL
+            self.drop(block)
+
+    cdef void forget(self) noexcept:
+        """Leave the account once there is nothing more to book."""
+        if self._settled and self.blocks == 0:
+            self.acc = None
+            self.home = None
+
+    cdef void settle(self) noexcept:
+        """The callbacks have returned (or there were none)."""
+        cdef Accumulator acc = self.acc
+        cdef int64_t owed = self.owed
+        if self._settled or acc is None:
+            return
+        self._settled = True
+        acc.live.discard(self)
+        acc.batches -= 1
+        if owed:
+            self.owed = 0
+            acc.owed -= owed
+            acc.unreserve(self.home, self.partition, owed)
+        self.forget()
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        if self.block == NULL or not self.stamped:
+            raise BufferError(f"{self!r} has no bytes to send; they are there from finish() to its outcome")
+        PyBuffer_FillInfo(view, self, self.buf, self.used, 1, flags)
+        view.internal = self.block
+        self.block.refs += 1
+
+    def __releasebuffer__(self, Py_buffer* view):
+        cdef Accumulator acc = self.acc
+        self.drop(<Block*>view.internal)
+        if acc is not None:
+            acc.nudge()
+
+    # ------------------------------------------------------------ to the broker
+
+    def compress(self) -> None:
+        """Compress the records if the producer has a codec for that, and the result is smaller; then it is `ready`.
+
+        Called by the thread that filled the batch, or by the loop or a helper for one that lingered. Calling again does nothing.
+        """
+        cdef Accumulator acc = self.acc
+        if self.state == S_OPEN:
+            raise RuntimeError(f"{self!r} must be sealed before it is compressed")
+        if self._ready or self.compressing or self.block == NULL:
+            return
+        self.compressing = True
+        interruption = None
+        try:
+            self.squeeze(acc)
+        except BaseException as error:  # sent as it is: whatever happened, the partition goes on
+            if is_interruption(error):
+                interruption = error
+            else:
+                _log.exception("%s-%s: compressing a batch failed; it is sent as it is", self.topic, self.partition)
+        finally:                   # also when there is no memory for the log line, or a second Ctrl-C comes
+            self.compressing = False
+            self._ready = True
+            if acc.hungry or acc.wake_owed:
+                acc.wake()
+        if interruption is not None:
+            raise interruption
+
+    cdef int squeeze(self, Accumulator acc) except -1:
+        cdef Block* fresh_block
+        cdef Lease lease = Lease.__new__(Lease)
+        lease.batch = self
+        lease.block = self.block
+        lease.size = self.raw - HEADER
+        self.block.refs += 1
+        view = memoryview(lease)
+        try:
+            data = acc.compressor(acc.codec, view)
+        except BaseException:
+            with suppress(BufferError):  # somebody has taken a view of the view
+                view.release()     # else the traceback would keep the memory
+            raise
+        lease = view = None
+        if self.state == S_SEALED and len(data) < self.raw - HEADER:
+            fresh_block = acc.obtain(HEADER + <int32_t>len(data))
+            memcpy(bytes_of(fresh_block) + HEADER, PyBytes_AS_STRING(data), len(data))
+            self.used = fresh_block.cap
+            self.codec = acc.codec
+            self.swap(fresh_block)
+        return 0
+
+    def finish(self, int64_t producer_id, int producer_epoch, int base_sequence) -> None:
+        """Write header and checksum. Call it again only to change the values; sending the same bytes again needs no call."""
+        cdef Block* block
+        if self.state != S_SEALED or not self._ready:
+            raise RuntimeError(f"{self!r} is not ready to be sent")
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        if self.stamped and producer_id == get64(self.buf + 43) and producer_epoch == get16(self.buf + 51) and base_sequence == get32(self.buf + 53):
+            return
+        if self.block.refs > 1:    # an older transport may still read the bytes: it keeps them, we go on with a copy
+            block = self.acc.obtain(self.cap)
+            memcpy(bytes_of(block), self.buf, self.used)
+            self.swap(block)
+            self.acc.nudge()
+        self.stamp()
+
+    cdef void stamp(self) noexcept:
+        cdef char* p = self.buf
+        cdef uint32_t crc
+        cdef size_t size = self.used - 21
+        put64(p, 0)
+        put32(p + 8, self.used - 12)
+        put32(p + 12, -1)
+        p[16] = 2
+        put16(p + 21, self.codec)
+        put32(p + 23, self.count - 1)
+        put64(p + 27, self.base_timestamp)
+        put64(p + 35, self.max_timestamp)
+        put64(p + 43, self.producer_id)
+        put16(p + 51, self.producer_epoch)
+        put32(p + 53, self.base_sequence)
+        put32(p + 57, self.count)
+        if size > LONG_CRC:
+            with nogil:            # only the loop finishes batches and gives them their outcome, so the bytes stay
+                crc = crc32c_extend(0, p + 21, size)
+        else:
+            crc = crc32c_extend(0, p + 21, size)
+        put32(p + 17, <int32_t>crc)
+        self.stamped = True
+
+    # ------------------------------------------------------------ the outcome
+
+    cdef int move(self, int state) except -1:
+        """Change the state, if the table has that change."""
+        if not FOLLOWS[self.state] & 1 << state:
+            raise RuntimeError(f"{self!r} cannot become {state_name(state)}: a batch has one outcome")
+        if self.state == S_OPEN:
+            self.acc.detach(self)
+        self.state = state
+        return 0
+
+    cdef object conclude(self, Settlement settlement):
+        """Release what the outcome makes superfluous; returns what runs the callbacks, if there are any.
+
+        `settlement` is made before the outcome is set: what allocates can fail, and then nothing must have changed.
+        """
+        cdef Accumulator acc = self.acc
+        if self.callbacks or self.extras:
+            settlement.take(self)
+            self.let_go()
+        else:
+            settlement = None
+            self.let_go()
+            self.settle()
+        acc.nudge()
+        return settlement
+
+    def complete(self, int64_t base_offset, int64_t log_append_time_ms):
+        """The broker has it: the first record's offset (-1: not told) and the broker's time (-1: the records' own count).
+
+        A broker that had the batch already answers with its highest timestamp, also where the records' own times count.
+        Returns None, or a callable that runs the callbacks.
+        """
+        cdef Settlement settlement = Settlement.__new__(Settlement)
+        self.move(S_ACKED)
+        self.base_offset = base_offset
+        self.append_time = -1 if self.attempts > 1 and log_append_time_ms == self.max_timestamp else log_append_time_ms
+        self.acc.acked += self.count
+        return self.conclude(settlement)
+
+    def fail(self, str code, written, cause=None):
+        """It will not be delivered; the records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
+        cdef Settlement settlement = Settlement.__new__(Settlement)
+        cause = fresh(cause)       # without a traceback: it would lead to frames with handles, which the collector cannot see
+        kept = self.snapshot() if FOLLOWS[self.state] & 1 << S_FAILED else None
+        self.move(S_FAILED)
+        self.kept = kept
+        self.code = code
+        self.outcome_written = written
+        self.cause = cause
+        self.failed_before = self.acc.failed
+        self.acc.failed += self.count
+        return self.conclude(settlement)
+
+    cdef object snapshot(self):
+        """The bytes of the records, compressed or not."""
+        if self.buf == NULL:
+            return None
+        return PyBytes_FromStringAndSize(self.buf + HEADER, self.used - HEADER)
+
+    cdef bytes plain(self):
+        """The bytes of the records, not compressed."""
+        data = self.kept if self.state == S_FAILED else self.snapshot()
+        if data is None:
+            raise RuntimeError(f"{self!r} has no records any more")
+        if self.codec:
+            from pykafka4.wire.records.compression import decompress
+
+            data = decompress(self.codec, data, self.raw)
+        return data
+
+    cdef object record_at(self, const char** p, const char* end):
+        """The record at `p` as it was handed to send; moves `p` behind it."""
+        cdef Raw r
+        cdef const char* wrong = read_record(p[0], end, &r)
+        headers = NO_HEADERS
+        if wrong == NULL and r.headers:
+            headers = read_headers(r.rest, r.end, r.headers, &wrong)
+        if wrong != NULL:
+            raise DecodeError(f"{self!r}: {(<bytes>wrong).decode()}")
+        p[0] = r.end
+        written = self.outcome_written if self.state == S_FAILED else Written.MAYBE if self.written else Written.NO
+        return ProducerRecord(
+            self.topic,
+            piece(r.value, r.value_size),
+            piece(r.key, r.key_size),
+            headers,
+            self.partition,
+            self.base_timestamp + r.timestamp,
+            written,
+        )
+
+    def records(self) -> list:
+        """Its records, as they were handed to `send`; RuntimeError after they were acknowledged or split."""
+        if type(self.kept) is list:
+            return list(self.kept)
+        cdef bytes data = self.plain()
+        cdef const char* p = PyBytes_AS_STRING(data)
+        cdef const char* end = p + PyBytes_GET_SIZE(data)
+        cdef list out = []
+        while len(out) < self.count:
+            out.append(self.record_at(&p, end))
+        return out
+
+    def lost(self) -> list:
+        """Those of its records that failed, through splits."""
+        cdef Batch b
+        cdef list left = [self]
+        cdef list out = []
+        while left:
+            b = left.pop()
+            if b.state == S_SPLIT:
+                left.extend([run[2] for run in reversed(b.parts) if run[1] == 0])
+            elif b.state == S_FAILED:
+                out.extend(b.records())
+        return out
+
+    cdef object record(self, int index):
+        """One of `records()` of a failed batch: read once, so that asking for each of them is not quadratic."""
+        if type(self.kept) is not list:
+            self.kept = self.records()
+        return self.kept[index]
+
+    def split(self) -> list:
+        """Two batches of half the records each, sealed, not compressed yet, with the sequence numbers the records had.
+
+        ValueError for a single record.
+        """
+        cdef int32_t half = (self.count + 1) // 2
+        cdef Batch first, second
+        if self.count < 2:
+            raise ValueError(f"{self!r} has one record and cannot be split")
+        parts = self.divide([[(0, half)], [(half, self.count - half)]])
+        first, second = parts
+        if self.base_sequence >= 0:
+            first.base_sequence = self.base_sequence
+            second.base_sequence = (self.base_sequence + half) & 0x7fffffff
+        return parts
+
+    def set_apart(self, indexes) -> tuple:
+        """(A batch of the records not at `indexes`, or None; for each of `indexes`, in order, a batch of that record.)
+
+        All are sealed, have no sequence numbers, and are not compressed yet. ValueError for an index that is not of a record here, or is
+        there twice.
+        """
+        cdef list apart = sorted(indexes)
+        cdef list rest = []
+        cdef list groups
+        cdef list parts
+        cdef int32_t at = 0
+        if not apart or apart[0] < 0 or apart[len(apart) - 1] >= self.count or len(set(apart)) < len(apart):
+            raise ValueError(f"{self!r}: {apart!r} are no distinct indexes of its records")
+        for index in apart:
+            if index > at:
+                rest.append((at, index - at))
+            at = index + 1
+        if at < self.count:
+            rest.append((at, self.count - at))
+        groups = [[(index, 1)] for index in apart]
+        if not rest:
+            return None, self.divide(groups)
+        parts = self.divide([rest, *groups])
+        return parts[0], parts[1:]
+
+    cdef list divide(self, list groups):
+        """For each of `groups`, runs of records (index, how many) that together are all records of this batch, a batch of these."""
+        if self.state != S_SEALED:
+            raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
+        cdef bytes data = self.plain()
+        cdef const char** at = <const char**>malloc((self.count + 1) * sizeof(char*))
+        cdef Accumulator acc = self.acc
+        cdef list batches = []
+        cdef list parts = []
+        cdef Batch part
+        cdef int32_t there
+        if at == NULL:
+            raise MemoryError
+        try:
+            self.find_records(data, at)
+            for runs in groups:
+                part = None
+                part = self.part(runs, at)
+                batches.append(part)
+                there = 0
+                for start, count in runs:
+                    parts.append((start, there, part))
+                    there += count
+            parts.sort(key=itemgetter(0))
+        except BaseException:      # no memory: it stays whole
+            if part is not None:
+                part.unbook()
+            for made in batches:
+                (<Batch>made).unbook()
+            raise
+        finally:
+            free(at)
+        # From here to `let_go` nothing is allocated: the collector would run destructors, which may look up handles of this batch.
+        self.parts = parts
+        self.move(S_SPLIT)
+        for pair in self.extras or ():
+            (<Delivery>(<tuple>pair)[0]).home().extras.append(pair)
+        self.extras = None
+        self.callbacks = None
+        self.let_go()
+        self.settle()
+        acc.nudge()
+        return batches
+
+    cdef int find_records(self, bytes data, const char** at) except -1:
+        """Note where each record begins, and where the last one ends."""
+        cdef Raw r
+        cdef int32_t i
+        cdef const char* end = PyBytes_AS_STRING(data) + PyBytes_GET_SIZE(data)
+        at[0] = PyBytes_AS_STRING(data)
+        for i in range(self.count):
+            if read_record(at[i], end, &r) != NULL:
+                raise DecodeError(f"{self!r} is damaged")
+            at[i + 1] = r.end
+        return 0
+
+    cdef Batch part(self, list runs, const char** at):
+        """A batch of the records in `runs`, with their callbacks."""
+        cdef Batch b = Batch.__new__(Batch)
+        cdef Raw r
+        cdef Item item
+        cdef Block* block
+        cdef int32_t start, count, i
+        cdef int32_t total = 0
+        cdef int64_t size = HEADER + 16
+        cdef Accumulator acc = self.acc
+        for start, count in runs:
+            total += count
+            size += at[start + count] - at[start]
+        if self.callbacks is not None:
+            b.meta = <Meta*>malloc(total * sizeof(Meta))
+            b.metas = total
+            if b.meta == NULL:
+                raise MemoryError
+            self.share(b, runs)
+        b.extras = []              # whether this batch has some or not: a destructor may still add one
+        acc.introduce(b, self.home, self.partition, self.created, acc.obtain(<int32_t>size))
+        try:
+            for start, count in runs:
+                for i in range(start, start + count):
+                    read_record(at[i], at[i + 1], &r)
+                    item.key, item.key_size, item.value, item.value_size = r.key, r.key_size, r.value, r.value_size
+                    item.timestamp = self.base_timestamp + r.timestamp
+                    acc.put_raw(b, &item, r.headers, r.rest, r.end)
+            if b.used < b.cap:
+                block = acc.obtain(b.used)
+                memcpy(bytes_of(block), b.buf, b.used)
+                b.swap(block)
+        except MemoryError:
+            b.unbook()
+            raise
+        b.state = S_SEALED
+        b.raw = b.used
+        b._ready = acc.codec == 0
+        b.attempts, b.last_error = self.attempts, self.last_error
+        b.sent_at = self.sent_at
+        return b
+
+    cdef void unbook(self) noexcept:
+        """Leave the account without an outcome: its records are elsewhere, or there are none."""
+        self.callbacks = None
+        self.extras = None
+        self.let_go()
+        self.settle()
+
+    cdef int share(self, Batch part, list runs) except -1:
+        """Hand the callbacks of the records in `runs` on to `part`."""
+        cdef list callbacks = []
+        cdef list some
+        cdef int32_t start, count
+        cdef int32_t there = 0
+        for start, count in runs:
+            some = self.callbacks[start:start + count]
+            if any([callback is not None for callback in some]):
+                callbacks.extend([None] * (there - len(callbacks)))
+                memcpy(part.meta + there, self.meta + start, len(some) * sizeof(Meta))
+                callbacks.extend(some)
+            there += count
+        part.callbacks = callbacks or None
+        return 0

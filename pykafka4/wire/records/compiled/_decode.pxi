@@ -1,0 +1,442 @@
+# From fetched bytes to records. Rule: every length is checked against the bytes left before it is used.
+#
+# Runs on the application thread inside poll(), so it decodes at once: a value made lazily costs the same bytes object plus a
+# property call as soon as it is read. Headers are the exception: see `_record.h`.
+
+
+cdef struct Raw:                   # one record as it lies in a batch
+    int64_t timestamp, offset      # deltas
+    int64_t key_size, value_size, headers
+    const char* key
+    const char* value
+    const char* rest               # its headers
+    const char* end
+
+
+cdef const char* read_record(const char* p, const char* end, Raw* r) noexcept nogil:
+    """Find the parts of the record at `p`; NULL, or what is wrong."""
+    cdef int64_t size
+    p = get_varint(p, end, &size)
+    if p == NULL or size < 1 or size > end - p:
+        return "a record's length leads out of its batch"
+    r.end = end = p + size
+    p = get_varlong(p + 1, end, &r.timestamp)
+    if p != NULL:
+        p = get_varint(p, end, &r.offset)
+    if p != NULL:
+        p = get_varint(p, end, &r.key_size)
+    if p == NULL or r.key_size < -1 or r.key_size > end - p:
+        return "a key's length leads out of its record"
+    r.key = p
+    if r.key_size > 0:
+        p += r.key_size
+    p = get_varint(p, end, &r.value_size)
+    if p == NULL or r.value_size < -1 or r.value_size > end - p:
+        return "a value's length leads out of its record"
+    r.value = p
+    if r.value_size > 0:
+        p += r.value_size
+    p = get_varint(p, end, &r.headers)
+    if p == NULL or r.headers < 0 or r.headers > (end - p) // 2:
+        return "more headers than its record has bytes for"
+    r.rest = p
+    if r.headers == 0 and p != end:
+        return "a record is longer than its parts"
+    return NULL
+
+
+cdef object read_headers(const char* p, const char* end, int64_t count, const char** wrong):
+    """`count` headers as a tuple; on damage None, with `wrong` set."""
+    wrong[0] = headers_check(p, end, count)
+    return None if wrong[0] != NULL else headers_build(p, end, count)
+
+
+cdef int[3] LEAST_BATCH = [26, 34, HEADER]    # bytes, by format
+
+
+cdef inline object piece(const char* data, int64_t size):
+    return None if size < 0 else PyBytes_FromStringAndSize(data, size)
+
+
+cdef str CREATE_TIME = "CREATE_TIME"
+cdef str LOG_APPEND_TIME = "LOG_APPEND_TIME"
+cdef dict TIMESTAMP_TYPES = {0: CREATE_TIME, 1: LOG_APPEND_TIME, -1: "NO_TIMESTAMP_TYPE"}
+cdef tuple NO_HEADERS = ()
+
+
+cdef extern from *:
+    """
+    /* the new references in, one out of the list: no round trip through Cython's temporaries */
+    static inline int record_push(PyObject *out, PyObject *topic, PyObject *partition, long long offset, PyObject *timestamp,
+                                  PyObject *kind, const char *key, long long key_size, const char *value, long long value_size,
+                                  PyObject *no_headers, long long headers, const char *rest, const char *end, PyObject *epoch) {
+        PyObject *o = PyLong_FromLongLong(offset), *k = Py_None, *v = Py_None, *h = no_headers, *r;
+        if (!o) return -1;
+        if (key_size < 0) Py_INCREF(k);
+        else k = PyBytes_FromStringAndSize(key, (Py_ssize_t)key_size);
+        if (value_size < 0) Py_INCREF(v);
+        else v = PyBytes_FromStringAndSize(value, (Py_ssize_t)value_size);
+        if (!headers) Py_INCREF(h);
+        else h = headers_keep(headers, rest, (size_t)(end - rest));
+        if (!k || !v || !h) {
+            Py_DECREF(o), Py_XDECREF(k), Py_XDECREF(v), Py_XDECREF(h);
+            return -1;
+        }
+        r = record_make(topic, partition, o, timestamp, kind, k, v, h, epoch);
+        if (!r) return -1;
+        int failed = PyList_Append(out, r);
+        Py_DECREF(r);
+        return failed;
+    }
+    """
+    int record_push(PyObject*, PyObject*, PyObject*, long long, PyObject*, PyObject*, const char*, long long, const char*, long long,
+                    PyObject*, long long, const char*, const char*, PyObject*) except -1
+
+
+@cython.no_gc_clear                # clearing would take the owner out of `view` while its export is still counted; releasing it does both
+@cython.final
+cdef class Chunk:
+    """One partition's bytes of one Fetch response, and how far they are decoded.
+
+    Making one looks at batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
+    `incomplete` is the size of the first batch when even that one is cut, else 0.
+    """
+
+    cdef Py_buffer view            # of the whole response
+    cdef const char* data          # this partition's part of it
+    cdef bint held
+    cdef readonly str topic
+    cdef readonly int partition
+    cdef readonly int64_t next_offset, position, size, incomplete
+    cdef readonly int last_leader_epoch
+    cdef readonly object serial
+    cdef object decompress, py_partition, epoch, kind, unpacked, stamp
+    cdef bint busy                 # in `decode` or `skip`: what runs Python code there may come back here
+    cdef int64_t legacy_size       # of the message set entered
+    cdef object legacy             # iterator over the records of a message set (formats v0, v1), while in one
+    cdef int64_t max_decompressed
+    cdef const char* p             # next batch
+    cdef const char* end           # of the whole batches
+    cdef const char* broken        # why what follows `end` cannot be read
+    cdef const char* at            # next record in the batch entered
+    cdef const char* stop          # its end
+    cdef int64_t left              # records it should still have
+    cdef int64_t base, base_timestamp, last_delta, last_stamp, previous
+    cdef bint appended             # its timestamps are the broker's
+
+    def __cinit__(self, topic, int partition, data, int64_t fetch_offset, *, serial=None, decompress, int64_t max_decompressed):
+        self.topic = exact_name(topic)
+        self.hold(data)
+        self.partition = partition
+        self.py_partition = partition
+        self.serial = serial
+        self.decompress = decompress
+        self.max_decompressed = max_decompressed
+        self.position = self.next_offset = fetch_offset
+        self.last_leader_epoch = -1
+        self.left = -1             # in no batch
+        self.scan()
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(&self.view)
+
+    cdef int hold(self, data) except -1:
+        """Keep the bytes of `data` alive by what they belong to.
+
+        Not by a memoryview: the collector clears one that is garbage together with this chunk, and then dies of releasing its export.
+        """
+        cdef Py_buffer part
+        owner = data.obj if isinstance(data, memoryview) else data
+        if not isinstance(owner, (bytes, bytearray)):
+            data = owner = bytes(data)
+        PyObject_GetBuffer(owner, &self.view, PyBUF_SIMPLE)
+        self.held = True
+        PyObject_GetBuffer(data, &part, PyBUF_SIMPLE)
+        self.data = <const char*>part.buf
+        self.size = part.len
+        PyBuffer_Release(&part)
+        return 0
+
+    def own(self):
+        """Let go of the response this came in, by a copy, if most of it is others': for a chunk that may have to wait."""
+        cdef const char* was = self.data
+        if self.busy or not self.held or self.size * 2 > self.view.len:
+            return
+        copy = PyBytes_FromStringAndSize(was, self.size)
+        self.held = False
+        PyBuffer_Release(&self.view)
+        self.hold(copy)
+        self.p = self.data + (self.p - was)
+        self.end = self.data + (self.end - was)
+        if self.left >= 0 and self.unpacked is None and self.legacy is None:
+            self.at = self.data + (self.at - was)
+            self.stop = self.data + (self.stop - was)
+
+    cdef void scan(self):
+        """Find the end of the whole batches and the offset after them."""
+        cdef const char* p = self.data
+        cdef const char* end = p + self.size
+        cdef int64_t after, size = 0
+        self.p = p
+        while end - p >= 17:
+            size = 12 + <int64_t>get32(p + 8)
+            if p[16] < 0 or p[16] > 2 or size < LEAST_BATCH[<int>p[16]] or get64(p) < 0:
+                self.broken = "the header of a batch makes no sense"
+                break
+            if size > end - p:
+                break
+            after = get64(p) + 1
+            if p[16] == 2:
+                after += get32(p + 23)
+            if after <= get64(p) or get64(p) > 0x7fffffff00000000:
+                self.broken = "the header of a batch makes no sense"
+                break
+            if after > self.next_offset:
+                self.next_offset = after
+            if p[16] == 2:
+                self.last_leader_epoch = get32(p + 12)
+            p += size
+        if p == self.data and p < end and self.broken == NULL:
+            self.incomplete = size if end - p >= 17 else HEADER
+        self.end = p
+        if p == self.p and self.broken == NULL:
+            self.drop()
+
+    cdef void drop(self):
+        """Everything is handed out: let go of the bytes."""
+        if self.held:
+            self.held = False
+            PyBuffer_Release(&self.view)
+        self.p = self.end = NULL
+        self.unpacked = None
+        self.legacy = None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether everything was handed out."""
+        return not self.held
+
+    def skip(self) -> int:
+        """Pass the batch at `position` (a damaged one); returns the new position."""
+        if self.busy:
+            raise RuntimeError(f"{self.topic}-{self.partition}: a chunk that is being decoded was asked to skip")
+        if not self.held:
+            return self.position
+        if self.left < 0 and self.p < self.end:
+            self.pass_over(self.p)
+        elif self.left < 0:
+            self.drop()            # nothing behind a header that makes no sense can be found
+            return self.position
+        self.leave()
+        return self.position
+
+    cdef void pass_over(self, const char* batch):
+        """Note the extent of `batch` as the one entered."""
+        self.base = get64(batch)
+        self.last_delta = get32(batch + 23) if batch[16] == 2 else 0
+        self.p = batch + 12 + get32(batch + 8)
+
+    cdef void leave(self):
+        """The batch entered is finished: its last offset counts, whether a record had it or not."""
+        self.left = -1
+        self.unpacked = None
+        self.legacy = None
+        if self.base + self.last_delta + 1 > self.position:
+            self.position = self.base + self.last_delta + 1
+        if self.p >= self.end and self.broken == NULL:
+            self.drop()
+
+    cdef corrupt(self, str reason, next_offset=None):
+        return CorruptRecord(self.topic, self.partition, self.position, reason, next_offset)
+
+    cdef object behind(self, const char* batch):
+        """The offset that `batch` ends before: seeking there passes it."""
+        cdef int64_t after = get64(batch) + (get32(batch + 23) if batch[16] == 2 else 0) + 1
+        return after if after > self.position else self.position
+
+    cdef too_large(self, str reason, const char* batch):
+        return RecordTooLarge.fetched(self.topic, self.partition, self.position, reason, self.behind(batch))
+
+    cdef str extent(self, const char* batch):
+        cdef int64_t first = get64(batch)
+        return f"the batch of offsets {first} to {first + (get32(batch + 23) if batch[16] == 2 else 0)}"
+
+    cdef int enter(self) except -1:
+        """Check the next batch and go into it; 0 when there is none."""
+        cdef const char* batch = self.p
+        cdef int16_t bits
+        cdef int64_t first
+        cdef uint32_t crc
+        cdef size_t size
+        if batch >= self.end:
+            if self.broken != NULL:
+                raise self.corrupt((<bytes>self.broken).decode())
+            return 0
+        if batch[16] != 2:
+            return self.enter_legacy()
+        first = get64(batch)
+        if first > self.position:
+            self.position = first
+        size = <size_t>(get32(batch + 8) - 9)
+        if size > LONG_CRC:
+            with nogil:
+                crc = crc32c_extend(0, batch + 21, size)
+        else:
+            crc = crc32c_extend(0, batch + 21, size)
+        if crc != <uint32_t>get32(batch + 17):
+            raise self.corrupt(f"the CRC of {self.extent(batch)} does not match", self.behind(batch))
+        bits = get16(batch + 21)
+        if bits & CONTROL_BIT:
+            self.pass_over(batch)
+            self.leave()
+            return 1
+        self.open_payload(batch, bits & CODEC_BITS)
+        self.base_timestamp = get64(batch + 35) if bits & LOG_APPEND_BIT else get64(batch + 27)
+        self.appended = bits & LOG_APPEND_BIT != 0
+        self.kind = LOG_APPEND_TIME if self.appended else CREATE_TIME
+        self.stamp = self.base_timestamp
+        self.last_stamp = self.base_timestamp
+        self.epoch = get32(batch + 12)
+        self.previous = -1
+        self.left = get32(batch + 57)
+        self.pass_over(batch)
+        return 1
+
+    cdef int open_payload(self, const char* batch, int codec) except -1:
+        """Set `at` and `stop` to the records of `batch`, unpacked."""
+        cdef int64_t count = get32(batch + 57)
+        self.at = batch + HEADER
+        self.stop = batch + 12 + get32(batch + 8)
+        if codec:
+            if codec > LAST_CODEC:
+                raise self.corrupt(f"{self.extent(batch)} has compression codec {codec}, which is unknown", self.behind(batch))
+            payload = PyBytes_FromStringAndSize(self.at, self.stop - self.at)
+            try:
+                unpacked = self.decompress(codec, payload, self.max_decompressed)
+            except RecordTooLarge as error:
+                raise self.too_large(f"{self.extent(batch)}: {error}", batch) from None
+            except DecodeError as error:
+                raise self.corrupt(f"{self.extent(batch)} cannot be unpacked ({error})", self.behind(batch)) from None
+            self.unpacked = unpacked
+            self.at = PyBytes_AS_STRING(unpacked)
+            self.stop = self.at + PyBytes_GET_SIZE(unpacked)
+        if count < 0 or count > (self.stop - self.at) // LEAST_RECORD:
+            raise self.corrupt(f"{self.extent(batch)} claims {count} records in {self.stop - self.at} bytes", self.behind(batch))
+        return 0
+
+    cdef int enter_legacy(self) except -1:
+        """A message set entry (formats v0, v1): rare enough for the plain reader."""
+        from pykafka4.wire.records import batch as plain
+
+        cdef const char* entry = self.p
+        cdef int64_t size = 12 + <int64_t>get32(entry + 8)
+        if get64(entry) > self.position and not entry[17] & CODEC_BITS:
+            self.position = get64(entry)
+        data = PyBytes_FromStringAndSize(entry, size)
+        try:
+            self.legacy = plain.old_records(plain.read_header(data), self.max_decompressed)
+        except RecordTooLarge as error:
+            raise self.too_large(f"{self.extent(entry)}: {error}", entry) from None
+        except DecodeError as error:
+            raise self.corrupt(f"{self.extent(entry)}: {error}", self.behind(entry)) from None
+        self.legacy_size = size
+        self.pass_over(entry)
+        self.left = 0
+        return 1
+
+    cdef int take_legacy(self, list out, int room) except -1:
+        cdef int n = 0
+        while n < room:
+            try:
+                r = next(self.legacy, None)
+            except BaseException:  # Ctrl-C, or no memory: the iterator has ended. Enter the message set again, `position` says where to go on
+                self.legacy = None
+                self.left = -1
+                self.p -= self.legacy_size
+                raise
+            if r is None:
+                self.leave()
+                break
+            if r.offset < self.position:
+                continue
+            out.append(
+                Record(self.topic, self.py_partition, r.offset, r.timestamp_ms, TIMESTAMP_TYPES[r.timestamp_type], r.key, r.value, (), -1)
+            )
+            self.position = r.offset + 1
+            n += 1
+        return n
+
+    def decode(self, list out not None, int limit) -> int:
+        """Append up to `limit` records to `out`; returns how many.
+
+        A damaged batch raises CorruptRecord, one that unpacks to more than it may RecordTooLarge, but only when nothing was
+        appended in this call: what lies before the damage is always handed out first. `position` stays at the damage.
+        RuntimeError when called again by what it calls (a signal handler, while a batch is decompressed).
+        """
+        cdef int n = 0
+        if self.busy:
+            raise RuntimeError(f"{self.topic}-{self.partition}: a chunk that is being decoded was asked again")
+        self.busy = True
+        try:
+            while n < limit:
+                try:
+                    if self.left < 0 and not self.enter():
+                        break
+                    if self.legacy is not None:
+                        n += self.take_legacy(out, limit - n)
+                    elif self.left >= 0:
+                        n += self.take(out, limit - n)
+                except (CorruptRecord, RecordTooLarge):
+                    if n == 0:
+                        raise
+                    break
+        finally:
+            self.busy = False
+        return n
+
+    cdef int take(self, list out, int room) except -1:
+        """Append up to `room` records of the batch entered."""
+        cdef Raw r
+        cdef const char* wrong = NULL
+        cdef int64_t stamp, offset
+        cdef int n = 0
+        cdef object kind = self.kind, epoch = self.epoch, topic = self.topic, partition = self.py_partition
+        while n < room:
+            if self.left == 0:
+                if self.at != self.stop:
+                    wrong = "a batch is longer than its records"
+                    break
+                self.leave()
+                return n
+            wrong = read_record(self.at, self.stop, &r)
+            if wrong != NULL:
+                break
+            if r.offset <= self.previous or r.offset > self.last_delta:
+                wrong = "the offsets of a batch do not rise within its range"
+                break
+            if r.headers:
+                wrong = headers_check(r.rest, r.end, r.headers)
+                if wrong != NULL:
+                    break
+            offset = self.base + r.offset
+            if offset >= self.position:
+                stamp = self.base_timestamp if self.appended else <int64_t>(<unsigned long long>self.base_timestamp + <unsigned long long>r.timestamp)
+                if stamp != self.last_stamp:           # neighbours often share the millisecond
+                    self.stamp = stamp
+                    self.last_stamp = stamp
+                record_push(
+                    <PyObject*>out, <PyObject*>topic, <PyObject*>partition, offset, <PyObject*>self.stamp, <PyObject*>kind,
+                    r.key, r.key_size, r.value, r.value_size, <PyObject*>NO_HEADERS, r.headers, r.rest, r.end, <PyObject*>epoch,
+                )
+                n += 1
+                self.position = offset + 1
+            self.previous = r.offset
+            self.at = r.end
+            self.left -= 1
+        if wrong != NULL and n == 0:
+            raise self.corrupt(
+                f"{(<bytes>wrong).decode()}, in the batch of offsets {self.base} to {self.base + self.last_delta}",
+                max(self.base + self.last_delta + 1, self.position),
+            )
+        return n

@@ -1,0 +1,296 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=False, auto_pickle=False
+"""The compiled core. Rule: what `reference.py` does, byte for byte and error for error, with no Python object per record but its handle.
+
+One compilation unit: `_batch.pxi` (memory and batches), `_delivery.pxi` (handles and callbacks), `_append.pxi` (the accumulator),
+`_park.pxi` (topics, records whose partitions are not known yet), `_decode.pxi` (from fetched bytes to records),
+`_iterate.pxi` (records one by one).
+
+**The GIL is the lock**: between choosing a batch and having written the record into it nothing may run Python code. Python code runs
+in calls to Python, but also when a GC-tracked object is allocated (the collector runs `__del__`s) and when the last reference to
+somebody else's object is dropped; so what is allocated is allocated before choosing.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_Check, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_Fetch, PyErr_Restore
+from cpython.long cimport PyLong_Check
+from cpython.ref cimport PyObject
+from cpython.unicode cimport PyUnicode_Check
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+
+import os
+from collections import deque
+from contextlib import suppress
+from operator import itemgetter
+
+from pykafka4.error_table import Written
+from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, ForkedClientError, KafkaTimeoutError, RecordTooLarge, short_name
+from pykafka4.logs import get_log
+from pykafka4.records import ProducerRecord, RecordMetadata
+from pykafka4.wire.records._plain_batch import fresh, holds_pointers
+from pykafka4.wire.records._plain_decode import Record as PlainRecord
+from pykafka4.wire.records.compression import is_interruption
+
+cdef extern from "Python.h":
+    PyObject* PyList_GET_ITEM(object, Py_ssize_t)
+    Py_ssize_t PyList_GET_SIZE(object)
+    PyObject* PyDict_GetItemWithError(object, object) except? NULL
+    const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
+    bint PyCallable_Check(object)
+    void PyErr_SetInterrupt()
+    long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
+
+cdef extern from "_plat.h" nogil:
+    void plat_init()
+    uint32_t crc32c_extend(uint32_t, const char*, size_t)
+    uint32_t crc32c_portable(uint32_t, const char*, size_t)
+    int32_t murmur2_hash(const char*, size_t)
+    void put16(char*, int16_t)
+    void put32(char*, int32_t)
+    void put64(char*, int64_t)
+    int16_t get16(const char*)
+    int32_t get32(const char*)
+    int64_t get64(const char*)
+    int varint_size(int64_t)
+    char* put_varint(char*, int64_t)
+    const char* get_varint(const char*, const char*, int64_t*)
+    const char* get_varlong(const char*, const char*, int64_t*)
+    int64_t wall_ms()
+
+cdef extern from "_record.h":
+    ctypedef struct PyTypeObject:
+        pass
+    PyTypeObject RecordType
+    int record_type_ready() except -1
+    const char* headers_check(const char*, const char*, int64_t) nogil
+    object headers_build(const char*, const char*, int64_t)
+    int record_type_set(const char*, object) except -1
+    object record_make(PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*)
+
+plat_init()
+record_type_ready()
+record_type_set(b"__match_args__", PlainRecord.__match_args__)
+record_type_set(b"__attrs_attrs__", PlainRecord.__attrs_attrs__)  # so that asdict, evolve and fields of attrs work as on the plain one
+Record = <object>&RecordType
+
+cdef double INFINITY = float("inf")
+cdef object NO_TOPIC = object()  # is no topic that an application could name
+cdef const char* ZERO_HEADERS = b"\0"
+cdef object _log = get_log("pykafka4")
+
+OPEN, SEALED, ACKED, FAILED, SPLIT = 0, 1, 2, 3, 4
+
+cdef enum:
+    S_OPEN = 0
+    S_SEALED = 1
+    S_ACKED = 2
+    S_FAILED = 3
+    S_SPLIT = 4
+    HEADER = 61                # bytes of a batch before its records
+    LEAST_RECORD = 7           # bytes: one each for length, attributes, timestamp, offset, key, value, headers
+    BLOCK_HEAD = 16
+    SMALL = 2048               # capacity a batch starts with; it grows fourfold
+    POOL = 64                  # full-size buffers kept warm
+    PARKED_COST = 128          # bytes reckoned for a parked record beside its data
+    LONG_CRC = 131072          # from here on a checksum takes longer than handing over the GIL
+    CODEC_BITS = 7
+    LOG_APPEND_BIT = 8
+    CONTROL_BIT = 32
+    LAST_CODEC = 4
+
+
+# ---------------------------------------------------------------- bytes of what the application gives
+
+cdef str exact_name(object topic):
+    """`topic` as a plain str: of a subclass its text, whatever its own methods say."""
+    if type(topic) is str:
+        return topic
+    if not PyUnicode_Check(topic):
+        raise TypeError(f"topic must be str, not {type(topic).__name__}")
+    return str.__str__(topic)
+
+
+cdef object _copied(str topic, str what, object value):
+    """`value`, any C-contiguous buffer, as bytes."""
+    cdef Py_buffer view
+    try:
+        PyObject_GetBuffer(value, &view, PyBUF_ND | PyBUF_FORMAT)
+    except (TypeError, ValueError, BufferError):
+        raise _no_bytes(topic, what, value) from None
+    try:
+        # Of one letter nearly always, and the commonest of all is that of bytearray.
+        if view.format != NULL and (view.format[0] != c'B' or view.format[1] != 0) and holds_pointers((<bytes>view.format).decode("utf-8", "replace")):
+            raise _no_bytes(topic, what, value)
+        return PyBytes_FromStringAndSize(<const char*>view.buf, view.len)
+    finally:
+        PyBuffer_Release(&view)
+
+
+cdef object _no_bytes(str topic, str what, object value):
+    return TypeError(
+        f"{topic}: {what} must be bytes, str, a C-contiguous buffer without pointers, or None, not {type(value).__name__}; serialize it first"
+    )
+
+
+cdef object _slow_span(str topic, str what, object value, const char** data, int64_t* size):
+    cdef Py_ssize_t n
+    if PyUnicode_Check(value):
+        data[0] = PyUnicode_AsUTF8AndSize(value, &n)
+        size[0] = n
+        return value
+    if not PyBytes_Check(value):
+        value = _copied(topic, what, value)
+    data[0] = PyBytes_AS_STRING(value)
+    size[0] = PyBytes_GET_SIZE(value)
+    return value
+
+
+cdef inline object _span(str topic, str what, object value, const char** data, int64_t* size):
+    """Where the bytes of `value` lie; returns the object that keeps them there. None has size -1."""
+    if PyBytes_CheckExact(value):
+        data[0] = PyBytes_AS_STRING(value)
+        size[0] = PyBytes_GET_SIZE(value)
+        return value
+    if value is None:
+        data[0] = NULL
+        size[0] = -1
+        return value
+    return _slow_span(topic, what, value, data, size)
+
+
+cdef list _checked_headers(str topic, object headers):
+    """`headers` as (str, bytes or None) tuples; TypeError names what is none."""
+    cdef list out = []
+    pairs = headers.items() if hasattr(headers, "items") else headers
+    if isinstance(pairs, (str, bytes)) or not hasattr(pairs, "__iter__"):
+        raise TypeError(f"{topic}: headers must be (name, value) pairs or a mapping, not {type(headers).__name__}")
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"{topic}: a header must be a (name, value) pair, not {pair!r}")
+        name, value = pair
+        if not PyUnicode_Check(name):
+            raise TypeError(f"{topic}: the name of a header must be str, not {name!r}")
+        name = exact_name(name)
+        if PyUnicode_Check(value):
+            value = str.encode(value)
+        elif value is not None and not PyBytes_CheckExact(value):
+            value = _copied(topic, f"the value of header {name!r}", value)
+        out.append((name, value))
+    return out
+
+
+cdef int64_t _headers_size(list pairs) except -2:
+    """Bytes of `pairs` on the wire; -1 when they are not all exactly (str, bytes or None) tuples."""
+    cdef int64_t total = varint_size(PyList_GET_SIZE(pairs))
+    cdef Py_ssize_t i, size
+    cdef tuple pair
+    for i in range(PyList_GET_SIZE(pairs)):
+        found = <object>PyList_GET_ITEM(pairs, i)
+        if type(found) is not tuple:
+            return -1
+        pair = <tuple>found
+        if len(pair) != 2 or type(pair[0]) is not str or (pair[1] is not None and not PyBytes_CheckExact(pair[1])):
+            return -1
+        PyUnicode_AsUTF8AndSize(pair[0], &size)
+        total += varint_size(size) + size
+        size = -1 if pair[1] is None else PyBytes_GET_SIZE(pair[1])
+        total += varint_size(size) + max(size, 0)
+    return total
+
+
+cdef bytes _header_bytes(str topic, object headers):
+    """`headers` as they go on the wire: count, then length and bytes of each name and value."""
+    cdef list pairs = <list>headers if type(headers) is list else list(headers) if type(headers) is tuple else _checked_headers(topic, headers)
+    cdef int64_t total = _headers_size(pairs)
+    cdef const char* data
+    cdef Py_ssize_t i, size
+    cdef char* p
+    if total < 0:
+        pairs = _checked_headers(topic, pairs)
+        total = _headers_size(pairs)
+    cdef bytes out = PyBytes_FromStringAndSize(NULL, total)
+    p = put_varint(PyBytes_AS_STRING(out), PyList_GET_SIZE(pairs))
+    for i in range(PyList_GET_SIZE(pairs)):
+        pair = <tuple>PyList_GET_ITEM(pairs, i)
+        data = PyUnicode_AsUTF8AndSize((<tuple>pair)[0], &size)
+        p = put_varint(p, size)
+        memcpy(p, data, size)
+        p += size
+        value = (<tuple>pair)[1]
+        size = -1 if value is None else PyBytes_GET_SIZE(value)
+        p = put_varint(p, size)
+        if size > 0:
+            memcpy(p, PyBytes_AS_STRING(value), size)
+            p += size
+    return out
+
+
+cdef int64_t _integer(str topic, str what, object value, int64_t most) except -1:
+    """`value` as an integer from 0 to `most`."""
+    if not PyLong_Check(value):
+        raise TypeError(f"{topic}: {what} must be an int or None, not {type(value).__name__}")
+    cdef int overflow
+    cdef int64_t number = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow or not 0 <= number <= most:
+        raise ValueError(f"{topic}: {what}={value} must be from 0 to {most}")
+    return number
+
+
+# ---------------------------------------------------------------- functions others use
+
+def murmur2(data) -> int:
+    """Kafka's hash of a key, as the Java client has it (a signed 32-bit int)."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    cdef int32_t result = murmur2_hash(<const char*>view.buf, view.len)
+    PyBuffer_Release(&view)
+    return result
+
+
+def crc32c(data, uint32_t value=0) -> int:
+    """CRC-32C of `data`, going on from `value`."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    cdef uint32_t result = crc32c_extend(value, <const char*>view.buf, view.len)
+    PyBuffer_Release(&view)
+    return result
+
+
+def _crc32c_portable(data, uint32_t value=0) -> int:
+    """The table-driven one, for tests on machines that have the instruction."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    cdef uint32_t result = crc32c_portable(value, <const char*>view.buf, view.len)
+    PyBuffer_Release(&view)
+    return result
+
+
+include "_decode.pxi"
+include "_iterate.pxi"
+include "_batch.pxi"
+include "_delivery.pxi"
+include "_append.pxi"
+include "_park.pxi"
+
+
+cdef extern from *:
+    """
+    static PyObject *refuse_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+        return PyErr_Format(PyExc_TypeError, "cannot create '%.100s' instances; they come from an Accumulator", type->tp_name);
+    }
+    /* For Python only: this module makes its instances by the functions that Cython generated. */
+    static void refuse_construction(PyObject *type) {
+        ((PyTypeObject *)type)->tp_new = refuse_new;
+        ((PyTypeObject *)type)->tp_vectorcall = NULL; /* a call goes there first */
+        PyType_Modified((PyTypeObject *)type);
+    }
+    """
+    void refuse_construction(object)
+
+
+for _type in (Hooks, Lease, Batch, Settlement, Delivery, Parked, Topic):
+    refuse_construction(_type)
+del _type

@@ -1,0 +1,367 @@
+"""Compression. Rule: what comes out is bounded while it comes out; a bomb costs the bound and a little, never its full size."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import struct
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from pykafka4.errors import ConfigError, DecodeError, RecordTooLarge
+from pykafka4.wire.buffers import Readable
+
+__all__ = ["CODECS", "CODEC_NAMES", "LEVELS", "compress", "decompress", "is_interruption", "repair_lz4", "require_codec"]
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+CODEC_NAMES = {number: name for name, number in CODECS.items()}
+LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # as Kafka's compression.*.level; snappy has none
+
+_PIECE = 256 * 1024  # how much goes in or comes out at a time
+_CRUMB = 4096
+_POOLED = 8
+_MEMBERS = 1000  # of one gzip stream; each costs a copy of what is left, and nobody writes more than one
+_GZIP = 16 + zlib.MAX_WBITS
+_BLOCKS = 1_000_000  # of one zstd frame; each is up to 128 KiB, and a frame of empty ones would only cost time
+_REPEATED = 1  # type of a zstd block that is one byte, so many times
+
+_XERIAL = struct.Struct(">8sii")
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_BLOCK = 32 * 1024  # as snappy-java writes; bigger blocks would compress better, and older readers would still take them
+_SNAPPY_RATIO = 22  # a three-byte copy makes at most 64 bytes
+
+_OF_CODECS = frozenset({"pykafka4", "snappy", "cramjam", "lz4", "zstandard"})  # packages whose frames run while something is compressed
+
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_CONTENT_SIZE, _LZ4_DICTIONARY = 0x08, 0x01
+
+
+# -- the libraries ---------------------------------------------------------------------
+
+# Imported on first use: where one cannot be (no wheel for this platform), everything else still works.
+
+
+@functools.cache
+def _library(module: str, package: str, codec: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(f"compression_type={codec!r} needs the package {package}, which cannot be imported ({error})") from error
+
+
+def _snappy() -> Any:
+    return _library("snappy", "python-snappy", "snappy")
+
+
+def _lz4() -> Any:
+    return _library("lz4.frame", "lz4", "lz4")
+
+
+def _zstd() -> Any:
+    return _library("zstandard", "zstandard", "zstd")
+
+
+def require_codec(name: str) -> None:
+    """ConfigError naming option and package where the library of the codec `name` cannot be imported."""
+    load = {"snappy": _snappy, "lz4": _lz4, "zstd": _zstd}.get(name)
+    if load is not None:
+        load()
+
+
+# -- compressing ---------------------------------------------------------------------
+
+
+def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
+    """`data` under Kafka's codec number, the same bytes every time. ConfigError for an unknown codec or a level out of range."""
+    writer = _WRITERS.get(codec)
+    if writer is None:
+        raise ConfigError(f"compression codec {codec} is unknown; there are {CODECS}")
+    if level is not None:
+        _check_level(CODEC_NAMES[codec], level)
+    return writer(data, level)
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether `error`, caught where something was compressed, comes from a signal handler that ran meanwhile, not from the codec."""
+    if not isinstance(error, Exception):
+        return True
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    return module.partition(".")[0] not in _OF_CODECS
+
+
+def _check_level(name: str, level: int) -> None:
+    lo, hi = LEVELS.get(name, (level, level))
+    if not lo <= level <= hi:
+        raise ConfigError(f"compression level {level} is out of range for {name}; allowed are {lo} to {hi}")
+
+
+def _write_gzip(data: Any, level: int | None) -> bytes:
+    deflate = zlib.compressobj(zlib.Z_DEFAULT_COMPRESSION if level is None else level, zlib.DEFLATED, _GZIP)
+    return deflate.compress(data) + deflate.flush()
+
+
+def _write_snappy(data: Any, _: int | None) -> bytes:
+    """The framing of snappy-java: what every Kafka client reads."""
+    view = memoryview(data).cast("B")
+    parts = [_XERIAL.pack(_XERIAL_MAGIC, 1, 1)]
+    for start in range(0, len(view), _XERIAL_BLOCK):
+        block = _snappy().compress(view[start : start + _XERIAL_BLOCK])
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+def _write_lz4(data: Any, level: int | None) -> bytes:
+    """Independent blocks and no content size: Java reads nothing else."""
+    packed: bytes = _lz4().compress(
+        data, compression_level=level or 0, block_size=_lz4().BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+    )
+    return packed
+
+
+def _write_zstd(data: Any, level: int | None) -> bytes:
+    """Making a context costs more than compressing a small batch with it; a context serves one call at a time."""
+    wanted = 3 if level is None else level
+    pool = _ZSTD_WRITERS.setdefault(wanted, deque(maxlen=_POOLED))
+    context = _take(pool) or _zstd().ZstdCompressor(level=wanted)
+    packed: bytes = context.compress(data)
+    pool.append(context)
+    return packed
+
+
+def _take(pool: deque[Any]) -> Any:
+    try:
+        return pool.pop()
+    except IndexError:
+        return None
+
+
+_ZSTD_WRITERS: dict[int, deque[Any]] = {}
+_ZSTD_READERS: deque[Any] = deque(maxlen=_POOLED)
+
+
+# -- decompressing -------------------------------------------------------------------
+
+
+def decompress(codec: int, data: Readable, max_size: int) -> bytes:
+    """`data` as it was before `compress`, in at most `max_size` bytes.
+
+    A bomb costs that much memory and a few MiB; what is within the bound costs its own size, twice for the moment it is put together.
+    Raises RecordTooLarge, naming the limit, as soon as there is more; DecodeError for anything that is damaged, cut short or too long.
+    """
+    reader = _READERS.get(codec)
+    if reader is None:
+        raise DecodeError(f"compression codec {codec} is unknown; there are {CODECS}")
+    view = memoryview(data).cast("B")
+    try:
+        return reader(view, max_size)
+    except _damage(codec) as error:
+        raise DecodeError(f"damaged {CODEC_NAMES[codec]} data of {len(view)} bytes: {str(error) or error.__cause__}") from error
+
+
+def _too_large(max_size: int) -> RecordTooLarge:
+    return RecordTooLarge(f"a batch is over max_decompressed_bytes ({max_size} bytes) once decompressed; raise that option to read it")
+
+
+class _Output:
+    """Collects pieces up to the bound. One buffer that grew would be copied at every step, with both copies alive.
+
+    Crumbs are put together first: an object for each two bytes that come out would take twenty times their memory.
+    """
+
+    __slots__ = ("_crumbs", "_pieces", "_size", "max_size")
+
+    def __init__(self, max_size: int) -> None:
+        self._pieces: list[bytes] = []
+        self._crumbs = bytearray()
+        self._size, self.max_size = 0, max_size
+
+    @property
+    def room(self) -> int:
+        """How much to ask a decompressor for: never more than a piece, and one byte over the bound, to see whether it is passed."""
+        return min(_PIECE, self.max_size - self._size + 1)
+
+    def reserve(self, size: int) -> None:
+        if size > self.max_size - self._size:
+            raise _too_large(self.max_size)
+
+    def add(self, piece: bytes) -> None:
+        self.reserve(len(piece))
+        self._size += len(piece)
+        if len(piece) < _CRUMB and self._size > len(piece):
+            self._crumbs += piece
+        else:
+            self._sweep()
+            self._pieces.append(piece)
+        if len(self._crumbs) >= _PIECE:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        if self._crumbs:
+            self._pieces.append(bytes(self._crumbs))
+            self._crumbs.clear()
+
+    def bytes(self) -> bytes:
+        self._sweep()
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+
+
+def _pieces(view: memoryview) -> Iterator[memoryview]:
+    return (view[start : start + _PIECE] for start in range(0, len(view), _PIECE))
+
+
+def _read_none(view: memoryview, max_size: int) -> bytes:
+    _Output(max_size).reserve(len(view))
+    return bytes(view)
+
+
+def _read_gzip(view: memoryview, max_size: int) -> bytes:
+    out, inflate, members = _Output(max_size), zlib.decompressobj(_GZIP), 1
+    for piece in _pieces(view):
+        left: Any = piece
+        while left:
+            if inflate.eof:
+                inflate, members = zlib.decompressobj(_GZIP), members + 1
+            if members > _MEMBERS:
+                raise DecodeError(f"more than {_MEMBERS} gzip members in one batch")
+            out.add(inflate.decompress(left, out.room))
+            left = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+    while not inflate.eof and (more := inflate.decompress(b"", out.room)):
+        out.add(more)
+    if not inflate.eof:
+        raise DecodeError("the gzip data ends too early")
+    return out.bytes()
+
+
+def _read_snappy(view: memoryview, max_size: int) -> bytes:
+    """Framed as snappy-java writes, or one raw block as librdkafka does."""
+    if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
+        return _snappy_block(view, _Output(max_size))
+    out, pos = _Output(max_size), _XERIAL.size
+    if len(view) < pos:
+        raise DecodeError("the snappy header ends too early")
+    while pos < len(view):
+        size = int.from_bytes(view[pos : pos + 4], "big")
+        pos += 4
+        if not 0 < size <= len(view) - pos:
+            raise DecodeError(f"a snappy block of {size} bytes where {max(0, len(view) - pos)} are left")
+        out.add(_snappy_block(view[pos : pos + size], out))
+        pos += size
+    return out.bytes()
+
+
+def _snappy_block(block: memoryview, out: _Output) -> bytes:
+    """The block says its size first; that is compared with the bound, and with what so many bytes can make, before memory is taken."""
+    size = 0
+    for place, byte in enumerate(block[:5]):
+        size |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            break
+    else:
+        raise DecodeError("a snappy block without a size")
+    out.reserve(size)
+    if size > _SNAPPY_RATIO * len(block):
+        raise DecodeError(f"a snappy block of {len(block)} bytes that claims to hold {size}")
+    made: bytes = _snappy().decompress(block)
+    return made
+
+
+def _read_lz4(view: memoryview, max_size: int) -> bytes:
+    out, frame = _Output(max_size), _lz4().LZ4FrameDecompressor()
+    for place, piece in enumerate(_pieces(view)):
+        if frame.eof:
+            raise DecodeError(f"bytes behind the end of the lz4 frame, from {place * _PIECE} on")
+        out.add(frame.decompress(piece, max_length=out.room))
+        while not frame.eof and not frame.needs_input:
+            out.add(frame.decompress(b"", max_length=out.room))
+    if not frame.eof:
+        raise DecodeError("the lz4 frame ends too early")
+    if frame.unused_data:
+        raise DecodeError(f"{len(frame.unused_data)} bytes behind the end of the lz4 frame")
+    return out.bytes()
+
+
+def _read_zstd(view: memoryview, max_size: int) -> bytes:
+    """In one call, with the result as the window: streaming would hold the window beside it."""
+    frame = _zstd().get_frame_parameters(view)
+    size = frame.content_size
+    if (more := len(view) - _zstd_end(view, frame.has_checksum)) > 0:
+        raise DecodeError(f"{more} bytes behind the end of the zstd frame")
+    context = _take(_ZSTD_READERS) or _zstd().ZstdDecompressor()
+    try:
+        if size == _zstd().CONTENTSIZE_UNKNOWN:
+            return _zstd_of_unknown_size(context, view, max_size)
+        _Output(max_size).reserve(size)
+        made: bytes = context.decompress(view, max_output_size=max(size, 1), allow_extra_data=False)
+        return made
+    finally:
+        _ZSTD_READERS.append(context)
+
+
+def _zstd_end(view: memoryview, has_checksum: bool) -> int:
+    """Where the frame ends, by the sizes that its blocks name; the library looks only where the content's size is known, and not 0."""
+    at: int = _zstd().frame_header_size(view)
+    last = 0
+    for _ in range(_BLOCKS):
+        if last or at >= len(view):
+            return at + 4 * has_checksum
+        header = int.from_bytes(view[at : at + 3], "little")
+        last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        at += 3 + (1 if kind == _REPEATED else size)
+    raise DecodeError(f"more than {_BLOCKS} blocks in one zstd frame")
+
+
+def _zstd_of_unknown_size(context: Any, view: memoryview, max_size: int) -> bytes:
+    """Try a likely size before the bound: taking and returning a large block costs more than most batches."""
+    for room in (8 * len(view) + _PIECE, max_size):
+        if room <= max_size:
+            try:
+                made: bytes = context.decompress(view, max_output_size=max(room, 1))
+            except _zstd().ZstdError:
+                continue
+            return made
+    # The library says the same of a frame that is cut and of one that is too long: count, keeping nothing.
+    counted = 0
+    with context.stream_reader(view, read_size=_PIECE) as stream:
+        while counted <= max_size:
+            piece = stream.read(_PIECE)
+            if not piece:
+                raise DecodeError("the zstd frame is damaged or ends too early")
+            counted += len(piece)
+    raise _too_large(max_size)
+
+
+def repair_lz4(data: Readable) -> bytes:
+    """An LZ4 frame with a right header checksum.
+
+    Writers of message format v0 hashed the wrong bytes, and Kafka kept it so; the header is made anew from its own flags.
+    """
+    view = memoryview(data).cast("B")
+    if len(view) < 7 or view[:4] != _LZ4_MAGIC:
+        raise DecodeError("no lz4 frame")
+    flags, block = view[4], view[5]
+    if flags >> 6 != 1 or flags & _LZ4_DICTIONARY or not 4 <= block >> 4 <= 7:
+        raise DecodeError(f"an lz4 frame with flags {flags:#x} and block size {block:#x}")
+    fresh = _lz4().LZ4FrameCompressor(
+        block_size=block >> 4, block_linked=not flags & 0x20, block_checksum=bool(flags & 0x10), content_checksum=bool(flags & 0x04)
+    )
+    return bytes(fresh.begin()) + bytes(view[15 if flags & _LZ4_CONTENT_SIZE else 7 :])
+
+
+_Writer: TypeAlias = Callable[[Any, "int | None"], bytes]
+_Reader: TypeAlias = Callable[[memoryview, int], bytes]
+_WRITERS: dict[int, _Writer] = {0: lambda data, _: bytes(data), 1: _write_gzip, 2: _write_snappy, 3: _write_lz4, 4: _write_zstd}
+_READERS: dict[int, _Reader] = {0: _read_none, 1: _read_gzip, 2: _read_snappy, 3: _read_lz4, 4: _read_zstd}
+# lz4 has no exception class of its own.
+_DAMAGE = (zlib.error, RuntimeError, EOFError)
+
+
+def _damage(codec: int) -> tuple[type[Exception], ...]:
+    """What the library of `codec` raises for damaged data."""
+    if codec == CODECS["snappy"]:
+        return (*_DAMAGE, _snappy().UncompressError)
+    return (*_DAMAGE, _zstd().ZstdError) if codec == CODECS["zstd"] else _DAMAGE

@@ -1,0 +1,88 @@
+"""The per-record loops. Rule: two implementations, one behaviour; this module alone decides which one runs.
+
+`PYKAFKA4_IMPL=compiled` insists on the compiled core, `python` on the plain one; unset takes the compiled one where it was built and
+says once, through logging, when it was not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+__all__ = [
+    "ACKED",
+    "FAILED",
+    "IMPLEMENTATION",
+    "OPEN",
+    "SEALED",
+    "SPLIT",
+    "Accumulator",
+    "Batch",
+    "Chunk",
+    "Delivery",
+    "Record",
+    "RecordIterator",
+    "crc32c",
+    "murmur2",
+]
+
+_HOW_TO_BUILD = "install a C compiler, then: pip install --force-reinstall --no-cache-dir pykafka4 (pip keeps a wheel built without one)"
+_MODULES = {"compiled": "pykafka4.wire.records.compiled._hot", "python": "pykafka4.wire.records.reference"}
+
+
+def _choose(wanted: str | None) -> tuple[str, ModuleType]:
+    """(name, module) of the implementation to use."""
+    if wanted:
+        if wanted not in _MODULES:
+            raise ImportError(f"PYKAFKA4_IMPL={wanted!r} must be one of {', '.join(_MODULES)}, or unset")
+        return wanted, _load(wanted)
+    try:
+        return "compiled", _load("compiled")
+    except ImportError as error:
+        logging.getLogger("pykafka4").warning(
+            "the compiled core cannot be used (%s): the plain-Python one takes 15 to 40 times the CPU per record; %s, "
+            "or set PYKAFKA4_IMPL=python to silence this",
+            error,
+            "start Python with PYTHON_GIL=1" if _without_gil() else _HOW_TO_BUILD,
+        )
+    return "python", _load("python")
+
+
+def _without_gil() -> bool:
+    return not getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def _load(name: str) -> ModuleType:
+    if name == "compiled" and _without_gil():
+        # Importing it would turn the GIL on for the whole process, or, with PYTHON_GIL=0, leave its memory without protection.
+        raise ImportError("it relies on the GIL, which is off in this interpreter")
+    return importlib.import_module(_MODULES[name])
+
+
+IMPLEMENTATION, _module = _choose(os.environ.get("PYKAFKA4_IMPL"))
+
+if TYPE_CHECKING:
+    from pykafka4.wire.records.compiled._hot import (
+        ACKED,
+        FAILED,
+        OPEN,
+        SEALED,
+        SPLIT,
+        Accumulator,
+        Batch,
+        Chunk,
+        Delivery,
+        Record,
+        RecordIterator,
+        crc32c,
+        murmur2,
+    )
+else:
+    OPEN, SEALED, ACKED, FAILED, SPLIT = _module.OPEN, _module.SEALED, _module.ACKED, _module.FAILED, _module.SPLIT
+    Accumulator, Batch, Delivery = _module.Accumulator, _module.Batch, _module.Delivery
+    Chunk, Record, RecordIterator = _module.Chunk, _module.Record, _module.RecordIterator
+    crc32c, murmur2 = _module.crc32c, _module.murmur2

@@ -1,0 +1,571 @@
+"""The plain-Python core. Rule: it says what the compiled core does, and stands in for it where there is no compiler.
+
+Same names, same results, same exception types. Where the compiled core relies on the GIL this one takes `lock`, a context manager made
+by the caller, and never holds it while foreign code runs (`clock` aside). Capacities are reckoned as the compiled core reserves them,
+although a bytearray grows as it likes, so that both refuse the same record at the same moment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from pykafka4.error_table import Written
+from pykafka4.errors import RecordTooLarge, short_name
+from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
+from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.records import batch as plain
+from pykafka4.wire.records._plain_batch import (
+    ACKED,
+    FAILED,
+    HEADER,
+    OPEN,
+    PARKING,
+    SEALED,
+    SPLIT,
+    Account,
+    Batch,
+    Callbacks,
+    Delivery,
+    Hooks,
+    Item,
+    Parked,
+    Topic,
+    bytes_of,
+    exact_name,
+    fresh,
+    header_pairs,
+    integer,
+    wall_ms,
+)
+from pykafka4.wire.records._plain_decode import Chunk, Record, RecordIterator
+
+__all__ = [
+    "ACKED",
+    "FAILED",
+    "OPEN",
+    "SEALED",
+    "SPLIT",
+    "Accumulator",
+    "Batch",
+    "Chunk",
+    "Delivery",
+    "Record",
+    "RecordIterator",
+    "crc32c",
+    "murmur2",
+]
+
+SMALL: Final = 2048  # capacity a batch starts with; it grows fourfold
+PARKED_COST: Final = 128  # bytes reckoned for a parked record beside its data
+UNDECIDED: Final = -1  # the partition of a record that has none yet
+INFINITY: Final = float("inf")
+MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
+
+
+def murmur2(data: Buffer) -> int:
+    """Kafka's hash of a key, as the Java client has it (a signed 32-bit int)."""
+    key = memoryview(data).cast("B")
+    mask, m = 0xFFFFFFFF, 0x5BD1E995
+    h = 0x9747B28C ^ len(key)
+    whole = len(key) & ~3
+    for (k,) in struct.iter_unpack("<I", key[:whole]):
+        k = k * m & mask
+        k = (k ^ k >> 24) * m & mask
+        h = h * m & mask ^ k
+    if whole < len(key):
+        h = (h ^ int.from_bytes(key[whole:], "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    h ^= h >> 15
+    return h - (h >> 31 << 32)
+
+
+def crc32c(data: Buffer, value: int = 0) -> int:
+    """CRC-32C of `data`, going on from `value`."""
+    return plain.crc32c(data, value)
+
+
+class Accumulator(Account):
+    """The open batch of every partition, the sealed ones, records whose topic is not known yet, and the memory they all may use.
+
+    `send` runs on the application's threads, everything else on the loop. The callables given:
+    `clock()` monotonic seconds; `wake()` there is news for the loop; `new_topic(name)` the first record for a topic is here, checks the
+    name and may raise; `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises;
+    `wait(predicate, timeout)` waits for a handle; `failure_seen(n)` the failure of a record was looked at, and `n` had failed before
+    its batch; `submit(callable)` runs a late callback; `wall()` milliseconds since the epoch for records without a timestamp;
+    `seek(topic, partition, deadline)` looks again for a partition that is not known, before it is refused.
+
+    A record may have to wait several times, within one deadline (of `clock`): `make_room` and `seek` get infinity the first time, then
+    what they returned the last time.
+    """
+
+    def __init__(
+        self,
+        *,
+        batch_size: int,
+        linger: float,
+        buffer_memory: int,
+        max_partition_bytes: int,
+        max_request_size: int,
+        codec: int = 0,
+        compress: Callable[[int, Buffer], bytes] | None = None,
+        clock: Callable[[], float],
+        wake: Callable[[], object],
+        new_topic: Callable[[str], object],
+        make_room: Callable[[str, int, int, float], float],
+        wait: Callable[[Callable[[], bool], float | None], bool],
+        submit: Callable[[Callbacks], object],
+        lock: AbstractContextManager[Any, bool | None] | None = None,
+        awaiting: Callable[[Delivery], Generator[Any, Any, RecordMetadata]] | None = None,
+        failure_seen: Callable[[int], object] | None = None,
+        wall: Callable[[], int] | None = None,
+        seed: int | None = None,
+        seek: Callable[[str, int, float], float] | None = None,
+    ) -> None:
+        if batch_size < HEADER + plain.LEAST_RECORD:
+            raise ValueError(f"batch_size={batch_size} has no room for a record")
+        if codec and compress is None:
+            raise ValueError(f"codec={codec} needs a compress function")
+        super().__init__(
+            lock if lock is not None else contextlib.nullcontext(), Hooks(wait, submit, awaiting, failure_seen), codec, compress, wake
+        )
+        self._batch_size = min(batch_size, max_request_size)
+        self._linger, self._buffer_memory, self._max_partition_bytes = linger, buffer_memory, max_partition_bytes
+        self._max_request_size, self._asked_request_size = min(max_request_size, buffer_memory), max_request_size
+        self._clock, self._new_topic, self._make_room = clock, new_topic, make_room
+        self._used_up = 0  # announcements that hold no more: all that was parked has gone on, or the topic was dropped
+        self._seek = seek
+        self._wall = wall if wall is not None else wall_ms
+        self._topics: dict[str, Topic] = {}
+        self._sealed: list[Batch] = []
+        self._flushing = False
+        self._dice = int.from_bytes(os.urandom(4), "big") if seed is None else seed & MAX_INT
+        self.wake_at = INFINITY
+
+    # ---- records
+
+    def send(
+        self,
+        topic: str,
+        value: Buffer | str | None = None,
+        *,
+        key: Buffer | str | None = None,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
+    ) -> Delivery:
+        """Take a record; returns its `Delivery`. See `Producer.send`."""
+        self._check_open()
+        name = topic if type(topic) is str else exact_name(topic)
+        t = self._topics.get(name)
+        if t is None:
+            t = self._meet(name)
+        data = bytes_of(t.name, "value", value)
+        item = Item(
+            bytes_of(t.name, "key", key),
+            data,
+            header_pairs(t.name, headers),
+            partition=UNDECIDED if partition is None else integer(t.name, "partition", partition, MAX_INT),
+            timestamp=self._wall() if timestamp_ms is None else integer(t.name, "timestamp_ms", timestamp_ms, MAX_LONG),
+        )
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"{t.name}: on_delivery must be callable, not {type(on_delivery).__name__}")
+        delivery = Delivery(item)
+        while True:
+            if not t.direct and self._park(t, item, on_delivery, delivery):
+                return delivery
+            if t.direct and self._append(t, item, on_delivery, delivery):
+                return delivery
+            t = self._topics.get(t.name) or self._meet(t.name)
+            item.partition, item.free = UNDECIDED if partition is None else int(partition), False
+
+    def _check_open(self) -> None:
+        """Take no more records once refused: what was let in before is settled by whoever refuses, what came later nobody would see."""
+        if self.refusal is not None:
+            raise self.refusal.again()
+
+    def _meet(self, name: str) -> Topic:
+        """The first send to a topic."""
+        before = self._used_up
+        self._new_topic(name)
+        with self._lock():
+            topic = self._named(name)
+            if before == self._used_up:  # else what was announced may be settled already: `_park` announces it again
+                topic.announced = True
+        return topic
+
+    def _named(self, name: str) -> Topic:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = Topic(name)
+            topic.limbo = Batch(self, topic, PARKING, 0.0)
+        return topic
+
+    def _choose(self, t: Topic, r: Item) -> None:
+        """Settle the partition of `r`, or that any will do."""
+        if r.partition >= t.count and self._seek is not None:
+            r.deadline = self._seek(t.name, r.partition, r.deadline)
+        if r.partition >= t.count:
+            raise _no_partition(t, r.partition)
+        if r.partition < 0 and r.key is not None:
+            r.partition = (murmur2(r.key) & MAX_INT) % t.count
+        r.free = r.partition < 0
+
+    def _append(self, t: Topic, r: Item, callback: Callable[[Delivery], object] | None, delivery: Delivery) -> bool:
+        """Write `r` into the open batch of its partition and bind `delivery` to it; False when `t` was dropped in the meantime."""
+        self._choose(t, r)
+        news, step = False, None
+        while True:
+            with self._lock():
+                self._sweep()
+                if not r.forced:
+                    self._check_open()
+                if t.dropped:
+                    return False
+                b = t.open.get(t.sticky if r.free else r.partition)
+                if b is None:
+                    news, step = self._start(t, r, news)
+                    b = t.open.get(t.sticky if r.free else r.partition) if step is None else None
+                if b is not None:
+                    encoded = b._encoded(r)
+                    if b._used + len(encoded) <= b._cap:
+                        self._write(b, r, encoded, callback, delivery)
+                        break
+                    step = self._enlarge(t, b, r, b._used + len(encoded))
+            if step is not None:
+                step()
+        if news:
+            self._wake()
+        return True
+
+    def _write(self, b: Batch, r: Item, encoded: bytes, callback: Callable[[Delivery], object] | None, delivery: Delivery) -> None:
+        delivery._place = b, b.count
+        if callback is not None:
+            b._callbacks.append((delivery, callback))
+        b._put(r, encoded)
+        self.accepted += not r.forced
+
+    def _start(self, t: Topic, r: Item, news: bool) -> tuple[bool, Callbacks | None]:
+        """Open a batch for `r`; returns whether the loop has to know, and what to do first when there is no room for one."""
+        need = r.alone
+        self._check_size(t, need)
+        now = self._clock()
+        partition = self._stick(t, need) if r.free else r.partition
+        if partition in t.open:
+            return news, None
+        cap = self._start_size(t, partition, need, r.asked) if self.waiters == 0 or r.asked or r.forced else 0
+        if cap == 0:
+            if not r.forced:
+                return news, lambda: self._beg(t, r, need)
+            cap = need
+        batch = Batch(self, t, partition, now)
+        if r.forced:
+            batch.sent_at = r.sent_at
+        self._introduce(batch, cap)
+        t.open[partition] = batch
+        self._opened[batch] = None
+        if now + self._linger < self.wake_at:
+            self.wake_at, news = now + self._linger, True
+        return news, None
+
+    def _stick(self, t: Topic, need: int) -> int:
+        """The sticky partition, moved on when it has had its share or is full."""
+        if t.stuck >= self._batch_size:
+            t.rotate()
+        for _ in t.available:
+            if self._partition_fits(t, t.sticky, min(need, SMALL)):
+                break
+            t.rotate()
+        return t.sticky
+
+    def _start_size(self, t: Topic, partition: int, need: int, asked: bool) -> int:
+        """The capacity to start a batch with, as the bounds allow; 0 when they do not.
+
+        A busy partition starts large while memory is plenty, and for whoever stood in line for it: handed out in small
+        pieces under pressure, it would be asked for again and again, and the batches would stay small.
+        """
+        plenty = self._reserved + self._batch_size <= self._buffer_memory // 2
+        brisk = need <= self._batch_size and partition in t.brisk and (asked or plenty)
+        if brisk and self._fits(t, partition, self._batch_size):
+            return self._batch_size
+        wanted = (self._grown(SMALL, need), need) if need <= self._batch_size else (need,)
+        return next((cap for cap in wanted if self._fits(t, partition, cap)), 0)
+
+    def _grown(self, cap: int, need: int) -> int:
+        while cap < need:
+            cap *= 4
+        return min(cap, self._batch_size)
+
+    def _enlarge(self, t: Topic, b: Batch, r: Item, need: int) -> Callbacks | None:
+        """`r` does not fit into `b`: let it grow, or seal it; returns what to do first, without the lock."""
+        self._check_size(t, r.alone)
+        if need <= self._batch_size:  # also past those in line: once full, it lines up as well
+            cap = self._grown(b._cap, need)
+            if self._fits(t, b.partition, cap - b._cap):
+                b._resize(cap)
+                return None
+        if r.forced and need <= self._batch_size:
+            b._resize(need)
+            return None
+        return self._fill(t, b, r, need)
+
+    def _fill(self, t: Topic, b: Batch, r: Item, need: int) -> Callbacks | None:
+        """Seal `b`, which has no room for `r`."""
+        self._close(b)
+        if need > self._batch_size:
+            t.brisk.add(b.partition)
+        if r.free and b.partition == t.sticky:
+            t.rotate()
+        if not b.ready:
+            return b.compress
+        return self._tell if self.hungry else None
+
+    def _tell(self) -> None:
+        self._wake()
+
+    def _close(self, b: Batch) -> None:
+        self._sealed.append(b)
+        self._detach(b)
+        b.state = SEALED
+
+    # ---- room
+
+    def _check_size(self, t: Topic, size: int) -> None:
+        if size > self._max_request_size:
+            over_memory = self._max_request_size < self._asked_request_size
+            option = "buffer_memory" if over_memory else "max_request_size"
+            raise RecordTooLarge(
+                f"{t.name}: a record of {size} bytes (overhead included) is over {option}={self._max_request_size}; "
+                "raise the option or split it"
+            )
+
+    def _partition_fits(self, t: Topic, partition: int, size: int) -> bool:
+        """Whether its own bound allows it; an empty partition may always have one batch."""
+        held = t.held.get(partition, 0)
+        return held == 0 or held + size <= self._max_partition_bytes
+
+    def _fits(self, t: Topic, partition: int, size: int) -> bool:
+        return self._reserved + size <= self._buffer_memory and self._partition_fits(t, partition, size)
+
+    def _beg(self, t: Topic, r: Item, size: int) -> None:
+        """Wait for room, without the lock: afterwards nothing is as it was."""
+        r.deadline = self._make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
+        r.asked = True
+
+    def room(self, topic: str, partition: int, nbytes: int) -> bool:
+        """Whether a record that asked `make_room` for this would get it now. Takes no lock: whoever asks may hold it."""
+        return self._reserved + nbytes <= self._buffer_memory and not self.crowded(topic, partition, nbytes)
+
+    def crowded(self, topic: str, partition: int, nbytes: int) -> bool:
+        """Whether `max_partition_bytes` keeps out a record that asked `make_room` for this, however much of `buffer_memory` is free."""
+        t = self._topics.get(exact_name(topic))
+        if t is None:
+            return False
+        if not t.direct:
+            return t.parked_bytes > 0 and t.parked_bytes + nbytes > self._max_partition_bytes
+        return not any(self._partition_fits(t, p, nbytes) for p in ([partition] if partition >= 0 else t.available))
+
+    # ---- records whose topic is not known yet
+
+    def _park(self, t: Topic, r: Item, callback: Callable[[Delivery], object] | None, delivery: Delivery) -> bool:
+        """Keep `r` until its topic's partitions are known; False when they have become known, or `t` was dropped, in the meantime."""
+        self._check_size(t, r.alone)
+        size = r.alone + PARKED_COST
+        while True:
+            if not t.announced:
+                self._new_topic(t.name)
+                t.announced = True
+            with self._lock():
+                self._check_open()
+                if t.direct or t.dropped:
+                    return False
+                if not t.announced:
+                    continue
+                if (self.waiters == 0 or r.asked) and self.room(t.name, UNDECIDED, size):
+                    self._keep(t, Parked(r, delivery, callback, self._clock(), size))
+                    return True
+            r.deadline = self._make_room(t.name, r.partition, size, r.deadline)
+            r.asked = True
+
+    def _keep(self, t: Topic, p: Parked) -> None:
+        assert t.limbo is not None
+        p.delivery._place = t.limbo, t.parked_first + len(t.parked)
+        t.parked.append(p)
+        t.parked_bytes += p.size
+        self._reserved += p.size
+        self.parked_records += 1
+        self.accepted += 1
+
+    def _unpark(self, t: Topic) -> Parked:
+        """The oldest parked record of `t`, taken out of the account of those."""
+        p = t.parked.popleft()
+        t.parked_first += 1
+        t.parked_bytes -= p.size
+        self._reserved -= p.size
+        self.parked_records -= 1
+        if not t.parked:
+            t.announced, t.direct = False, t.count > 0
+            self._used_up += 1
+        return p
+
+    def set_partitions(self, topic: str, count: int, available: Sequence[int]) -> None:
+        """The topic has `count` partitions; those in `available` have a leader (none: no difference is made)."""
+        chosen = [p for p in available if 0 <= p < count] or list(range(count))
+        with self._lock():
+            t = self._named(exact_name(topic))
+            if count <= 0:
+                return
+            if t.count == 0:  # not every producer begins with partition 0
+                t.cursor = self._dice % len(chosen)
+                self._dice = (self._dice * 1103515245 + 12345) & MAX_INT
+            t.available = chosen
+            if t.count == 0 or t.sticky not in chosen:
+                t.cursor %= len(chosen)
+                t.sticky, t.stuck = chosen[t.cursor], 0
+            t.count, t.direct = count, not t.parked
+
+    def designate(self, topic: str, limit: int = 1000, patient: bool = False) -> tuple[int, list[tuple[str, Exception, Callbacks | None]]]:
+        """Move up to `limit` parked records, in order, into batches.
+
+        Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
+        With `patient` such a record fails not, but stays where it is, and those behind it.
+        """
+        t = self._topics.get(exact_name(topic))
+        misplaced: list[tuple[str, Exception, Callbacks | None]] = []
+        if t is None:
+            return 0, misplaced
+        while limit > 0 and t.parked and t.count > 0:
+            limit -= 1
+            p = t.parked[0]
+            if p.item.partition >= t.count and patient:
+                break
+            if p.item.partition >= t.count:
+                misplaced.append(self._lose(t, p))
+            else:
+                self._place(t, p)
+        self._nudge()
+        return len(t.parked), misplaced
+
+    def _lose(self, t: Topic, p: Parked) -> tuple[str, Exception, Callbacks | None]:
+        error = _no_partition(t, p.item.partition)
+        with self._lock():
+            lost = self._grave(t, "UNKNOWN_TOPIC_OR_PARTITION", error)
+            self._bury(t, lost)
+            return lost._code, error, lost._conclude()
+
+    def _place(self, t: Topic, p: Parked) -> None:
+        """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are accounted for, so room is not asked for."""
+        p.item.forced, p.item.sent_at = True, p.created
+        with self._lock():
+            self._reserved -= p.size
+            t.parked_bytes -= p.size
+            p.size = 0
+        self._append(t, p.item, p.callback, p.delivery)
+        with self._lock():
+            p.delivery._home()._extras.extend(p.extras)
+            self._unpark(t)
+
+    def fail_parked(self, topic: str, error: BaseException, before: float = INFINITY) -> tuple[int, Callbacks | None]:
+        """Fail the parked records appended up to `before`; returns (how many, None or what runs their callbacks)."""
+        t = self._topics.get(exact_name(topic))
+        with self._lock():
+            if t is None or not t.parked or t.parked[0].created > before:
+                return 0, None
+            lost = self._grave(t, short_name(error), error)
+            while t.parked and t.parked[0].created <= before:
+                self._bury(t, lost)
+            callbacks = lost._conclude()
+        self._nudge()
+        return lost.count, callbacks
+
+    def _grave(self, t: Topic, code: str, error: BaseException) -> Batch:
+        """A failed batch without bytes, for parked records that get no partition any more."""
+        batch = Batch(self, t, UNDECIDED, 0.0)
+        batch.state, batch._kept, batch._code, batch._cause = FAILED, [], code, fresh(error)
+        batch._used, batch._failed_before = 0, self.failed
+        self._introduce(batch, 0)
+        return batch
+
+    def _bury(self, t: Topic, b: Batch) -> None:
+        """Give the oldest parked record of `t` its outcome: it fails as part of `b`."""
+        p = self._unpark(t)
+        r = p.item
+        assert isinstance(b._kept, list)
+        b._kept.append(
+            ProducerRecord(t.name, r.value, r.key, r.headers, r.partition if r.partition >= 0 else None, r.timestamp, Written.NO)
+        )
+        p.delivery._place = b, b.count  # only now: another thread may look at the handle, and finds the batch failed
+        b.count += 1
+        self.failed += 1
+        b._extras += [(p.delivery, p.callback)] if p.callback is not None else []
+        b._extras += p.extras
+
+    def parked(self, topic: str) -> tuple[int, float]:
+        """(How many records of `topic` wait for its partitions, when the oldest came; 0.0 when none does.)"""
+        t = self._topics.get(exact_name(topic))
+        return (len(t.parked), t.parked[0].created) if t is not None and t.parked else (0, 0.0)
+
+    # ---- the loop
+
+    def take(self, now: float) -> tuple[list[Batch], list[Batch], float]:
+        """(batches sealed since the last call, in that order; open ones whose linger has ended since; when the next one ends)."""
+        with self._lock():
+            self._sweep()
+            due: list[Batch] = []
+            deadline = INFINITY
+            for batch in self._opened:
+                if batch.count == 0:  # opened this instant, its record is about to be written
+                    deadline = max(batch.created + self._linger, now + 0.001)
+                    break
+                if batch.created + self._linger > now and not self._flushing:
+                    deadline = batch.created + self._linger
+                    break
+                due.append(batch)
+            for batch in due:
+                del self._opened[batch]
+            self._flushing, self.wake_at = False, deadline
+            taken, self._sealed = self._sealed, []
+            return [batch for batch in taken if batch.state == SEALED], due, deadline
+
+    def seal(self, batch: Batch) -> bool:
+        """Seal an open batch now; False when somebody sealed it before, or it is empty."""
+        with self._lock():
+            if batch.state != OPEN or batch.count == 0:
+                return False
+            if batch._acc is not self:
+                raise ValueError(f"{batch!r} belongs to another accumulator")
+            if batch.size * 2 < self._batch_size:
+                batch._home.brisk.discard(batch.partition)
+            self._close(batch)
+            return True
+
+    def expedite(self) -> None:
+        """Flush: every open batch is due at once."""
+        self._flushing = True
+        self._wake()
+
+    def forget(self, topic: str) -> bool:
+        """Keep nothing of `topic` if no record of it is parked and no batch open or unsettled. The next `send` announces it again."""
+        with self._lock():
+            self._sweep()
+            t = self._topics.get(exact_name(topic))
+            if t is None or t.parked or any(t.held.values()):
+                return False
+            del self._topics[t.name]
+            t.dropped = True
+            self._used_up += 1
+            return True
+
+    def unfinished(self) -> list[Batch | Delivery]:
+        """Everything that is not settled: batches, and the handles of parked records."""
+        with self._lock():
+            return [*self._live, *(p.delivery for t in self._topics.values() for p in t.parked)]
+
+
+def _no_partition(t: Topic, partition: int) -> ValueError:
+    return ValueError(f"{t.name}: partition={partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")

@@ -1,0 +1,326 @@
+"""All of a consumer that runs on the loop, together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from consumer_talk import LOST, Talk, batch, tp
+
+from pykafka4.core import INFINITY, Request
+from pykafka4.core.group.group import MemberState
+from pykafka4.core.subscription import Claim, Ending, Start
+from pykafka4.error_table import CODES
+from pykafka4.errors import KafkaError
+from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
+from pykafka4.wire.protocol.messages_group import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+
+@pytest.fixture
+def talk() -> Talk:
+    talk = Talk(group_id="g", fetch_max_wait_ms=500, auto_commit_interval_ms=5_000)
+    talk.cluster.set("t", [1, 2])
+    return talk
+
+
+def test_from_subscribe_to_the_first_record(talk: Talk) -> None:
+    talk.stable(tp(0), tp(1))
+    talk.committed({tp(0): 5})
+    talk.ends(0)
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(5, 2)})
+    talk.fetched(talk.fetch_at(2), {tp(1): batch(0, 2)})
+    assert [(r.partition, r.offset) for r in talk.poll()] == [(0, 5), (0, 6), (1, 0), (1, 1)]
+    talk.poll()
+    talk.run(5)
+    assert talk.commits() == {tp(0): 7, tp(1): 2}
+
+
+def test_places_known_to_the_coordinator_are_not_committed_again(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.committed({tp(0): 5})
+    talk.poll()
+    talk.poll()
+    talk.run(5)
+    assert talk.pending(OffsetCommitRequest) == []
+
+
+def test_a_place_known_from_an_earlier_assignment_is_committed_again(talk: Talk) -> None:
+    """Another member may have committed more in between; a seek back to that place must reach the coordinator."""
+    talk.stable(tp(0))
+    talk.committed({tp(0): 5})
+    ticket = talk.reader.ticket
+    assert ticket is not None
+    talk.member.fetcher.drop(ticket.claims)
+    talk.reader.release(ticket.claims)
+    claims = [Claim(tp(0))]
+    talk.reader.adopt(claims)
+    talk.member.fetcher.adopt(claims, Start.COMMITTED)
+    talk.reader.seek(tp(0), 5)
+    talk.poll()
+    talk.run(5)
+    assert talk.commits() == {tp(0): 5}
+
+
+def test_after_a_reset_the_place_known_to_the_coordinator_counts_no_more(talk: Talk) -> None:
+    """Brokers forget the committed offsets of a deleted topic: its namesake's must be committed, even where it is the same offset."""
+    talk.cluster.set("t", topic_id=UUID(int=1))
+    talk.stable(tp(0))
+    talk.committed({tp(0): 5})
+    talk.poll()
+    talk.cluster.set("t", topic_id=UUID(int=2))
+    talk.run()
+    talk.ends(0)
+    talk.fetched(talk.fetch_at(1), {})
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 5)})
+    assert len(talk.poll()) == 5
+    talk.poll()
+    talk.run(5)
+    assert talk.commits() == {tp(0): 5}
+
+
+def test_the_polling_thread_is_woken_by_whatever_arrives(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.committed({tp(0): 0})
+    talk.poll()
+    before = talk.notified
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 1)})
+    assert talk.notified > before
+
+
+def test_a_poll_with_nothing_to_do_asks_nothing_and_sleeps_till_the_next_timer(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.committed({tp(0): 0})
+    talk.run()
+    effects = [talk.member.poll(talk.now + 0.001 * n) for n in range(100)]
+    assert all(not e.requests for e in effects)
+    assert all(e.wake_at > talk.now + 1 for e in effects)
+
+
+def test_a_consumer_that_reads_nothing_sleeps_for_ever() -> None:
+    talk = Talk()
+    talk.run()
+    assert talk.wake_at == INFINITY
+
+
+def test_gone_means_no_partition_and_no_lane_is_left(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.one(OffsetFetchRequest)
+    talk.reader.arrivals.clear()
+    talk.member.gone()
+    assert talk.member.fetcher.positions == {}
+    assert sorted(talk.network.dropped) == [1, 2, 3, 4]
+    assert not talk.reader.arrivals  # a look-up that ends with its partitions is nobody's trouble
+
+
+def test_status_says_what_each_partition_waits_for(talk: Talk) -> None:
+    talk.stable(tp(0), tp(1), topics=("t", "missing"))
+    talk.committed({tp(0): 0, tp(1): 0})
+    talk.answer(talk.fetch_at(1), LOST)
+    status = talk.member.status(talk.now)
+    assert status["state"] == "stable"
+    assert status["coordinator"] == 1
+    assert status["unknown_topics"] == ["missing"]
+    assert status["partitions"]["t-0"]["waits_for"] == "127.0.0.1:9092: connection refused"
+    assert status["partitions"]["t-1"]["state"] == "fetching"
+
+
+# ---------------------------------------------------------------- every error code, everywhere
+
+
+def _rows(request: Request, make: Callable[[Any], Any], partitions: str) -> list[Any]:
+    return [(t, [make(p) for p in getattr(t, partitions)]) for t in request.message.topics]
+
+
+def find(request: Request, code: int) -> Any:
+    return FindCoordinatorResponse(error_code=code, error_message=None, node_id=1, host="h", port=1)
+
+
+def join(request: Request, code: int) -> Any:
+    return JoinGroupResponse(error_code=code, generation_id=1, protocol_name="range", leader="x", member_id="m", members=[])
+
+
+def sync(request: Request, code: int) -> Any:
+    return SyncGroupResponse(error_code=code, assignment=b"")
+
+
+def beat(request: Request, code: int) -> Any:
+    return HeartbeatResponse(error_code=code)
+
+
+def commit(request: Request, code: int) -> Any:
+    made = _rows(request, lambda p: OffsetCommitResponse.Topic.Partition(partition_index=p.partition_index, error_code=code), "partitions")
+    return OffsetCommitResponse(topics=[OffsetCommitResponse.Topic(name=t.name, partitions=parts) for t, parts in made])
+
+
+def lookup(request: Request, code: int) -> Any:
+    return OffsetFetchResponse(topics=[], error_code=code, groups=[])
+
+
+def lookup_of_one(request: Request, code: int) -> Any:
+    row = OffsetFetchResponse.Topic.Partition
+    made = _rows(request, lambda i: row(partition_index=i, committed_offset=-1, metadata=None, error_code=code), "partition_indexes")
+    return OffsetFetchResponse(topics=[OffsetFetchResponse.Topic(name=t.name, partitions=parts) for t, parts in made], groups=[])
+
+
+def ends(request: Request, code: int) -> Any:
+    row = ListOffsetsResponse.Topic.Partition
+    made = _rows(request, lambda p: row(partition_index=p.partition_index, error_code=code, offset=0), "partitions")
+    return ListOffsetsResponse(topics=[ListOffsetsResponse.Topic(name=t.name, partitions=parts) for t, parts in made])
+
+
+def fetch(request: Request, code: int) -> Any:
+    row = FetchResponse.Topic.Partition
+    made = _rows(
+        request, lambda p: row(partition_index=p.partition, error_code=code, high_watermark=0, aborted_transactions=None), "partitions"
+    )
+    return FetchResponse(session_id=0, responses=[FetchResponse.Topic(topic=t.topic, partitions=parts) for t, parts in made])
+
+
+def fetch_as_a_whole(request: Request, code: int) -> Any:
+    return FetchResponse(error_code=code, session_id=0, responses=[])
+
+
+PLACES: list[tuple[type, Callable[[Request, int], Any]]] = [
+    (FindCoordinatorRequest, find),
+    (JoinGroupRequest, join),
+    (SyncGroupRequest, sync),
+    (HeartbeatRequest, beat),
+    (OffsetCommitRequest, commit),
+    (OffsetFetchRequest, lookup),
+    (OffsetFetchRequest, lookup_of_one),
+    (ListOffsetsRequest, ends),
+    (FetchRequest, fetch),
+    (FetchRequest, fetch_as_a_whole),
+]
+WELL: dict[type, Callable[[Request, int], Any]] = dict(reversed(PLACES))
+
+
+class Application:
+    """Polls, takes up partitions and gives them back, and answers the requests of its talk."""
+
+    def __init__(self, kind: type, answer: Callable[[Request, int], Any]) -> None:
+        self.kind, self.bad_answer = kind, answer
+        self.talk = talk = Talk(group_id="g", auto_commit_interval_ms=500, heartbeat_interval_ms=1_000)
+        talk.cluster.set("t", [1, 1])
+        talk.assign(tp(1))
+        talk.member.group.subscribe(("t",))
+        self.told = False
+        self.asked = 0
+
+    def pass_time(self, seconds: float, code: int) -> None:
+        """Answers to requests of the kind say `code`, if it is not 0; the others say that all is well."""
+        until = self.talk.now + seconds
+        while self.talk.now < until:
+            self.talk.run(0.25)
+            self.poll()
+            for _ in range(5):  # who asks again at once shows it here
+                self.answer(code)
+            self.talk.recovery.bring_back()
+
+    def poll(self) -> None:
+        talk = self.talk
+        try:
+            talk.poll()
+        except KafkaError:
+            self.told = True
+        self.told = self.told or talk.reader.fatal is not None
+        while talk.reader.events:
+            ticket = talk.reader.events.popleft().ticket
+            if ticket.ending is None:
+                talk.reader.ticket = ticket
+            else:
+                talk.reader.ticket = None
+                talk.member.group.released(ticket)
+        talk.reader.finished[tp(1)] = (int(talk.now * 10), 0)
+
+    def answer(self, code: int) -> None:
+        for request in list(self.talk.sent):
+            bad = code if isinstance(request.message, self.kind) else 0
+            self.asked += bool(bad)
+            if bad:
+                self.talk.answer(request, self.bad_answer(request, bad))
+            elif not isinstance(request.message, FetchRequest):  # a Fetch with nothing new waits
+                make = WELL.get(type(request.message))
+                if make is None:
+                    self.talk.sent.remove(request)
+                else:
+                    self.talk.answer(request, make(request, 0))
+
+
+@pytest.mark.parametrize(("kind", "answer"), PLACES, ids=[make.__name__ for _, make in PLACES])
+def test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered(kind: type, answer: Callable[[Request, int], Any]) -> None:
+    """The same code again and again for four seconds: no exception, few requests, and all is well when it stops, or it was told."""
+    for code in [*sorted(CODES.keys() - {0}), 32_767]:
+        application = Application(kind, answer)
+        application.pass_time(4, code)
+        assert application.asked < 40, code
+        application.pass_time(4, 0)
+        state = application.talk.member.group.state
+        assert state is MemberState.STABLE or (state is MemberState.FATAL and application.told), (code, state)
+
+
+def test_topics_are_wanted_as_long_as_they_are_subscribed_to_or_read() -> None:
+    talk = Talk(group_id="g")
+    talk.cluster.set("t", [1, 1])
+    talk.cluster.set("u", [1])
+    group, fetcher = talk.member.group, talk.member.fetcher
+    group.subscribe(("t", "u"))
+    assert set(talk.cluster.users) == {"t", "u"}
+    group.subscribe(("t",))
+    assert set(talk.cluster.users) == {"t"}
+    claims = [Claim(tp(0)), Claim(tp(1)), Claim(tp(0, "s"))]
+    fetcher.adopt(claims, Start.EARLIEST)
+    group.leave(talk.now, 0.0, lambda: None)
+    assert set(talk.cluster.users) == {"t", "s"}
+    fetcher.drop(claims[:1])
+    assert set(talk.cluster.users) == {"t", "s"}, "one partition of t is still read"
+    fetcher.drop(claims[1:2])
+    assert set(talk.cluster.users) == {"s"}
+    group.subscribe(("u",))
+    talk.member.gone()
+    assert not talk.cluster.users
+
+
+def test_a_slow_loop_is_not_evicted_and_its_records_are_committed_while_it_runs() -> None:
+    talk = Talk(group_id="g", max_poll_interval_ms=20_000, session_timeout_ms=10_000, auto_commit_interval_ms=5_000)
+    talk.cluster.set("t", [1])
+    talk.stable(tp(0))
+    talk.committed({tp(0): 0})
+    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 50)})
+    talk.reader.enter()
+    talk.reader.drain()
+    iterator = talk.reader.take_one_by_one(500)
+    talk.reader.leave()
+    stored = []
+    for record in iterator:
+        talk.run(2)
+        for request in talk.pending(HeartbeatRequest):
+            talk.beat(request)
+        if talk.pending(OffsetCommitRequest):
+            (place,) = talk.commits().values()
+            assert place <= record.offset
+            stored.append(place)
+    assert talk.now > 150
+    assert talk.member.group.state is MemberState.STABLE
+    assert stored[-1] >= 45
+    assert stored == sorted(stored)
+    for _ in range(12):
+        talk.run(2)
+        for request in talk.pending(HeartbeatRequest):
+            talk.beat(request)
+    assert talk.member.group.ticket.ending is Ending.LOST  # type: ignore[union-attr]

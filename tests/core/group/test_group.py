@@ -1,0 +1,872 @@
+"""Membership, with a clock and a coordinator made by hand."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+from uuid import UUID
+
+import pytest
+from consumer_talk import LOST, Talk, code, tp
+
+from pykafka4.core import Failed
+from pykafka4.core.group.assignors import assignment_bytes, subscription_bytes
+from pykafka4.core.group.coordinator import CHECK
+from pykafka4.core.group.group import COMMITS_FIRST, MOVES, MemberState
+from pykafka4.core.group.leadership import ASK_AGAIN
+from pykafka4.core.network.network import LANE
+from pykafka4.core.subscription import Assigned, Ended, Ending
+from pykafka4.error_table import Written
+from pykafka4.errors import KafkaError, UnsupportedVersion
+from pykafka4.records import OffsetAndMetadata
+from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
+from pykafka4.wire.protocol.messages_group import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    SyncGroupRequest,
+)
+
+
+@pytest.fixture
+def talk() -> Talk:
+    talk = Talk(group_id="g", session_timeout_ms=10_000, heartbeat_interval_ms=3_000, max_poll_interval_ms=60_000)
+    talk.cluster.set("t", [1, 2, 1])
+    return talk
+
+
+def other(name: str, *topics: str) -> JoinGroupResponse.Member:
+    return JoinGroupResponse.Member(member_id=name, metadata=subscription_bytes(topics))
+
+
+def state(talk: Talk) -> MemberState:
+    return talk.member.group.state
+
+
+def events(talk: Talk) -> list[Any]:
+    talk.reader.drain()
+    found = list(talk.reader.events)
+    talk.reader.events.clear()
+    return found
+
+
+def release(talk: Talk) -> None:
+    """The application gives its partitions back."""
+    ticket = talk.reader.ticket
+    assert ticket is not None
+    talk.reader.release(ticket.claims)
+    talk.reader.ticket = None
+    talk.member.group.released(ticket)
+    talk.run()
+
+
+def keep_alive(talk: Talk) -> None:
+    talk.reader.enter()
+
+
+@pytest.mark.parametrize("before", MemberState)
+@pytest.mark.parametrize("after", MemberState)
+def test_only_the_moves_of_the_table_are_possible(talk: Talk, before: MemberState, after: MemberState) -> None:
+    talk.member.group.state = before
+    if after in MOVES._table[before]:
+        talk.member.group._move(after)
+        assert state(talk) is after
+    else:
+        with pytest.raises(RuntimeError, match=f"{after.name} cannot follow {before.name}"):
+            talk.member.group._move(after)
+
+
+# ---------------------------------------------------------------- joining
+
+
+def test_nothing_is_asked_before_the_application_polls(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    assert talk.run() == []
+    assert talk.reader.beckoned
+    talk.poll()
+    assert [type(r.message) for r in talk.run()] == [FindCoordinatorRequest]
+
+
+def test_a_new_member_takes_the_id_it_is_given_and_joins_at_once(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    assert talk.one(JoinGroupRequest).message.member_id == ""
+    talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
+    assert talk.one(JoinGroupRequest).message.member_id == "m-1"
+
+
+def test_nothing_waits_behind_a_join_or_sync(talk: Talk) -> None:
+    """A coordinator reads nothing more from a connection whose JoinGroup or SyncGroup it holds back."""
+    lanes: dict[type, set[int]] = {}
+
+    def note() -> None:
+        for request in talk.sent:
+            if request.node >= 0:
+                lanes.setdefault(type(request.message), set()).add(request.node // LANE)
+
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator(2)
+    assert talk.network.wanted == [2 + LANE]
+    note()
+    talk.member.offsets.lookup([tp(0)], talk.now + 60, lambda now, found: None)
+    talk.run()
+    note()
+    talk.committed()
+    talk.join()
+    note()
+    talk.sync([tp(0)])
+    note()
+    talk.run(3)
+    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.member.group.ticket, talk.now + 60, lambda error: None)
+    talk.run()
+    note()
+    talk.member.leave(talk.now, 5, lambda: None)
+    talk.commits()
+    talk.run()
+    note()
+    held = lanes.pop(JoinGroupRequest) | lanes.pop(SyncGroupRequest)
+    assert held == {3}
+    assert lanes == {kind: {1} for kind in (OffsetFetchRequest, HeartbeatRequest, OffsetCommitRequest, LeaveGroupRequest)}
+
+
+def test_a_commit_made_before_partitions_were_given_back_is_answered_before_the_join(talk: Talk) -> None:
+    """The coordinator takes it until the next generation begins; the join may be what begins it."""
+    talk.stable(tp(0))
+    errors: list[Any] = []
+    for offset in (1, 2):
+        talk.member.commit({tp(0): OffsetAndMetadata(offset)}, talk.reader.ticket, talk.now + 60, errors.append)
+    talk.run(3)
+    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    release(talk)
+    assert talk.pending(JoinGroupRequest) == []
+    assert talk.commits() == {tp(0): 1}
+    assert talk.pending(JoinGroupRequest) == []
+    assert talk.commits() == {tp(0): 2}
+    assert errors == [None, None]
+    assert talk.one(JoinGroupRequest)
+
+
+def test_a_commit_that_is_not_answered_delays_the_join_by_seconds_only(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
+    talk.run(3)
+    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    release(talk)
+    talk.run(COMMITS_FIRST - 0.1)
+    assert talk.pending(JoinGroupRequest) == []
+    assert talk.wake_at == pytest.approx(talk.now + 0.1)
+    talk.run(0.1)
+    assert talk.one(JoinGroupRequest)
+
+
+def test_a_heartbeat_that_a_loading_coordinator_refuses_is_sent_again_soon(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.run(3)
+    talk.beat(talk.one(HeartbeatRequest), "COORDINATOR_LOAD_IN_PROGRESS")
+    assert talk.pending(HeartbeatRequest) == []
+    talk.run(0.5)
+    assert talk.one(HeartbeatRequest)
+
+
+def test_a_late_answer_to_a_heartbeat_of_the_last_generation_says_nothing_about_this_one(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.run(3)
+    late = talk.one(HeartbeatRequest)
+    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
+    talk.run()
+    talk.commits({tp(0): "ILLEGAL_GENERATION"})
+    release(talk)
+    talk.run(1)
+    talk.join(generation=2)
+    talk.sync([tp(0)])
+    assert state(talk) is MemberState.STABLE
+    talk.beat(late, "UNKNOWN_MEMBER_ID")
+    assert state(talk) is MemberState.STABLE
+
+
+def test_status_names_a_generation_only_while_the_member_is_in_it(talk: Talk) -> None:
+    def shown() -> int:
+        generation: int = talk.member.status(talk.now)["generation"]
+        return generation
+
+    assert shown() == -1
+    talk.stable(tp(0))
+    assert shown() == 1
+    talk.run(3)
+    talk.beat(talk.one(HeartbeatRequest), "UNKNOWN_MEMBER_ID")
+    assert shown() == -1
+    release(talk)
+    talk.join(generation=2)
+    assert shown() == 2
+    talk.member.leave(talk.now, 5.0, lambda: None)
+    talk.run(5.0)
+    assert shown() == -1
+
+
+def test_a_commit_of_lost_partitions_or_of_no_member_does_not_delay_a_join(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
+    talk.member.commit({tp(0, "u"): OffsetAndMetadata(1)}, None, talk.now + 60, lambda error: None)
+    talk.run(3)
+    talk.beat(talk.one(HeartbeatRequest), "ILLEGAL_GENERATION")
+    release(talk)
+    assert talk.one(JoinGroupRequest)
+
+
+def test_a_join_that_was_given_up_while_held_back_is_not_in_the_way_of_the_next(talk: Talk) -> None:
+    """A static member does not leave, so the coordinator goes on holding its first JoinGroup back."""
+    talk = Talk(group_id="g", group_instance_id="i", session_timeout_ms=10_000)
+    held_join(talk)
+    (first,) = talk.pending(JoinGroupRequest)
+    talk.member.leave(talk.now, 5, lambda: None)
+    assert talk.network.dropped == [first.node // LANE]
+    talk.member.group.subscribe(("t",))
+    talk.run()
+    second = next(request for request in talk.pending(JoinGroupRequest) if request is not first)
+    assert second.node // LANE not in (first.node // LANE, 1, 2)
+    first.on_reply(talk.now, LOST)
+    assert state(talk) is MemberState.JOINING
+
+
+def test_a_follower_asks_for_its_share_and_the_leader_deals_out_all(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="a", leader="b")
+    assert talk.shares() == {}
+    assert talk.one(SyncGroupRequest).deadline == talk.now + talk.config.request_timeout_ms / 1000
+    talk.sync([tp(1)])
+    assert state(talk) is MemberState.STABLE
+    (assigned,) = events(talk)
+    assert isinstance(assigned, Assigned)
+    assert [c.tp for c in assigned.ticket.claims] == [tp(1)]
+
+
+def test_the_leader_waits_for_the_topics_of_all_members(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="a", leader="a", members=[other("a", "t"), other("b", "t", "u")])
+    assert "u" in talk.cluster.wanted
+    assert talk.pending(SyncGroupRequest) == []
+    talk.cluster.set("u", [1])
+    talk.run()
+    assert talk.shares() == {"a": [tp(0), tp(1)], "b": [tp(2), tp(0, "u")]}
+
+
+def test_the_leader_deals_without_a_topic_that_does_not_exist_or_stays_silent(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="a", leader="a", members=[other("a", "t", "gone", "silent")])
+    talk.cluster.set("gone", error="UNKNOWN_TOPIC_OR_PARTITION")
+    keep_alive(talk)
+    talk.run()
+    assert talk.pending(SyncGroupRequest) == []
+    talk.run(5)
+    assert talk.shares() == {"a": [tp(0), tp(1), tp(2)]}
+
+
+def test_a_static_leader_that_came_back_leaves_the_assignment_as_it_is(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="a", leader="a", members=[other("a", "t")], skip_assignment=True)
+    assert talk.shares() == {}
+
+
+def test_a_static_leader_that_came_back_asks_what_was_dealt_out_and_rejoins_if_partitions_are_missing(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    keep_alive(talk)
+    talk.find_coordinator()
+    talk.join(member="a", leader="a", members=[other("a", "t")], skip_assignment=True)
+    talk.sync([tp(0)])
+    assert state(talk) is MemberState.STABLE
+    request = talk.one(DescribeGroupsRequest)
+    assert (request.node, request.message.groups) == (talk.one(OffsetFetchRequest).node, ["g"])
+    talk.answer(request, LOST)
+    talk.run(ASK_AGAIN)
+    member = DescribeGroupsResponse.Group.Member(member_id="a", member_assignment=assignment_bytes([tp(0)]))
+    group = DescribeGroupsResponse.Group(error_code=0, group_id="g", group_state="Stable", members=[member])
+    talk.answer(talk.one(DescribeGroupsRequest), DescribeGroupsResponse(groups=[group]))
+    assert state(talk) is MemberState.REVOKING
+    assert talk.pending(DescribeGroupsRequest) == []
+
+
+def test_the_loop_wakes_to_ask_again_what_was_dealt_out_though_no_heartbeat_is_due() -> None:
+    talk = Talk(group_id="g", session_timeout_ms=60_000, heartbeat_interval_ms=20_000, max_poll_interval_ms=60_000)
+    talk.cluster.set("t", [1, 2, 1])
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    keep_alive(talk)
+    talk.find_coordinator()
+    talk.join(member="a", leader="a", members=[other("a", "t")], skip_assignment=True)
+    talk.sync([tp(0)])
+    talk.committed()
+    talk.answer(talk.one(DescribeGroupsRequest), LOST)
+    assert talk.now < talk.wake_at <= talk.now + ASK_AGAIN
+
+
+def held_join(talk: Talk) -> None:
+    """Broker 1, told to coordinate, holds the JoinGroup."""
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    keep_alive(talk)
+    talk.find_coordinator(1)
+    assert talk.one(JoinGroupRequest).node % LANE == 1
+
+
+def test_a_join_does_not_wait_for_a_coordinator_that_is_none_any_more(talk: Talk) -> None:
+    """Frozen or cut off it holds the JoinGroup for ever, while the group goes on elsewhere."""
+    held_join(talk)
+    talk.run(CHECK - 0.1)
+    assert talk.pending(FindCoordinatorRequest) == []
+    assert talk.wake_at == pytest.approx(talk.now + 0.1)
+    talk.run(0.1)
+    assert talk.network.doubts == [1]
+    talk.find_coordinator(2)
+    talk.run(1)
+    old, new = talk.pending(JoinGroupRequest)
+    assert (old.node % LANE, new.node % LANE) == (1, 2)
+    talk.sent.remove(old)
+    old.on_reply(talk.now, LOST)
+    assert state(talk) is MemberState.JOINING
+    talk.join(member="a")
+    talk.sync([tp(0)])
+    assert state(talk) is MemberState.STABLE
+
+
+def test_a_join_waits_on_while_its_coordinator_still_is_one_as_far_as_anybody_says(talk: Talk) -> None:
+    held_join(talk)
+    (join,) = talk.sent
+    talk.run(CHECK)
+    talk.find_coordinator(1)
+    talk.run(CHECK)
+    talk.answer(talk.one(FindCoordinatorRequest), FindCoordinatorResponse(error_code=code("COORDINATOR_NOT_AVAILABLE"), node_id=-1))
+    talk.run(CHECK)
+    talk.answer(talk.one(FindCoordinatorRequest), LOST)
+    talk.run(CHECK - 0.1)
+    assert talk.sent == [join]
+
+
+def test_a_join_waits_while_who_coordinates_now_is_being_looked_for(talk: Talk) -> None:
+    held_join(talk)
+    (join,) = talk.sent
+    talk.run(CHECK)
+    talk.answer(talk.one(FindCoordinatorRequest), FindCoordinatorResponse(error_code=0, node_id=9))
+    assert talk.cluster.refreshes == 1
+    assert talk.pending(JoinGroupRequest) == [join]
+    assert talk.wake_at > talk.now
+    talk.cluster.brokers[9] = None
+    talk.run(1)
+    talk.find_coordinator(9)
+    talk.run(1)
+    assert [request.node % LANE for request in talk.pending(JoinGroupRequest)] == [1, 9]
+
+
+@pytest.mark.parametrize("error", ["COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"])
+def test_a_join_refused_for_the_wrong_coordinator_looks_for_the_right_one(talk: Talk, error: str) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator(1)
+    talk.join(error=error)
+    assert state(talk) is MemberState.UNJOINED
+    talk.run(1)
+    talk.find_coordinator(2)
+    assert talk.one(JoinGroupRequest).node % LANE == 2
+
+
+@pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "REBALANCE_IN_PROGRESS", "UNKNOWN_SERVER_ERROR"])
+def test_a_join_refused_for_now_is_repeated_after_a_pause(talk: Talk, error: str) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(error=error)
+    assert talk.pending(JoinGroupRequest) == []
+    talk.run(1)
+    assert talk.one(JoinGroupRequest)
+
+
+def test_a_join_without_answer_is_repeated_with_the_same_member_id(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
+    talk.answer(talk.one(JoinGroupRequest), LOST)
+    talk.run(1)
+    talk.find_coordinator()
+    talk.run(1)
+    assert talk.one(JoinGroupRequest).message.member_id == "m-1"
+
+
+def test_a_sync_refused_as_unknown_joins_as_a_new_member(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="m-1")
+    talk.sync(error="UNKNOWN_MEMBER_ID")
+    talk.run(1)
+    assert talk.one(JoinGroupRequest).message.member_id == ""
+
+
+def test_an_assignment_that_cannot_be_read_is_asked_for_again(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join()
+    talk.answer(talk.one(SyncGroupRequest), type(talk.one(SyncGroupRequest).message).response(error_code=0, assignment=b"\x00"))
+    talk.run(1)
+    assert talk.one(JoinGroupRequest)
+
+
+@pytest.mark.parametrize("error", ["GROUP_AUTHORIZATION_FAILED", "INVALID_SESSION_TIMEOUT", "INCONSISTENT_GROUP_PROTOCOL"])
+def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(talk: Talk, error: str) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(error=error)
+    assert state(talk) is MemberState.FATAL
+    talk.reader.drain()
+    assert error in str(talk.reader.fatal)
+    assert talk.run(100) == []
+
+
+def test_a_broker_too_old_is_a_refusal_for_good(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.answer(talk.one(JoinGroupRequest), Failed(UnsupportedVersion("JoinGroup: too old"), Written.NO))
+    assert state(talk) is MemberState.FATAL
+
+
+def test_subscribing_again_is_a_new_chance_after_a_refusal(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(error="GROUP_AUTHORIZATION_FAILED")
+    talk.member.group.subscribe(("t",))
+    talk.run()
+    assert talk.one(JoinGroupRequest)
+
+
+# ---------------------------------------------------------------- living
+
+
+def test_heartbeats_keep_their_interval_and_only_one_is_under_way(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(2.9)
+    assert talk.pending(HeartbeatRequest) == []
+    talk.run(0.2)
+    first = talk.one(HeartbeatRequest)
+    talk.run(3)
+    assert talk.one(HeartbeatRequest) is first
+    talk.beat(first)
+    assert talk.one(HeartbeatRequest).message.generation_id == 1
+
+
+def test_a_rebalance_takes_back_the_partitions_and_joins_when_the_application_has_let_go(talk: Talk) -> None:
+    talk.stable(tp(0), tp(1))
+    keep_alive(talk)
+    talk.run(3.1)
+    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    assert state(talk) is MemberState.REVOKING
+    (ended,) = events(talk)
+    assert ended.ticket is talk.reader.ticket
+    assert ended.ticket.ending is Ending.REVOKED
+    assert talk.member.fetcher.positions == {}
+    talk.run(3.1)
+    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")  # it lives on while it waits
+    assert talk.pending(JoinGroupRequest) == []
+    release(talk)
+    assert talk.one(JoinGroupRequest).message.member_id == "m"
+
+
+def test_a_revocation_that_is_not_answered_in_time_is_a_loss(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    for _ in range(20):
+        talk.run(3.1)
+        for request in talk.pending(HeartbeatRequest):
+            talk.beat(request, "REBALANCE_IN_PROGRESS")
+    ticket = talk.reader.ticket
+    assert ticket is not None
+    assert ticket.ending is Ending.LOST
+    assert state(talk) is MemberState.UNJOINED
+    assert talk.pending(JoinGroupRequest) == []  # the application has not heard of it yet
+    release(talk)
+    assert talk.one(JoinGroupRequest)
+
+
+@pytest.mark.parametrize(("error", "member_id"), [("UNKNOWN_MEMBER_ID", ""), ("ILLEGAL_GENERATION", "m")])
+def test_a_member_that_is_not_known_any_more_has_lost_its_partitions(talk: Talk, error: str, member_id: str) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    talk.beat(talk.one(HeartbeatRequest), error)
+    (ended,) = events(talk)
+    assert ended.ticket.ending is Ending.LOST
+    release(talk)
+    assert talk.one(JoinGroupRequest).message.member_id == member_id
+
+
+def test_a_coordinator_that_goes_is_looked_for_and_nothing_is_given_up(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    talk.answer(talk.one(HeartbeatRequest), LOST)
+    talk.run(1)
+    talk.find_coordinator(2)
+    again = talk.one(HeartbeatRequest)
+    assert again.node % LANE == 2
+    talk.beat(again, "NOT_COORDINATOR")
+    talk.run(1)
+    talk.find_coordinator(1)
+    talk.beat(talk.one(HeartbeatRequest))
+    assert state(talk) is MemberState.STABLE
+    assert events(talk) == []
+
+
+def test_without_a_coordinator_for_the_session_the_partitions_are_lost(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    talk.answer(talk.one(HeartbeatRequest), LOST)
+    talk.run(6.8)
+    assert state(talk) is MemberState.STABLE
+    talk.run(0.2)
+    (ended,) = events(talk)
+    assert ended.ticket.ending is Ending.LOST
+    assert "session_timeout_ms" in ended.ticket.reason
+
+
+@pytest.mark.parametrize("held", [1.0, 7.1, 11.0])
+def test_the_session_begins_when_the_sync_is_answered(talk: Talk, held: float) -> None:
+    """A slow leader holds the answer back: the coordinator counts from its answer, and the first heartbeat must not come too late."""
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join()
+    talk.one(SyncGroupRequest)
+    talk.run(held)
+    keep_alive(talk)
+    talk.sync([tp(0)])
+    beats = 0
+    for _ in range(40):
+        talk.run(0.1)
+        for request in talk.pending(HeartbeatRequest):
+            beats += 1
+            talk.beat(request)
+    assert state(talk) is MemberState.STABLE
+    assert beats == (1 if held < 3 else 2)
+
+
+def test_the_session_counts_from_when_the_answered_heartbeat_was_sent(talk: Talk) -> None:
+    """A late answer must not make the member believe in a session that the coordinator has ended."""
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    request = talk.one(HeartbeatRequest)
+    talk.run(2.5)
+    talk.beat(request)
+    for request in talk.pending(HeartbeatRequest):
+        talk.answer(request, LOST)
+    talk.run(7.4)
+    assert state(talk) is MemberState.STABLE
+    talk.run(0.2)
+    assert state(talk) is MemberState.UNJOINED
+
+
+def test_a_heartbeat_fails_early_enough_to_find_another_coordinator(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    assert talk.one(HeartbeatRequest).deadline - talk.now <= 10 / 2
+
+
+def test_an_application_that_stops_polling_leaves_exactly_when_due(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
+    talk.stable(tp(0))
+    talk.poll()
+    left_at = talk.now
+
+    def live(until: float) -> None:
+        while talk.now < until:
+            talk.run(min(1.0, until - talk.now))
+            for request in talk.pending(HeartbeatRequest):
+                talk.beat(request)
+
+    live(left_at + 59.9)
+    assert state(talk) is MemberState.STABLE
+    assert talk.wake_at <= left_at + 60
+    with caplog.at_level(logging.WARNING):
+        live(left_at + 60)
+    assert state(talk) is MemberState.LEAVING
+    assert "max_poll_interval_ms=60000" in caplog.text
+    talk.left(talk.one(LeaveGroupRequest))
+    assert talk.run(100) == []
+    (ended,) = events(talk)
+    assert ended.ticket.ending is Ending.LOST
+    release(talk)
+    assert talk.pending(JoinGroupRequest) == []  # it may be gone for good
+    talk.poll()
+    talk.run()
+    assert talk.one(JoinGroupRequest).message.member_id == ""
+
+
+def test_a_poll_under_way_never_counts_as_stopped(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    for _ in range(100):
+        talk.run(2)
+        for request in talk.pending(HeartbeatRequest):
+            talk.beat(request)
+    assert state(talk) is MemberState.STABLE
+
+
+def test_the_leader_calls_a_rebalance_when_partitions_appear_and_others_do_not(talk: Talk) -> None:
+    for leader in ("m", "other"):
+        talk = Talk(group_id="g")
+        talk.cluster.set("t", [1, 2])
+        talk.member.group.subscribe(("t",))
+        talk.poll()
+        talk.find_coordinator()
+        talk.join(member="m", leader=leader, members=[other("m", "t")])
+        talk.sync([tp(0), tp(1)])
+        talk.cluster.set("t", [1, 2, 1])
+        talk.run()
+        assert state(talk) is (MemberState.REVOKING if leader == "m" else MemberState.STABLE)
+
+
+def test_a_changed_subscription_is_a_rebalance(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.member.group.subscribe(("t", "u"))
+    talk.run()
+    assert state(talk) is MemberState.REVOKING
+    release(talk)
+    request = talk.one(JoinGroupRequest)
+    assert request.message.protocols[0].metadata == subscription_bytes(["t", "u"])
+
+
+def test_answers_to_an_abandoned_attempt_are_ignored(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    request = talk.one(JoinGroupRequest)
+    done: list[bool] = []
+    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.run()
+    talk.join(member="late")
+    assert state(talk) is MemberState.UNJOINED
+    assert done == [True]
+    assert request not in talk.sent
+
+
+# ---------------------------------------------------------------- leaving
+
+
+@pytest.mark.parametrize(("version", "single", "many"), [(5, "", ["m"]), (3, "", ["m"]), (2, "m", [])])
+def test_leaving_names_the_member_in_the_form_the_broker_knows(talk: Talk, version: int, single: str, many: list[str]) -> None:
+    talk.stable(tp(0))
+    done: list[bool] = []
+    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.run()
+    message = talk.as_sent(LeaveGroupRequest, version)
+    assert (message.member_id, [m.member_id for m in message.members]) == (single, many)
+    talk.left(talk.one(LeaveGroupRequest))
+    assert done == [True]
+
+
+def test_leaving_waits_for_the_commits_before_it(talk: Talk) -> None:
+    talk.stable(tp(0))
+    outcomes: list[Any] = []
+    ticket = talk.reader.ticket
+    talk.member.commit({tp(0): OffsetAndMetadata(5)}, ticket, talk.now + 60, outcomes.append)
+    done: list[bool] = []
+    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.run()
+    assert talk.pending(LeaveGroupRequest) == []
+    assert talk.one(OffsetCommitRequest).message.generation_id_or_member_epoch == 1
+    talk.commits()
+    assert outcomes == [None]
+    talk.left(talk.one(LeaveGroupRequest))
+    assert done == [True]
+
+
+def test_leaving_is_over_when_patience_is(talk: Talk) -> None:
+    talk.stable(tp(0))
+    done: list[bool] = []
+    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.run(4.9)
+    assert done == []
+    talk.run(0.2)
+    assert done == [True]
+    assert state(talk) is MemberState.UNJOINED
+
+
+def test_who_does_not_wait_sends_commit_and_leave_all_the_same_in_this_order(talk: Talk) -> None:
+    talk.stable(tp(0))
+    outcomes: list[Any] = []
+    talk.member.commit({tp(0): OffsetAndMetadata(5)}, talk.reader.ticket, talk.now + 1, outcomes.append)
+    done: list[bool] = []
+    talk.member.leave(talk.now, 0, lambda: done.append(True))
+    assert done == [True]
+    assert [type(r.message) for r in talk.run() if r.node // LANE == 1] == [OffsetCommitRequest, LeaveGroupRequest]
+    assert talk.one(LeaveGroupRequest).deadline == talk.now + 30  # the connection gets its full time to answer
+    talk.commits()
+    assert outcomes == [None]
+
+
+def test_the_answer_to_an_earlier_leave_ends_no_later_one(talk: Talk) -> None:
+    talk.stable(tp(0))
+    talk.member.leave(talk.now, 0, lambda: None)
+    talk.run()
+    earlier = talk.one(LeaveGroupRequest)
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.run()
+    talk.join(member="m-2")
+    talk.sync([tp(0)])
+    done: list[bool] = []
+    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.run()
+    talk.left(earlier)
+    assert done == []
+    talk.left(talk.one(LeaveGroupRequest))
+    assert done == [True]
+
+
+def test_a_member_in_the_middle_of_joining_leaves_over_another_connection(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
+    talk.member.leave(talk.now, 5, lambda: None)
+    talk.run()
+    assert talk.one(LeaveGroupRequest).node // LANE != talk.one(JoinGroupRequest).node // LANE
+
+
+def test_a_static_member_leaves_without_a_word() -> None:
+    talk = Talk(group_id="g", group_instance_id="i")
+    talk.cluster.set("t", [1])
+    talk.stable(tp(0))
+    done: list[bool] = []
+    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.run()
+    assert done == [True]
+    assert talk.pending(LeaveGroupRequest) == []
+
+
+def test_an_assignment_that_ended_before_it_was_seen_is_marked(talk: Talk) -> None:
+    talk.member.group.subscribe(("t",))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join()
+    talk.sync([tp(0)])
+    talk.member.leave(talk.now, 5, lambda: None)
+    (assigned,) = events(talk)
+    assert assigned.ticket.ending is not None
+
+
+def test_a_fenced_static_member_is_finished(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    talk.beat(talk.one(HeartbeatRequest), "FENCED_INSTANCE_ID")
+    assert state(talk) is MemberState.FATAL
+    found = events(talk)
+    assert isinstance(found[0], Ended)
+    assert "FENCED_INSTANCE_ID" in str(talk.reader.fatal)
+
+
+def test_a_heartbeat_with_an_unknown_code_is_raised(talk: Talk) -> None:
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.run(3.1)
+    request = talk.one(HeartbeatRequest)
+    talk.answer(request, type(request.message).response(error_code=32_000))
+    talk.reader.drain()
+    assert "UNKNOWN(32000)" in str(talk.reader.fatal)
+
+
+def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
+    talk.member.group.subscribe(("t", "tpyo"))
+    talk.cluster.set("tpyo", error="UNKNOWN_TOPIC_OR_PARTITION")
+    for _ in range(3):
+        talk.cluster.version += 1
+        talk.run(1)
+    assert [r.getMessage() for r in caplog.records if "tpyo" in r.getMessage()] == [
+        "pykafka4: group g: subscribed topic 'tpyo' does not exist; it will be read once it does"
+    ]
+    assert talk.member.status(talk.now)["unknown_topics"] == ["tpyo"]
+
+
+def test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_up(talk: Talk) -> None:
+    """The subscription changed while the join was under way; what the application reads of the old topics by hand stays as it is."""
+    talk.member.group.subscribe(("t", "u"))
+    talk.poll()
+    talk.find_coordinator()
+    talk.join()
+    talk.member.group.subscribe(("u",))
+    talk.sync([tp(0), tp(0, "u")])
+    (assigned, *_) = events(talk)
+    assert [claim.tp for claim in assigned.ticket.claims] == [tp(0, "u")]
+    assert set(talk.member.fetcher.positions) <= {tp(0, "u")}
+
+
+@pytest.mark.parametrize(
+    ("ids", "noticed"),
+    [((UUID(int=1), UUID(int=2)), True), ((UUID(int=1), UUID(int=2)), False), ((None, None), True)],
+    ids=["by id and absence", "by id alone", "by absence alone"],
+)
+def test_a_topic_made_anew_is_read_from_its_beginning_by_whoever_is_assigned_it(ids: tuple[Any, Any], noticed: bool) -> None:
+    talk = Talk(group_id="g", auto_offset_reset="latest", max_poll_interval_ms=60_000, enable_auto_commit=False)
+    talk.cluster.set("t", [1, 2], topic_id=ids[0])
+    talk.stable(tp(0))
+    keep_alive(talk)
+    talk.committed()
+    assert start_of_search(talk) == -1
+    talk.ends(100)
+    if noticed:
+        talk.cluster.set("t", [], error="UNKNOWN_TOPIC_OR_PARTITION")
+        talk.run()
+    talk.cluster.set("t", [1, 2], topic_id=ids[1])
+    talk.run()
+    talk.ends()
+    talk.beat(talk.run(3) and talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    talk.reader.drain()
+    talk.reader.events.clear()
+    talk.sent.clear()
+    release(talk)
+    talk.join(generation=2)
+    talk.sync([tp(1)])
+    talk.committed()
+    assert start_of_search(talk) == -2
+
+
+def start_of_search(talk: Talk) -> int:
+    """The time that the only ListOffsets asks for."""
+    timestamp: int = talk.one(ListOffsetsRequest).message.topics[0].partitions[0].timestamp
+    return timestamp
+
+
+def test_a_join_goes_to_the_new_coordinator_though_nobody_else_asks_for_one(talk: Talk) -> None:
+    """The last commit has lost the coordinator, which is frozen and holds the join."""
+    held_join(talk)
+    talk.run(1)
+    talk.member.coordinator.lost(talk.now, 1, KafkaError("frozen"))
+    talk.run(1)
+    talk.find_coordinator(2)
+    talk.run(1)
+    assert [request.node % LANE for request in talk.pending(JoinGroupRequest)] == [1, 2]

@@ -1,0 +1,208 @@
+"""What a group's leader does on top of being a member."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from consumer_talk import LOST, Cluster, tp
+
+from pykafka4.core import INFINITY, Reply
+from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes, subscription_bytes
+from pykafka4.core.group.leadership import Leadership
+from pykafka4.misuse import check_topic
+from pykafka4.wire.protocol.messages_group import ConsumerProtocolSubscription, DescribeGroupsResponse, JoinGroupResponse
+from pykafka4.wire.protocol.schema import encode_data
+
+
+def answer(leader: str = "m", protocol: str | None = "range", **members: list[str]) -> JoinGroupResponse:
+    rows = [JoinGroupResponse.Member(member_id=name, metadata=subscription_bytes(topics)) for name, topics in members.items()]
+    return JoinGroupResponse(error_code=0, protocol_name=protocol, leader=leader, member_id="m", members=rows)
+
+
+@pytest.fixture
+def cluster() -> Any:
+    cluster = Cluster()
+    cluster.set("t", [1, 1, 1])
+    return cluster
+
+
+def test_a_follower_has_nothing_to_deal(cluster: Any) -> None:
+    leadership = Leadership(cluster)
+    assert leadership.decide(answer(leader="x"), 5.0) is None
+    assert (leadership.holds, leadership.due, leadership.outgrown()) == (False, INFINITY, False)
+
+
+def test_everybody_gets_a_share(cluster: Any) -> None:
+    leadership = Leadership(cluster)
+    assert leadership.decide(answer(m=["t"], n=["t"]), 5.0) is None
+    shares = leadership.deal(0.0)
+    assert shares is not None
+    assert {name: assigned_partitions(share) for name, share in shares.items()} == {"m": [tp(0), tp(1)], "n": [tp(2)]}
+    assert leadership.due == INFINITY
+
+
+@pytest.mark.parametrize("protocol", ["roundrobin", None])
+def test_an_assignor_that_is_not_known_is_named(cluster: Any, protocol: str | None) -> None:
+    assert Leadership(cluster).decide(answer(protocol=protocol, m=["t"]), 5.0) == (protocol or "(none)")
+
+
+def test_unknown_topics_are_waited_for_until_due(cluster: Any) -> None:
+    leadership = Leadership(cluster)
+    leadership.decide(answer(m=["t", "u"]), 5.0)
+    assert leadership.deal(4.9) is None
+    assert leadership.deal(5.0) is not None
+
+
+def test_a_new_deal_is_called_for_when_topics_grow_appear_or_go(cluster: Any) -> None:
+    for change in ({"t": [1] * 4}, {"u": [1]}, {"t": []}):
+        cluster = Cluster()
+        cluster.set("t", [1, 1, 1])
+        cluster.set("u", error="UNKNOWN_TOPIC_OR_PARTITION")
+        leadership = Leadership(cluster)
+        leadership.decide(answer(m=["t", "u"]), 5.0)
+        leadership.deal(0.0)
+        assert not leadership.outgrown()
+        cluster.set("other", [1])
+        assert not leadership.outgrown()
+        for topic, leaders in change.items():
+            cluster.set(topic, leaders)
+        assert leadership.outgrown()
+
+
+def test_what_changed_between_looking_and_dealing_is_noticed(cluster: Any) -> None:
+    leadership = Leadership(cluster)
+    leadership.decide(answer(m=["t"]), 5.0)
+    leadership.deal(0.0)
+    assert not leadership.outgrown()
+    leadership.deal(0.0)
+    cluster.topics["t"] = [1]
+    assert leadership.outgrown()
+
+
+def test_only_a_leader_wants_the_topics_of_the_others_and_only_todays(cluster: Any) -> None:
+    leadership = Leadership(cluster)
+    leadership.decide(answer(m=["t"], n=["u"]), 5.0)
+    assert set(cluster.users) == {"t", "u"}
+    leadership.decide(answer(m=["t"], n=["v"]), 5.0)
+    assert set(cluster.users) == {"t", "v"}
+    leadership.decide(answer(leader="n"), 5.0)
+    assert not cluster.users
+    leadership.decide(answer(m=["t"]), 5.0)
+    leadership.resign()
+    assert not cluster.users
+
+
+class StrictCluster(Cluster):
+    """Takes only names that Kafka allows, as the real one."""
+
+    def want(self, topic: str, user: object) -> None:
+        check_topic(topic)
+        super().want(topic, user)
+
+
+def test_a_member_that_wants_topics_that_cannot_exist_does_not_keep_the_others_from_their_shares() -> None:
+    """Java's consumer, for one, subscribes to any name."""
+    cluster: Any = StrictCluster()
+    cluster.set("t", [1, 1, 1])
+    leadership = Leadership(cluster)
+    assert leadership.decide(answer(m=["t"], n=["a b", "", "x" * 300, "t"], o=["."]), 5.0) is None
+    shares = leadership.deal(0.0)
+    assert shares is not None
+    assert {name: assigned_partitions(share) for name, share in shares.items()} == {"m": [tp(0), tp(1)], "n": [tp(2)], "o": []}
+
+
+@pytest.mark.parametrize("data", [None, b"", b"java", bytes(200)])
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_a_subscription_in_any_version_with_any_user_data_is_read(cluster: Any, data: bytes | None, version: int) -> None:
+    """Members whose assignors we do not have (sticky, cooperative) send what they owned, their generation, their rack."""
+
+    subscription = ConsumerProtocolSubscription(topics=["t"], user_data=data)
+    if version >= 1:
+        subscription.owned_partitions = [ConsumerProtocolSubscription.Topic(topic="t", partitions=[0, 2])]
+    if version >= 2:
+        subscription.generation_id = 7
+    if version >= 3:
+        subscription.rack_id = "b"
+    foreign = answer(m=["t"], n=[])
+    foreign.members[1].metadata = encode_data(subscription, version)
+    leadership = Leadership(cluster)
+    assert leadership.decide(foreign, 5.0) is None
+    shares = leadership.deal(0.0)
+    assert shares is not None
+    assert assigned_partitions(shares["n"]) == [tp(2)]
+
+
+# ---------------------------------------------------------------- a static leader that came back
+
+
+def described(*shares: list[Any], state: str = "Stable", error: int = 0) -> Reply:
+    """What DescribeGroups says when each member has one of `shares`."""
+    members = [
+        DescribeGroupsResponse.Group.Member(member_id=f"m-{n}", member_assignment=assignment_bytes(tps)) for n, tps in enumerate(shares)
+    ]
+    group = DescribeGroupsResponse.Group(error_code=error, group_id="g", group_state=state, members=members)
+    return Reply(DescribeGroupsResponse(groups=[group]), 5, 1)
+
+
+def returned(cluster: Any, *topics: str) -> Leadership:
+    """The leader of a group whose assignment stands."""
+    leadership = Leadership(cluster)
+    back = answer(m=list(topics), n=list(topics))
+    back.skip_assignment = True
+    leadership.decide(back, 5.0)
+    assert leadership.deal(0.0) == {}
+    return leadership
+
+
+def test_partitions_added_while_a_static_leader_was_away_call_for_a_new_deal(cluster: Any) -> None:
+    leadership = returned(cluster, "t")
+    assert not leadership.outgrown()
+    assert leadership.ask_at <= 0.0
+    assert leadership.question(0.0, "g").groups == ["g"]
+    assert leadership.ask_at == INFINITY
+    leadership.learn(0.0, described([tp(0)], [tp(1)]))
+    assert leadership.ask_at == INFINITY
+    assert leadership.outgrown()
+
+
+def test_an_assignment_that_has_all_partitions_stands_until_there_are_more(cluster: Any) -> None:
+    leadership = returned(cluster, "t")
+    leadership.question(0.0, "g")
+    leadership.learn(0.0, described([tp(0), tp(1)], [tp(2)]))
+    assert not leadership.outgrown()
+    cluster.set("t", [1] * 4)
+    assert leadership.outgrown()
+    assert leadership.outgrown(), "said until the partitions are dealt out"
+
+
+@pytest.mark.parametrize("outcome", [LOST, described(state="PreparingRebalance"), described(error=15)], ids=["lost", "unstable", "refused"])
+def test_what_was_dealt_out_is_asked_for_until_there_is_an_answer(cluster: Any, outcome: Any) -> None:
+    leadership = returned(cluster, "t")
+    leadership.question(0.0, "g")
+    leadership.learn(2.0, outcome)
+    assert 2.0 < leadership.ask_at < 10.0
+    assert not leadership.outgrown()
+    leadership.question(leadership.ask_at, "g")
+    leadership.learn(9.0, described([tp(0), tp(1)], []))
+    assert leadership.outgrown()
+
+
+def test_an_assignment_that_cannot_be_read_is_taken_for_whole(cluster: Any) -> None:
+    leadership = returned(cluster, "t")
+    leadership.question(0.0, "g")
+    broken = described([tp(0)])
+    broken.message.groups[0].members[0].member_assignment = b"\0\1\xff"
+    leadership.learn(0.0, broken)
+    assert (leadership.ask_at, leadership.outgrown()) == (INFINITY, False)
+
+
+def test_nothing_is_asked_by_those_who_deal_or_follow(cluster: Any) -> None:
+    leadership = returned(cluster, "t")
+    leadership.decide(answer(m=["t"]), 5.0)
+    assert leadership.ask_at == INFINITY
+    assert leadership.deal(0.0) is not None
+    assert leadership.ask_at == INFINITY
+    leadership = returned(cluster, "t")
+    leadership.decide(answer(leader="n"), 5.0)
+    assert leadership.ask_at == INFINITY

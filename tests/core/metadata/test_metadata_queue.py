@@ -1,0 +1,147 @@
+"""What metadata requests ask for while very many topics are in trouble: the cost is bounded, and the end of an outage is seen at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from uuid import UUID
+
+from core_talk import World, config, metadata
+
+from pykafka4.core import INFINITY
+from pykafka4.core.metadata.metadata_queue import BUDGET, TOPIC, MetadataQueue
+from pykafka4.records import TopicPartition
+
+ME = "the test"  # who wants topics here
+MANY = 1500  # topics: three rounds for one partition each
+A_ROUND = BUDGET // (TOPIC + 1)  # topics of one partition in a round
+
+
+def leaders(count: int, leader: int, epoch: int, partitions: int = 1) -> dict[str, object]:
+    return {f"t{number}": (UUID(int=number + 1), [(leader, epoch)] * partitions) for number in range(count)}
+
+
+def outage(count: int) -> World:
+    """A world in which `count` topics have had no leader for 20 seconds."""
+    world = World.make()
+    world.picture = metadata(leaders(count, -1, 5))
+    for number in range(count):
+        world.engine.cluster.want(f"t{number}", ME)
+    world.run(20.0)
+    world.asked.clear()
+    return world
+
+
+def asked(world: World) -> Counter[str]:
+    return Counter(topic.name or "" for _, message in world.asked for topic in message.topics or [])
+
+
+def test_thousands_of_leaderless_topics_are_asked_for_within_a_budget() -> None:
+    world = outage(MANY)
+    world.run(12.0)
+    times = asked(world)
+    assert sum(times.values()) <= 15 * A_ROUND
+    assert len(times) == MANY
+    assert max(times.values()) - min(times.values()) <= 1
+
+
+def test_few_leaderless_topics_are_asked_for_once_a_round() -> None:
+    world = outage(10)
+    world.run(12.0)
+    times = asked(world)
+    assert len(times) == 10
+    assert all(9 <= count <= 16 for count in times.values())
+    assert len(world.asked) <= 16
+
+
+def test_news_about_one_topic_has_all_the_others_asked_for_at_once() -> None:
+    world = outage(MANY)
+    world.picture = metadata(leaders(MANY, 2, 6))
+    world.run(1.3)
+    cluster = world.engine.cluster
+    assert all(cluster.leader(TopicPartition(f"t{number}", 0)) is not None for number in range(MANY))
+
+
+def test_news_about_brokers_has_all_topics_asked_for_at_once() -> None:
+    world = outage(MANY)
+    world.picture = metadata(leaders(MANY, -1, 5), {1: ("h1", 1), 2: ("h2", 2), 3: ("h3", 3), 4: ("h4", 4)})
+    world.run(1.3)
+    assert len(asked(world)) == MANY
+
+
+def test_a_topic_that_somebody_waits_for_is_not_left_to_its_turn() -> None:
+    world = outage(MANY)
+    told: list[object] = []
+    for number in (0, MANY // 2, MANY - 1):
+        world.engine.cluster.refreshed(world.now, [f"t{number}"], told.append)
+    world.run(0.0)
+    assert told == [None, None, None]
+
+
+def test_topics_of_a_leader_that_cannot_be_connected_to_are_asked_for_within_the_budget() -> None:
+    world = World.make()
+    world.picture = metadata(leaders(MANY, 3, 5))
+    for number in range(MANY):
+        world.engine.cluster.want(f"t{number}", ME)
+    world.run(1.0)
+    world.lose(("h3", 3))
+    for number in range(MANY):
+        tp = TopicPartition(f"t{number}", 0)
+        world.engine.recovery.report(world.now, tp, world.engine.network._endpoints[3].error or ValueError(), 3)  # type: ignore[arg-type]
+    world.run(20.0)
+    world.asked.clear()
+    world.run(12.0)
+    times = asked(world)
+    assert sum(times.values()) <= 15 * A_ROUND
+    assert len(times) == MANY
+
+
+def test_the_first_topic_goes_even_if_it_is_over_the_budget() -> None:
+    queue = MetadataQueue(config(), Random(1))
+    queue.put_in_turns("large", 10 * BUDGET)
+    queue.put_in_turns("small", 1)
+    assert queue.due(0.0, 0.1) == ["large"]
+    queue.asked(["large"], 0.0)
+    assert 0.8 <= queue.due_at <= 1.2
+    assert queue.due(queue.due_at, queue.due_at + 0.1) == ["small"]
+
+
+def test_what_is_due_is_not_kept_back_by_those_that_take_turns() -> None:
+    queue = MetadataQueue(config(), Random(1))
+    queue.put_in_turns("a", BUDGET)
+    queue.put_in_turns("b", BUDGET)
+    queue.asked(["a"], 0.0)
+    queue.put("c", 0.0)
+    assert queue.due_at == 0.0
+    assert queue.due(0.0, 0.1) == ["c"]
+
+
+def test_what_is_due_soon_is_asked_for_along_with_what_is_due_now() -> None:
+    queue = MetadataQueue(config(), Random(1))
+    for name, when in (("now", 1.0), ("soon", 1.25), ("later", 1.5)):
+        queue.put(name, when)
+    assert queue.due(1.0, 1.25) == ["now", "soon"]
+
+
+def test_news_after_news_waits_for_a_round() -> None:
+    queue = MetadataQueue(config(), Random(1))
+    queue.put_in_turns("a", BUDGET)
+    queue.news()
+    assert queue.due(0.0, 0.1) == ["a"]
+    queue.asked(["a"], 0.0)
+    queue.put_in_turns("a", BUDGET)
+    queue.news()
+    assert 0.8 <= queue.due_at <= 1.2
+    assert queue.due(0.5, 0.6) == []
+    assert queue.due(1.2, 1.3) == ["a"]
+
+
+def test_an_empty_queue_is_never_due() -> None:
+    queue = MetadataQueue(config(), Random(1))
+    queue.put("a", 1.0)
+    queue.put_in_turns("b", 1)
+    queue.discard("a")
+    queue.discard("b")
+    queue.news()
+    assert queue.due_at == INFINITY
+    assert len(queue) == 0

@@ -1,0 +1,272 @@
+"""A sender with its network, cluster and recovery made by hand: a clock that only tests move, answers as told."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core import Effects, Failed, Reply, Request
+from pykafka4.core.metadata.topic import Leader
+from pykafka4.core.producer.sender import Sender
+from pykafka4.error_table import BY_NAME, ErrorCode, Written
+from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_produce import ProduceResponse
+from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest, InitProducerIdResponse
+from pykafka4.wire.records.batch import read_header, records_of
+from pykafka4.wire.records.compression import CODECS, compress
+from pykafka4.wire.records.hot import Accumulator
+
+ID = UUID(int=7)
+LOST = ConnectionLost("127.0.0.1:9092: reset by peer")
+
+
+class FakeNetwork:
+    def __init__(self) -> None:
+        self.up = {1, 2, 3}
+        self.produce = 13
+        self.links = {1: 1, 2: 2, 3: 3}
+        self.wanted: list[int] = []
+        self.doubted: list[int] = []
+
+    def ready(self, node: int) -> bool:
+        return node in self.up
+
+    def link(self, node: int) -> int | None:
+        return self.links[node] if node in self.up else None
+
+    def reconnect(self, node: int) -> None:
+        """Another connection to the same broker."""
+        self.links[node] = max(self.links.values()) + 1
+
+    def version(self, node: int, api_key: int) -> int | None:
+        return self.produce
+
+    def want(self, node: int) -> None:
+        self.wanted.append(node)
+
+    def doubt(self, now: float, node: int) -> None:
+        self.doubted.append(node)
+
+    def why_unreachable(self) -> str:
+        return "" if self.up else "no broker reachable: h1:9092 connection refused"
+
+    def why_down(self, node: int) -> str:
+        return "" if node in self.up else f"h{node}:9092 connection refused"
+
+
+class FakeCluster:
+    """Two partitions of topic t, led by nodes 1 and 2."""
+
+    def refresh(self, now: float, topics: object = None) -> None:
+        """Nothing else becomes known."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.known = True
+        self.hidden: set[str] = set()  # topics not known
+        self.error: ErrorCode | None = None
+        self.id = ID
+        self.wanted: list[str] = []
+
+    def partitions(self, topic: str) -> int:
+        return 2 if self.known and topic not in self.hidden else 0
+
+    def available(self, topic: str) -> list[int]:
+        return [0, 1]
+
+    def topic_id(self, topic: str) -> UUID | None:
+        return self.id if self.known else None
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        return "t"
+
+    def topic_error(self, topic: str) -> ErrorCode | None:
+        return self.error
+
+    def want(self, topic: str, user: object, create: bool = False) -> None:
+        self.wanted.append(topic)
+
+    def forget(self, topic: str, user: object) -> None:
+        self.wanted.remove(topic)
+
+    def unknown_since(self, topic: str) -> float | None:
+        return None
+
+    def hint(self, *args: Any) -> None: ...
+
+
+class FakeRecovery:
+    def __init__(self) -> None:
+        self.leaders = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 2}
+        self.epoch = 0  # of every leader
+        self.changes = 0
+        self.offline: dict[TopicPartition, Any] = {}
+        self.reports: list[tuple[TopicPartition, KafkaError]] = []
+
+    def leader(self, tp: TopicPartition) -> Leader | None:
+        node = self.leaders.get(tp)
+        return None if node is None else Leader(node, self.epoch)
+
+    def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
+        self.reports.append((tp, reason))
+
+    def healthy(self, tp: TopicPartition) -> None: ...
+
+
+class Bench:
+    """A sender with everything around it faked, and answers given by hand."""
+
+    def __init__(self, **options: Any) -> None:
+        self.now = 1000.0
+        self.config = ProducerConfig.parse({"bootstrap_servers": "b", "linger_ms": 0, "retry_backoff_ms": 100, **options})
+        self.network, self.cluster, self.recovery = FakeNetwork(), FakeCluster(), FakeRecovery()
+        self.acc = Accumulator(
+            batch_size=self.config.batch_size,
+            linger=self.config.linger_ms / 1000,
+            buffer_memory=self.config.buffer_memory,
+            max_partition_bytes=self.config.partition_bytes,
+            max_request_size=self.config.max_request_size,
+            codec=CODECS[self.config.compression_type],
+            compress=compress,
+            clock=lambda: self.now,
+            wake=self.note_wake,
+            new_topic=lambda topic: self.sender.want(topic),
+            make_room=lambda topic, partition, size, deadline: deadline,
+            wait=lambda predicate, timeout: predicate(),
+            submit=lambda fn: fn(),
+            lock=contextlib.nullcontext(),
+        )
+        self.refusals: list[KafkaError] = []
+        self.seen_settled = True
+        self.starved = False  # somebody waits for buffer_memory
+        self.looks = 0  # times that waiters looked
+        self.wakes = 0  # times that the loop was told to take another turn at once
+        self.sender = Sender(
+            self.config,
+            self.acc,
+            self.network,  # type: ignore[arg-type]
+            self.cluster,  # type: ignore[arg-type]
+            self.recovery,  # type: ignore[arg-type]
+            random.Random(1),
+            self.progress,
+            self.refusals.append,
+            lambda: self.starved,
+        )
+        self.requests: list[Request] = []
+        self.next_id = 42
+
+    def note_wake(self) -> None:
+        self.wakes += 1
+
+    def progress(self) -> None:
+        """Waiters look again: note what they would see."""
+        self.looks += 1
+        self.seen_settled = all(item.settled for item in self.acc.unfinished())
+
+    def poll(self, seconds: float = 0.0) -> Effects:
+        self.now += seconds
+        effects = self.sender.poll(self.now)
+        for request in effects.requests:
+            if isinstance(request.message, InitProducerIdRequest):
+                reply = InitProducerIdResponse(producer_id=self.next_id, producer_epoch=0)
+                self.next_id += 1  # without a transactional id brokers always give a fresh one
+                request.on_reply(self.now, Reply(reply, 4, 1))
+            else:
+                self.requests.append(request)
+        for callback in effects.deliver:
+            callback()
+        self.check()
+        return effects
+
+    def check(self) -> None:
+        stats = self.sender.ledger.stats(self.acc.accepted, self.acc.reserved)
+        assert stats.accepted == stats.acked + stats.queued + stats.in_flight + stats.lost
+        assert stats.queued >= 0
+        assert stats.in_flight >= 0
+
+    def settle(self) -> None:
+        for _ in range(5):
+            self.poll(self.config.linger_ms / 1000)
+
+    def together(self, values: Iterable[bytes], partition: int = 0) -> list[Any]:
+        """Send several records as one batch."""
+        handles = [self.acc.send("t", value, partition=partition) for value in values]
+        self.settle()
+        return handles
+
+    def batch(self, value: bytes = b"v", partition: int = 0) -> Any:
+        """Send one record as a batch of its own."""
+        delivery = self.acc.send("t", value, partition=partition)
+        self.settle()
+        return delivery
+
+    def two_partitions_in_one_request(self) -> tuple[list[Any], Request]:
+        """The handles of a record in partition 0 and one in partition 1 of one leader, and the request that has both."""
+        self.recovery.leaders[TopicPartition("t", 1)] = self.recovery.leaders[TopicPartition("t", 0)]
+        self.network.up.clear()
+        deliveries = [self.batch(b"v", partition) for partition in (0, 1)]
+        self.network.up.add(1)
+        self.cluster.version += 1
+        self.settle()
+        (request,) = self.requests
+        return deliveries, request
+
+    def proven(self) -> Bench:
+        """Past the first acknowledgement of both partitions: pipelining is on."""
+        for partition in (0, 1):
+            self.batch(b"first", partition)
+            self.answer(self.requests.pop())
+        return self
+
+    def answer(
+        self, request: Request, error: str = "NONE", offset: int = 0, *, refused: dict[int, str | None] | None = None, stamp: int = -1
+    ) -> None:
+        """Answer every partition of `request` so. `refused`: index of a record and what the broker says about it."""
+        code, error_type = BY_NAME[error].code, ProduceResponse.Topic.Partition.RecordError
+        named = [error_type(batch_index=i, batch_index_error_message=text) for i, text in (refused or {}).items()]
+        topics = [
+            ProduceResponse.Topic(
+                name="t",
+                topic_id=ID,
+                partition_responses=[
+                    ProduceResponse.Topic.Partition(
+                        index=p.index, error_code=code, base_offset=offset, log_append_time_ms=stamp, record_errors=named
+                    )
+                    for p in topic.partition_data
+                ],
+            )
+            for topic in request.message.topic_data
+        ]
+        request.on_reply(self.now, Reply(ProduceResponse(responses=topics), 12, request.node))
+        self.check()
+        self.poll()
+
+    def lose(self, request: Request, written: Written = Written.MAYBE) -> None:
+        request.on_reply(self.now, Failed(LOST, written))
+        self.check()
+        self.poll()
+
+
+def records(request: Request) -> list[bytes | None]:
+    """The values in the only batch of a request."""
+    return [record.value for record in records_of(read_header(values(request)))]
+
+
+def header(request: Request) -> tuple[int, int, int]:
+    """(epoch, base sequence, partition) of the only batch of a request."""
+    (partition,) = request.message.topic_data[0].partition_data
+    data = bytes(partition.records)
+    return int.from_bytes(data[51:53], "big", signed=True), int.from_bytes(data[53:57], "big", signed=True), partition.index
+
+
+def producer_id(request: Request) -> int:
+    return int.from_bytes(values(request)[43:51], "big", signed=True)
+
+
+def values(request: Request) -> bytes:
+    return bytes(request.message.topic_data[0].partition_data[0].records)

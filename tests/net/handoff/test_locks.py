@@ -1,0 +1,24 @@
+"""The rule of `net/handoff`: the client has its locks there, so whoever looks for a deadlock has one folder to read."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pykafka4
+
+PACKAGE = Path(pykafka4.__file__).parent
+KINDS = {"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"}
+LOGS = "net/logs.py"  # the thread of logging handlers, which is no part of the client's logic
+TESTING = "testing/"  # a broker for tests, with threads of its own
+
+
+def makes_locks(path: Path) -> bool:
+    calls = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    return any(getattr(called, "attr", getattr(called, "id", None)) in KINDS for called in calls)
+
+
+def test_no_lock_is_made_outside_of_handoff() -> None:
+    found = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if makes_locks(path)}
+    assert "net/handoff/waiting.py" in found
+    assert {file for file in found if not file.startswith(("net/handoff/", TESTING))} == {LOGS}

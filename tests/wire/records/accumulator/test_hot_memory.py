@@ -1,0 +1,288 @@
+"""Memory: how much may wait, who waits for room, and how long a batch's bytes live."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from types import ModuleType
+
+import pytest
+from hot_world import MAX_BLOCK, World, each_core, wire_bytes
+
+from pykafka4.core import INFINITY
+from pykafka4.error_table import Written
+from pykafka4.errors import BufferFull
+from pykafka4.wire.records import reference
+
+pytestmark = each_core
+
+
+# ---------------------------------------------------------------- room
+
+
+def test_memory_is_reserved_until_the_outcome(core: ModuleType) -> None:
+    world = World(core)
+    for _ in range(100):
+        world.send(value=b"x" * 1000)
+    assert world.acc.reserved > 100_000
+    assert world.ack_all() == 100
+    assert world.acc.reserved == 0
+    assert world.acc.batches == 0
+
+
+def test_memory_kept_for_later_batches_is_part_of_buffer_memory(core: ModuleType) -> None:
+    world = World(core, {"t": 1, "u": 1}, buffer_memory=256 * 1024, max_partition_bytes=256 * 1024)
+    limit = 256 * 1024
+    world.on_full = world.ack_all
+    kept = 0
+    for n in range(600):
+        world.send(value=b"x" * 5_000)
+        kept = max(kept, world.acc.spare_bytes)
+        assert world.acc.reserved + world.acc.spare_bytes <= limit
+        if n % 7 == 0:
+            world.send("u", b"y" * 100)
+            assert world.acc.reserved + world.acc.spare_bytes <= limit
+    assert kept or core is reference, "blocks are used again"
+    world.ack_all()
+    world.acc.forget("t")
+    world.acc.forget("u")
+    assert world.acc.spare_bytes == 0, "an idle producer gives everything back"
+
+
+def test_blocks_are_used_again_while_callbacks_of_their_batches_still_run(core: ModuleType) -> None:
+    if core is reference:
+        pytest.skip("only the compiled core keeps blocks")
+    world = World(core, buffer_memory=256 * 1024, max_partition_bytes=256 * 1024)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 5_000, on_delivery=lambda _: None)
+    full = world.acc.reserved
+    callbacks = []
+    for batch in world.seal_all():
+        batch.finish(-1, -1, -1)
+        callbacks.append(batch.complete(0, -1))
+    assert world.acc.reserved == full, "until the callbacks have returned"
+    assert world.acc.spare_bytes == 4 * 16 * 1024, "a quarter of buffer_memory"
+    for callback in callbacks:
+        callback()
+    assert (world.acc.reserved, world.acc.spare_bytes) == (0, 4 * 16 * 1024)
+
+
+def test_parked_records_take_memory_that_was_kept_for_later_batches(core: ModuleType) -> None:
+    world = World(core, buffer_memory=256 * 1024, max_partition_bytes=256 * 1024)
+    world.on_full = world.ack_all
+    for _ in range(100):
+        world.send(value=b"x" * 5_000)
+    world.ack_all()
+    with pytest.raises(BufferFull):
+        world.on_full = None
+        while True:
+            world.send("unknown", b"x" * 5_000)
+    assert 200 * 1024 < world.acc.reserved + world.acc.spare_bytes <= 256 * 1024
+
+
+def test_a_full_buffer_asks_for_room_and_goes_on_when_there_is_some(core: ModuleType) -> None:
+    world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    world.on_full = world.ack_all
+    deliveries = [world.send(value=b"x" * 1000) for _ in range(300)]
+    assert world.begged
+    assert all(topic == "t" and partition == -1 for topic, partition, _ in world.begged)
+    world.ack_all()
+    assert all(d.done() for d in deliveries)
+    assert world.acc.reserved == 0
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["partitions known", "partitions unknown"])
+def test_a_record_that_waits_for_room_several_times_keeps_its_first_deadline(core: ModuleType, known: bool) -> None:
+    world = World(core, {"t": 1} if known else {}, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 1000)
+    first = world.now + MAX_BLOCK
+    world.deadlines.clear()
+
+    def taken_by_another_thread() -> None:
+        world.now += 10
+        if len(world.deadlines) == 4:
+            raise BufferFull("no room in time")
+
+    world.on_full = taken_by_another_thread
+    with pytest.raises(BufferFull):
+        world.send(value=b"x" * 1000)
+    assert world.deadlines == [INFINITY, first, first, first]
+
+
+def test_each_record_has_a_deadline_of_its_own(core: ModuleType) -> None:
+    world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    world.on_full = world.ack_all
+    while len(world.deadlines) < 3:
+        world.send(value=b"x" * 1000)
+        world.now += 1
+    assert world.deadlines == [INFINITY] * 3
+
+
+def test_waiting_for_a_partition_and_then_for_room_share_a_deadline(core: ModuleType) -> None:
+    def seek(topic: str, partition: int, deadline: float) -> float:
+        world.acc.set_partitions(topic, 2, range(2))
+        return min(deadline, 123.0)
+
+    world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024, seek=seek)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 1000)
+    with pytest.raises(BufferFull):
+        world.send(value=b"x" * 50_000, partition=1)
+    assert world.deadlines[-1] == 123.0
+
+
+def test_reserved_never_passes_the_bound(core: ModuleType) -> None:
+    world = World(core, {"t": 5}, buffer_memory=64 * 1024, max_partition_bytes=32 * 1024)
+    high = 0
+
+    def make_room() -> None:
+        nonlocal high
+        high = max(high, world.acc.reserved)
+        world.ack_all()
+
+    world.on_full = make_room
+    for i in range(500):
+        world.send(value=b"x" * (i * 37 % 3000), partition=i % 5)
+        high = max(high, world.acc.reserved)
+    assert 48 * 1024 < high <= 64 * 1024
+
+
+def test_a_full_buffer_that_gets_no_room_raises_and_accepts_nothing(core: ModuleType) -> None:
+    world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    with pytest.raises(BufferFull):
+        for _ in range(300):
+            world.send(value=b"x" * 1000)
+    accepted = world.acc.accepted
+    assert world.ack_all() == accepted
+
+
+def test_room_says_whether_a_retry_would_succeed(core: ModuleType) -> None:
+    world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 1000)
+    topic, partition, size = world.begged[-1]
+    assert not world.acc.room(topic, partition, size)
+    world.ack_all()
+    assert world.acc.room(topic, partition, size)
+
+
+def test_one_full_partition_leaves_the_others_alone(core: ModuleType) -> None:
+    world = World(core, {"t": 2}, max_partition_bytes=64 * 1024)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 1000, partition=0)
+    assert world.begged[-1][:2] == ("t", 0)
+    assert not world.acc.room("t", 0, 4096)
+    assert world.acc.room("t", 1, 4096)
+    assert world.acc.crowded("t", 0, 4096)
+    assert not world.acc.crowded("t", 1, 4096)
+    assert not world.acc.crowded("t", -1, 4096), "a record without a partition goes to the other one"
+    world.send(value=b"x" * 1000, partition=1)
+    world.send(value=b"x" * 1000)
+
+
+def test_a_full_buffer_is_no_obstacle_of_one_partition(core: ModuleType) -> None:
+    world = World(core, {"t": 2}, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 1000)
+    assert not world.acc.room("t", -1, 4096)
+    assert not world.acc.crowded("t", -1, 4096)
+
+
+def test_records_without_key_leave_a_full_partition(core: ModuleType) -> None:
+    world = World(core, {"t": 2}, max_partition_bytes=64 * 1024)
+    with pytest.raises(BufferFull):
+        while True:
+            world.send(value=b"x" * 1000, partition=0)
+    for _ in range(40):
+        assert world.send(value=b"x" * 1000).partition == 1
+
+
+def test_a_partition_takes_one_batch_whatever_its_bound(core: ModuleType) -> None:
+    world = World(core, max_partition_bytes=4096)
+    world.send(value=b"x" * 100_000)
+    with pytest.raises(BufferFull):
+        world.send(value=b"x" * 100_000)
+    world.ack_all()
+    world.send(value=b"x" * 100_000)
+
+
+def test_newcomers_line_up_behind_those_who_wait(core: ModuleType) -> None:
+    world = World(core, {"t": 2})
+    world.acc.waiters = 1
+    with pytest.raises(BufferFull):
+        world.send(partition=0)
+    world.on_full = lambda: None
+    world.send(partition=0)
+    assert len(world.begged) == 2
+    world.send(partition=0)
+    assert len(world.begged) == 2
+
+
+def test_freed_memory_wakes_the_loop_while_somebody_waits(core: ModuleType) -> None:
+    world = World(core)
+    world.send()
+    (batch,) = world.seal_all()
+    before = world.wakes
+    world.acc.waiters = 1
+    batch.complete(0, -1)
+    assert world.wakes > before
+
+
+# ---------------------------------------------------------------- lifetime of the bytes
+
+
+def test_exported_bytes_outlive_the_outcome_and_are_never_written_again(core: ModuleType) -> None:
+    world = World(core)
+    world.send(value=b"first" * 100)
+    (batch,) = world.seal_all()
+    data = wire_bytes(batch)
+    held = memoryview(batch)
+    batch.fail("DELIVERY_TIMEOUT", Written.MAYBE, None)
+    assert world.acc.reserved > 0
+    for _ in range(20):
+        world.send(value=b"other" * 400)
+        world.ack_all()
+    assert bytes(held) == data
+    held.release()
+    assert world.acc.reserved == 0
+
+
+def test_slices_of_a_batch_keep_its_bytes(core: ModuleType) -> None:
+    world = World(core)
+    world.send(value=b"x" * 1000)
+    (batch,) = world.seal_all()
+    data = wire_bytes(batch)
+    rest = memoryview(batch)[50:]
+    batch.complete(0, -1)
+    del batch
+    gc.collect()
+    for _ in range(20):
+        world.send(value=b"y" * 1000)
+    assert bytes(rest) == data[50:]
+    rest.release()
+
+
+def test_a_kept_delivery_does_not_keep_the_bytes(core: ModuleType) -> None:
+    world = World(core)
+    kept = [world.send(value=b"x" * 1000) for _ in range(100)]
+    world.ack_all()
+    assert world.acc.reserved == 0
+    assert kept[7].result().offset == 7
+
+
+def test_an_accumulator_with_open_batches_can_be_collected(core: ModuleType) -> None:
+    owner = World(core)  # something to watch: the accumulator refers to it through its callables
+    gone = weakref.ref(owner)
+    owner.send()
+    batch = next(iter(owner.acc.unfinished()))
+    batch.last_error = owner
+    del owner, batch
+    gc.collect()
+    assert gone() is None

@@ -1,0 +1,72 @@
+"""RecordIterator: one by one, stopped and resumed; both cores alike."""
+
+from __future__ import annotations
+
+import importlib
+from operator import length_hint
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(params=["pykafka4.wire.records.compiled._hot", "pykafka4.wire.records.reference"])
+def make(request: pytest.FixtureRequest) -> Any:
+    return pytest.importorskip(request.param).RecordIterator
+
+
+def test_it_hands_out_each_item_once_and_counts(make: Any) -> None:
+    iterator = make([1, 2, 3])
+    assert iter(iterator) is iterator
+    assert (iterator.given, length_hint(iterator)) == (0, 3)
+    assert next(iterator) == 1
+    assert (iterator.given, length_hint(iterator)) == (1, 2)
+    assert list(iterator) == [2, 3]
+    assert (iterator.given, length_hint(iterator)) == (3, 0)
+    assert next(iterator, None) is None
+
+
+def test_stopped_it_ends_and_goes_on_later(make: Any) -> None:
+    iterator = make([1, 2, 3])
+    next(iterator)
+    iterator.stopped = True
+    assert list(iterator) == []
+    assert length_hint(iterator) == 2
+    iterator.stopped = False
+    assert list(iterator) == [2, 3]
+
+
+def test_a_list_that_shrinks_or_grows_meanwhile_is_followed(make: Any) -> None:
+    records = [1, 2, 3, 4]
+    iterator = make(records)
+    next(iterator), next(iterator)
+    del records[1:]
+    assert length_hint(iterator) == 0
+    assert list(iterator) == []
+    records[1:] = [5, 6]
+    assert list(iterator) == [6]
+    assert iterator.records is records
+
+
+def test_it_can_be_set_back(make: Any) -> None:
+    iterator = make([1, 2])
+    assert list(iterator) == [1, 2]
+    iterator.given = 1
+    assert list(iterator) == [2]
+
+
+@pytest.mark.parametrize("given", [-1, -(2**62)])
+def test_a_position_before_the_list_is_refused(make: Any, given: int) -> None:
+    iterator = make([1, 2])
+    with pytest.raises(ValueError, match="given"):
+        iterator.given = given
+
+
+def test_only_a_list_is_taken(make: Any) -> None:
+    for wrong in (None, (1, 2)):
+        with pytest.raises(TypeError):
+            make(wrong)
+
+
+def test_both_cores_have_it() -> None:
+    for name in ("pykafka4.wire.records.hot", "pykafka4.wire.records.reference"):
+        assert importlib.import_module(name).RecordIterator
