@@ -448,6 +448,15 @@ def test_topics_are_created_grown_cut_and_deleted(cluster: ModelCluster) -> None
     assert "n" not in cluster.topics
 
 
+@pytest.mark.parametrize("nodes", [[], [7], [1, 7]])
+def test_a_topic_on_a_broker_that_does_not_exist_is_refused(cluster: ModelCluster, nodes: list[int]) -> None:
+    assignment = CreateTopicsRequest.Topic.Assignment(partition_index=0, broker_ids=nodes)
+    wanted = CreateTopicsRequest.Topic(name="n", num_partitions=-1, replication_factor=-1, assignments=[assignment], configs=[])
+    answer = Talk(cluster).call(CreateTopicsRequest(topics=[wanted], timeout_ms=1000, validate_only=False)).topics[0]
+    assert name(answer.error_code) == "INVALID_REPLICA_ASSIGNMENT"
+    assert "n" not in cluster.topics
+
+
 def test_watchers_are_told_of_every_append(cluster: ModelCluster) -> None:
     told: list[tuple[TopicPartition, int, int]] = []
     cluster.on_append.append(lambda *what: told.append(what))

@@ -791,8 +791,8 @@ MUTANTS: Final = (
         file="pykafka4/testing/admin_api.py",
         old="if any(not a.broker_ids or not set(a.broker_ids) <= call.cluster.brokers.keys() for a in wanted.assignments):",
         new="if any(not a.broker_ids for a in wanted.assignments):",
-        breaks="a request that names an unknown broker ends the model server",
-        tests=("tests/testing/test_server_misuse.py::test_a_request_that_no_broker_would_execute_is_answered",),
+        breaks="the model creates a topic on a broker that does not exist",
+        tests=("tests/testing/test_model.py::test_a_topic_on_a_broker_that_does_not_exist_is_refused",),
     ),
     Mutant(
         file="pykafka4/core/assignors.py",
