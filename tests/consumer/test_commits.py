@@ -232,6 +232,7 @@ def test_a_commit_is_retried_through_a_coordinator_move_and_a_lost_answer(server
 def test_a_commit_without_answer_is_an_error_and_not_a_success(server: ModelServer, make: Maker) -> None:
     topic(server, 0)
     consumer = make.assigned(0, group_id="g", enable_auto_commit=False)
+    consumer.commit({("t", 0): 0})  # from here on it has a connection to the coordinator
     server.do(lambda c: c.inject(OffsetCommitRequest, Fault.SWALLOW, times=100))
     with pytest.raises(KafkaTimeoutError, match=r"commit of t-0: .* unknown"):
         consumer.commit({("t", 0): 1}, timeout=0.3)

@@ -72,10 +72,10 @@ def draw_consumers(seed: int) -> ConsumerPlan:
     options = _options(r)
     release = r.choice(("4.4", "4.4", "4.0", "3.9", "2.8", "2.1", "0.11"))
     static = r.random() < 0.2 and release not in ("2.1", "0.11")
-    if static and release == "2.8" and "more partitions" in names:
-        # Before Kafka 3.2 a static leader that comes back is not told that it leads: partitions added meanwhile stay unassigned until the
-        # next rebalance, with Java's consumer, too.
-        names.remove("more partitions")
+    if static and release == "2.8":
+        # Before Kafka 3.2 a static leader that comes back is not told that it leads: partitions added meanwhile, or of a topic that it did
+        # not see at first, stay unassigned until the next rebalance, with Java's consumer, too.
+        names = [name for name in names if name not in ("more partitions", "topic is hidden")] or ["connection is cut"]
     plan = ConsumerPlan(
         seed=seed,
         options=options,

@@ -23,6 +23,13 @@ class Equivalent:
 EQUIVALENT: Final[tuple[Equivalent, ...]] = (
     Equivalent(
         "pykafka4/core/producer/sender.py",
+        "ReplaceComparisonOperator_Eq_LtE",
+        "if batch.count == 1:",
+        "if batch.count <= 1:",
+        "a sealed batch has a record",
+    ),
+    Equivalent(
+        "pykafka4/core/producer/sender.py",
         "ReplaceComparisonOperator_Lt_NotEq",
         "if fresh or batch.producer_id < 0:",
         "if fresh or batch.producer_id != 0:",

@@ -297,14 +297,16 @@ def test_a_request_without_reply_is_done_when_its_last_byte_reached_the_socket()
     assert connection.in_flight == 0
 
 
-def test_a_request_without_reply_that_the_socket_never_takes_ends_the_connection() -> None:
+@pytest.mark.parametrize("looked_at", [5.0, 6.0])
+def test_a_request_without_reply_that_the_socket_never_takes_ends_the_connection(looked_at: float) -> None:
     connection = ready()
     message = ProduceRequest(acks=0, timeout_ms=1, topic_data=[])
     silent = submit(connection, message=message, expects_reply=False, deadline=5.0)
     read(connection.outgoing(0.0))
-    connection.poll(5.0)
+    connection.poll(looked_at)
     settle(connection)
     assert silent.failure.written is Written.MAYBE
+    assert len(silent.outcomes) == 1
     assert connection.state is S.CLOSED
 
 

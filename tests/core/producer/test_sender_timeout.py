@@ -140,6 +140,18 @@ def test_what_fails_in_an_outage_has_waited_for_nine_tenths_of_the_timeout_at_le
     assert bench.acc.batches <= 16, "as few batches as that allows"
 
 
+@pytest.mark.parametrize(("later", "batches"), [(11.9, 1), (12.1, 2)])
+def test_a_batch_that_cannot_be_sent_takes_records_for_a_tenth_of_the_timeout(later: float, batches: int) -> None:
+    bench = Bench(delivery_timeout_ms=120_000, linger_ms=5).proven()
+    bench.network.up.clear()
+    before = bench.acc.batches
+    bench.acc.send("t", b"first", partition=0)
+    bench.poll(1)
+    bench.poll(later - 1)
+    bench.acc.send("t", b"later", partition=0)
+    assert bench.acc.batches - before == batches
+
+
 def test_every_batch_of_a_request_that_the_broker_does_not_speak_fails() -> None:
     bench = Bench()
     deliveries, request = bench.two_partitions_in_one_request()

@@ -97,6 +97,19 @@ def test_a_full_batch_for_another_broker_is_taken_soon_while_one_is_stuck(connec
     assert bench.network.wanted == ([] if connected else [2])
 
 
+def test_while_one_of_two_connections_has_room_a_full_batch_wakes_the_loop() -> None:
+    bench = Bench(linger_ms=LINGER, batch_size=BATCH, max_in_flight_requests_per_connection=1).proven()
+    bench.batch(b"known", partition=1)
+    bench.answer(bench.requests.pop())
+    bench.batch(b"in flight", partition=0)
+    bench.acc.send("t", b"opens a batch", partition=1)
+    bench.poll()
+    assert len(bench.requests) == 1
+    bench.wakes = 0
+    fill(bench, partition=1)
+    assert bench.wakes
+
+
 def test_a_send_that_needs_memory_has_open_batches_sent_without_their_linger() -> None:
     bench = Bench(linger_ms=LINGER).proven()
     for partition in (0, 1):
