@@ -1,7 +1,7 @@
 """Consumer. Rule: a record counts as finished when the next one is asked for, and nothing unfinished is ever committed.
 
 Decoding, positions and listeners belong to the thread that polls (`consumer.session`); fetching, heartbeats and commits to the loop
-(`core.consumer.member`). The two meet in `core.consumer.reader`: chunks go one way and counters the other.
+(`core.consumer.machine`). The two meet in `core.consumer.reader`: chunks go one way and counters the other.
 """
 
 from __future__ import annotations

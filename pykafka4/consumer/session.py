@@ -31,7 +31,7 @@ from pykafka4.consumer.arguments import (
     read_config,
 )
 from pykafka4.core import INFINITY
-from pykafka4.core.consumer.member import COMMIT_SECONDS, Member
+from pykafka4.core.consumer.machine import COMMIT_SECONDS, ConsumerMachine
 from pykafka4.core.consumer.reader import Place, Reader
 from pykafka4.core.group.offsets import Found, names_of
 from pykafka4.core.subscription import Assigned, Claim, Ending, Start, Ticket
@@ -78,12 +78,12 @@ class Session:
         self._closer: dict[str, tuple[Thread, object]] = {}  # who closes: its listener may still commit
         self._owed: deque[None] = deque()  # one for each callback of commit_async that has not begun
         self.closing = self.closed = False
-        self.member: Member = self.client.loop.ask(self._start, SHORT, "starting the consumer")
+        self.member: ConsumerMachine = self.client.loop.ask(self._start, SHORT, "starting the consumer")
         self.client.attach(self)
 
-    def _start(self, now: float) -> Member:
+    def _start(self, now: float) -> ConsumerMachine:
         engine = self.client.engine
-        member = Member(self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.reader)
+        member = ConsumerMachine(self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.reader)
         engine.add(member, "consumer")
         return member
 

@@ -10,7 +10,7 @@ import attrs
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Outcome, Reply, Request
-from pykafka4.core.consumer.member import Member
+from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes
 from pykafka4.core.metadata.topic import Leader
@@ -166,11 +166,11 @@ class Talk:
         self.recovery = Recovery(self.cluster)
         self.network: Any = Network()
         self.notified = 0
-        self.reader = Reader(lambda: self.now, self._notify, lambda old, new, start: self.member.fetcher.seek(old, new, start))
+        self.reader = Reader(lambda: self.now, self._notify, lambda old, new, start: self.machine.fetcher.seek(old, new, start))
         self.config = config(**options)
         cluster: Any = self.cluster
         recovery: Any = self.recovery
-        self.member = Member(self.config, self.network, cluster, recovery, Random(1), self.reader)
+        self.machine = ConsumerMachine(self.config, self.network, cluster, recovery, Random(1), self.reader)
         self.sent: list[Request] = []
         self.wake_at = 0.0
 
@@ -184,7 +184,7 @@ class Talk:
         self.now += seconds
         fresh: list[Request] = []
         for _ in range(10):
-            effects = self.member.poll(self.now)
+            effects = self.machine.poll(self.now)
             self.wake_at = effects.wake_at
             fresh += effects.requests
             if not effects.requests and effects.wake_at > self.now:
@@ -318,7 +318,7 @@ class Talk:
     def assign(self, *tps: TopicPartition, start: Start | int = Start.COMMITTED) -> list[Claim]:
         claims = [Claim(place) for place in tps]
         self.reader.adopt(claims)
-        self.member.fetcher.adopt(claims, start)
+        self.machine.fetcher.adopt(claims, start)
         self.run()
         return claims
 
@@ -331,11 +331,11 @@ class Talk:
         finally:
             self.reader.leave()
             if self.reader.consumed >= self.reader.resume_at:
-                self.member.fetcher.space(self.now)
+                self.machine.fetcher.space(self.now)
 
     def stable(self, *tps: TopicPartition, topics: tuple[str, ...] = ("t",)) -> None:
         """Subscribe, join, and take up the partitions."""
-        self.member.group.subscribe(topics)
+        self.machine.group.subscribe(topics)
         self.poll()
         self.find_coordinator()
         self.join()

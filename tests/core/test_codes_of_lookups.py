@@ -170,14 +170,14 @@ REFUSED = {
 def test_an_error_of_find_coordinator_is_waited_out_or_ends_the_member(code: int) -> None:
     talk = Talk(group_id="g", request_timeout_ms=30_000)
     talk.cluster.set("t", [1])
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.run()
     answer = FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, host="", port=-1)
     talk.answer(talk.one(FindCoordinatorRequest), answer)
-    assert talk.member.coordinator.node is None
-    assert name_of(code) in str(talk.member.coordinator.last_error)
+    assert talk.machine.coordinator.node is None
+    assert name_of(code) in str(talk.machine.coordinator.last_error)
     assert talk.pending(FindCoordinatorRequest) == [], "not at once"
     talk.run(1.0)
     assert len(talk.pending(FindCoordinatorRequest)) == (code not in REFUSED)
-    assert (talk.member.group.state is MemberState.FATAL) == (code in REFUSED)
+    assert (talk.machine.group.state is MemberState.FATAL) == (code in REFUSED)

@@ -13,7 +13,7 @@ from pykafka4.consumer.session import Session
 from pykafka4.core import INFINITY, Effects
 from pykafka4.core.consumer import fetcher
 from pykafka4.core.consumer.fetcher import Fetcher
-from pykafka4.core.consumer.member import Member
+from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.engine import Engine
 from pykafka4.core.group import offsets
@@ -47,11 +47,11 @@ def commit_what_is_in_hand(patch: pytest.MonkeyPatch) -> None:
 def commit_from_the_start_now_and_then(patch: pytest.MonkeyPatch) -> None:
     count = [0]
 
-    def commit(original: Any, self: Member, offsets: Any, *rest: Any) -> None:
+    def commit(original: Any, self: ConsumerMachine, offsets: Any, *rest: Any) -> None:
         count[0] += 1
         original(self, dict.fromkeys(offsets, OffsetAndMetadata(0)) if count[0] % 3 == 0 else offsets, *rest)
 
-    around(patch, Member, "commit", commit)
+    around(patch, ConsumerMachine, "commit", commit)
 
 
 def lose_a_chunk(patch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def keep_what_is_revoked(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_commit(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Member, "commit", lambda original, self, offsets, ticket, deadline, done: done(None))
+    around(patch, ConsumerMachine, "commit", lambda original, self, offsets, ticket, deadline, done: done(None))
 
 
 def give_everybody_everything(patch: pytest.MonkeyPatch) -> None:
@@ -84,10 +84,10 @@ def give_everybody_everything(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_rest(patch: pytest.MonkeyPatch) -> None:
-    def poll(original: Any, self: Member, now: float) -> Effects:
+    def poll(original: Any, self: ConsumerMachine, now: float) -> Effects:
         return attrs.evolve(original(self, now), wake_at=now)
 
-    around(patch, Member, "poll", poll)
+    around(patch, ConsumerMachine, "poll", poll)
 
 
 def stay_out(patch: pytest.MonkeyPatch) -> None:
@@ -148,14 +148,14 @@ def say_that_a_commit_is_stored(patch: pytest.MonkeyPatch) -> None:
     """Every other commit is said to be stored, and is not sent."""
     count = [0]
 
-    def commit(original: Any, self: Member, offsets: Any, ticket: Any, deadline: float, done: Any) -> None:
+    def commit(original: Any, self: ConsumerMachine, offsets: Any, ticket: Any, deadline: float, done: Any) -> None:
         count[0] += 1
         if count[0] % 2:
             done(None)
         else:
             original(self, offsets, ticket, deadline, done)
 
-    around(patch, Member, "commit", commit)
+    around(patch, ConsumerMachine, "commit", commit)
 
 
 def wait_without_a_deadline(patch: pytest.MonkeyPatch) -> None:
@@ -214,7 +214,7 @@ def raise_what_passes(patch: pytest.MonkeyPatch) -> None:
 
 
 def tell_nobody_of_a_crash(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Member, "crash", lambda original, self, reason: ())
+    around(patch, ConsumerMachine, "crash", lambda original, self, reason: ())
 
 
 def crash_with_the_others(patch: pytest.MonkeyPatch) -> None:
@@ -300,14 +300,14 @@ def lose_a_chunk_of_what_was_cut(patch: pytest.MonkeyPatch) -> None:
 def fail_a_commit_now_and_then(patch: pytest.MonkeyPatch) -> None:
     count = [0]
 
-    def commit(original: Any, self: Member, offsets: Any, ticket: Any, deadline: float, done: Any) -> None:
+    def commit(original: Any, self: ConsumerMachine, offsets: Any, ticket: Any, deadline: float, done: Any) -> None:
         count[0] += 1
         if count[0] % 2:
             original(self, offsets, ticket, deadline, done)
         else:
             done(KafkaError("not today"))
 
-    around(patch, Member, "commit", commit)
+    around(patch, ConsumerMachine, "commit", commit)
 
 
 def tell_the_position_before(patch: pytest.MonkeyPatch) -> None:

@@ -200,7 +200,7 @@ MUTANTS: Final = (
         old="        self._reset(position, self._policy)\n\n    def _explain_range",
         new="\n    def _explain_range",
         breaks="an offset out of range is not reset",
-        tests=("tests/core/consumer/test_member.py::test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered",),
+        tests=("tests/core/consumer/test_machine.py::test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
@@ -424,7 +424,7 @@ MUTANTS: Final = (
         old="elif worst is Reaction.RETRY:\n            self._rest_until = now + self._backoff.next()",
         new="elif worst is Reaction.RETRY:\n            pass",
         breaks="a refused commit is sent again without a pause",
-        tests=("tests/core/consumer/test_member.py::test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered",),
+        tests=("tests/core/consumer/test_machine.py::test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
@@ -560,11 +560,11 @@ MUTANTS: Final = (
         tests=("tests/core/consumer/test_reader.py::test_an_event_ends_a_loops_list_before_its_next_record",),
     ),
     Mutant(
-        file="pykafka4/core/consumer/member.py",
+        file="pykafka4/core/consumer/machine.py",
         old="in self._reader.progress().items()",
         new="in self._reader.finished.copy().items()",
         breaks="auto-commit stands still during a long list",
-        tests=("tests/core/consumer/test_member.py::test_a_slow_loop_is_not_evicted_and_its_records_are_committed_while_it_runs",),
+        tests=("tests/core/consumer/test_machine.py::test_a_slow_loop_is_not_evicted_and_its_records_are_committed_while_it_runs",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
@@ -592,14 +592,14 @@ MUTANTS: Final = (
         old="            self._offsets.stored.pop(claim.tp, None)  # somebody",
         new="            pass  # somebody",
         breaks="a place committed in an earlier assignment is taken for known",
-        tests=("tests/core/consumer/test_member.py::test_a_place_known_from_an_earlier_assignment_is_committed_again",),
+        tests=("tests/core/consumer/test_machine.py::test_a_place_known_from_an_earlier_assignment_is_committed_again",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
         old="        self._offsets.stored.pop(position.tp, None)  # brokers",
         new="        # brokers",
         breaks="a place committed in a deleted topic is taken for known in its namesake",
-        tests=("tests/core/consumer/test_member.py::test_after_a_reset_the_place_known_to_the_coordinator_counts_no_more",),
+        tests=("tests/core/consumer/test_machine.py::test_after_a_reset_the_place_known_to_the_coordinator_counts_no_more",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
@@ -664,7 +664,7 @@ MUTANTS: Final = (
         tests=("tests/core/group/test_offsets.py::test_commits_wait_only_so_long_behind_one_of_a_deleted_partition",),
     ),
     Mutant(
-        file="pykafka4/core/consumer/member.py",
+        file="pykafka4/core/consumer/machine.py",
         old="        return error is None or error.code not in MISSING\n",
         new="        return True\n",
         breaks="a commit of a deleted topic is tried again and again",

@@ -95,14 +95,14 @@ def test_a_code_of_a_later_kafka_is_not_retried(number: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_join_group(talk: Talk, name: str) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator(1)
     talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
     talk.join(member="m-1", error=name)
     meaning = expected(name)
     if meaning is Reaction.FATAL:
-        assert talk.member.group.state is MemberState.FATAL
+        assert talk.machine.group.state is MemberState.FATAL
         talk.reader.drain()
         assert talk.reader.fatal is not None
         assert name in str(talk.reader.fatal)
@@ -118,16 +118,16 @@ def test_join_group(talk: Talk, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sync_group(talk: Talk, name: str) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator(1)
     talk.join(member="m-1")
     talk.sync(error=name)
     meaning = expected(name)
     state = MemberState.FATAL if meaning is Reaction.FATAL else MemberState.UNJOINED
-    assert talk.member.group.state is state
-    assert talk.member.group.member_id == ("" if meaning is Reaction.STRANGER else "m-1")
-    assert talk.member.coordinator.node == (None if meaning is Reaction.REFIND else 1)
+    assert talk.machine.group.state is state
+    assert talk.machine.group.member_id == ("" if meaning is Reaction.STRANGER else "m-1")
+    assert talk.machine.coordinator.node == (None if meaning is Reaction.REFIND else 1)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -136,18 +136,18 @@ def test_heartbeat(talk: Talk, name: str) -> None:
     talk.stable(tp(0))
     talk.run(3)
     talk.beat(talk.one(HeartbeatRequest), name)
-    meaning, ticket = expected(name), talk.member.group.ticket
+    meaning, ticket = expected(name), talk.machine.group.ticket
     assert ticket is not None
     lost = meaning in (Reaction.STRANGER, Reaction.OUTDATED, Reaction.FATAL, Reaction.NAMED)
     ending = "LOST" if lost else "REVOKED" if meaning is Reaction.REJOIN else None
     assert (ticket.ending.name if ticket.ending is not None else None) == ending
     assert talk.pending(HeartbeatRequest) == []
-    assert talk.member.coordinator.node == (None if meaning is Reaction.REFIND else 1)
+    assert talk.machine.coordinator.node == (None if meaning is Reaction.REFIND else 1)
 
 
 def commit(talk: Talk, name: str) -> list[Any]:
     outcomes: list[Any] = []
-    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.member.group.ticket, talk.now + 60, outcomes.append)
+    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.machine.group.ticket, talk.now + 60, outcomes.append)
     talk.run()
     talk.commits({tp(0): name})
     return outcomes
@@ -157,7 +157,7 @@ def commit(talk: Talk, name: str) -> list[Any]:
 def test_offset_commit(talk: Talk, name: str) -> None:
     talk.stable(tp(0))
     outcomes = commit(talk, name)
-    meaning, group = expected(name), talk.member.group
+    meaning, group = expected(name), talk.machine.group
     if meaning in (Reaction.RETRY, Reaction.REFIND):
         assert outcomes == []  # it is sent again
         assert talk.pending(OffsetCommitRequest) == []
@@ -178,7 +178,7 @@ def test_offset_commit(talk: Talk, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_offset_fetch(talk: Talk, name: str) -> None:
     found: list[Any] = []
-    talk.member.offsets.lookup([tp(0)], talk.now + 60, lambda now, answer: found.append(answer))
+    talk.machine.offsets.lookup([tp(0)], talk.now + 60, lambda now, answer: found.append(answer))
     talk.find_coordinator(1)
     talk.committed(error=name)
     meaning = expected(name)
@@ -200,12 +200,12 @@ def test_leave_group(talk: Talk, name: str) -> None:
     """Whatever the answer, the member has left: a coordinator that did not hear it ends the session by itself."""
     talk.stable(tp(0))
     done: list[bool] = []
-    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.machine.leave(talk.now, 5, lambda: done.append(True))
     talk.run()
     request = talk.one(LeaveGroupRequest)
     talk.answer(request, LeaveGroupResponse(error_code=code(name), members=[]))
     assert done == [True]
-    assert talk.member.group.state is MemberState.UNJOINED
+    assert talk.machine.group.state is MemberState.UNJOINED
     talk.run(10)
     assert talk.pending(LeaveGroupRequest) == []
     assert done == [True]

@@ -62,7 +62,7 @@ def test_a_search_for_an_offset_names_what_is_wanted_and_the_leaders_epoch(targe
     talk.cluster.set("t", [1])
     talk.cluster.epochs[tp(0)] = 6
     nobody = lambda *_: None  # noqa: E731
-    talk.member.fetcher.searches.begin(Search(tp(0), target, nobody, nobody, lambda: True))
+    talk.machine.fetcher.searches.begin(Search(tp(0), target, nobody, nobody, lambda: True))
     talk.run()
     (part,) = talk.one(ListOffsetsRequest).message.topics[0].partitions
     assert (part.timestamp, part.current_leader_epoch) == (timestamp, 6)
@@ -71,7 +71,7 @@ def test_a_search_for_an_offset_names_what_is_wanted_and_the_leaders_epoch(targe
 def test_every_request_of_a_static_member_names_its_instance() -> None:
     talk = Talk(group_id="g", group_instance_id="i-1", session_timeout_ms=12_000, heartbeat_interval_ms=3_000, max_poll_interval_ms=70_000)
     talk.cluster.set("t", [1])
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     join = talk.one(JoinGroupRequest).message
@@ -80,7 +80,7 @@ def test_every_request_of_a_static_member_names_its_instance() -> None:
     assert talk.one(SyncGroupRequest).message.group_instance_id == "i-1"
     talk.sync([tp(0)])
     talk.reader.enter()
-    talk.member.commit({tp(0): OffsetAndMetadata(5)}, talk.member.group.ticket, talk.now + 10, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, talk.machine.group.ticket, talk.now + 10, lambda error: None)
     talk.run()
     assert talk.one(OffsetCommitRequest).message.group_instance_id == "i-1"
     assert [type(r.message) for r in talk.run(2.9)] == []
@@ -104,7 +104,7 @@ def test_heartbeats_follow_each_other_at_their_interval(interval: float) -> None
 
 def test_committed_offsets_are_asked_for_as_stable_ones() -> None:
     talk = Talk(group_id="g")
-    talk.member.offsets.lookup([tp(0)], talk.now + 10, lambda now, found: None)
+    talk.machine.offsets.lookup([tp(0)], talk.now + 10, lambda now, found: None)
     talk.find_coordinator()
     assert talk.as_sent(OffsetFetchRequest, 7).require_stable
 
@@ -114,9 +114,9 @@ def test_an_answer_for_a_partition_that_is_no_longer_read_is_dropped() -> None:
     talk.cluster.set("t", [1])
     claims = talk.assign(tp(0), start=0)
     request = talk.fetch_at(1)
-    talk.member.fetcher.drop(claims)
+    talk.machine.fetcher.drop(claims)
     talk.fetched(request, {tp(0): batch(0, 3)})
-    assert talk.member.fetcher.delivered == 0
+    assert talk.machine.fetcher.delivered == 0
     assert talk.poll() == []
 
 
@@ -126,20 +126,20 @@ def test_a_seek_does_not_end_a_pause() -> None:
     (claim,) = talk.assign(tp(0), start=0)
     talk.fetched(talk.fetch_at(1), {})
     talk.sent.clear()
-    talk.member.fetcher.pause(claim)
+    talk.machine.fetcher.pause(claim)
     talk.reader.pause(tp(0))
     talk.reader.seek(tp(0), 50)
     before = len(talk.pending(FetchRequest))
     talk.run(1)
     assert len(talk.pending(FetchRequest)) == before
-    assert talk.member.fetcher.positions[tp(0)].paused
+    assert talk.machine.fetcher.positions[tp(0)].paused
 
 
 def test_a_partition_whose_offset_was_found_is_healthy() -> None:
     talk = Talk()
     talk.cluster.set("t", [1])
     nobody = lambda *_: None  # noqa: E731
-    talk.member.fetcher.searches.begin(Search(tp(0), Start.LATEST, nobody, nobody, lambda: True))
+    talk.machine.fetcher.searches.begin(Search(tp(0), Start.LATEST, nobody, nobody, lambda: True))
     talk.run()
     talk.ends(3)
     assert talk.recovery.healed == [tp(0)]

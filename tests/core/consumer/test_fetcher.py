@@ -119,7 +119,7 @@ def test_partitions_nobody_asked_for_and_those_named_twice_are_ignored(talk: Tal
 
 def test_dropped_partitions_are_not_asked_for(talk: Talk) -> None:
     claims = talk.assign(tp(0), tp(1), start=0)
-    talk.member.fetcher.drop(claims[:1])
+    talk.machine.fetcher.drop(claims[:1])
     for request in talk.pending(FetchRequest):
         talk.fetched(request, {})
     assert [set(talk.asked(r)) for r in talk.pending(FetchRequest)] == [{tp(1)}]
@@ -129,7 +129,7 @@ def test_the_end_of_an_assignment_leaves_a_later_assignment_of_the_same_partitio
     old = talk.assign(tp(0), start=0)
     talk.assign(tp(0), start=5)
     talk.reader.seek(tp(0), 7)
-    talk.member.fetcher.drop(old)
+    talk.machine.fetcher.drop(old)
     talk.reader.release(old)
     for request in talk.pending(FetchRequest):
         talk.fetched(request, {})
@@ -140,23 +140,23 @@ def test_the_end_of_an_assignment_leaves_a_later_assignment_of_the_same_partitio
 def test_the_end_of_an_assignment_ends_what_a_seek_put_in_its_place(talk: Talk) -> None:
     claims = talk.assign(tp(0), start=0)
     talk.reader.seek(tp(0), 7)
-    talk.member.fetcher.drop(claims)
+    talk.machine.fetcher.drop(claims)
     talk.reader.release(claims)
-    assert (talk.member.fetcher.positions, talk.reader.claims) == ({}, {})
+    assert (talk.machine.fetcher.positions, talk.reader.claims) == ({}, {})
 
 
 def test_a_seek_of_a_claim_that_ended_meanwhile_changes_nothing(talk: Talk) -> None:
     (claim,) = talk.assign(tp(0), start=5)
-    talk.member.fetcher.seek(Claim(tp(0)), Claim(tp(0)), 99)
-    assert talk.member.fetcher.positions[tp(0)].claim is claim
+    talk.machine.fetcher.seek(Claim(tp(0)), Claim(tp(0)), 99)
+    assert talk.machine.fetcher.positions[tp(0)].claim is claim
 
 
 def test_paused_partitions_are_not_asked_for_until_resumed(talk: Talk) -> None:
     (claim,) = talk.assign(tp(0), start=0)
-    talk.member.fetcher.pause(claim)
+    talk.machine.fetcher.pause(claim)
     talk.fetched(talk.fetch_at(1), {})
     assert talk.pending(FetchRequest) == []
-    talk.member.fetcher.resume(claim)
+    talk.machine.fetcher.resume(claim)
     talk.run()
     assert talk.asked(talk.fetch_at(1)) == {tp(0): 0}
 
@@ -186,7 +186,7 @@ def test_data_that_makes_no_sense_stops_the_partition_with_an_error_and_no_hot_l
     for _ in range(2):
         with pytest.raises(CorruptRecord, match="t-0 at offset 2"):
             talk.poll()
-    assert talk.member.fetcher.positions[tp(0)].stage is Stage.STOPPED
+    assert talk.machine.fetcher.positions[tp(0)].stage is Stage.STOPPED
     talk.reader.seek(tp(0), 3)
     talk.run()
     assert talk.asked(talk.fetch_at(1)) == {tp(0): 3}

@@ -45,11 +45,11 @@ def test_an_error_that_is_not_about_the_leader_takes_no_partition_offline_and_re
     talk.fetched(talk.fetch_at(1), {tp(0): error, tp(2): batch(7, 3)})
     assert talk.recovery.reports == []
     assert talk.asked(talk.fetch_at(1)) == {tp(2): 10}  # the other goes on
-    assert error in talk.member.fetcher.status(talk.member.fetcher.positions[tp(0)])["waits_for"]
+    assert error in talk.machine.fetcher.status(talk.machine.fetcher.positions[tp(0)])["waits_for"]
     talk.run(1.3)
     talk.fetched(talk.fetch_at(1), {tp(2): b""})
     assert talk.asked(talk.fetch_at(1)) == {tp(0): 7, tp(2): 10}
-    assert talk.member.fetcher.status(talk.member.fetcher.positions[tp(0)])["waits_for"] is None
+    assert talk.machine.fetcher.status(talk.machine.fetcher.positions[tp(0)])["waits_for"] is None
 
 
 def test_the_pauses_between_refusals_grow_until_one_fetch_succeeds(talk: Talk) -> None:
@@ -83,7 +83,7 @@ def test_refusals_of_two_fetches_that_were_under_way_together_are_one(talk: Talk
     (beside,) = [request for request in talk.pending(FetchRequest) if request is not left]
     for request in (left, beside):
         talk.fetched(request, {tp(0): "UNKNOWN_SERVER_ERROR"})
-    rest = talk.member.fetcher.positions[tp(0)].rest
+    rest = talk.machine.fetcher.positions[tp(0)].rest
     assert rest is not None
     assert rest.backoff.attempts == 1
 

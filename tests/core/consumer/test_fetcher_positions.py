@@ -193,7 +193,7 @@ def test_a_truncation_is_noticed_after_the_client_fetches_paused_records_again(t
     talk.reader.drain()
     assert next(talk.reader.take_one_by_one(10)).offset == 0
     talk.reader.pause(tp(0))  # nine records of the loop's list are fetched again later
-    talk.member.fetcher.resume(talk.reader.claims[tp(0)])
+    talk.machine.fetcher.resume(talk.reader.claims[tp(0)])
     talk.run()
     assert fetched_epoch(talk, 1) == 3
 
@@ -252,10 +252,10 @@ def test_the_committed_offset_of_dropped_partitions_is_not_asked_for_again(error
     claims = talk.assign(tp(0), tp(1))
     talk.find_coordinator()
     talk.committed(error=error)
-    talk.member.fetcher.drop(claims[:1])
+    talk.machine.fetcher.drop(claims[:1])
     talk.run(10)
     talk.committed(error=error)  # the other is still waited for
-    talk.member.fetcher.drop(claims)
+    talk.machine.fetcher.drop(claims)
     for _ in range(10):
         talk.run(10)
     assert talk.pending(OffsetFetchRequest) == []

@@ -91,7 +91,7 @@ def full(talk: Talk, request: Request, share: float) -> dict[TopicPartition, byt
 def test_what_waits_and_what_was_asked_for_never_exceed_the_room(nodes: int, data: st.DataObject, small: bool) -> None:
     talk = talk_of(nodes, prefetch_bytes=100_000, max_partition_fetch_bytes=5_000 if small else 60_000)
     for _ in range(40):
-        waiting = talk.member.fetcher.delivered - talk.reader.consumed
+        waiting = talk.machine.fetcher.delivered - talk.reader.consumed
         asked = sum(min(m.max_bytes, sum(p.partition_max_bytes for t in m.topics for p in t.partitions)) for m in fetches(talk))
         assert waiting + asked <= 100_000
         pending = talk.pending(FetchRequest)
@@ -148,10 +148,10 @@ def test_a_partition_that_holds_nothing_has_nothing_buffered_and_one_that_holds_
     talk.cluster.set("t", [1, 1])
     talk.assign(tp(0), tp(1), start=0)
     talk.run()
-    assert [talk.member.fetcher.positions[tp(n)].buffered for n in (0, 1)] == [0, 0]
+    assert [talk.machine.fetcher.positions[tp(n)].buffered for n in (0, 1)] == [0, 0]
     talk.fetched(talk.fetch_at(1), {tp(0): data})
     talk.run()
-    assert talk.member.fetcher.positions[tp(0)].buffered == len(data)
+    assert talk.machine.fetcher.positions[tp(0)].buffered == len(data)
     assert set(talk.asked(talk.fetch_at(1))) == {tp(1)}
 
 
@@ -185,8 +185,8 @@ def nothing(talk: Talk) -> None:
 
 def pause_and_resume(talk: Talk) -> None:
     claim = talk.reader.claims[tp(0)]
-    talk.member.fetcher.pause(claim)
-    talk.member.fetcher.resume(claim)
+    talk.machine.fetcher.pause(claim)
+    talk.machine.fetcher.resume(claim)
 
 
 def seek_under_way(talk: Talk) -> None:

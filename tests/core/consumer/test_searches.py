@@ -22,7 +22,7 @@ class Seeker:
         self.wanted = True
         found, refused = self._found, self._refused
         search = Search(tp(partition), target, found, refused, lambda: self.wanted)
-        talk.member.fetcher.searches.begin(search)
+        talk.machine.fetcher.searches.begin(search)
 
     def _found(self, now: float, offset: int, epoch: int) -> None:
         self.found.append(offset)

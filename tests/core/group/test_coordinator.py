@@ -26,7 +26,7 @@ def found(node: int = 1, error: int = 0) -> FindCoordinatorResponse:
 def talk() -> Talk:
     talk = Talk(group_id="g", request_timeout_ms=30_000)
     talk.cluster.set("t", [1])
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.run()
     return talk
@@ -79,24 +79,24 @@ def test_a_broker_that_is_silent_is_not_the_only_one_asked(talk: Talk) -> None:
     talk.run(talk.wake_at - talk.now)
     _, other = talk.pending(FindCoordinatorRequest)
     talk.answer(other, found(2))
-    assert talk.member.coordinator.node == 2
+    assert talk.machine.coordinator.node == 2
     talk.answer(silent, found(1))
-    assert talk.member.coordinator.node == 2
+    assert talk.machine.coordinator.node == 2
 
 
 def test_a_coordinator_that_the_metadata_does_not_name_is_asked_for_again_with_fresh_metadata(talk: Talk) -> None:
     talk.answer(talk.one(FindCoordinatorRequest), found(node=9))
     assert talk.cluster.refreshes == 1
-    assert talk.member.coordinator.node is None
+    assert talk.machine.coordinator.node is None
     talk.cluster.brokers[9] = None
     talk.run(1)
     talk.answer(talk.one(FindCoordinatorRequest), found(node=9))
-    assert talk.member.coordinator.node == 9
+    assert talk.machine.coordinator.node == 9
 
 
 def test_a_refusal_for_good_ends_the_member(talk: Talk) -> None:
     talk.answer(talk.one(FindCoordinatorRequest), found(error=BY_NAME["GROUP_AUTHORIZATION_FAILED"].code))
-    assert talk.member.group.state is MemberState.FATAL
+    assert talk.machine.group.state is MemberState.FATAL
 
 
 def test_who_named_a_coordinator_that_is_none_is_in_doubt_until_one_answered(talk: Talk) -> None:
@@ -107,8 +107,8 @@ def test_who_named_a_coordinator_that_is_none_is_in_doubt_until_one_answered(tal
     talk.find_coordinator(1)
     talk.join()
     talk.sync([tp(0)])
-    talk.member.coordinator.lost(talk.now, 1, LOST.reason)
-    assert talk.member.coordinator.node is None
+    talk.machine.coordinator.lost(talk.now, 1, LOST.reason)
+    assert talk.machine.coordinator.node is None
     assert talk.network.doubts == [2, TELLER, 1]
 
 
@@ -116,7 +116,7 @@ def test_a_coordinator_that_lives_and_can_store_nothing_is_not_the_one_to_say_wh
     """Cut off from the others it answers heartbeats and names itself when it is asked."""
     talk.stable(tp(0))
     talk.committed()
-    talk.member.commit({tp(0): OffsetAndMetadata(7)}, talk.reader.ticket, talk.now + 60.0, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(7)}, talk.reader.ticket, talk.now + 60.0, lambda error: None)
     talk.run()
     for times in (1, 2, 3):
         talk.commits({tp(0): "REQUEST_TIMED_OUT"})
@@ -135,14 +135,14 @@ def test_who_cannot_name_a_coordinator_is_in_doubt(talk: Talk) -> None:
 
 def test_losing_somebody_who_is_not_the_coordinator_any_more_changes_nothing(talk: Talk) -> None:
     talk.find_coordinator(2)
-    talk.member.coordinator.lost(talk.now, 1, LOST.reason)
-    assert talk.member.coordinator.node == 2
+    talk.machine.coordinator.lost(talk.now, 1, LOST.reason)
+    assert talk.machine.coordinator.node == 2
 
 
 def checked(talk: Talk) -> Any:
     """The request that asks whether broker 1 still is the coordinator."""
     talk.find_coordinator(1)
-    talk.member.coordinator.check(talk.now, talk.now - 60.0)
+    talk.machine.coordinator.check(talk.now, talk.now - 60.0)
     talk.run()
     return talk.one(FindCoordinatorRequest)
 
@@ -151,34 +151,34 @@ def test_a_check_that_names_the_same_coordinator_changes_nothing(talk: Talk) -> 
     request, doubts = checked(talk), list(talk.network.doubts)
     assert request.deadline == talk.now + talk.config.request_timeout_ms / 1000
     talk.answer(request, found(1))
-    assert talk.member.coordinator.node == 1
+    assert talk.machine.coordinator.node == 1
     assert talk.network.doubts == doubts
 
 
 def test_a_check_that_names_another_coordinator_is_believed(talk: Talk) -> None:
     talk.answer(checked(talk), found(2))
-    assert talk.member.coordinator.node == 2
+    assert talk.machine.coordinator.node == 2
 
 
 def test_a_check_of_somebody_who_is_not_the_coordinator_any_more_changes_nothing(talk: Talk) -> None:
     request = checked(talk)
-    talk.member.coordinator.lost(talk.now, 1, LOST.reason)
-    talk.member.coordinator.want()
+    talk.machine.coordinator.lost(talk.now, 1, LOST.reason)
+    talk.machine.coordinator.want()
     talk.run(1.0)
     (question,) = [other for other in talk.pending(FindCoordinatorRequest) if other is not request]
     talk.answer(question, found(2))
     doubts = list(talk.network.doubts)
     talk.answer(request, found(3))
-    assert talk.member.coordinator.node == 2
+    assert talk.machine.coordinator.node == 2
     assert talk.network.doubts == doubts
 
 
 def test_a_check_that_names_a_broker_unknown_to_the_metadata_has_the_coordinator_looked_for_at_once(talk: Talk) -> None:
     talk.stable(tp(0))
     talk.committed()
-    talk.member.coordinator.check(talk.now, talk.now - 60.0)
+    talk.machine.coordinator.check(talk.now, talk.now - 60.0)
     talk.run()
     talk.answer(talk.one(FindCoordinatorRequest), found(9))
-    assert talk.member.coordinator.node is None
+    assert talk.machine.coordinator.node is None
     talk.run(0.5)
     assert talk.one(FindCoordinatorRequest), "not before the next heartbeat is due"

@@ -47,7 +47,7 @@ def other(name: str, *topics: str) -> JoinGroupResponse.Member:
 
 
 def state(talk: Talk) -> MemberState:
-    return talk.member.group.state
+    return talk.machine.group.state
 
 
 def events(talk: Talk) -> list[Any]:
@@ -63,7 +63,7 @@ def release(talk: Talk) -> None:
     assert ticket is not None
     talk.reader.release(ticket.claims)
     talk.reader.ticket = None
-    talk.member.group.released(ticket)
+    talk.machine.group.released(ticket)
     talk.run()
 
 
@@ -74,20 +74,20 @@ def keep_alive(talk: Talk) -> None:
 @pytest.mark.parametrize("before", MemberState)
 @pytest.mark.parametrize("after", MemberState)
 def test_only_the_moves_of_the_table_are_possible(talk: Talk, before: MemberState, after: MemberState) -> None:
-    talk.member.group.state = before
+    talk.machine.group.state = before
     if after in MOVES._table[before]:
-        talk.member.group._move(after)
+        talk.machine.group._move(after)
         assert state(talk) is after
     else:
         with pytest.raises(RuntimeError, match=f"{after.name} cannot follow {before.name}"):
-            talk.member.group._move(after)
+            talk.machine.group._move(after)
 
 
 # ---------------------------------------------------------------- joining
 
 
 def test_nothing_is_asked_before_the_application_polls(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     assert talk.run() == []
     assert talk.reader.beckoned
     talk.poll()
@@ -95,7 +95,7 @@ def test_nothing_is_asked_before_the_application_polls(talk: Talk) -> None:
 
 
 def test_a_new_member_takes_the_id_it_is_given_and_joins_at_once(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     assert talk.one(JoinGroupRequest).message.member_id == ""
@@ -112,12 +112,12 @@ def test_nothing_waits_behind_a_join_or_sync(talk: Talk) -> None:
             if request.node >= 0:
                 lanes.setdefault(type(request.message), set()).add(request.node // LANE)
 
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator(2)
     assert talk.network.wanted == [2 + LANE]
     note()
-    talk.member.offsets.lookup([tp(0)], talk.now + 60, lambda now, found: None)
+    talk.machine.offsets.lookup([tp(0)], talk.now + 60, lambda now, found: None)
     talk.run()
     note()
     talk.committed()
@@ -126,10 +126,10 @@ def test_nothing_waits_behind_a_join_or_sync(talk: Talk) -> None:
     talk.sync([tp(0)])
     note()
     talk.run(3)
-    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.member.group.ticket, talk.now + 60, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.machine.group.ticket, talk.now + 60, lambda error: None)
     talk.run()
     note()
-    talk.member.leave(talk.now, 5, lambda: None)
+    talk.machine.leave(talk.now, 5, lambda: None)
     talk.commits()
     talk.run()
     note()
@@ -143,7 +143,7 @@ def test_a_commit_made_before_partitions_were_given_back_is_answered_before_the_
     talk.stable(tp(0))
     errors: list[Any] = []
     for offset in (1, 2):
-        talk.member.commit({tp(0): OffsetAndMetadata(offset)}, talk.reader.ticket, talk.now + 60, errors.append)
+        talk.machine.commit({tp(0): OffsetAndMetadata(offset)}, talk.reader.ticket, talk.now + 60, errors.append)
     talk.run(3)
     talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
     release(talk)
@@ -157,7 +157,7 @@ def test_a_commit_made_before_partitions_were_given_back_is_answered_before_the_
 
 def test_a_commit_that_is_not_answered_delays_the_join_by_seconds_only(talk: Talk) -> None:
     talk.stable(tp(0))
-    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
     talk.run(3)
     talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
     release(talk)
@@ -181,7 +181,7 @@ def test_a_late_answer_to_a_heartbeat_of_the_last_generation_says_nothing_about_
     talk.stable(tp(0))
     talk.run(3)
     late = talk.one(HeartbeatRequest)
-    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
     talk.run()
     talk.commits({tp(0): "ILLEGAL_GENERATION"})
     release(talk)
@@ -195,7 +195,7 @@ def test_a_late_answer_to_a_heartbeat_of_the_last_generation_says_nothing_about_
 
 def test_status_names_a_generation_only_while_the_member_is_in_it(talk: Talk) -> None:
     def shown() -> int:
-        generation: int = talk.member.status(talk.now)["generation"]
+        generation: int = talk.machine.status(talk.now)["generation"]
         return generation
 
     assert shown() == -1
@@ -207,15 +207,15 @@ def test_status_names_a_generation_only_while_the_member_is_in_it(talk: Talk) ->
     release(talk)
     talk.join(generation=2)
     assert shown() == 2
-    talk.member.leave(talk.now, 5.0, lambda: None)
+    talk.machine.leave(talk.now, 5.0, lambda: None)
     talk.run(5.0)
     assert shown() == -1
 
 
 def test_a_commit_of_lost_partitions_or_of_no_member_does_not_delay_a_join(talk: Talk) -> None:
     talk.stable(tp(0))
-    talk.member.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
-    talk.member.commit({tp(0, "u"): OffsetAndMetadata(1)}, None, talk.now + 60, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
+    talk.machine.commit({tp(0, "u"): OffsetAndMetadata(1)}, None, talk.now + 60, lambda error: None)
     talk.run(3)
     talk.beat(talk.one(HeartbeatRequest), "ILLEGAL_GENERATION")
     release(talk)
@@ -227,9 +227,9 @@ def test_a_join_that_was_given_up_while_held_back_is_not_in_the_way_of_the_next(
     talk = Talk(group_id="g", group_instance_id="i", session_timeout_ms=10_000)
     held_join(talk)
     (first,) = talk.pending(JoinGroupRequest)
-    talk.member.leave(talk.now, 5, lambda: None)
+    talk.machine.leave(talk.now, 5, lambda: None)
     assert talk.network.dropped == [first.node // LANE]
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.run()
     second = next(request for request in talk.pending(JoinGroupRequest) if request is not first)
     assert second.node // LANE not in (first.node // LANE, 1, 2)
@@ -238,7 +238,7 @@ def test_a_join_that_was_given_up_while_held_back_is_not_in_the_way_of_the_next(
 
 
 def test_a_follower_asks_for_its_share_and_the_leader_deals_out_all(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="a", leader="b")
@@ -252,7 +252,7 @@ def test_a_follower_asks_for_its_share_and_the_leader_deals_out_all(talk: Talk) 
 
 
 def test_the_leader_waits_for_the_topics_of_all_members(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="a", leader="a", members=[other("a", "t"), other("b", "t", "u")])
@@ -264,7 +264,7 @@ def test_the_leader_waits_for_the_topics_of_all_members(talk: Talk) -> None:
 
 
 def test_the_leader_deals_without_a_topic_that_does_not_exist_or_stays_silent(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="a", leader="a", members=[other("a", "t", "gone", "silent")])
@@ -277,7 +277,7 @@ def test_the_leader_deals_without_a_topic_that_does_not_exist_or_stays_silent(ta
 
 
 def test_a_static_leader_that_came_back_leaves_the_assignment_as_it_is(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="a", leader="a", members=[other("a", "t")], skip_assignment=True)
@@ -285,7 +285,7 @@ def test_a_static_leader_that_came_back_leaves_the_assignment_as_it_is(talk: Tal
 
 
 def test_a_static_leader_that_came_back_asks_what_was_dealt_out_and_rejoins_if_partitions_are_missing(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     keep_alive(talk)
     talk.find_coordinator()
@@ -306,7 +306,7 @@ def test_a_static_leader_that_came_back_asks_what_was_dealt_out_and_rejoins_if_p
 def test_the_loop_wakes_to_ask_again_what_was_dealt_out_though_no_heartbeat_is_due() -> None:
     talk = Talk(group_id="g", session_timeout_ms=60_000, heartbeat_interval_ms=20_000, max_poll_interval_ms=60_000)
     talk.cluster.set("t", [1, 2, 1])
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     keep_alive(talk)
     talk.find_coordinator()
@@ -319,7 +319,7 @@ def test_the_loop_wakes_to_ask_again_what_was_dealt_out_though_no_heartbeat_is_d
 
 def held_join(talk: Talk) -> None:
     """Broker 1, told to coordinate, holds the JoinGroup."""
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     keep_alive(talk)
     talk.find_coordinator(1)
@@ -376,7 +376,7 @@ def test_a_join_waits_while_who_coordinates_now_is_being_looked_for(talk: Talk) 
 
 @pytest.mark.parametrize("error", ["COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"])
 def test_a_join_refused_for_the_wrong_coordinator_looks_for_the_right_one(talk: Talk, error: str) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator(1)
     talk.join(error=error)
@@ -388,7 +388,7 @@ def test_a_join_refused_for_the_wrong_coordinator_looks_for_the_right_one(talk: 
 
 @pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "REBALANCE_IN_PROGRESS", "UNKNOWN_SERVER_ERROR"])
 def test_a_join_refused_for_now_is_repeated_after_a_pause(talk: Talk, error: str) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(error=error)
@@ -398,7 +398,7 @@ def test_a_join_refused_for_now_is_repeated_after_a_pause(talk: Talk, error: str
 
 
 def test_a_join_without_answer_is_repeated_with_the_same_member_id(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
@@ -410,7 +410,7 @@ def test_a_join_without_answer_is_repeated_with_the_same_member_id(talk: Talk) -
 
 
 def test_a_sync_refused_as_unknown_joins_as_a_new_member(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="m-1")
@@ -420,7 +420,7 @@ def test_a_sync_refused_as_unknown_joins_as_a_new_member(talk: Talk) -> None:
 
 
 def test_an_assignment_that_cannot_be_read_is_asked_for_again(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join()
@@ -431,7 +431,7 @@ def test_an_assignment_that_cannot_be_read_is_asked_for_again(talk: Talk) -> Non
 
 @pytest.mark.parametrize("error", ["GROUP_AUTHORIZATION_FAILED", "INVALID_SESSION_TIMEOUT", "INCONSISTENT_GROUP_PROTOCOL"])
 def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(talk: Talk, error: str) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(error=error)
@@ -442,7 +442,7 @@ def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(talk: Talk, erro
 
 
 def test_a_broker_too_old_is_a_refusal_for_good(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.answer(talk.one(JoinGroupRequest), Failed(UnsupportedVersion("JoinGroup: too old"), Written.NO))
@@ -450,11 +450,11 @@ def test_a_broker_too_old_is_a_refusal_for_good(talk: Talk) -> None:
 
 
 def test_subscribing_again_is_a_new_chance_after_a_refusal(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(error="GROUP_AUTHORIZATION_FAILED")
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.run()
     assert talk.one(JoinGroupRequest)
 
@@ -484,7 +484,7 @@ def test_a_rebalance_takes_back_the_partitions_and_joins_when_the_application_ha
     (ended,) = events(talk)
     assert ended.ticket is talk.reader.ticket
     assert ended.ticket.ending is Ending.REVOKED
-    assert talk.member.fetcher.positions == {}
+    assert talk.machine.fetcher.positions == {}
     talk.run(3.1)
     talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")  # it lives on while it waits
     assert talk.pending(JoinGroupRequest) == []
@@ -555,7 +555,7 @@ def test_without_a_coordinator_for_the_session_the_partitions_are_lost(talk: Tal
 @pytest.mark.parametrize("held", [1.0, 7.1, 11.0])
 def test_the_session_begins_when_the_sync_is_answered(talk: Talk, held: float) -> None:
     """A slow leader holds the answer back: the coordinator counts from its answer, and the first heartbeat must not come too late."""
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join()
@@ -639,7 +639,7 @@ def test_the_leader_calls_a_rebalance_when_partitions_appear_and_others_do_not(t
     for leader in ("m", "other"):
         talk = Talk(group_id="g")
         talk.cluster.set("t", [1, 2])
-        talk.member.group.subscribe(("t",))
+        talk.machine.group.subscribe(("t",))
         talk.poll()
         talk.find_coordinator()
         talk.join(member="m", leader=leader, members=[other("m", "t")])
@@ -651,7 +651,7 @@ def test_the_leader_calls_a_rebalance_when_partitions_appear_and_others_do_not(t
 
 def test_a_changed_subscription_is_a_rebalance(talk: Talk) -> None:
     talk.stable(tp(0))
-    talk.member.group.subscribe(("t", "u"))
+    talk.machine.group.subscribe(("t", "u"))
     talk.run()
     assert state(talk) is MemberState.REVOKING
     release(talk)
@@ -660,12 +660,12 @@ def test_a_changed_subscription_is_a_rebalance(talk: Talk) -> None:
 
 
 def test_answers_to_an_abandoned_attempt_are_ignored(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     request = talk.one(JoinGroupRequest)
     done: list[bool] = []
-    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.machine.leave(talk.now, 5, lambda: done.append(True))
     talk.run()
     talk.join(member="late")
     assert state(talk) is MemberState.UNJOINED
@@ -680,7 +680,7 @@ def test_answers_to_an_abandoned_attempt_are_ignored(talk: Talk) -> None:
 def test_leaving_names_the_member_in_the_form_the_broker_knows(talk: Talk, version: int, single: str, many: list[str]) -> None:
     talk.stable(tp(0))
     done: list[bool] = []
-    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.machine.leave(talk.now, 5, lambda: done.append(True))
     talk.run()
     message = talk.as_sent(LeaveGroupRequest, version)
     assert (message.member_id, [m.member_id for m in message.members]) == (single, many)
@@ -692,9 +692,9 @@ def test_leaving_waits_for_the_commits_before_it(talk: Talk) -> None:
     talk.stable(tp(0))
     outcomes: list[Any] = []
     ticket = talk.reader.ticket
-    talk.member.commit({tp(0): OffsetAndMetadata(5)}, ticket, talk.now + 60, outcomes.append)
+    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, ticket, talk.now + 60, outcomes.append)
     done: list[bool] = []
-    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.machine.leave(talk.now, 5, lambda: done.append(True))
     talk.run()
     assert talk.pending(LeaveGroupRequest) == []
     assert talk.one(OffsetCommitRequest).message.generation_id_or_member_epoch == 1
@@ -707,7 +707,7 @@ def test_leaving_waits_for_the_commits_before_it(talk: Talk) -> None:
 def test_leaving_is_over_when_patience_is(talk: Talk) -> None:
     talk.stable(tp(0))
     done: list[bool] = []
-    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.machine.leave(talk.now, 5, lambda: done.append(True))
     talk.run(4.9)
     assert done == []
     talk.run(0.2)
@@ -718,9 +718,9 @@ def test_leaving_is_over_when_patience_is(talk: Talk) -> None:
 def test_who_does_not_wait_sends_commit_and_leave_all_the_same_in_this_order(talk: Talk) -> None:
     talk.stable(tp(0))
     outcomes: list[Any] = []
-    talk.member.commit({tp(0): OffsetAndMetadata(5)}, talk.reader.ticket, talk.now + 1, outcomes.append)
+    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, talk.reader.ticket, talk.now + 1, outcomes.append)
     done: list[bool] = []
-    talk.member.leave(talk.now, 0, lambda: done.append(True))
+    talk.machine.leave(talk.now, 0, lambda: done.append(True))
     assert done == [True]
     assert [type(r.message) for r in talk.run() if r.node // LANE == 1] == [OffsetCommitRequest, LeaveGroupRequest]
     assert talk.one(LeaveGroupRequest).deadline == talk.now + 30  # the connection gets its full time to answer
@@ -730,16 +730,16 @@ def test_who_does_not_wait_sends_commit_and_leave_all_the_same_in_this_order(tal
 
 def test_the_answer_to_an_earlier_leave_ends_no_later_one(talk: Talk) -> None:
     talk.stable(tp(0))
-    talk.member.leave(talk.now, 0, lambda: None)
+    talk.machine.leave(talk.now, 0, lambda: None)
     talk.run()
     earlier = talk.one(LeaveGroupRequest)
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.run()
     talk.join(member="m-2")
     talk.sync([tp(0)])
     done: list[bool] = []
-    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.machine.leave(talk.now, 5, lambda: done.append(True))
     talk.run()
     talk.left(earlier)
     assert done == []
@@ -748,11 +748,11 @@ def test_the_answer_to_an_earlier_leave_ends_no_later_one(talk: Talk) -> None:
 
 
 def test_a_member_in_the_middle_of_joining_leaves_over_another_connection(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
-    talk.member.leave(talk.now, 5, lambda: None)
+    talk.machine.leave(talk.now, 5, lambda: None)
     talk.run()
     assert talk.one(LeaveGroupRequest).node // LANE != talk.one(JoinGroupRequest).node // LANE
 
@@ -762,19 +762,19 @@ def test_a_static_member_leaves_without_a_word() -> None:
     talk.cluster.set("t", [1])
     talk.stable(tp(0))
     done: list[bool] = []
-    talk.member.leave(talk.now, 5, lambda: done.append(True))
+    talk.machine.leave(talk.now, 5, lambda: done.append(True))
     talk.run()
     assert done == [True]
     assert talk.pending(LeaveGroupRequest) == []
 
 
 def test_an_assignment_that_ended_before_it_was_seen_is_marked(talk: Talk) -> None:
-    talk.member.group.subscribe(("t",))
+    talk.machine.group.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join()
     talk.sync([tp(0)])
-    talk.member.leave(talk.now, 5, lambda: None)
+    talk.machine.leave(talk.now, 5, lambda: None)
     (assigned,) = events(talk)
     assert assigned.ticket.ending is not None
 
@@ -801,7 +801,7 @@ def test_a_heartbeat_with_an_unknown_code_is_raised(talk: Talk) -> None:
 
 
 def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
-    talk.member.group.subscribe(("t", "tpyo"))
+    talk.machine.group.subscribe(("t", "tpyo"))
     talk.cluster.set("tpyo", error="UNKNOWN_TOPIC_OR_PARTITION")
     for _ in range(3):
         talk.cluster.version += 1
@@ -809,20 +809,20 @@ def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: T
     assert [r.getMessage() for r in caplog.records if "tpyo" in r.getMessage()] == [
         "pykafka4: group g: subscribed topic 'tpyo' does not exist; it will be read once it does"
     ]
-    assert talk.member.status(talk.now)["unknown_topics"] == ["tpyo"]
+    assert talk.machine.status(talk.now)["unknown_topics"] == ["tpyo"]
 
 
 def test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_up(talk: Talk) -> None:
     """The subscription changed while the join was under way; what the application reads of the old topics by hand stays as it is."""
-    talk.member.group.subscribe(("t", "u"))
+    talk.machine.group.subscribe(("t", "u"))
     talk.poll()
     talk.find_coordinator()
     talk.join()
-    talk.member.group.subscribe(("u",))
+    talk.machine.group.subscribe(("u",))
     talk.sync([tp(0), tp(0, "u")])
     (assigned, *_) = events(talk)
     assert [claim.tp for claim in assigned.ticket.claims] == [tp(0, "u")]
-    assert set(talk.member.fetcher.positions) <= {tp(0, "u")}
+    assert set(talk.machine.fetcher.positions) <= {tp(0, "u")}
 
 
 @pytest.mark.parametrize(
@@ -865,7 +865,7 @@ def test_a_join_goes_to_the_new_coordinator_though_nobody_else_asks_for_one(talk
     """The last commit has lost the coordinator, which is frozen and holds the join."""
     held_join(talk)
     talk.run(1)
-    talk.member.coordinator.lost(talk.now, 1, KafkaError("frozen"))
+    talk.machine.coordinator.lost(talk.now, 1, KafkaError("frozen"))
     talk.run(1)
     talk.find_coordinator(2)
     talk.run(1)

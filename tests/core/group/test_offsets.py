@@ -31,7 +31,7 @@ class Outcomes(list[Any]):
 
 def commit(talk: Talk, offsets: dict[Any, int], timeout: float = 60, ticket: Any = None) -> Outcomes:
     outcomes = Outcomes()
-    talk.member.commit({p: OffsetAndMetadata(o, 3, "note") for p, o in offsets.items()}, ticket, talk.now + timeout, outcomes.append)
+    talk.machine.commit({p: OffsetAndMetadata(o, 3, "note") for p, o in offsets.items()}, ticket, talk.now + timeout, outcomes.append)
     talk.run()
     return outcomes
 
@@ -57,7 +57,7 @@ def test_a_commit_carries_epoch_metadata_and_membership(talk: Talk) -> None:
     assert outcomes == []
     talk.commits()
     assert outcomes == [None]
-    assert talk.member.offsets.stored[tp(0)] == 5
+    assert talk.machine.offsets.stored[tp(0)] == 5
 
 
 def test_without_membership_a_commit_carries_no_generation(talk: Talk) -> None:
@@ -115,7 +115,7 @@ def test_commits_wait_only_so_long_behind_one_of_a_deleted_partition(talk: Talk)
     (error,) = first
     assert isinstance(error, BrokerError)
     assert "commit of gone-0" in str(error)
-    assert talk.member.offsets.stored == {tp(0): 1}
+    assert talk.machine.offsets.stored == {tp(0): 1}
     assert talk.commits() == {tp(1): 3}
     assert second == [None]
 
@@ -167,7 +167,7 @@ def test_what_the_answer_says_of_the_member_is_raised_and_heeded(talk: Talk, err
     talk.commits({tp(0): error})
     assert isinstance(outcomes[0], BrokerError)
     assert hint in str(outcomes[0])
-    assert talk.member.group.state is after
+    assert talk.machine.group.state is after
 
 
 @pytest.mark.parametrize("error", ["OFFSET_METADATA_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "INVALID_COMMIT_OFFSET_SIZE"])
@@ -175,7 +175,7 @@ def test_what_the_answer_says_of_the_commit_ends_the_commit_only(talk: Talk, err
     outcomes = commit(talk, {tp(0): 1}, ticket=joined(talk))
     talk.commits({tp(0): error})
     assert error in str(outcomes[0])
-    assert talk.member.group.state is MemberState.STABLE
+    assert talk.machine.group.state is MemberState.STABLE
 
 
 def test_a_commit_from_outside_into_a_group_with_members_says_so(talk: Talk) -> None:
@@ -232,7 +232,7 @@ def test_a_commit_behind_one_that_hangs_waits_for_its_answer(talk: Talk) -> None
 def test_too_many_commits_in_line_are_refused(talk: Talk) -> None:
     outcomes = Outcomes()
     for offset in range(MOST_WAITING + 1):
-        talk.member.commit({tp(0): OffsetAndMetadata(offset)}, None, talk.now + 60, outcomes.append)
+        talk.machine.commit({tp(0): OffsetAndMetadata(offset)}, None, talk.now + 60, outcomes.append)
     assert len(outcomes) == 1
     assert isinstance(outcomes[0], KafkaError)
 
@@ -247,9 +247,9 @@ def test_a_broker_too_old_ends_the_commit(talk: Talk) -> None:
 def test_a_crash_is_heard_by_everyone_who_waits(talk: Talk) -> None:
     outcomes = commit(talk, {tp(0): 1})
     answers: list[Any] = []
-    talk.member.offsets.lookup([tp(0)], talk.now + 60, lambda now, found: answers.append(found))
+    talk.machine.offsets.lookup([tp(0)], talk.now + 60, lambda now, found: answers.append(found))
     reason = KafkaError("the loop crashed")
-    talk.member.crash(reason)
+    talk.machine.crash(reason)
     assert outcomes == [reason]
     assert answers == [reason]
     with pytest.raises(KafkaError, match="the loop crashed"):
@@ -261,11 +261,11 @@ def test_a_consumer_that_is_gone_fails_commits_and_lookups_by_what_is_known_of_t
     talk.find_coordinator()
     waiting = commit(talk, {tp(1): 1})
     found: list[Any] = []
-    talk.member.offsets.lookup([tp(0)], talk.now + 60, lambda now, answer: found.append(answer))
+    talk.machine.offsets.lookup([tp(0)], talk.now + 60, lambda now, answer: found.append(answer))
     request = talk.one(OffsetCommitRequest)
-    talk.member.gone()
+    talk.machine.gone()
     late = commit(talk, {tp(0): 2})
-    talk.member.offsets.lookup([tp(1)], talk.now + 60, lambda now, answer: found.append(answer))
+    talk.machine.offsets.lookup([tp(1)], talk.now + 60, lambda now, answer: found.append(answer))
     for outcomes, what in ((sent, "t-0: .* stored is unknown"), (waiting, "t-1: .* it was not sent"), (late, "t-0: .* it was not sent")):
         (error,) = outcomes
         assert isinstance(error, ClosedError)
@@ -360,7 +360,7 @@ def test_only_one_auto_commit_is_under_way(auto: Talk) -> None:
 
 def lookup(talk: Talk, timeout: float = 60) -> list[Any]:
     answers: list[Any] = []
-    talk.member.offsets.lookup([tp(0), tp(1)], talk.now + timeout, lambda now, found: answers.append(found))
+    talk.machine.offsets.lookup([tp(0), tp(1)], talk.now + timeout, lambda now, found: answers.append(found))
     talk.run()
     return answers
 

@@ -65,11 +65,11 @@ def test_a_place_known_from_an_earlier_assignment_is_committed_again(talk: Talk)
     talk.committed({tp(0): 5})
     ticket = talk.reader.ticket
     assert ticket is not None
-    talk.member.fetcher.drop(ticket.claims)
+    talk.machine.fetcher.drop(ticket.claims)
     talk.reader.release(ticket.claims)
     claims = [Claim(tp(0))]
     talk.reader.adopt(claims)
-    talk.member.fetcher.adopt(claims, Start.COMMITTED)
+    talk.machine.fetcher.adopt(claims, Start.COMMITTED)
     talk.reader.seek(tp(0), 5)
     talk.poll()
     talk.run(5)
@@ -106,7 +106,7 @@ def test_a_poll_with_nothing_to_do_asks_nothing_and_sleeps_till_the_next_timer(t
     talk.stable(tp(0))
     talk.committed({tp(0): 0})
     talk.run()
-    effects = [talk.member.poll(talk.now + 0.001 * n) for n in range(100)]
+    effects = [talk.machine.poll(talk.now + 0.001 * n) for n in range(100)]
     assert all(not e.requests for e in effects)
     assert all(e.wake_at > talk.now + 1 for e in effects)
 
@@ -121,8 +121,8 @@ def test_gone_means_no_partition_and_no_lane_is_left(talk: Talk) -> None:
     talk.stable(tp(0))
     talk.one(OffsetFetchRequest)
     talk.reader.arrivals.clear()
-    talk.member.gone()
-    assert talk.member.fetcher.positions == {}
+    talk.machine.gone()
+    assert talk.machine.fetcher.positions == {}
     assert sorted(talk.network.dropped) == [1, 2, 3, 4]
     assert not talk.reader.arrivals  # a look-up that ends with its partitions is nobody's trouble
 
@@ -131,7 +131,7 @@ def test_status_says_what_each_partition_waits_for(talk: Talk) -> None:
     talk.stable(tp(0), tp(1), topics=("t", "missing"))
     talk.committed({tp(0): 0, tp(1): 0})
     talk.answer(talk.fetch_at(1), LOST)
-    status = talk.member.status(talk.now)
+    status = talk.machine.status(talk.now)
     assert status["state"] == "stable"
     assert status["coordinator"] == 1
     assert status["unknown_topics"] == ["missing"]
@@ -218,7 +218,7 @@ class Application:
         self.talk = talk = Talk(group_id="g", auto_commit_interval_ms=500, heartbeat_interval_ms=1_000)
         talk.cluster.set("t", [1, 1])
         talk.assign(tp(1))
-        talk.member.group.subscribe(("t",))
+        talk.machine.group.subscribe(("t",))
         self.told = False
         self.asked = 0
 
@@ -245,7 +245,7 @@ class Application:
                 talk.reader.ticket = ticket
             else:
                 talk.reader.ticket = None
-                talk.member.group.released(ticket)
+                talk.machine.group.released(ticket)
         talk.reader.finished[tp(1)] = (int(talk.now * 10), 0)
 
     def answer(self, code: int) -> None:
@@ -270,7 +270,7 @@ def test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered(kind:
         application.pass_time(4, code)
         assert application.asked < 40, code
         application.pass_time(4, 0)
-        state = application.talk.member.group.state
+        state = application.talk.machine.group.state
         assert state is MemberState.STABLE or (state is MemberState.FATAL and application.told), (code, state)
 
 
@@ -278,7 +278,7 @@ def test_topics_are_wanted_as_long_as_they_are_subscribed_to_or_read() -> None:
     talk = Talk(group_id="g")
     talk.cluster.set("t", [1, 1])
     talk.cluster.set("u", [1])
-    group, fetcher = talk.member.group, talk.member.fetcher
+    group, fetcher = talk.machine.group, talk.machine.fetcher
     group.subscribe(("t", "u"))
     assert set(talk.cluster.users) == {"t", "u"}
     group.subscribe(("t",))
@@ -292,7 +292,7 @@ def test_topics_are_wanted_as_long_as_they_are_subscribed_to_or_read() -> None:
     fetcher.drop(claims[1:2])
     assert set(talk.cluster.users) == {"s"}
     group.subscribe(("u",))
-    talk.member.gone()
+    talk.machine.gone()
     assert not talk.cluster.users
 
 
@@ -316,11 +316,11 @@ def test_a_slow_loop_is_not_evicted_and_its_records_are_committed_while_it_runs(
             assert place <= record.offset
             stored.append(place)
     assert talk.now > 150
-    assert talk.member.group.state is MemberState.STABLE
+    assert talk.machine.group.state is MemberState.STABLE
     assert stored[-1] >= 45
     assert stored == sorted(stored)
     for _ in range(12):
         talk.run(2)
         for request in talk.pending(HeartbeatRequest):
             talk.beat(request)
-    assert talk.member.group.ticket.ending is Ending.LOST  # type: ignore[union-attr]
+    assert talk.machine.group.ticket.ending is Ending.LOST  # type: ignore[union-attr]

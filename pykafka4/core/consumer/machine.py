@@ -1,4 +1,4 @@
-"""Member. Rule: all of a consumer that runs on the loop is polled here, in the order in which its parts ask each other for help."""
+"""Consumer machine. Rule: all of a consumer that runs on the loop is polled here, its parts in the order in which they need each other."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pykafka4.errors import KafkaError
 from pykafka4.logs import get_log
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
-__all__ = ["COMMIT_SECONDS", "Member"]
+__all__ = ["COMMIT_SECONDS", "ConsumerMachine"]
 
 log = get_log("pykafka4.consumer")
 
 COMMIT_SECONDS = 60.0  # how long a commit nobody waits for is tried
 
 
-class Member:
+class ConsumerMachine:
     """The consumer's machine: group, fetcher, offsets and coordinator."""
 
     def __init__(
