@@ -131,7 +131,7 @@ def test_a_loop_that_crashes_at_any_point_gives_every_record_one_outcome(server:
     outcomes.check()
 
 
-@pytest.mark.parametrize("where", ["group", "fetcher", "offsets", "coordinator"])
+@pytest.mark.parametrize("where", ["membership", "fetcher", "offsets", "coordinator"])
 def test_a_consumer_that_fails_raises_in_every_call_and_leaves_the_others_alone(
     client: Client, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -283,7 +283,7 @@ class Session:
         reader = self.reader
         if reader.ticket is not ticket:
             self._parting = None
-            self._post(lambda _: self.member.group.released(ticket))
+            self._post(lambda _: self.member.membership.released(ticket))
             return True
         if self._parting is None:
             reader.purge(reader.current(ticket.claims))
@@ -309,7 +309,7 @@ class Session:
     def _forget(self, ticket: Ticket) -> None:
         self.reader.release(ticket.claims)
         self.reader.ticket = None
-        self._post(lambda _: self.member.group.released(ticket))
+        self._post(lambda _: self.member.membership.released(ticket))
 
     def _tell_end(self, ticket: Ticket) -> None:
         """Once, though the listener may close the consumer or unsubscribe in the middle of it."""
@@ -342,7 +342,7 @@ class Session:
         with self._using("subscribe"):
             self.reader.drain()
             self.topics, self.listener, self.reader.fatal = names, listener, None
-            self._post(lambda _: self.member.group.subscribe(names))
+            self._post(lambda _: self.member.membership.subscribe(names))
 
     def assign(self, partitions: Partitions) -> None:
         """See Consumer.assign."""

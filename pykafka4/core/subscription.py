@@ -16,7 +16,22 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
-__all__ = ["Assigned", "Claim", "Ended", "Ending", "Lasting", "Located", "Position", "Stage", "Start", "Ticket", "Trouble", "Truncated"]
+__all__ = [
+    "Assigned",
+    "Assignment",
+    "Claim",
+    "Credentials",
+    "Ended",
+    "Ending",
+    "Lasting",
+    "Located",
+    "Position",
+    "Stage",
+    "Start",
+    "Ticket",
+    "Trouble",
+    "Truncated",
+]
 
 
 class Start(enum.Enum):
@@ -59,13 +74,30 @@ class Ending(enum.Enum):
     LOST = "lost"  # somebody else may be reading already
 
 
+@attrs.frozen
+class Assignment:
+    """What a group's coordinator gives to a member."""
+
+    epoch: int  # which of its decisions it is: the generation, in the classic protocol
+    partitions: tuple[TopicPartition, ...]
+
+
+@attrs.frozen(eq=False)
+class Credentials:
+    """By what a coordinator recognises a commit as a member's. Each assignment has its own, compared by identity."""
+
+    group_id: str
+    generation: int = -1  # without a membership
+    member_id: str = ""
+    instance_id: str | None = None
+
+
 @attrs.define(eq=False)
 class Ticket:
-    """One generation's assignment. The loop makes and ends it, the application gives it back by `released`."""
+    """The partitions held. The loop makes and ends it, the application gives it back by `released`."""
 
-    generation: int
-    member_id: str
     claims: tuple[Claim, ...]
+    credentials: Credentials  # for commits of these partitions
     ending: Ending | None = None
     reason: str = ""
     deadline: float = 0.0  # a revocation not released by then is a loss

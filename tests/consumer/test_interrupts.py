@@ -11,8 +11,9 @@ from application import Listener, Maker, poll_until, read, topic
 from interrupts import interrupted, interrupts, share
 
 from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.group.classic import ClassicProtocol
 from pykafka4.core.group.coordinator import Reaction
-from pykafka4.core.group.group import MemberState
+from pykafka4.core.group.protocol import MemberState
 from pykafka4.core.subscription import Claim, Located
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
@@ -185,13 +186,15 @@ def test_an_interrupted_rebalance_is_completed_by_the_next_poll(server: ModelSer
     told = Listener()
     consumer = make.member(told, session_timeout_ms=60_000)
     poll_until(consumer, consumer.assignment)
-    group = consumer._session.member.group
+    membership = consumer._session.member.membership
+    protocol = membership.protocol
+    assert isinstance(protocol, ClassicProtocol)
 
     count = 0
     for at in itertools.count(*share(6)):
-        consumer._session.client.loop.ask(lambda now: group._heed(now, Reaction.REJOIN, KafkaError("again")), 5.0)
+        consumer._session.client.loop.ask(lambda now: protocol._heed(now, Reaction.REJOIN, KafkaError("again")), 5.0)
         place = interrupted(lambda: consumer.poll(0.05), at)
-        poll_until(consumer, lambda: group.state is MemberState.STABLE and consumer._session.reader.ticket is group.ticket)
+        poll_until(consumer, lambda: membership.state is MemberState.STABLE and consumer._session.reader.ticket is membership.ticket)
         consumer.poll(0)
         assert consumer.assignment() == {("t", 0)}, place
         assert told.kinds[-1] == "assigned", place

@@ -9,8 +9,8 @@ import pytest
 from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
-from pykafka4.core.group.group import MemberState
-from pykafka4.core.subscription import Claim, Ending, Ticket
+from pykafka4.core.group.protocol import MemberState
+from pykafka4.core.subscription import Claim, Credentials, Ending, Ticket
 from pykafka4.errors import AuthorizationError, BrokerError, ConnectionLost, GroupError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
@@ -227,7 +227,7 @@ def test_partitions_that_were_lost_before_the_application_saw_them_are_not_taken
     listener = Listener()
     consumer = make(group_id="g")
     consumer._session.listener = listener
-    ticket = Ticket(1, "m", (Claim(TopicPartition("t", 0)),))
+    ticket = Ticket((Claim(TopicPartition("t", 0)),), Credentials("g", 1, "m"))
     ticket.ending = Ending.LOST
     consumer._session._gain(ticket)
     assert consumer.assignment() == set()

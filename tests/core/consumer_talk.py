@@ -335,7 +335,7 @@ class Talk:
 
     def stable(self, *tps: TopicPartition, topics: tuple[str, ...] = ("t",)) -> None:
         """Subscribe, join, and take up the partitions."""
-        self.machine.group.subscribe(topics)
+        self.machine.membership.subscribe(topics)
         self.poll()
         self.find_coordinator()
         self.join()

@@ -14,7 +14,7 @@ from core_talk import World, frame, metadata, versions
 from network_talk import Peer
 
 from pykafka4.core import ANY
-from pykafka4.core.group.group import MemberState
+from pykafka4.core.group.protocol import MemberState
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.error_table import CODES
 from pykafka4.errors import BrokerError, KafkaError
@@ -170,7 +170,7 @@ REFUSED = {
 def test_an_error_of_find_coordinator_is_waited_out_or_ends_the_member(code: int) -> None:
     talk = Talk(group_id="g", request_timeout_ms=30_000)
     talk.cluster.set("t", [1])
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.run()
     answer = FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, host="", port=-1)
@@ -180,4 +180,4 @@ def test_an_error_of_find_coordinator_is_waited_out_or_ends_the_member(code: int
     assert talk.pending(FindCoordinatorRequest) == [], "not at once"
     talk.run(1.0)
     assert len(talk.pending(FindCoordinatorRequest)) == (code not in REFUSED)
-    assert (talk.machine.group.state is MemberState.FATAL) == (code in REFUSED)
+    assert (talk.machine.membership.state is MemberState.FATAL) == (code in REFUSED)

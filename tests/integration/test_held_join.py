@@ -13,7 +13,8 @@ from reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Consumer, GroupError, KafkaError, TopicPartition
-from pykafka4.core.group.group import Group, MemberState
+from pykafka4.core.group.classic import ClassicProtocol
+from pykafka4.core.group.protocol import MemberState
 
 pytestmark = pytest.mark.cluster
 
@@ -24,13 +25,13 @@ HELD = 45.0  # seconds: longer than the request timeout of 30 s
 def joins(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How many JoinGroups each client id has sent."""
     sent: Counter[str] = Counter()
-    join = Group._join
+    join = ClassicProtocol._join
 
-    def counted(self: Group, now: float, node: int) -> None:
+    def counted(self: ClassicProtocol, now: float, node: int) -> None:
         sent[self._config.client_id] += 1
         join(self, now, node)
 
-    monkeypatch.setattr(Group, "_join", counted)
+    monkeypatch.setattr(ClassicProtocol, "_join", counted)
     return sent
 
 

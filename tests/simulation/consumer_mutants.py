@@ -19,7 +19,7 @@ from pykafka4.core.engine import Engine
 from pykafka4.core.group import offsets
 from pykafka4.core.group.assignors import ASSIGNORS
 from pykafka4.core.group.coordinator import Coordinator
-from pykafka4.core.group.group import Group
+from pykafka4.core.group.membership import Membership
 from pykafka4.core.subscription import Start
 from pykafka4.errors import KafkaError
 from pykafka4.net.handoff.waiting import Signal
@@ -93,10 +93,10 @@ def never_rest(patch: pytest.MonkeyPatch) -> None:
 def stay_out(patch: pytest.MonkeyPatch) -> None:
     """Members never join again once they are out."""
 
-    def poll(original: Any, self: Group, now: float) -> float:
-        return INFINITY if self.generation > 0 and self.state.name == "UNJOINED" else original(self, now)
+    def poll(original: Any, self: Membership, now: float) -> float:
+        return INFINITY if self.protocol.generation > 0 and self.state.name == "UNJOINED" else original(self, now)
 
-    around(patch, Group, "poll", poll)
+    around(patch, Membership, "poll", poll)
 
 
 def ask_again_at_once(patch: pytest.MonkeyPatch) -> None:

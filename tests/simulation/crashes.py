@@ -5,6 +5,7 @@ The first of the chosen calls that comes raises. From then on every call of that
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from invariants import Broken
@@ -20,17 +21,17 @@ LATEST: Final = 1.0  # seconds until every call that was under way has ended
 CRASHES: Final[dict[str, tuple[str, str]]] = {
     "loop": ("", ""),
     "network": ("", "network"),
-    "machine": ("member", "poll"),
-    "group": ("group", "poll"),
+    "machine": ("machine", "poll"),
+    "membership": ("membership", "poll"),
     "fetcher": ("fetcher", "poll"),
     "offsets": ("offsets", "poll"),
     "answer to Fetch": ("fetcher", "_heed"),
-    "answer to Heartbeat": ("group", "_beat_answered"),
-    "answer to JoinGroup": ("group", "_join_answered"),
-    "answer to SyncGroup": ("group", "_sync_answered"),
+    "answer to Heartbeat": ("membership.protocol", "_beat_answered"),
+    "answer to JoinGroup": ("membership.protocol", "_join_answered"),
+    "answer to SyncGroup": ("membership.protocol", "_sync_answered"),
     "answer to OffsetCommit": ("offsets", "_commit_answered"),
     "answer to OffsetFetch": ("offsets", "_lookup_answered"),
-    "revocation": ("group", "_revoke"),
+    "revocation": ("membership.protocol", "_revoke"),
     "seek": ("fetcher", "seek"),
 }
 
@@ -58,7 +59,7 @@ class Crashed:
         if what == "loop":
             self._loop = True
             return
-        target = engine.network if what == "network" else machine if where == "member" else getattr(machine, where)
+        target = engine.network if what == "network" else machine if where == "machine" else attrgetter(where)(machine)
 
         def crash(*args: Any, **options: Any) -> Any:
             self._came()

@@ -457,7 +457,7 @@ class Member:
 
     def state(self) -> str:
         """What its membership is in the middle of."""
-        return self._core.member.group.state.name.lower() if self._core is not None else "starting"
+        return self._core.member.membership.state.name.lower() if self._core is not None else "starting"
 
     def status(self) -> object:
         """For the message of a broken promise."""

@@ -355,8 +355,8 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        file="pykafka4/core/group/group.py",
-        old='                self._application.put(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))\n',
+        file="pykafka4/core/group/topics.py",
+        old='                self._tell(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))\n',
         new="",
         breaks="nobody hears of a subscribed topic that may not be described",
         tests=(

@@ -113,7 +113,7 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "set_apart gives one part for each index",
     ),
     Equivalent(
-        "pykafka4/core/group/group.py",
+        "pykafka4/core/group/membership.py",
         "ReplaceComparisonOperator_LtE_Lt",
         "if self._lease_ends(now) <= now:",
         "if self._lease_ends(now) < now:",
@@ -134,7 +134,7 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "any time well over the ten seconds between two checks of a coordinator does",
     ),
     Equivalent(
-        "pykafka4/core/group/group.py",
+        "pykafka4/core/group/topics.py",
         "NumberReplacer",
         "self._sizes[topic] = 0",
         "self._sizes[topic] = -1",
@@ -162,7 +162,7 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "a thousandth of a few milliseconds by which questions may come early",
     ),
     Equivalent(
-        "pykafka4/core/group/group.py",
+        "pykafka4/core/group/classic.py",
         "ReplaceComparisonOperator_Is_IsNot",
         "if coordinator is None:",
         "if coordinator is not None:",

@@ -75,7 +75,7 @@ MUTANTS: Final = (
         tests=("tests/core/consumer/test_fetcher_room.py::test_one_answer_is_asked_to_fit_into_the_room_that_is_left",),
     ),
     Mutant(
-        file="pykafka4/core/group/group.py",
+        file="pykafka4/core/group/classic.py",
         old="Protocol(name=name, metadata",
         new='Protocol(name="roundrobin", metadata',
         breaks="partition_assignment_strategy is ignored",
@@ -105,7 +105,7 @@ MUTANTS: Final = (
         tests=("tests/test_options.py::test_the_option_reaches_the_wire_or_the_behaviour[isolation_level]",),
     ),
     Mutant(
-        file="pykafka4/core/group/group.py",
+        file="pykafka4/core/group/classic.py",
         old="        interval = self._config.heartbeat_interval_ms / 1000",
         new="        interval = 3.0",
         breaks="heartbeat_interval_ms is ignored",

@@ -11,7 +11,7 @@ from pykafka4.core import INFINITY, Effects, Request
 from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.coordinator import Coordinator
-from pykafka4.core.group.group import Group
+from pykafka4.core.group.membership import Membership
 from pykafka4.core.group.offsets import Commit, Offsets
 from pykafka4.core.metadata.cluster import MISSING, Cluster
 from pykafka4.core.metadata.recovery import Recovery
@@ -29,7 +29,7 @@ COMMIT_SECONDS = 60.0  # how long a commit nobody waits for is tried
 
 
 class ConsumerMachine:
-    """The consumer's machine: group, fetcher, offsets and coordinator."""
+    """The consumer's machine: membership, fetcher, offsets and coordinator."""
 
     def __init__(
         self, config: ConsumerConfig, network: Network, cluster: Cluster, recovery: Recovery, random: Random, reader: Reader
@@ -40,17 +40,17 @@ class ConsumerMachine:
         group_lane, fetch_lane = network.new_lane(), network.new_lane()
         self.coordinator = Coordinator(config, network, cluster, group_lane, random, send, self._refused)
         self.offsets = Offsets(
-            config, self.coordinator, random, send, lambda *verdict: self.group.on_commit_verdict(*verdict), self._exists
+            config, self.coordinator, random, send, lambda *verdict: self.membership.protocol.on_commit_verdict(*verdict), self._exists
         )
         self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), random, send)
-        self.group = Group(config, self.coordinator, cluster, reader, self.fetcher, random, send, self.offsets)
+        self.membership = Membership(config, self.coordinator, cluster, reader, self.fetcher, random, send, self.offsets)
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False
         self._nothing = Effects()
 
     def poll(self, now: float) -> Effects:
         """Let every part do what is due."""
-        wake_at = self.group.poll(now)
+        wake_at = self.membership.poll(now)
         wake_at = min(wake_at, self.fetcher.poll(now), self._auto_commit(now))
         was_busy = self.offsets.busy
         wake_at = min(wake_at, self.offsets.poll(now))
@@ -82,13 +82,13 @@ class ConsumerMachine:
         Both are sent, in this order, even when there is no time to wait for answers.
         """
         self.offsets.poll(now)
-        self.group.leave(now, patience, then)
+        self.membership.leave(now, patience, then)
 
     def gone(self) -> None:
         """The consumer is closed: nothing of it stays, and nobody waits for it."""
         self.fetcher.drop([position.claim for position in self.fetcher.positions.values()])
         self.offsets.end()
-        self.group.gone()
+        self.membership.gone()
         self.coordinator.gone()
         for lane in self.fetcher.lanes:
             self._network.drop_lane(lane)
@@ -126,7 +126,9 @@ class ConsumerMachine:
             return self._next_auto
         self._next_auto = now + self._config.auto_commit_interval_ms / 1000
         ticket = self._reader.ticket
-        if self._auto_under_way or (self.group.topics and (ticket is None or ticket is not self.group.ticket or ticket.ending is not None)):
+        if self._auto_under_way or (
+            self.membership.topics and (ticket is None or ticket is not self.membership.ticket or ticket.ending is not None)
+        ):
             return self._next_auto
         fresh = {
             tp: OffsetAndMetadata(offset, epoch)
@@ -147,17 +149,17 @@ class ConsumerMachine:
 
     def status(self, now: float) -> dict[str, Any]:
         """The member's state, and what each partition waits for."""
-        group, coordinator = self.group, self.coordinator
-        trouble = group.error or coordinator.last_error
+        membership, coordinator, protocol = self.membership, self.coordinator, self.membership.protocol
+        trouble = protocol.error or coordinator.last_error
         return {
-            "state": group.state.value,
+            "state": membership.state.value,
             "group_id": self._config.group_id,
-            "member_id": group.member_id,
-            "generation": group.generation,
+            "member_id": protocol.member_id,
+            "generation": protocol.generation,
             "coordinator": coordinator.node,
-            "reason": str(trouble) if trouble is not None else group.state.meaning,
+            "reason": str(trouble) if trouble is not None else membership.state.meaning,
             "partitions": {str(tp): self.fetcher.status(position) for tp, position in sorted(self.fetcher.positions.items())},
-            "unknown_topics": [topic for topic in group.topics if not self._cluster.partitions(topic)],
+            "unknown_topics": [topic for topic in membership.topics if not self._cluster.partitions(topic)],
         }
 
     def _exists(self, topic: str) -> bool:
@@ -168,4 +170,4 @@ class ConsumerMachine:
     def _refused(self, error: KafkaError) -> None:
         """There is no way to the coordinator."""
         self.offsets.fail(error)
-        self.group.on_fatal(error)
+        self.membership.on_fatal(error)

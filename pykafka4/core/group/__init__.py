@@ -2,7 +2,10 @@
 
 Modules; each line imports only from lines below it:
 
-    group         the classic protocol: joins, syncs, sends heartbeats, leaves
+    membership    the application's side: what it is subscribed to, whether it still polls, which partitions it holds
+    classic       the classic protocol: joins, syncs, sends heartbeats, leaves
+    topics        the topics subscribed to, and which of their partitions are new
+    protocol      what `membership` and a protocol ask of each other; the states of a member
     leadership    what the leader of a group does besides: assigns partitions, and notices when their topics change
     assignors     the assignments themselves, the same as those of Java's client
     offsets       commits, and lookups of what was committed

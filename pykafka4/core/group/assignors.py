@@ -19,8 +19,8 @@ from pykafka4.wire.protocol.schema import decode_data, encode_data
 
 __all__ = [
     "ASSIGNORS",
-    "Assignment",
     "Assignor",
+    "GroupAssignment",
     "GroupMember",
     "assigned_partitions",
     "assignment_bytes",
@@ -33,7 +33,7 @@ log = get_log("pykafka4.group")
 
 PROTOCOL_DATA: Final = 1  # version of subscription and assignment bytes: all that an eager member has to say
 
-Assignment = dict[str, list[TopicPartition]]
+GroupAssignment = dict[str, list[TopicPartition]]
 
 
 @attrs.frozen
@@ -45,7 +45,7 @@ class GroupMember:
     instance_id: str | None = None
 
 
-Assignor = Callable[[Collection[GroupMember], Mapping[str, int]], Assignment]
+Assignor = Callable[[Collection[GroupMember], Mapping[str, int]], GroupAssignment]
 
 
 def _rank(member: GroupMember) -> tuple[bool, bytes]:
@@ -57,12 +57,12 @@ def _rank(member: GroupMember) -> tuple[bool, bytes]:
     return member.instance_id is None, name.encode("utf-16-be", "surrogatepass")
 
 
-def range_assignor(members: Collection[GroupMember], partitions: Mapping[str, int]) -> Assignment:
+def range_assignor(members: Collection[GroupMember], partitions: Mapping[str, int]) -> GroupAssignment:
     """Per topic, a contiguous range for each subscriber; the first ones get one more when it does not come out even.
 
     `partitions` holds the partition count of each topic; topics that are not in it, or have 0, are assigned to nobody.
     """
-    result: Assignment = {member.member_id: [] for member in members}
+    result: GroupAssignment = {member.member_id: [] for member in members}
     ranked = sorted(members, key=_rank)
     for topic in sorted({topic for member in members for topic in member.topics}):
         takers = [member for member in ranked if topic in member.topics]

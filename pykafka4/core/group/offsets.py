@@ -15,7 +15,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.network.network import via
-from pykafka4.core.subscription import Ending, Ticket
+from pykafka4.core.subscription import Credentials, Ending, Ticket
 from pykafka4.errors import ClosedError, GroupError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
@@ -28,7 +28,6 @@ ONE_GROUP: Final = 7  # OffsetFetch from v8 on asks for many groups in other fie
 # lack what its predecessor acknowledged; and nobody waits for the outcome of transactions that commit offsets.
 STABLE_FROM: Final = 7
 MOST_WAITING: Final = 1000  # commits in line; more means the coordinator cannot be reached and the application does not look
-NO_GENERATION: Final = -1
 UNKNOWN_SECONDS: Final = 5.0  # how long the coordinator's broker may not have heard of a partition yet; then it was deleted
 LATE_SECONDS: Final = 30.0  # a request whose connection is lost is executed by then, or never
 
@@ -48,7 +47,7 @@ class Commit:
     """Positions on their way to the coordinator. `done(None)` only after it said that all are stored."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
-    ticket: Ticket | None
+    ticket: Ticket | None  # of the partitions, if this is a member's
     deadline: float
     done: Callable[[KafkaError | None], None]
     sent: bool = False
@@ -85,15 +84,16 @@ class Offsets:
         coordinator: Coordinator,
         random: Random,
         send: Callable[[Request], None],
-        on_verdict: Callable[[float, Ticket | None, Reaction, KafkaError], None],
+        on_verdict: Callable[[float, Credentials, Reaction, KafkaError], None],
         exists: Callable[[str], bool],
     ) -> None:
-        """`on_verdict` hears what a commit's answer says about the member whose ticket it carried.
+        """`on_verdict` hears what a commit's answer says about the member whose credentials it carried.
 
         `exists` is False for topics that do not exist by the metadata.
         """
         self._config, self._coordinator, self._random, self._exists = config, coordinator, random, exists
         self._send, self._on_verdict = send, on_verdict
+        self._no_member = Credentials(config.group_id or "")
         self._line: deque[Commit] = deque()
         self._backoff = Backoff.retry(config, random)
         self._in_flight = False
@@ -232,14 +232,17 @@ class Offsets:
                     committed_metadata=place.metadata,
                 )
             )
-        ticket = commit.ticket
+        credentials = self._credentials_of(commit)
         return OffsetCommitRequest(
-            group_id=self._config.group_id or "",
-            generation_id_or_member_epoch=NO_GENERATION if ticket is None else ticket.generation,
-            member_id="" if ticket is None else ticket.member_id,
-            group_instance_id=None if ticket is None else self._config.group_instance_id,
+            group_id=credentials.group_id,
+            generation_id_or_member_epoch=credentials.generation,
+            member_id=credentials.member_id,
+            group_instance_id=credentials.instance_id,
             topics=[OffsetCommitRequest.Topic(name=name, partitions=partitions) for name, partitions in topics.items()],
         )
+
+    def _credentials_of(self, commit: Commit) -> Credentials:
+        return self._no_member if commit.ticket is None else commit.ticket.credentials
 
     def _commit_answered(self, now: float, commit: Commit, asked: Places, node: int, outcome: Outcome) -> None:
         self._in_flight = False
@@ -296,7 +299,7 @@ class Offsets:
             self._rest_until = now + self._backoff.next()
         else:
             self._finish(commit, error)
-            self._on_verdict(now, commit.ticket, worst, error)
+            self._on_verdict(now, self._credentials_of(commit), worst, error)
 
     def _finish(self, commit: Commit, error: KafkaError | None) -> None:
         if commit in self._line:

@@ -8,7 +8,7 @@ import pytest
 from consumer_talk import Talk, code, tp
 
 from pykafka4.core.group.coordinator import Reaction, reaction
-from pykafka4.core.group.group import MemberState
+from pykafka4.core.group.protocol import MemberState
 from pykafka4.error_table import CODES
 from pykafka4.errors import KafkaError
 from pykafka4.records import OffsetAndMetadata
@@ -95,14 +95,14 @@ def test_a_code_of_a_later_kafka_is_not_retried(number: int) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_join_group(talk: Talk, name: str) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator(1)
     talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
     talk.join(member="m-1", error=name)
     meaning = expected(name)
     if meaning is Reaction.FATAL:
-        assert talk.machine.group.state is MemberState.FATAL
+        assert talk.machine.membership.state is MemberState.FATAL
         talk.reader.drain()
         assert talk.reader.fatal is not None
         assert name in str(talk.reader.fatal)
@@ -118,15 +118,15 @@ def test_join_group(talk: Talk, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sync_group(talk: Talk, name: str) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator(1)
     talk.join(member="m-1")
     talk.sync(error=name)
     meaning = expected(name)
     state = MemberState.FATAL if meaning is Reaction.FATAL else MemberState.UNJOINED
-    assert talk.machine.group.state is state
-    assert talk.machine.group.member_id == ("" if meaning is Reaction.STRANGER else "m-1")
+    assert talk.machine.membership.state is state
+    assert talk.machine.membership.protocol.member_id == ("" if meaning is Reaction.STRANGER else "m-1")
     assert talk.machine.coordinator.node == (None if meaning is Reaction.REFIND else 1)
 
 
@@ -136,7 +136,7 @@ def test_heartbeat(talk: Talk, name: str) -> None:
     talk.stable(tp(0))
     talk.run(3)
     talk.beat(talk.one(HeartbeatRequest), name)
-    meaning, ticket = expected(name), talk.machine.group.ticket
+    meaning, ticket = expected(name), talk.machine.membership.ticket
     assert ticket is not None
     lost = meaning in (Reaction.STRANGER, Reaction.OUTDATED, Reaction.FATAL, Reaction.NAMED)
     ending = "LOST" if lost else "REVOKED" if meaning is Reaction.REJOIN else None
@@ -147,7 +147,7 @@ def test_heartbeat(talk: Talk, name: str) -> None:
 
 def commit(talk: Talk, name: str) -> list[Any]:
     outcomes: list[Any] = []
-    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.machine.group.ticket, talk.now + 60, outcomes.append)
+    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.machine.membership.ticket, talk.now + 60, outcomes.append)
     talk.run()
     talk.commits({tp(0): name})
     return outcomes
@@ -157,11 +157,11 @@ def commit(talk: Talk, name: str) -> list[Any]:
 def test_offset_commit(talk: Talk, name: str) -> None:
     talk.stable(tp(0))
     outcomes = commit(talk, name)
-    meaning, group = expected(name), talk.machine.group
+    meaning, membership = expected(name), talk.machine.membership
     if meaning in (Reaction.RETRY, Reaction.REFIND):
         assert outcomes == []  # it is sent again
         assert talk.pending(OffsetCommitRequest) == []
-        assert group.state is MemberState.STABLE
+        assert membership.state is MemberState.STABLE
         talk.run(1)
         if meaning is Reaction.REFIND:
             talk.find_coordinator(2)
@@ -172,7 +172,7 @@ def test_offset_commit(talk: Talk, name: str) -> None:
     assert name in str(outcomes[0])
     ends = name in ("FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED")
     states = {Reaction.REJOIN: MemberState.REVOKING, Reaction.FATAL: MemberState.FATAL if ends else MemberState.STABLE}
-    assert group.state is states.get(meaning, MemberState.UNJOINED)
+    assert membership.state is states.get(meaning, MemberState.UNJOINED)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -205,7 +205,7 @@ def test_leave_group(talk: Talk, name: str) -> None:
     request = talk.one(LeaveGroupRequest)
     talk.answer(request, LeaveGroupResponse(error_code=code(name), members=[]))
     assert done == [True]
-    assert talk.machine.group.state is MemberState.UNJOINED
+    assert talk.machine.membership.state is MemberState.UNJOINED
     talk.run(10)
     assert talk.pending(LeaveGroupRequest) == []
     assert done == [True]

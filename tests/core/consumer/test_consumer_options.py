@@ -71,7 +71,7 @@ def test_a_search_for_an_offset_names_what_is_wanted_and_the_leaders_epoch(targe
 def test_every_request_of_a_static_member_names_its_instance() -> None:
     talk = Talk(group_id="g", group_instance_id="i-1", session_timeout_ms=12_000, heartbeat_interval_ms=3_000, max_poll_interval_ms=70_000)
     talk.cluster.set("t", [1])
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     join = talk.one(JoinGroupRequest).message
@@ -80,7 +80,7 @@ def test_every_request_of_a_static_member_names_its_instance() -> None:
     assert talk.one(SyncGroupRequest).message.group_instance_id == "i-1"
     talk.sync([tp(0)])
     talk.reader.enter()
-    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, talk.machine.group.ticket, talk.now + 10, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, talk.machine.membership.ticket, talk.now + 10, lambda error: None)
     talk.run()
     assert talk.one(OffsetCommitRequest).message.group_instance_id == "i-1"
     assert [type(r.message) for r in talk.run(2.9)] == []

@@ -10,7 +10,7 @@ import pytest
 from consumer_talk import LOST, Talk, batch, tp
 
 from pykafka4.core import INFINITY, Request
-from pykafka4.core.group.group import MemberState
+from pykafka4.core.group.protocol import MemberState
 from pykafka4.core.subscription import Claim, Ending, Start
 from pykafka4.error_table import CODES
 from pykafka4.errors import KafkaError
@@ -218,7 +218,7 @@ class Application:
         self.talk = talk = Talk(group_id="g", auto_commit_interval_ms=500, heartbeat_interval_ms=1_000)
         talk.cluster.set("t", [1, 1])
         talk.assign(tp(1))
-        talk.machine.group.subscribe(("t",))
+        talk.machine.membership.subscribe(("t",))
         self.told = False
         self.asked = 0
 
@@ -245,7 +245,7 @@ class Application:
                 talk.reader.ticket = ticket
             else:
                 talk.reader.ticket = None
-                talk.machine.group.released(ticket)
+                talk.machine.membership.released(ticket)
         talk.reader.finished[tp(1)] = (int(talk.now * 10), 0)
 
     def answer(self, code: int) -> None:
@@ -270,7 +270,7 @@ def test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered(kind:
         application.pass_time(4, code)
         assert application.asked < 40, code
         application.pass_time(4, 0)
-        state = application.talk.machine.group.state
+        state = application.talk.machine.membership.state
         assert state is MemberState.STABLE or (state is MemberState.FATAL and application.told), (code, state)
 
 
@@ -278,20 +278,20 @@ def test_topics_are_wanted_as_long_as_they_are_subscribed_to_or_read() -> None:
     talk = Talk(group_id="g")
     talk.cluster.set("t", [1, 1])
     talk.cluster.set("u", [1])
-    group, fetcher = talk.machine.group, talk.machine.fetcher
-    group.subscribe(("t", "u"))
+    membership, fetcher = talk.machine.membership, talk.machine.fetcher
+    membership.subscribe(("t", "u"))
     assert set(talk.cluster.users) == {"t", "u"}
-    group.subscribe(("t",))
+    membership.subscribe(("t",))
     assert set(talk.cluster.users) == {"t"}
     claims = [Claim(tp(0)), Claim(tp(1)), Claim(tp(0, "s"))]
     fetcher.adopt(claims, Start.EARLIEST)
-    group.leave(talk.now, 0.0, lambda: None)
+    membership.leave(talk.now, 0.0, lambda: None)
     assert set(talk.cluster.users) == {"t", "s"}
     fetcher.drop(claims[:1])
     assert set(talk.cluster.users) == {"t", "s"}, "one partition of t is still read"
     fetcher.drop(claims[1:2])
     assert set(talk.cluster.users) == {"s"}
-    group.subscribe(("u",))
+    membership.subscribe(("u",))
     talk.machine.gone()
     assert not talk.cluster.users
 
@@ -316,11 +316,11 @@ def test_a_slow_loop_is_not_evicted_and_its_records_are_committed_while_it_runs(
             assert place <= record.offset
             stored.append(place)
     assert talk.now > 150
-    assert talk.machine.group.state is MemberState.STABLE
+    assert talk.machine.membership.state is MemberState.STABLE
     assert stored[-1] >= 45
     assert stored == sorted(stored)
     for _ in range(12):
         talk.run(2)
         for request in talk.pending(HeartbeatRequest):
             talk.beat(request)
-    assert talk.machine.group.ticket.ending is Ending.LOST  # type: ignore[union-attr]
+    assert talk.machine.membership.ticket.ending is Ending.LOST  # type: ignore[union-attr]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer import reader as reader_module
 from pykafka4.core.consumer.reader import Reader
-from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
+from pykafka4.core.subscription import Assigned, Claim, Credentials, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
 from pykafka4.errors import CorruptRecord, KafkaError, LogTruncated
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
@@ -498,7 +498,7 @@ def test_a_cut_behind_the_position_is_asked_about_with_the_older_epoch(ours: int
 
 
 def test_events_keep_their_order(desk: Desk) -> None:
-    ticket = Ticket(1, "m", ())
+    ticket = Ticket((), Credentials("g", 1, "m"))
     desk.reader.put(Assigned(ticket))
     desk.reader.put(Ended(ticket))
     desk.reader.drain()
@@ -687,8 +687,8 @@ def test_progress_does_not_cover_what_a_pause_or_seek_took_out_of_the_list() -> 
 def test_an_event_ends_a_loops_list_before_its_next_record(desk: Desk, event: str) -> None:
     """A handler that has become slow must not hold a rebalance back until it is through with 500 records."""
     items = {
-        "assigned": Assigned(Ticket(1, "m", ())),
-        "ended": Ended(Ticket(1, "m", ())),
+        "assigned": Assigned(Ticket((), Credentials("g", 1, "m"))),
+        "ended": Ended(Ticket((), Credentials("g", 1, "m"))),
         "trouble": Trouble(None, KafkaError("x")),
         "notice": Trouble(None, KafkaError("x"), Lasting.ONCE),
     }
@@ -709,7 +709,7 @@ def test_an_event_that_arrives_while_a_list_is_made_ends_it_too(desk: Desk) -> N
     desk.put(0, 5)
     desk.reader.enter()
     desk.reader.drain()
-    desk.reader.put(Ended(Ticket(1, "m", ())))
+    desk.reader.put(Ended(Ticket((), Credentials("g", 1, "m"))))
     assert list(desk.reader.take_one_by_one(500)) == []
     desk.reader.drain()
     assert offsets(desk.reader.take_one_by_one(500)) == [0, 1, 2, 3, 4]

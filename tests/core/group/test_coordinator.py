@@ -9,7 +9,7 @@ from consumer_talk import LOST, Talk, tp
 
 from pykafka4.core import ANY
 from pykafka4.core.group.coordinator import Reaction, reaction
-from pykafka4.core.group.group import MemberState
+from pykafka4.core.group.protocol import MemberState
 from pykafka4.core.network.network import LANE
 from pykafka4.error_table import BY_NAME, CODES
 from pykafka4.records import OffsetAndMetadata
@@ -26,7 +26,7 @@ def found(node: int = 1, error: int = 0) -> FindCoordinatorResponse:
 def talk() -> Talk:
     talk = Talk(group_id="g", request_timeout_ms=30_000)
     talk.cluster.set("t", [1])
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.run()
     return talk
@@ -96,7 +96,7 @@ def test_a_coordinator_that_the_metadata_does_not_name_is_asked_for_again_with_f
 
 def test_a_refusal_for_good_ends_the_member(talk: Talk) -> None:
     talk.answer(talk.one(FindCoordinatorRequest), found(error=BY_NAME["GROUP_AUTHORIZATION_FAILED"].code))
-    assert talk.machine.group.state is MemberState.FATAL
+    assert talk.machine.membership.state is MemberState.FATAL
 
 
 def test_who_named_a_coordinator_that_is_none_is_in_doubt_until_one_answered(talk: Talk) -> None:

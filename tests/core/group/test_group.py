@@ -11,9 +11,10 @@ from consumer_talk import LOST, Talk, code, tp
 
 from pykafka4.core import Failed
 from pykafka4.core.group.assignors import assignment_bytes, subscription_bytes
+from pykafka4.core.group.classic import COMMITS_FIRST, ClassicProtocol
 from pykafka4.core.group.coordinator import CHECK
-from pykafka4.core.group.group import COMMITS_FIRST, MOVES, MemberState
 from pykafka4.core.group.leadership import ASK_AGAIN
+from pykafka4.core.group.protocol import MOVES, MemberState
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.error_table import Written
@@ -47,7 +48,7 @@ def other(name: str, *topics: str) -> JoinGroupResponse.Member:
 
 
 def state(talk: Talk) -> MemberState:
-    return talk.machine.group.state
+    return talk.machine.membership.state
 
 
 def events(talk: Talk) -> list[Any]:
@@ -63,7 +64,7 @@ def release(talk: Talk) -> None:
     assert ticket is not None
     talk.reader.release(ticket.claims)
     talk.reader.ticket = None
-    talk.machine.group.released(ticket)
+    talk.machine.membership.released(ticket)
     talk.run()
 
 
@@ -74,20 +75,22 @@ def keep_alive(talk: Talk) -> None:
 @pytest.mark.parametrize("before", MemberState)
 @pytest.mark.parametrize("after", MemberState)
 def test_only_the_moves_of_the_table_are_possible(talk: Talk, before: MemberState, after: MemberState) -> None:
-    talk.machine.group.state = before
+    protocol = talk.machine.membership.protocol
+    assert isinstance(protocol, ClassicProtocol)
+    protocol.state = before
     if after in MOVES._table[before]:
-        talk.machine.group._move(after)
+        protocol._move(after)
         assert state(talk) is after
     else:
         with pytest.raises(RuntimeError, match=f"{after.name} cannot follow {before.name}"):
-            talk.machine.group._move(after)
+            protocol._move(after)
 
 
 # ---------------------------------------------------------------- joining
 
 
 def test_nothing_is_asked_before_the_application_polls(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     assert talk.run() == []
     assert talk.reader.beckoned
     talk.poll()
@@ -95,7 +98,7 @@ def test_nothing_is_asked_before_the_application_polls(talk: Talk) -> None:
 
 
 def test_a_new_member_takes_the_id_it_is_given_and_joins_at_once(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     assert talk.one(JoinGroupRequest).message.member_id == ""
@@ -112,7 +115,7 @@ def test_nothing_waits_behind_a_join_or_sync(talk: Talk) -> None:
             if request.node >= 0:
                 lanes.setdefault(type(request.message), set()).add(request.node // LANE)
 
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator(2)
     assert talk.network.wanted == [2 + LANE]
@@ -126,7 +129,7 @@ def test_nothing_waits_behind_a_join_or_sync(talk: Talk) -> None:
     talk.sync([tp(0)])
     note()
     talk.run(3)
-    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.machine.group.ticket, talk.now + 60, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.machine.membership.ticket, talk.now + 60, lambda error: None)
     talk.run()
     note()
     talk.machine.leave(talk.now, 5, lambda: None)
@@ -229,7 +232,7 @@ def test_a_join_that_was_given_up_while_held_back_is_not_in_the_way_of_the_next(
     (first,) = talk.pending(JoinGroupRequest)
     talk.machine.leave(talk.now, 5, lambda: None)
     assert talk.network.dropped == [first.node // LANE]
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.run()
     second = next(request for request in talk.pending(JoinGroupRequest) if request is not first)
     assert second.node // LANE not in (first.node // LANE, 1, 2)
@@ -238,7 +241,7 @@ def test_a_join_that_was_given_up_while_held_back_is_not_in_the_way_of_the_next(
 
 
 def test_a_follower_asks_for_its_share_and_the_leader_deals_out_all(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="a", leader="b")
@@ -252,7 +255,7 @@ def test_a_follower_asks_for_its_share_and_the_leader_deals_out_all(talk: Talk) 
 
 
 def test_the_leader_waits_for_the_topics_of_all_members(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="a", leader="a", members=[other("a", "t"), other("b", "t", "u")])
@@ -264,7 +267,7 @@ def test_the_leader_waits_for_the_topics_of_all_members(talk: Talk) -> None:
 
 
 def test_the_leader_deals_without_a_topic_that_does_not_exist_or_stays_silent(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="a", leader="a", members=[other("a", "t", "gone", "silent")])
@@ -277,7 +280,7 @@ def test_the_leader_deals_without_a_topic_that_does_not_exist_or_stays_silent(ta
 
 
 def test_a_static_leader_that_came_back_leaves_the_assignment_as_it_is(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="a", leader="a", members=[other("a", "t")], skip_assignment=True)
@@ -285,7 +288,7 @@ def test_a_static_leader_that_came_back_leaves_the_assignment_as_it_is(talk: Tal
 
 
 def test_a_static_leader_that_came_back_asks_what_was_dealt_out_and_rejoins_if_partitions_are_missing(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     keep_alive(talk)
     talk.find_coordinator()
@@ -306,7 +309,7 @@ def test_a_static_leader_that_came_back_asks_what_was_dealt_out_and_rejoins_if_p
 def test_the_loop_wakes_to_ask_again_what_was_dealt_out_though_no_heartbeat_is_due() -> None:
     talk = Talk(group_id="g", session_timeout_ms=60_000, heartbeat_interval_ms=20_000, max_poll_interval_ms=60_000)
     talk.cluster.set("t", [1, 2, 1])
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     keep_alive(talk)
     talk.find_coordinator()
@@ -319,7 +322,7 @@ def test_the_loop_wakes_to_ask_again_what_was_dealt_out_though_no_heartbeat_is_d
 
 def held_join(talk: Talk) -> None:
     """Broker 1, told to coordinate, holds the JoinGroup."""
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     keep_alive(talk)
     talk.find_coordinator(1)
@@ -376,7 +379,7 @@ def test_a_join_waits_while_who_coordinates_now_is_being_looked_for(talk: Talk) 
 
 @pytest.mark.parametrize("error", ["COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"])
 def test_a_join_refused_for_the_wrong_coordinator_looks_for_the_right_one(talk: Talk, error: str) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator(1)
     talk.join(error=error)
@@ -388,7 +391,7 @@ def test_a_join_refused_for_the_wrong_coordinator_looks_for_the_right_one(talk: 
 
 @pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "REBALANCE_IN_PROGRESS", "UNKNOWN_SERVER_ERROR"])
 def test_a_join_refused_for_now_is_repeated_after_a_pause(talk: Talk, error: str) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(error=error)
@@ -398,7 +401,7 @@ def test_a_join_refused_for_now_is_repeated_after_a_pause(talk: Talk, error: str
 
 
 def test_a_join_without_answer_is_repeated_with_the_same_member_id(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
@@ -410,7 +413,7 @@ def test_a_join_without_answer_is_repeated_with_the_same_member_id(talk: Talk) -
 
 
 def test_a_sync_refused_as_unknown_joins_as_a_new_member(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="m-1")
@@ -420,7 +423,7 @@ def test_a_sync_refused_as_unknown_joins_as_a_new_member(talk: Talk) -> None:
 
 
 def test_an_assignment_that_cannot_be_read_is_asked_for_again(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join()
@@ -431,7 +434,7 @@ def test_an_assignment_that_cannot_be_read_is_asked_for_again(talk: Talk) -> Non
 
 @pytest.mark.parametrize("error", ["GROUP_AUTHORIZATION_FAILED", "INVALID_SESSION_TIMEOUT", "INCONSISTENT_GROUP_PROTOCOL"])
 def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(talk: Talk, error: str) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(error=error)
@@ -442,7 +445,7 @@ def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(talk: Talk, erro
 
 
 def test_a_broker_too_old_is_a_refusal_for_good(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.answer(talk.one(JoinGroupRequest), Failed(UnsupportedVersion("JoinGroup: too old"), Written.NO))
@@ -450,11 +453,11 @@ def test_a_broker_too_old_is_a_refusal_for_good(talk: Talk) -> None:
 
 
 def test_subscribing_again_is_a_new_chance_after_a_refusal(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(error="GROUP_AUTHORIZATION_FAILED")
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.run()
     assert talk.one(JoinGroupRequest)
 
@@ -555,7 +558,7 @@ def test_without_a_coordinator_for_the_session_the_partitions_are_lost(talk: Tal
 @pytest.mark.parametrize("held", [1.0, 7.1, 11.0])
 def test_the_session_begins_when_the_sync_is_answered(talk: Talk, held: float) -> None:
     """A slow leader holds the answer back: the coordinator counts from its answer, and the first heartbeat must not come too late."""
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join()
@@ -639,7 +642,7 @@ def test_the_leader_calls_a_rebalance_when_partitions_appear_and_others_do_not(t
     for leader in ("m", "other"):
         talk = Talk(group_id="g")
         talk.cluster.set("t", [1, 2])
-        talk.machine.group.subscribe(("t",))
+        talk.machine.membership.subscribe(("t",))
         talk.poll()
         talk.find_coordinator()
         talk.join(member="m", leader=leader, members=[other("m", "t")])
@@ -651,7 +654,7 @@ def test_the_leader_calls_a_rebalance_when_partitions_appear_and_others_do_not(t
 
 def test_a_changed_subscription_is_a_rebalance(talk: Talk) -> None:
     talk.stable(tp(0))
-    talk.machine.group.subscribe(("t", "u"))
+    talk.machine.membership.subscribe(("t", "u"))
     talk.run()
     assert state(talk) is MemberState.REVOKING
     release(talk)
@@ -660,7 +663,7 @@ def test_a_changed_subscription_is_a_rebalance(talk: Talk) -> None:
 
 
 def test_answers_to_an_abandoned_attempt_are_ignored(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     request = talk.one(JoinGroupRequest)
@@ -733,7 +736,7 @@ def test_the_answer_to_an_earlier_leave_ends_no_later_one(talk: Talk) -> None:
     talk.machine.leave(talk.now, 0, lambda: None)
     talk.run()
     earlier = talk.one(LeaveGroupRequest)
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.run()
     talk.join(member="m-2")
@@ -748,7 +751,7 @@ def test_the_answer_to_an_earlier_leave_ends_no_later_one(talk: Talk) -> None:
 
 
 def test_a_member_in_the_middle_of_joining_leaves_over_another_connection(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
@@ -769,7 +772,7 @@ def test_a_static_member_leaves_without_a_word() -> None:
 
 
 def test_an_assignment_that_ended_before_it_was_seen_is_marked(talk: Talk) -> None:
-    talk.machine.group.subscribe(("t",))
+    talk.machine.membership.subscribe(("t",))
     talk.poll()
     talk.find_coordinator()
     talk.join()
@@ -801,7 +804,7 @@ def test_a_heartbeat_with_an_unknown_code_is_raised(talk: Talk) -> None:
 
 
 def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
-    talk.machine.group.subscribe(("t", "tpyo"))
+    talk.machine.membership.subscribe(("t", "tpyo"))
     talk.cluster.set("tpyo", error="UNKNOWN_TOPIC_OR_PARTITION")
     for _ in range(3):
         talk.cluster.version += 1
@@ -814,11 +817,11 @@ def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: T
 
 def test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_up(talk: Talk) -> None:
     """The subscription changed while the join was under way; what the application reads of the old topics by hand stays as it is."""
-    talk.machine.group.subscribe(("t", "u"))
+    talk.machine.membership.subscribe(("t", "u"))
     talk.poll()
     talk.find_coordinator()
     talk.join()
-    talk.machine.group.subscribe(("u",))
+    talk.machine.membership.subscribe(("u",))
     talk.sync([tp(0), tp(0, "u")])
     (assigned, *_) = events(talk)
     assert [claim.tp for claim in assigned.ticket.claims] == [tp(0, "u")]

@@ -9,8 +9,8 @@ import pytest
 from consumer_talk import LOST, Talk, tp
 
 from pykafka4.core import Failed
-from pykafka4.core.group.group import MemberState
 from pykafka4.core.group.offsets import LATE_SECONDS, MOST_WAITING, UNKNOWN_SECONDS
+from pykafka4.core.group.protocol import MemberState
 from pykafka4.core.subscription import Ending
 from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, BrokerError, ClosedError, GroupError, KafkaError, KafkaTimeoutError, UnsupportedVersion
@@ -167,7 +167,7 @@ def test_what_the_answer_says_of_the_member_is_raised_and_heeded(talk: Talk, err
     talk.commits({tp(0): error})
     assert isinstance(outcomes[0], BrokerError)
     assert hint in str(outcomes[0])
-    assert talk.machine.group.state is after
+    assert talk.machine.membership.state is after
 
 
 @pytest.mark.parametrize("error", ["OFFSET_METADATA_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "INVALID_COMMIT_OFFSET_SIZE"])
@@ -175,7 +175,7 @@ def test_what_the_answer_says_of_the_commit_ends_the_commit_only(talk: Talk, err
     outcomes = commit(talk, {tp(0): 1}, ticket=joined(talk))
     talk.commits({tp(0): error})
     assert error in str(outcomes[0])
-    assert talk.machine.group.state is MemberState.STABLE
+    assert talk.machine.membership.state is MemberState.STABLE
 
 
 def test_a_commit_from_outside_into_a_group_with_members_says_so(talk: Talk) -> None:

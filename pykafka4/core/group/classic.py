@@ -1,108 +1,43 @@
-"""Group. Rule: partitions are given back by the application or declared lost, never taken silently; only then does the member join again.
+"""Classic protocol. Rule: losing the coordinator is a pause; what a coordinator answers decides what becomes of the member.
 
-The classic protocol: join, sync, heartbeats, leave. Losing the coordinator is a pause (`core.group.coordinator`); what the coordinator
-answers decides: `REACTIONS` has a row for each thing an answer can mean.
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup; eager: whoever joins has given back all its partitions. `core.group.coordinator.Reaction` has a
+row for each thing an answer can mean.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final, Protocol
-from uuid import UUID
 
 from pykafka4.config import ConsumerConfig
-from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
+from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.assignors import assigned_partitions, subscription_bytes
 from pykafka4.core.group.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.group.leadership import Leadership
-from pykafka4.core.metadata.cluster import MISSING, Cluster
+from pykafka4.core.group.protocol import MOVES, Assignee, MemberState
+from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import via
-from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Lasting, Start, Ticket, Trouble
+from pykafka4.core.subscription import Assignment, Credentials
 from pykafka4.errors import DecodeError, KafkaError, broker_error
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-__all__ = ["Application", "Group", "MemberState", "Partitions"]
+__all__ = ["ClassicProtocol", "Commits"]
 
 log = get_log("pykafka4.group")
 
 PROTOCOL: Final = "consumer"
 LEAVE_MANY_FROM: Final = 3  # before, a leave names one member, in other fields
 JOIN_GRACE: Final = 5.0  # seconds beyond the rebalance time-out before a silent JoinGroup is given up (Java's)
-LEAVE_SECONDS: Final = 5.0  # how long to look for a coordinator only to say good-bye
 COMMITS_FIRST: Final = 5.0  # how long a join waits for commits made before the partitions were given back
 ENDS_MEMBER: Final = ("FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED")  # in a commit's answer; other refusals concern the commit
 
 
-class MemberState(enum.Enum):
-    """Where this member stands. The value is what `status()` shows as its state, `meaning` the same for people."""
-
-    UNJOINED = "unjoined"
-    JOINING = "joining"
-    SYNCING = "syncing"
-    STABLE = "stable"
-    REVOKING = "revoking"
-    LEAVING = "leaving"
-    FATAL = "fatal"
-
-    @property
-    def meaning(self) -> str | None:
-        """None for the ordinary state."""
-        return _MEANINGS.get(self)
-
-
-_MEANINGS = {
-    MemberState.UNJOINED: "is not in the group",
-    MemberState.JOINING: "waits for the other members of the group",
-    MemberState.SYNCING: "waits for its partitions",
-    MemberState.REVOKING: "waits for the application to give its partitions back",
-    MemberState.LEAVING: "leaves the group",
-    MemberState.FATAL: "the group refused it for good",
-}
-_U, _J, _S, _T, _R, _L, _F = MemberState
-
-MOVES = Transitions(
-    "group member",
-    {
-        _U: {_J, _L, _F},
-        _J: {_S, _U, _L, _F},
-        _S: {_T, _U, _L, _F},
-        _T: {_R, _U, _L, _F},
-        _R: {_U, _L, _F},
-        _L: {_U, _F},
-        _F: {_U},
-    },
-)
-
-
-class Application(Protocol):
-    """What the group must know of, and tell, the thread that polls."""
-
-    beckoned: bool  # set here: the next poll wakes the loop
-
-    def idle_since(self) -> float | None:
-        """When the last poll returned, None while one is under way, -INFINITY before the first."""
-
-    def put(self, item: object) -> None:
-        """Hand over an event, in order with the data."""
-
-
-class Partitions(Protocol):
-    """Who reads the partitions given to this member."""
-
-    def adopt(self, claims: tuple[Claim, ...], start: Start | int, fallback: Callable[[TopicPartition], Start]) -> None:
-        """Begin to read."""
-
-    def drop(self, claims: tuple[Claim, ...]) -> None:
-        """Stop reading; what is under way is dropped on arrival."""
-
-
 class Commits(Protocol):
-    """What the group must know of the commits under way."""
+    """What the protocol must know of the commits under way."""
 
     @property
     def busy(self) -> bool:
@@ -113,39 +48,33 @@ class Commits(Protocol):
         """Whether a commit has no answer yet that only the present generation's members may make."""
 
 
-class Group:
-    """This consumer as a member of its group."""
+class ClassicProtocol:
+    """One member of a group that its coordinator knows by a member id and a generation."""
 
     def __init__(
         self,
         config: ConsumerConfig,
         coordinator: Coordinator,
         cluster: Cluster,
-        application: Application,
-        partitions: Partitions,
+        assignee: Assignee,
         random: Random,
         send: Callable[[Request], None],
         commits: Commits,
     ) -> None:
-        self._config, self._coordinator, self._cluster = config, coordinator, cluster
-        self._application, self._partitions, self._send = application, partitions, send
+        self._config, self._coordinator = config, coordinator
+        self._assignee, self._send = assignee, send
         self._commits = commits
         self._backoff = Backoff.retry(config, random)
-        self._policy = Start(config.auto_offset_reset)
-        self._max_poll = config.max_poll_interval_ms / 1000
+        self._rebalance_timeout = config.max_poll_interval_ms / 1000
         self._session = config.session_timeout_ms / 1000
         self.state = MemberState.UNJOINED
-        self.topics: tuple[str, ...] = ()
         self.member_id = ""
         self.generation = -1
-        self.ticket: Ticket | None = None  # until the application gives it back
+        self._credentials: Credentials | None = None  # while partitions are ours
         self.error: KafkaError | None = None  # the last thing that went wrong
         self.leadership = Leadership(cluster)
         self._joined_with: tuple[str, ...] = ()
         self._joined_at: tuple[int, float]  # whom, and when
-        self._sizes: dict[str, int] = {}  # partitions per topic when the subscription was first looked at
-        self._ids: dict[str, UUID | None] = {}  # of these topics
-        self._picture = -1
         self._protocol: str | None = None
         self._attempt: object = None  # the join or sync under way; answers to another are ignored
         self._held = False  # the coordinator has not answered the attempt yet
@@ -155,67 +84,11 @@ class Group:
         self._beating = False
         self._leave_by = INFINITY
         self._leave: object = None  # the LeaveGroup under way
-        self._when_left: list[Callable[[], None]] = []
 
-    # ---------------------------------------------------------------- the application's wishes
+    # ---------------------------------------------------------------- the assignee's wishes
 
-    def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Be a member that wants `topics`."""
-        for topic in set(self.topics) - set(topics):
-            self._cluster.forget(topic, self)
-        self.topics = topics
-        self._picture = -1
-        self._sizes = {topic: size for topic, size in self._sizes.items() if topic in topics}
-        self._ids = {topic: topic_id for topic, topic_id in self._ids.items() if topic in topics}
-        for topic in topics:
-            self._cluster.want(topic, self)
-        if self.state is MemberState.FATAL:
-            self._move(MemberState.UNJOINED)
-
-    def leave(self, now: float, patience: float, then: Callable[[], None]) -> None:
-        """Stop being a member; `then` is called once the coordinator knows, or `patience` seconds passed."""
-        self.gone()
-        self._sizes.clear()
-        self._ids.clear()
-        self._when_left.append(then)
-        if self.ticket is not None:
-            self._partitions.drop(self.ticket.claims)
-            self.ticket.ending = self.ticket.ending or Ending.REVOKED  # an application that has not seen it yet must not take it up
-            self.ticket = None
-        if self.state is MemberState.FATAL:
-            self._move(MemberState.UNJOINED)
-        self._say_goodbye(now, now + patience)
-
-    def gone(self) -> None:
-        """Nothing is wanted any more."""
-        for topic in self.topics:
-            self._cluster.forget(topic, self)
-        self.topics = ()
-        self.leadership.resign()
-
-    def released(self, ticket: Ticket) -> None:
-        """The application has finished with the partitions of `ticket`."""
-        if self.ticket is ticket:
-            self.ticket = None
-            if self.state is MemberState.REVOKING:
-                self._move(MemberState.UNJOINED)
-
-    # ---------------------------------------------------------------- the clock
-
-    def poll(self, now: float) -> float:
-        """Do what is due; returns when to be polled again."""
-        if self._cluster.version != self._picture:
-            self._picture = self._cluster.version
-            self._look_at_topics()
-        return STEPS[self.state](self, now)
-
-    def _unjoined(self, now: float) -> float:
-        if not self.topics or self.ticket is not None:
-            return INFINITY
-        if self._lease_ends(now) <= now:
-            self._application.beckoned = True
-            if self._lease_ends(now) <= now:  # looked at again: a poll that began in between did not see the sign
-                return INFINITY
+    def join(self, now: float) -> float:
+        """Join when the coordinator can be asked; returns when to try again."""
         if now < self._rest_until:
             return self._rest_until
         if self._coordinator.node is None:
@@ -227,7 +100,52 @@ class Group:
             if now < self._join_by:
                 return self._join_by
         self._join(now, self._coordinator.node)
-        return self._lease_ends(now)
+        return INFINITY
+
+    def given_back(self) -> None:
+        """The application has given back what was revoked."""
+        if self.state is MemberState.REVOKING:
+            self._move(MemberState.UNJOINED)
+
+    def drop_out(self) -> None:
+        """The partitions are lost, so this generation is over for this member. The coordinator is not told."""
+        self.generation = -1
+        if self.state is not MemberState.UNJOINED:
+            self._move(MemberState.UNJOINED)
+
+    def leave(self, now: float, by: float) -> None:
+        """Tell the coordinator, so that the others need not wait out the session."""
+        if self.state is MemberState.LEAVING:
+            self._leave_by = min(by, self._leave_by)
+            return
+        self.start_over()
+        self._give_up_attempt()
+        self._move(MemberState.LEAVING)
+        self._leave_by, self._leave = by, None
+        self._leaving(now)
+
+    def start_over(self) -> None:
+        """The application wants something else: what was refused before may not be refused now."""
+        if self.state is MemberState.FATAL:
+            self._move(MemberState.UNJOINED)
+
+    def fail(self, error: KafkaError) -> None:
+        """No retry helps."""
+        self.error = error
+        self._give_up_attempt()
+        self._lost(str(error))
+        self._move(MemberState.FATAL)
+        self._assignee.refused(error)
+
+    def gone(self) -> None:
+        """Nothing is wanted any more."""
+        self.leadership.resign()
+
+    # ---------------------------------------------------------------- the clock
+
+    def poll(self, now: float) -> float:
+        """Send what is due for a member that is in the group, enters or leaves it; returns when to be polled again."""
+        return STEPS[self.state](self, now)
 
     def _joining(self, now: float) -> float:
         node, since = self._joined_at
@@ -237,15 +155,15 @@ class Group:
             return now
         if coordinator is None:  # lost by whoever asked it last: frozen, it would hold the join until its time is over
             self._coordinator.want()
-        return min(self._keep_lease(now), self._coordinator.check(now, since))
+        return min(self._assignee.keep_lease(now), self._coordinator.check(now, since))
 
     def _syncing(self, now: float) -> float:
         if self.leadership.due < INFINITY:
             self._deal(now)
-        return min(self._keep_lease(now), self.leadership.due)
+        return min(self._assignee.keep_lease(now), self.leadership.due)
 
     def _stable(self, now: float) -> float:
-        if self._joined_with != self.topics:
+        if self._joined_with != self._assignee.topics:
             self._revoke(now, "the subscription changed")
         elif self.leadership.outgrown():
             self._revoke(now, "partitions or topics of the group appeared or went")
@@ -255,23 +173,14 @@ class Group:
         return min(self._live(now), ask_at if ask_at > now else INFINITY)
 
     def _ask_what_was_dealt(self, now: float, node: int) -> None:
-        ticket = self.ticket
+        credentials = self._credentials
 
         def answered(at: float, outcome: Outcome) -> None:
-            if ticket is self.ticket:
+            if credentials is self._credentials:
                 self.leadership.learn(at, outcome)
 
         message = self.leadership.question(now, self._config.group_id or "")
         self._ask(node, message, now + self._config.request_timeout_ms / 1000, answered)
-
-    def _revoking(self, now: float) -> float:
-        ticket = self.ticket
-        assert ticket is not None
-        if now >= ticket.deadline:
-            reason = f"the partitions were not given back within max_poll_interval_ms={self._config.max_poll_interval_ms:g}"
-            self._lost(now, reason, MemberState.UNJOINED)
-            return now
-        return min(self._live(now), ticket.deadline)
 
     def _leaving(self, now: float) -> float:
         """Positions first: they are refused from a member that has left."""
@@ -295,25 +204,6 @@ class Group:
     def _idle(self, now: float) -> float:
         return INFINITY
 
-    def _lease_ends(self, now: float) -> float:
-        """When the application must have polled again; it polls now when this is in the future."""
-        idle = self._application.idle_since()
-        return (now if idle is None else idle) + self._max_poll
-
-    def _keep_lease(self, now: float) -> float:
-        """Leave the group when the application stopped polling: others must not wait for a member that reads nothing."""
-        ends = self._lease_ends(now)
-        if now < ends:
-            return ends
-        reason = (
-            f"max_poll_interval_ms={self._config.max_poll_interval_ms:g} was over: the application has not called poll, nor a loop asked "
-            "for its next record, for that long; raise that option, or lower max_poll_records"
-        )
-        log.warning("%s: group %s: leaving, %s", self._config.client_id, self._config.group_id, reason)
-        self._lost(now, reason, None)
-        self._say_goodbye(now, now + LEAVE_SECONDS)
-        return now
-
     def _live(self, now: float) -> float:
         """Heartbeats; returns when to look again."""
         if not self._holds():
@@ -321,9 +211,9 @@ class Group:
         expires = self._alive + self._session
         if now >= expires:
             silence = f"no heartbeat was answered for session_timeout_ms={self._config.session_timeout_ms:g}"
-            self._lost(now, f"{silence} ({self.error or 'no coordinator'})", MemberState.UNJOINED)
+            self._lost(f"{silence} ({self.error or 'no coordinator'})")
             return now
-        lease_ends = self._keep_lease(now)
+        lease_ends = self._assignee.keep_lease(now)
         if not self._holds():
             return now
         return min(lease_ends, expires, self._beat(now))
@@ -352,8 +242,8 @@ class Group:
         )
         # A coordinator that hangs must be noticed while there is still time to find its successor.
         patience = min(self._config.request_timeout_ms / 1000, max(self._session / 3, interval))
-        ticket = self.ticket
-        self._ask(node, message, now + patience, lambda at, outcome: self._beat_answered(at, now, ticket, node, outcome))
+        credentials = self._credentials
+        self._ask(node, message, now + patience, lambda at, outcome: self._beat_answered(at, now, credentials, node, outcome))
         return INFINITY
 
     def _ask(self, node: int, message: Any, deadline: float, on_reply: Callable[[float, Outcome], None]) -> None:
@@ -371,47 +261,13 @@ class Group:
 
         self._send(Request(via(self._coordinator.join_lane, node), message, deadline, answered))
 
-    # ---------------------------------------------------------------- topics
-
-    def _look_at_topics(self) -> None:
-        """Note how large each topic was when it was first looked at, and say what can never be read.
-
-        All of a topic that is created again later is new.
-        """
-        for topic in self.topics:
-            error, before = self._cluster.topic_error(topic), self._ids.get(topic)
-            topic_id = self._ids[topic] = self._cluster.topic_id(topic) or before
-            if topic in self._sizes:
-                missing = error is not None and error.code in MISSING and not self._cluster.partitions(topic)
-                if missing or (before is not None and topic_id != before):
-                    self._sizes[topic] = 0
-                continue
-            if self._cluster.partitions(topic):
-                self._sizes[topic] = self._cluster.partitions(topic)
-            elif error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION":
-                self._sizes[topic] = 0
-                log.warning(
-                    "%s: group %s: subscribed topic %r does not exist; it will be read once it does",
-                    self._config.client_id,
-                    self._config.group_id,
-                    topic,
-                )
-            elif error is not None and not error.retriable:
-                self._sizes[topic] = 0
-                self._application.put(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))
-
-    def _fallback(self, tp: TopicPartition) -> Start:
-        """Where to begin without a committed offset: what appeared after the subscription is read from its beginning."""
-        is_new = tp.partition >= self._sizes.get(tp.topic, tp.partition + 1)
-        return Start.EARLIEST if is_new and self._policy is Start.LATEST else self._policy
-
     # ---------------------------------------------------------------- join and sync
 
     def _join(self, now: float, node: int) -> None:
         self._move(MemberState.JOINING)
         self._join_by = INFINITY
-        self._joined_with, self._joined_at = self.topics, (node, now)
-        metadata = subscription_bytes(self.topics)
+        self._joined_with, self._joined_at = self._assignee.topics, (node, now)
+        metadata = subscription_bytes(self._joined_with)
         message = JoinGroupRequest(
             group_id=self._config.group_id or "",
             session_timeout_ms=int(self._config.session_timeout_ms),
@@ -421,7 +277,7 @@ class Group:
             protocol_type=PROTOCOL,
             protocols=[JoinGroupRequest.Protocol(name=name, metadata=metadata) for name in self._config.partition_assignment_strategy],
         )
-        patience = max(self._config.request_timeout_ms / 1000, self._max_poll + JOIN_GRACE)
+        patience = max(self._config.request_timeout_ms / 1000, self._rebalance_timeout + JOIN_GRACE)
         self._attempt_with(node, message, now + patience, lambda at, outcome: self._join_answered(at, node, outcome))
 
     def _join_answered(self, now: float, node: int, outcome: Outcome) -> None:
@@ -443,7 +299,7 @@ class Group:
         self._protocol = answer.protocol_name
         stranger = self.leadership.decide(answer, now + min(self._config.request_timeout_ms / 1000, self._session / 2))
         if stranger is not None:
-            self._fatal(now, KafkaError(f"group {self._config.group_id} agreed on assignor {stranger!r}, which this client does not have"))
+            self.fail(KafkaError(f"group {self._config.group_id} agreed on assignor {stranger!r}, which this client does not have"))
         elif self.leadership.holds:
             self._deal(now)
         else:
@@ -487,9 +343,8 @@ class Group:
         self._enter(now, sent_at, tps)
 
     def _enter(self, now: float, sent_at: float, tps: list[TopicPartition]) -> None:
-        """Take up `tps`, but for topics not subscribed to: the subscription changed meanwhile, or the leader is wrong."""
+        """The generation begins, with these partitions for this member."""
         self._move(MemberState.STABLE)
-        tps = [tp for tp in tps if tp.topic in self.topics]
         self._attempt, self.error = None, None
         self._backoff.reset()
         self._coordinator.well()
@@ -497,17 +352,16 @@ class Group:
         # late itself, so the coordinator is asked at once.
         pause = self._config.heartbeat_interval_ms / 1000
         self._alive, self._next_beat = now, now + pause if now - sent_at < pause else now
-        ticket = self.ticket = Ticket(self.generation, self.member_id, tuple(Claim(tp) for tp in tps))
-        log.info("%s: group %s: generation %d, %d partitions", self._config.client_id, self._config.group_id, self.generation, len(tps))
-        self._partitions.adopt(ticket.claims, Start.COMMITTED, self._fallback)
-        self._application.put(Assigned(ticket))
+        instance = self._config.group_instance_id
+        credentials = self._credentials = Credentials(self._config.group_id or "", self.generation, self.member_id, instance)
+        self._assignee.assigned(Assignment(self.generation, tuple(tps)), credentials)
 
     # ---------------------------------------------------------------- answers that are not what was hoped for
 
     def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
         """A join or sync got no answer: the coordinator may be another by now."""
         if not outcome.passing:
-            self._fatal(now, outcome.reason)
+            self.fail(outcome.reason)
             return
         self._coordinator.lost(now, node, outcome.reason)
         self.error = outcome.reason
@@ -517,7 +371,7 @@ class Group:
         """A join or sync was refused."""
         self.error = error
         if verdict is Reaction.FATAL:
-            self._fatal(now, error)
+            self.fail(error)
             return
         if verdict is Reaction.REFIND:
             self._coordinator.lost(now, node, error)
@@ -536,9 +390,9 @@ class Group:
         self._attempt, self._held = None, False
         self.leadership.abandon()
 
-    def _beat_answered(self, now: float, sent_at: float, ticket: Ticket | None, node: int, outcome: Outcome) -> None:
+    def _beat_answered(self, now: float, sent_at: float, credentials: Credentials | None, node: int, outcome: Outcome) -> None:
         self._beating = False
-        if ticket is not self.ticket or not self._holds():
+        if credentials is not self._credentials:
             return
         if isinstance(outcome, Failed):
             self.error = outcome.reason
@@ -561,9 +415,9 @@ class Group:
             self._heed(now, verdict, error)
         self.error = error if verdict is not Reaction.NONE else None
 
-    def on_commit_verdict(self, now: float, ticket: Ticket | None, verdict: Reaction, error: KafkaError) -> None:
+    def on_commit_verdict(self, now: float, credentials: Credentials, verdict: Reaction, error: KafkaError) -> None:
         """The answer to a commit said something about the member that made it."""
-        if ticket is None or ticket is not self.ticket or not self._holds():
+        if credentials is not self._credentials:
             return
         name = getattr(getattr(error, "code", None), "name", "")
         if verdict is not Reaction.FATAL or name in ENDS_MEMBER:
@@ -576,47 +430,20 @@ class Group:
             if self.state is MemberState.STABLE:
                 self._revoke(now, "the group is rebalancing")
         elif verdict is Reaction.FATAL:
-            self._fatal(now, error)
+            self.fail(error)
         else:
             if verdict is Reaction.STRANGER:
                 self.member_id = ""
-            self._lost(now, str(error), MemberState.UNJOINED)
-
-    # ---------------------------------------------------------------- giving up partitions
+            self._lost(str(error))
 
     def _revoke(self, now: float, reason: str) -> None:
-        """Ask the application to give its partitions back; what it has not read yet will be read by the next owner."""
-        ticket = self.ticket
-        assert ticket is not None
-        log.info("%s: group %s: giving back %d partitions, %s", self._config.client_id, self._config.group_id, len(ticket.claims), reason)
+        """Partitions have to be given back before this member can join again."""
         self._move(MemberState.REVOKING)
-        ticket.ending, ticket.reason, ticket.deadline = Ending.REVOKED, reason, now + self._max_poll
-        self._partitions.drop(ticket.claims)
-        self._application.put(Ended(ticket))
+        self._assignee.revoke(now, reason)
 
-    def _lost(self, now: float, reason: str, to: MemberState | None) -> None:
-        """The partitions may be somebody else's already. The ticket stays until the application has heard of it."""
-        ticket = self.ticket
-        if ticket is not None and ticket.ending is not Ending.LOST:
-            log.warning("%s: group %s: lost %d partitions, %s", self._config.client_id, self._config.group_id, len(ticket.claims), reason)
-            ticket.ending, ticket.reason = Ending.LOST, reason
-            self._partitions.drop(ticket.claims)
-            self._application.put(Ended(ticket))
-        self.generation = -1
-        if to is not None:
-            self._move(to)
-
-    def _fatal(self, now: float, error: KafkaError) -> None:
-        self.error = error
-        self._give_up_attempt()
-        self._lost(now, str(error), None)
-        self._move(MemberState.FATAL)
-        self._application.put(Trouble(None, error))
-
-    def on_fatal(self, error: KafkaError) -> None:
-        """The coordinator cannot be looked up, and never will be."""
-        if self.topics and self.state is not MemberState.FATAL:
-            self._fatal(0.0, error)
+    def _lost(self, reason: str) -> None:
+        self._assignee.lost(reason)
+        self.drop_out()
 
     # ---------------------------------------------------------------- leaving
 
@@ -624,16 +451,6 @@ class Group:
     def _is_known(self) -> bool:
         """Whether there is a member to take leave of. Static members come back: they stay silent."""
         return bool(self.member_id) and self._config.group_instance_id is None
-
-    def _say_goodbye(self, now: float, by: float) -> None:
-        """Tell the coordinator, so that the others need not wait out the session."""
-        if self.state is MemberState.LEAVING:
-            self._leave_by = min(by, self._leave_by)
-            return
-        self._give_up_attempt()
-        self._move(MemberState.LEAVING)
-        self._leave_by, self._leave = by, None
-        self._leaving(now)
 
     def _send_leave(self, now: float, node: int) -> None:
         leave = self._leave = object()
@@ -655,12 +472,12 @@ class Group:
             self.member_id = ""
         self.generation = -1
         self._leave_by, self._rest_until = INFINITY, 0.0
-        waiting, self._when_left = self._when_left, []
-        for then in waiting:
-            then()
+        self._assignee.left()
 
     def _move(self, to: MemberState) -> None:
         self.state = MOVES.move(self.state, to)
+        if not self._holds():
+            self._credentials = None
 
 
 def _leave_in(message: LeaveGroupRequest, version: int) -> None:
@@ -669,12 +486,12 @@ def _leave_in(message: LeaveGroupRequest, version: int) -> None:
         message.member_id = ""
 
 
-STEPS: Mapping[MemberState, Callable[[Group, float], float]] = {
-    MemberState.UNJOINED: Group._unjoined,
-    MemberState.JOINING: Group._joining,
-    MemberState.SYNCING: Group._syncing,
-    MemberState.STABLE: Group._stable,
-    MemberState.REVOKING: Group._revoking,
-    MemberState.LEAVING: Group._leaving,
-    MemberState.FATAL: Group._idle,
+STEPS: Mapping[MemberState, Callable[[ClassicProtocol, float], float]] = {
+    MemberState.UNJOINED: ClassicProtocol._idle,
+    MemberState.JOINING: ClassicProtocol._joining,
+    MemberState.SYNCING: ClassicProtocol._syncing,
+    MemberState.STABLE: ClassicProtocol._stable,
+    MemberState.REVOKING: ClassicProtocol._live,
+    MemberState.LEAVING: ClassicProtocol._leaving,
+    MemberState.FATAL: ClassicProtocol._idle,
 }

@@ -1,0 +1,86 @@
+"""Subscribed topics. Rule: what appears after the subscription is read from its beginning, whatever auto_offset_reset says of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from pykafka4.config import ConsumerConfig
+from pykafka4.core.metadata.cluster import MISSING, Cluster
+from pykafka4.core.subscription import Lasting, Start, Trouble
+from pykafka4.errors import broker_error
+from pykafka4.logs import get_log
+from pykafka4.records import TopicPartition
+
+__all__ = ["SubscribedTopics"]
+
+log = get_log("pykafka4.group")
+
+
+class SubscribedTopics:
+    """What a member is subscribed to, wanted of the cluster while it is."""
+
+    __slots__ = ("_cluster", "_config", "_ids", "_picture", "_policy", "_sizes", "_tell", "names")
+
+    def __init__(self, config: ConsumerConfig, cluster: Cluster, tell: Callable[[Trouble], None]) -> None:
+        """`tell` hears of a topic that can never be read."""
+        self._config, self._cluster, self._tell = config, cluster, tell
+        self._policy = Start(config.auto_offset_reset)
+        self.names: tuple[str, ...] = ()
+        self._sizes: dict[str, int] = {}  # partitions per topic when the subscription was first looked at
+        self._ids: dict[str, UUID | None] = {}  # of these topics
+        self._picture = -1
+
+    def replace(self, names: tuple[str, ...]) -> None:
+        """Subscribe to `names` from now on."""
+        for topic in set(self.names) - set(names):
+            self._cluster.forget(topic, self)
+        self.names = names
+        self._picture = -1
+        self._sizes = {topic: size for topic, size in self._sizes.items() if topic in names}
+        self._ids = {topic: topic_id for topic, topic_id in self._ids.items() if topic in names}
+        for topic in names:
+            self._cluster.want(topic, self)
+
+    def clear(self) -> None:
+        """Subscribe to nothing; what is subscribed to later is looked at anew."""
+        for topic in self.names:
+            self._cluster.forget(topic, self)
+        self.names = ()
+        self._sizes.clear()
+        self._ids.clear()
+
+    def look(self) -> None:
+        """When the metadata changed, note how large each topic was when it was first looked at, and say what can never be read.
+
+        All of a topic that is created again later is new.
+        """
+        if self._cluster.version == self._picture:
+            return
+        self._picture = self._cluster.version
+        for topic in self.names:
+            error, before = self._cluster.topic_error(topic), self._ids.get(topic)
+            topic_id = self._ids[topic] = self._cluster.topic_id(topic) or before
+            if topic in self._sizes:
+                missing = error is not None and error.code in MISSING and not self._cluster.partitions(topic)
+                if missing or (before is not None and topic_id != before):
+                    self._sizes[topic] = 0
+                continue
+            if self._cluster.partitions(topic):
+                self._sizes[topic] = self._cluster.partitions(topic)
+            elif error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION":
+                self._sizes[topic] = 0
+                log.warning(
+                    "%s: group %s: subscribed topic %r does not exist; it will be read once it does",
+                    self._config.client_id,
+                    self._config.group_id,
+                    topic,
+                )
+            elif error is not None and not error.retriable:
+                self._sizes[topic] = 0
+                self._tell(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))
+
+    def fallback(self, tp: TopicPartition) -> Start:
+        """Where to begin without a committed offset: what appeared after the subscription is read from its beginning."""
+        is_new = tp.partition >= self._sizes.get(tp.topic, tp.partition + 1)
+        return Start.EARLIEST if is_new and self._policy is Start.LATEST else self._policy
