@@ -17,7 +17,7 @@ from net_talk import SECONDS, until
 from pykafka4 import Client, Consumer, KafkaError, Producer
 from pykafka4.testing import ModelServer
 
-SENDER_CALLS = ("poll", "_collect", "_pick", "_request", "_answered", "_act", "_landed", "want", "_watch")
+SENDER_CALLS = ("poll", "_collect", "_pick", "_request", "_answered", "_act", "_acknowledge", "want", "_watch")
 
 pytestmark = pytest.mark.model(topics={"t": 3})
 
@@ -188,7 +188,7 @@ def test_a_producer_that_fails_while_its_requests_are_being_written_leaves_the_o
     def fail(*_: Any) -> None:
         raise ValueError("an injected failure")
 
-    monkeypatch.setattr(producer._core.sender, "_landed", fail)
+    monkeypatch.setattr(producer._core.sender, "_acknowledge", fail)
     with contextlib.suppress(KafkaError):
         producer.flush(SECONDS)
     assert all("an injected failure" in str(handle.exception(SECONDS)) for handle in handles)

@@ -92,7 +92,7 @@ def tell_another_partition(patch: pytest.MonkeyPatch) -> None:
 
 def tell_another_time(patch: pytest.MonkeyPatch) -> None:
     """Acknowledgements carry the time of the broker, whatever the topic's type of timestamps."""
-    around(patch, Sender, "_landed", lambda original, self, queue, batch, offset, stamp: original(self, queue, batch, offset, 77))
+    around(patch, Sender, "_acknowledge", lambda original, self, queue, batch, offset, stamp: original(self, queue, batch, offset, 77))
 
 
 def refuse_whatever_waits(patch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def forget_what_was_lost(patch: pytest.MonkeyPatch) -> None:
     def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
         for queue, batch in flight.entries:
             if not batch.done:
-                self.ledger.returned(batch.count)
+                self.ledger.requeued(batch.count)
                 queue.remove(batch)
 
     around(patch, Sender, "_flight_lost", lost)
@@ -50,7 +50,7 @@ def take_loss_for_success(patch: pytest.MonkeyPatch) -> None:
 
     def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
         for queue, batch in flight.entries:
-            self._landed(queue, batch, -1, -1)
+            self._acknowledge(queue, batch, -1, -1)
 
     around(patch, Sender, "_flight_lost", lost)
 
@@ -58,12 +58,12 @@ def take_loss_for_success(patch: pytest.MonkeyPatch) -> None:
 def new_sequence_for_each_try(patch: pytest.MonkeyPatch) -> None:
     """A batch that is sent again gets another number."""
 
-    def home(original: Any, self: Sender, queue: Any, batch: Any) -> None:
+    def requeue(original: Any, self: Sender, queue: Any, batch: Any) -> None:
         original(self, queue, batch)
         if not batch.done:
             batch.base_sequence = UNASSIGNED
 
-    around(patch, Sender, "_home", home)
+    around(patch, Sender, "_requeue", requeue)
 
 
 def call_back_twice(patch: pytest.MonkeyPatch) -> None:
@@ -132,15 +132,15 @@ def put_two_batches_of_a_partition_into_a_request(patch: pytest.MonkeyPatch) -> 
 
     def picked(original: Any, self: Sender, node: int, now: float) -> Any:
         entries: list[Any] = []
-        while (queue := self._lines.head(node)) is not None:
+        while (queue := self._ready.head(node)) is not None:
             batch = self._next(queue, node, now)
             if batch is None:
                 continue
-            self._lines.remove(queue)
+            self._ready.remove(queue)
             entries.append((queue, batch))
             queue.sent(batch, node)
         for queue, _ in entries:
-            self._lines.place(queue)
+            self._ready.place(queue)
         return entries
 
     around(patch, Sender, "_pick", picked)
@@ -148,12 +148,12 @@ def put_two_batches_of_a_partition_into_a_request(patch: pytest.MonkeyPatch) -> 
 
 def overtake_what_timed_out(patch: pytest.MonkeyPatch) -> None:
     """A batch that timed out under way is no reason to wait."""
-    around(patch, PartitionQueue, "forsake", lambda original, self, batch: None)
-    around(patch, PartitionQueue, "came_back", lambda original, self, batch: None)
+    around(patch, PartitionQueue, "abandon", lambda original, self, batch: None)
+    around(patch, PartitionQueue, "request_ended", lambda original, self, batch: None)
 
 
 def lose_count(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Ledger, "returned", lambda original, self, records: original(self, records - 1))
+    around(patch, Ledger, "requeued", lambda original, self, records: original(self, records - 1))
 
 
 def call_it_not_written(patch: pytest.MonkeyPatch) -> None:
@@ -207,7 +207,7 @@ def count_offsets_from_one(patch: pytest.MonkeyPatch) -> None:
     def landed(original: Any, self: Sender, queue: Any, batch: Any, offset: int, stamp: int) -> None:
         original(self, queue, batch, offset + 1, stamp)
 
-    around(patch, Sender, "_landed", landed)
+    around(patch, Sender, "_acknowledge", landed)
 
 
 def number_from_zero_in_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -287,7 +287,7 @@ def never_retry_after_a_loss(patch: pytest.MonkeyPatch) -> None:
     def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
         for queue, batch in flight.entries:
             batch.written = True
-            self._home(queue, batch)
+            self._requeue(queue, batch)
             if not batch.done:
                 self._fail(queue, batch, "NETWORK_EXCEPTION", outcome.reason)
 
@@ -329,7 +329,7 @@ def rest_everywhere_after_a_loss(patch: pytest.MonkeyPatch) -> None:
         for queue in self.queues.values():
             if queue not in dict(flight.entries):
                 queue.held_until = now + 5.0
-                self._timers.at(queue.held_until, lambda _, queue=queue: self._lines.place(queue))
+                self._timers.at(queue.held_until, lambda _, queue=queue: self._ready.place(queue))
 
     around(patch, Sender, "_flight_lost", lost)
 
@@ -340,7 +340,7 @@ def rest_too_long(patch: pytest.MonkeyPatch) -> None:
 
 
 def tell_no_offset(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Sender, "_landed", lambda original, self, queue, batch, offset, stamp: original(self, queue, batch, -1, stamp))
+    around(patch, Sender, "_acknowledge", lambda original, self, queue, batch, offset, stamp: original(self, queue, batch, -1, stamp))
 
 
 def leave_out(patch: pytest.MonkeyPatch, **changes: Any) -> None:

@@ -178,15 +178,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="            self._home(queue, batch)\n            if not outcome.passing and not batch.done:",
-        new="            self._home(queue, batch)\n            if not batch.done:",
+        old="            self._requeue(queue, batch)\n            if not outcome.passing and not batch.done:",
+        new="            self._requeue(queue, batch)\n            if not batch.done:",
         breaks="the producer never sends again after a lost request",
         tests=("tests/core/producer/test_sender.py::test_batch_survives_a_lost_connection_and_keeps_its_number",),
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="self._landed(queue, batch, landed_at, answer.log_append_time_ms)",
-        new="self._landed(queue, batch, landed_at, -1)",
+        old="self._acknowledge(queue, batch, offset, answer.log_append_time_ms)",
+        new="self._acknowledge(queue, batch, offset, -1)",
         breaks="the broker's append time is dropped",
         tests=("tests/core/producer/test_sender_options.py::test_what_the_broker_appended_at_its_own_time_says_so",),
     ),
@@ -245,8 +245,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="landed_at = answer.base_offset if row.produce is Produce.ACK else -1",
-        new="landed_at = answer.base_offset",
+        old="offset = answer.base_offset if row.produce is Produce.ACK else -1",
+        new="offset = answer.base_offset",
         breaks="a duplicate's answer names an offset that is not its own",
         tests=("tests/core/producer/test_sender_numbers.py::test_duplicate_counts_as_acknowledged",),
     ),
@@ -287,7 +287,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="        self._lines.replace_all()\n",
+        old="        self._ready.replace_all()\n",
         new="",
         breaks="queues stay in the line of the old leader",
         tests=("tests/core/producer/test_sender.py::test_a_partition_without_a_leader_waits_and_the_other_goes_on",),
@@ -301,8 +301,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="self.ledger.landed(batch.count)",
-        new="self.ledger.landed(1)",
+        old="self.ledger.acknowledged(batch.count)",
+        new="self.ledger.acknowledged(1)",
         breaks="the account counts batches instead of records",
         tests=("tests/producer/test_delivery.py::test_leaving_the_block_delivers_everything",),
     ),
@@ -382,8 +382,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="        queue.doubt(batch)\n        self._home(queue, batch)\n        if not batch.done:",
-        new="        self._home(queue, batch)\n        if not batch.done:",
+        old="        queue.doubt(batch)\n        self._requeue(queue, batch)\n        if not batch.done:",
+        new="        self._requeue(queue, batch)\n        if not batch.done:",
         breaks="a partition left out of an answer counts as not written",
         tests=("tests/core/producer/test_sender_options.py::test_a_partition_that_an_answer_leaves_out_may_have_been_written",),
     ),
@@ -497,7 +497,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="self._timers.at(queue.held_until, lambda _: self._lines.place(queue))",
+        old="self._timers.at(queue.held_until, lambda _: self._ready.place(queue))",
         new="pass",
         breaks="a queue that rests for a back-off is never looked at again",
         tests=(

@@ -40,7 +40,7 @@ NEAR = {
     "__init__": ("tests/core/test_engine.py",),
     "chooser": ("tests/core/metadata/test_cluster.py", "tests/core/network/test_network_any.py"),
     "endpoint": ("tests/core/network/test_network.py", "tests/core/metadata/test_cluster.py"),
-    "lines": ("tests/core/producer/test_sender.py", "tests/core/network/test_network_words.py"),
+    "ready": ("tests/core/producer/test_sender.py", "tests/core/network/test_network_words.py"),
     "obstacles": ("tests/core/producer/test_sender_timeout.py", "tests/core/network/test_network_words.py"),
     "topic": ("tests/core/producer/test_sender_topics.py", "tests/core/metadata/test_cluster.py"),
 }

@@ -7,7 +7,7 @@ Modules; each line imports only from lines below it:
     sender      takes sealed batches, builds Produce requests and acts on the answers
     parking     records whose topic is not known yet
     obstacles   why a batch could not be sent, or was not acknowledged in time
-    lines       the queues that have something to send, by leader
+    ready       the queues that have something to send, by leader
     queues      one queue per partition: batches in order, how many are in flight, epoch and sequence numbers
     identity    producer ids and epochs
     ledger      counts of records: accepted = acked + queued + in flight + failed

@@ -69,11 +69,11 @@ class Ledger:
         self.requests += 1
         self.retries += retried_batches
 
-    def returned(self, records: int) -> None:
+    def requeued(self, records: int) -> None:
         """Records in flight are back in their queue."""
         self.in_flight -= records
 
-    def landed(self, records: int) -> None:
+    def acknowledged(self, records: int) -> None:
         """Records in flight were acknowledged."""
         self.in_flight -= records
         self.acked += records

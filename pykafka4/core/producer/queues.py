@@ -35,11 +35,11 @@ class PartitionQueue:
     batches: deque[Batch] = attrs.Factory(deque)
     due: Batch | None = None  # an open batch whose linger is over; sealed when its connection can take it
     in_flight: int = 0
-    strays: int = 0  # batches that failed while under way: their requests are not back yet
+    strays: int = 0  # batches that were abandoned while in flight: their requests have not ended yet
     node: int = -1  # where the last batch went
     session: tuple[int | None, int] = (None, -1)  # the connection to the leader, and the leader's epoch, when the last batch went
     acked_at: float = -INFINITY  # when a batch was acknowledged last
-    broken: bool = False  # one of those in flight came back: wait for the others, then start again from the head
+    broken: bool = False  # one of those in flight was requeued: wait for the others, then start again from the head
     held_until: float = 0.0
     proven: bool = False  # this leader has acknowledged a batch of this epoch, so it checks the order of the next ones
     producer_id: int = UNASSIGNED
@@ -119,8 +119,8 @@ class PartitionQueue:
         self.in_flight += 1
         self.node = node
 
-    def returned(self, batch: Batch) -> None:
-        """An answer (or the loss of the connection) ended this flight of `batch`."""
+    def end_flight(self, batch: Batch) -> None:
+        """`batch` is no longer in flight."""
         if batch.in_flight:
             batch.in_flight = False
             self.in_flight -= 1
@@ -129,21 +129,21 @@ class PartitionQueue:
             self.broken = False
 
     def requeue(self, batch: Batch) -> None:
-        """Keep `batch` where it is, to be sent again when those behind it have come back."""
-        self.returned(batch)
+        """Keep `batch` where it is, to be sent again when the requests of those behind it have ended."""
+        self.end_flight(batch)
         self.broken = self.in_flight > 0 and not batch.done
 
-    def forsake(self, batch: Batch) -> None:
-        """`batch` is about to fail. While its request is under way nothing follows: another leader could write that first."""
+    def abandon(self, batch: Batch) -> None:
+        """`batch` is about to fail. Until its request has ended nothing follows: another leader could write that first."""
         self.strays += batch.in_flight
 
-    def came_back(self, batch: Batch) -> None:
+    def request_ended(self, batch: Batch) -> None:
         """The request that carried `batch` was answered or lost."""
         self.strays -= batch.done
 
     def remove(self, batch: Batch) -> None:
         """`batch` is finished. The head in the ordinary case; anywhere after a delivery timeout."""
-        self.returned(batch)
+        self.end_flight(batch)
         if self.batches and self.batches[0] is batch:
             self.batches.popleft()
         else:

@@ -21,10 +21,10 @@ from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.core.producer.identity import Identity
 from pykafka4.core.producer.ledger import Ledger
-from pykafka4.core.producer.lines import Lines
 from pykafka4.core.producer.obstacles import Obstacles
 from pykafka4.core.producer.parking import Parking
 from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.ready import ReadyQueues
 from pykafka4.core.timers import Timers
 from pykafka4.error_table import Produce, Refresh, Written, error_code
 from pykafka4.errors import BrokerError, KafkaError, broker_error, short_name
@@ -50,12 +50,12 @@ OPEN_SHARE = 10  # a batch that cannot be sent takes records for one part in so 
 GLANCE = 0.02  # seconds between looks at what was sealed while every connection in use is full
 INLINE = 16 * 1024  # compressing so little takes less than handing it to the helper executor
 
-Answer = ProduceResponse.Topic.Partition
+PartitionAnswer = ProduceResponse.Topic.Partition
 Callbacks = Callable[[], None]
 
 
 @attrs.frozen(eq=False)
-class Flight:
+class InFlightProduce:
     """One produce request under way."""
 
     node: int
@@ -90,7 +90,7 @@ class Sender:
         self._obstacles = Obstacles(config, network, recovery)
         self._random = random
         self._progress, self._refuse, self._starved = progress, refuse, starved
-        self._lines = Lines(self._leader)
+        self._ready = ReadyQueues(self._leader)
         self._unready: list[PartitionQueue] = []  # their next batch is still being compressed
         self._unnumbered: dict[PartitionQueue, None] = {}  # they wait for a producer id
         self._flights: dict[int, int] = {}  # node -> produce requests in flight
@@ -175,7 +175,7 @@ class Sender:
             self._parking.fail(topic, reason)
         for queue in self.queues.values():
             for batch in list(queue.batches):
-                queue.forsake(batch)
+                queue.abandon(batch)
                 self._fail(queue, batch, short_name(reason), reason)
 
     def _fail_unsettled(self, reason: KafkaError) -> None:
@@ -212,7 +212,7 @@ class Sender:
         """A batch came."""
         self._parking.used(queue.tp.topic, now)
         self._watch(queue)
-        self._lines.place(queue)
+        self._ready.place(queue)
 
     def _busy(self, topic: str) -> bool:
         """Whether batches for `topic` are here, or requests with some are under way."""
@@ -230,7 +230,7 @@ class Sender:
     def _drop(self, topic: str) -> None:
         """Nothing was sent to `topic` for long: keep nothing of it. Queues made for it later begin in a later epoch than these were in."""
         for queue in self._queues_of.pop(topic, ()):
-            self._lines.remove(queue)
+            self._ready.remove(queue)
             self._unnumbered.pop(queue, None)
             self.identity.forget(queue.producer_id, queue.epoch)
             del self.queues[queue.tp]
@@ -248,7 +248,7 @@ class Sender:
     def _hold(self, queue: PartitionQueue, now: float) -> None:
         """Let `queue` rest for a back-off."""
         queue.held_until = now + queue.backoff.next()
-        self._timers.at(queue.held_until, lambda _: self._lines.place(queue))
+        self._timers.at(queue.held_until, lambda _: self._ready.place(queue))
 
     def _watch(self, queue: PartitionQueue) -> None:
         """Have the delivery deadline of the oldest batch looked at, sealed or not."""
@@ -266,10 +266,10 @@ class Sender:
         for batch in queue.late(now, timeout):
             trouble = self.identity.trouble if queue in self._unnumbered else None
             reason = batch.last_error or self._obstacles.of(queue, batch, trouble)
-            queue.forsake(batch)
+            queue.abandon(batch)
             self._fail(queue, batch, "TIMED_OUT", reason)
         self._watch(queue)
-        self._lines.place(queue)
+        self._ready.place(queue)
 
     def _watch_due(self, queue: PartitionQueue) -> None:
         """Have the batch that is due sealed even if no connection can take it: its records expire together, with the oldest."""
@@ -294,7 +294,7 @@ class Sender:
         if not changed and self.recovery.changes == self._recovered:
             return
         self._picture, self._recovered = self.cluster.version, self.recovery.changes
-        self._lines.replace_all()
+        self._ready.replace_all()
         for queue in [q for q in self.queues.values() if changed and self._made_anew(q)]:
             queue.topic_id = self.cluster.topic_id(queue.tp.topic)
             self._begin_anew(queue)
@@ -363,7 +363,7 @@ class Sender:
         """There is another producer id for those that wait for one."""
         waiting, self._unnumbered = self._unnumbered, {}
         for queue in waiting:
-            self._lines.place(queue)
+            self._ready.place(queue)
 
     # ---------------------------------------------------------------- sending
 
@@ -373,11 +373,11 @@ class Sender:
         if self._unready:
             unready, self._unready = self._unready, []
             for queue in unready:
-                self._lines.place(queue)
+                self._ready.place(queue)
         room = full = False
-        for node in self._lines.nodes():
+        for node in self._ready.nodes():
             if not self.network.ready(node):
-                if self._lines.head(node) is not None:
+                if self._ready.head(node) is not None:
                     self.network.want(node)
                 continue
             while self._room(node):
@@ -407,43 +407,43 @@ class Sender:
         """At most one batch of each queue in `node`'s line, up to max_request_size; those not reached keep their turn."""
         entries: dict[PartitionQueue, Batch] = {}
         size = 0
-        while (queue := self._lines.head(node)) is not None:
+        while (queue := self._ready.head(node)) is not None:
             if queue in entries:  # a batch that another thread sealed meanwhile put it back into the line
-                self._lines.remove(queue)
+                self._ready.remove(queue)
                 continue
             batch = self._next(queue, node, now)
             if batch is None:
                 continue
             if entries and size + batch.size > self.config.max_request_size:
                 break
-            self._lines.remove(queue)
+            self._ready.remove(queue)
             entries[queue] = batch
             size += batch.size
             queue.sent(batch, node)
         for queue in entries:
-            self._lines.place(queue)
+            self._ready.place(queue)
         return list(entries.items())
 
     def _next(self, queue: PartitionQueue, node: int, now: float) -> Batch | None:
         """The batch of `queue` that may go to `node` now. A queue that has none leaves the line; what it waits for puts it back."""
         leader = self.recovery.leader(queue.tp)
         if leader is None or leader.node != node:
-            self._lines.place(queue)
+            self._ready.place(queue)
             return None
         if queue.meet(now, self.network.link(node), leader.epoch):
             queue.depth = self._depth(node)
         if not queue.may_send(now) or (queue.in_flight and queue.node != node):
-            self._lines.remove(queue)
+            self._ready.remove(queue)
             return None
         if self.config.enable_idempotence and not self._may_number(queue):
-            self._lines.remove(queue)
+            self._ready.remove(queue)
             return None
         batch = queue.candidate or self._seal_due(queue, now)
         if batch is None:
-            self._lines.remove(queue)
+            self._ready.remove(queue)
             return None
         if not batch.ready:
-            self._lines.remove(queue)
+            self._ready.remove(queue)
             self._unready.append(queue)
             return None
         if (refusal := self._obstacles.unreadable(node)) is not None:
@@ -475,7 +475,7 @@ class Sender:
         if batch.size <= INLINE:
             batch.compress()
         else:
-            self._jobs.append(Job(batch.compress, lambda now, _: self._lines.place(queue)))
+            self._jobs.append(Job(batch.compress, lambda now, _: self._ready.place(queue)))
 
     def _request(self, node: int, entries: list[tuple[PartitionQueue, Batch]], now: float) -> Request:
         topics: dict[str, list[ProduceRequest.Topic.Partition]] = {}
@@ -488,7 +488,7 @@ class Sender:
             timeout_ms=max(1, int(self.config.request_timeout_ms * BROKERS_SHARE)),
             topic_data=[_topic(name, ids[name], partitions) for name, partitions in topics.items()],
         )
-        flight = Flight(node, tuple(entries))
+        flight = InFlightProduce(node, tuple(entries))
         self._flights[node] = self._flights.get(node, 0) + 1
         self.ledger.sent(sum(batch.count for _, batch in entries), sum(batch.attempts > 1 for _, batch in entries))
         return Request(
@@ -514,22 +514,22 @@ class Sender:
 
     # ---------------------------------------------------------------- answers
 
-    def _answered(self, flight: Flight, now: float, outcome: Outcome) -> None:
+    def _answered(self, flight: InFlightProduce, now: float, outcome: Outcome) -> None:
         self._flights[flight.node] -= 1
         for queue, batch in flight.entries:
-            queue.came_back(batch)
+            queue.request_ended(batch)
         if isinstance(outcome, Failed):
             self._flight_lost(flight, now, outcome)
         elif outcome.message is None:
             for queue, batch in flight.entries:
-                self._landed(queue, batch, -1, -1)
+                self._acknowledge(queue, batch, -1, -1)
         else:
             self._read_answers(flight, now, outcome.message)
         for queue, _ in flight.entries:
-            self._lines.place(queue)
+            self._ready.place(queue)
 
-    def _read_answers(self, flight: Flight, now: float, message: ProduceResponse) -> None:
-        answers: dict[TopicPartition, Answer] = {}
+    def _read_answers(self, flight: InFlightProduce, now: float, message: ProduceResponse) -> None:
+        answers: dict[TopicPartition, PartitionAnswer] = {}
         for topic in message.responses:
             name = topic.name or self.cluster.topic_name(topic.topic_id)
             for answer in topic.partition_responses:
@@ -548,57 +548,57 @@ class Sender:
     def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
         """An answer without this partition says nothing about it: maybe written."""
         queue.doubt(batch)
-        self._home(queue, batch)
+        self._requeue(queue, batch)
         if not batch.done:
             self._hold(queue, now)
 
-    def _act(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer) -> None:
+    def _act(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer) -> None:
         """What the table says for this code."""
         row = error_code(answer.error_code)
         if row.produce in (Produce.ACK, Produce.DUPLICATE):
-            landed_at = answer.base_offset if row.produce is Produce.ACK else -1
-            self._landed(queue, batch, landed_at, answer.log_append_time_ms)
+            offset = answer.base_offset if row.produce is Produce.ACK else -1
+            self._acknowledge(queue, batch, offset, answer.log_append_time_ms)
             self.recovery.healthy(queue.tp)
             queue.acknowledged(now)
             return
         if row.written is Written.MAYBE:
             queue.doubt(batch)
-        self._home(queue, batch)
+        self._requeue(queue, batch)
         if batch.done:  # its delivery timeout was first
             return
         error = broker_error(row.code, str(queue.tp), answer.error_message or WAYS_OUT.get(row.name))
         batch.last_error = error
         ACTIONS[row.produce](self, queue, batch, now, answer, error)
 
-    def _landed(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
+    def _acknowledge(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
         if batch.done:  # its delivery timeout was first
-            queue.returned(batch)
+            queue.end_flight(batch)
             return
         queue.remove(batch)
-        self.ledger.landed(batch.count)
+        self.ledger.acknowledged(batch.count)
         self._settled(batch.complete(offset, log_append_time_ms))
 
-    def _flight_lost(self, flight: Flight, now: float, outcome: Failed) -> None:
+    def _flight_lost(self, flight: InFlightProduce, now: float, outcome: Failed) -> None:
         """No answer: every batch stays; what may have been written keeps its number."""
         for queue, batch in flight.entries:
             if outcome.written is Written.MAYBE:
                 queue.doubt(batch)
             batch.last_error = outcome.reason
-            self._home(queue, batch)
+            self._requeue(queue, batch)
             if not outcome.passing and not batch.done:
                 self._fail(queue, batch, short_name(outcome.reason), outcome.reason)
                 continue
             self.recovery.report(now, queue.tp, outcome.reason, flight.node)
 
-    def _home(self, queue: PartitionQueue, batch: Batch) -> None:
-        """`batch` is no longer in flight; it stays where it is in its queue."""
+    def _requeue(self, queue: PartitionQueue, batch: Batch) -> None:
+        """`batch` was not acknowledged; it stays where it is in its queue."""
         if not batch.done:
-            self.ledger.returned(batch.count)
+            self.ledger.requeued(batch.count)
         queue.requeue(batch)
 
     # what a produce response does with its batch, by the table
 
-    def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
+    def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
             if error.code.name == "REQUEST_TIMED_OUT":
                 self.network.doubt(now, queue.node)  # it may have been replaced without knowing: ask another for the leader
@@ -606,7 +606,7 @@ class Sender:
         else:
             self._hold(queue, now)
 
-    def _split(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
+    def _split(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """Halve it. Brokers look at sizes before they look for duplicates, so this answer does not say whether an earlier try was written.
 
         The halves keep the numbers and the doubt of the batch, so they go out in its epoch only. A log that has the batch after all (its
@@ -623,7 +623,7 @@ class Sender:
         for part in parts:
             self._compress(part, queue)
 
-    def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
+    def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """The broker expects another sequence.
 
         Behind an unacknowledged batch that only follows from its failure. At the head the broker's state of this producer and ours differ:
@@ -634,7 +634,7 @@ class Sender:
         queue.stale = True
         self._give_up_or_hold(queue, batch, now, error)
 
-    def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
+    def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """The broker knows a higher epoch of this producer id in this partition, and will never take ours.
 
         Nobody can take over an id that has no transactional id, so this says nothing about other partitions: the queue gets another id.
@@ -649,7 +649,7 @@ class Sender:
             self._fail(queue, batch, short_name(error), error)
         self._hold(queue, now)
 
-    def _refused(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
+    def _refused(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """The records that the answer names fail (KIP-467), the others are sent again; a broker writes all records of a batch or none.
 
         The batch fails whole when the answer names no record, and when the others may be in the log: sent again they would be there twice.
@@ -669,14 +669,14 @@ class Sender:
             rest.attempts, rest.written = 0, batch.written  # never sent as it is, but its records may be in the log
             self._compress(rest, queue)
 
-    def _failed(self, queue: PartitionQueue, batch: Batch, now: float, answer: Answer, error: KafkaError) -> None:
+    def _failed(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         self._fail(queue, batch, short_name(error), error)
 
     def _fail(self, queue: PartitionQueue, batch: Batch, code: str, error: KafkaError) -> None:
         """Hand the records of `batch` back."""
         written = Written.MAYBE if queue.may_be_written(batch) else Written.NO
         if batch.in_flight:
-            self.ledger.returned(batch.count)
+            self.ledger.requeued(batch.count)
         queue.withdraw(batch)
         queue.remove(batch)
         self._lose(batch, code, written, error)

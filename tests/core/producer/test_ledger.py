@@ -21,8 +21,8 @@ def lose(ledger: Ledger, partition: int, records: int = 1) -> None:
 def test_every_record_is_in_exactly_one_place() -> None:
     ledger = Ledger()
     ledger.sent(10, retried_batches=0)
-    ledger.landed(4)
-    ledger.returned(6)
+    ledger.acknowledged(4)
+    ledger.requeued(6)
     lose(ledger, 0, 2)
     ledger.lost("t", 1, "CLOSED", Written.MAYBE, 1, WHY)
     ledger.sent(3, retried_batches=1)

@@ -37,27 +37,27 @@ def test_nothing_follows_a_failed_batch_until_its_request_is_back() -> None:
     first = flying(it)
     it.proven = True
     assert it.may_send(0.0)
-    it.forsake(first)
+    it.abandon(first)
     first.done = True
     it.remove(first)
     assert not it.may_send(0.0)
-    it.came_back(first)
+    it.request_ended(first)
     assert it.may_send(0.0)
 
 
 def test_the_first_batch_of_an_epoch_and_the_first_to_another_leader_go_alone() -> None:
     it = queue()
-    it.returned(flying(it))
+    it.end_flight(flying(it))
     it.acknowledged(0.0)
     flying(it)
     assert it.may_send(0.0), "five may be under way to the leader that knows us"
     moved = queue()
-    moved.returned(flying(moved, node=1))
+    moved.end_flight(flying(moved, node=1))
     moved.acknowledged(0.0)
     flying(moved, node=2)
     assert not moved.may_send(0.0)
     renewed = queue()
-    renewed.returned(flying(renewed))
+    renewed.end_flight(flying(renewed))
     renewed.acknowledged(0.0)
     renewed.begin_epoch(7, 1)
     assert (renewed.producer_id, renewed.epoch, renewed.next_sequence) == (7, 1, 0)

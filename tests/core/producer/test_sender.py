@@ -215,9 +215,9 @@ class Bug(Exception):
         ("parking", "fail"),
         ("queue", "withdraw"),
         ("queue", "remove"),
-        ("queue", "forsake"),
+        ("queue", "abandon"),
         ("ledger", "lost"),
-        ("ledger", "returned"),
+        ("ledger", "requeued"),
     ],
 )
 @pytest.mark.parametrize("always", [False, True], ids=["once", "always"])

@@ -1,4 +1,4 @@
-"""Lines. Rule: a queue with something to send stands in exactly one place: the line of its leader, or among the leaderless.
+"""Ready queues. Rule: a queue with something to send stands in exactly one place: the line of its leader, or among the leaderless.
 
 The leader is asked for when a queue is placed; whoever picks a queue looks again. A leader change moves nothing in the queues themselves.
 """
@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.records import TopicPartition
 
-__all__ = ["Lines"]
+__all__ = ["ReadyQueues"]
 
 
-class Lines:
-    """Who waits to send to which node, first come first served."""
+class ReadyQueues:
+    """The queues that have something to send, by the node that leads their partition; first come, first served."""
 
     __slots__ = ("_leader", "_leaderless", "_lines")
 
