@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -17,7 +18,17 @@ from net_talk import SECONDS, until
 from pykafka4 import Client, Consumer, KafkaError, Producer
 from pykafka4.testing import ModelServer
 
-SENDER_CALLS = ("poll", "_collect", "_pick", "_request", "_answered", "_act", "_acknowledge", "want", "_watch")
+SENDER_CALLS = (
+    "poll",
+    "_collect",
+    "_pick",
+    "_requests.build",
+    "_requests._answered",
+    "_answers._act",
+    "_outcomes.acknowledge",
+    "want",
+    "_deadlines.watch",
+)
 
 pytestmark = pytest.mark.model(topics={"t": 3})
 
@@ -78,7 +89,9 @@ def test_a_producer_that_fails_at_any_point_gives_every_record_one_outcome_and_l
     doomed, healthy = Producer(client=client, linger_ms=0), Producer(client=client, linger_ms=0)
     bomb = Bomb(at)
     sender = doomed._core.sender
-    setattr(sender, name, bomb.wrap(getattr(sender, name)))
+    *path, method = name.split(".")
+    part = attrgetter(*path)(sender) if path else sender
+    setattr(part, method, bomb.wrap(getattr(part, method)))
     theirs, ours, refused = Outcomes(), Outcomes(), None
     try:
         for number in range(300):
@@ -188,7 +201,7 @@ def test_a_producer_that_fails_while_its_requests_are_being_written_leaves_the_o
     def fail(*_: Any) -> None:
         raise ValueError("an injected failure")
 
-    monkeypatch.setattr(producer._core.sender, "_acknowledge", fail)
+    monkeypatch.setattr(producer._core.sender._outcomes, "acknowledge", fail)
     with contextlib.suppress(KafkaError):
         producer.flush(SECONDS)
     assert all("an injected failure" in str(handle.exception(SECONDS)) for handle in handles)

@@ -11,14 +11,23 @@ from schedules import Hunt, Patch, around
 from weather import Climate
 
 from pykafka4 import Client, producer
+from pykafka4.core.producer.answers import ACTIONS, Answers
 from pykafka4.core.producer.ledger import Ledger
+from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.core.producer.sender import ACTIONS, Sender
+from pykafka4.core.producer.requests import ProduceRequests
+from pykafka4.core.producer.sender import Sender
 from pykafka4.error_table import Produce
 from pykafka4.errors import BufferFull, DeliveryFailed, KafkaError, KafkaTimeoutError, short_name
 from pykafka4.records import ProducerRecord, RecordMetadata
 
-__all__ = ["MUTANTS", "Told", "sending"]
+__all__ = ["MUTANTS", "Told", "sender_of", "sending"]
+
+
+def sender_of(answers: Answers) -> Sender:
+    """The machine that `answers` is a part of."""
+    sender: Sender = answers._compress.__self__  # type: ignore[attr-defined]
+    return sender
 
 
 def sending(patch: pytest.MonkeyPatch, send: Callable[..., Any], **properties: Callable[[Any], Any]) -> None:
@@ -92,17 +101,17 @@ def tell_another_partition(patch: pytest.MonkeyPatch) -> None:
 
 def tell_another_time(patch: pytest.MonkeyPatch) -> None:
     """Acknowledgements carry the time of the broker, whatever the topic's type of timestamps."""
-    around(patch, Sender, "_acknowledge", lambda original, self, queue, batch, offset, stamp: original(self, queue, batch, offset, 77))
+    around(patch, Outcomes, "acknowledge", lambda original, self, queue, batch, offset, stamp: original(self, queue, batch, offset, 77))
 
 
 def refuse_whatever_waits(patch: pytest.MonkeyPatch) -> None:
     """A record that a broker refuses takes with it all that was not sent yet, to other partitions, too."""
 
-    def failed(original: Any, self: Sender, queue: Any, batch: Any, now: float, answer: Any, error: KafkaError) -> None:
+    def failed(original: Any, self: Answers, queue: Any, batch: Any, now: float, answer: Any, error: KafkaError) -> None:
         original(self, queue, batch, now, answer, error)
-        for other in self.queues.values():
+        for other in sender_of(self).queues.values():
             for waiting in [b for b in other.batches if not b.in_flight and not b.written and not b.attempts]:
-                self._fail(other, waiting, short_name(error), error)
+                self._outcomes.fail(other, waiting, short_name(error), error)
 
     for kind in (Produce.REFUSED, Produce.FAIL):
         patch.setitem(ACTIONS, kind, lambda *args, original=ACTIONS[kind]: failed(original, *args))  # type: ignore[misc]
@@ -111,12 +120,12 @@ def refuse_whatever_waits(patch: pytest.MonkeyPatch) -> None:
 def ask_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
     """Requests say acks=1 although all in-sync replicas are to have a record."""
 
-    def request(original: Any, self: Sender, *args: Any) -> Any:
+    def request(original: Any, self: ProduceRequests, *args: Any) -> Any:
         made = original(self, *args)
         made.message.acks = 1
         return made
 
-    around(patch, Sender, "_request", request)
+    around(patch, ProduceRequests, "build", request)
 
 
 def raise_what_nobody_knows(patch: pytest.MonkeyPatch) -> None:

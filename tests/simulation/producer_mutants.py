@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import handle_mutants
 import pytest
-from handle_mutants import NOTHING_FAILS, SHORT, Told, sending
+from handle_mutants import NOTHING_FAILS, SHORT, Told, sender_of, sending
 from plan import DOUBTFUL, PIPELINED, QUICK
 from schedules import Hunt, Patch, around
 from weather import Climate
@@ -22,10 +22,13 @@ from pykafka4.core.engine import Engine
 from pykafka4.core.metadata import cluster
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.connection import Connection
+from pykafka4.core.producer.answers import ACTIONS, Answers
+from pykafka4.core.producer.deadlines import Deadlines
 from pykafka4.core.producer.identity import Identity
 from pykafka4.core.producer.ledger import Ledger
+from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.queues import UNASSIGNED, PartitionQueue
-from pykafka4.core.producer.sender import ACTIONS, Sender
+from pykafka4.core.producer.sender import Sender
 from pykafka4.error_table import BY_NAME, CODES, Produce, Written
 from pykafka4.errors import DeliveryFailed, KafkaError
 from pykafka4.net.handoff.waiting import Gate, Signal
@@ -36,34 +39,34 @@ from pykafka4.net.handoff.waiting import Gate, Signal
 def forget_what_was_lost(patch: pytest.MonkeyPatch) -> None:
     """A lost connection takes its batches with it."""
 
-    def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
+    def lost(original: Any, self: Answers, flight: Any, now: float, outcome: Any) -> None:
         for queue, batch in flight.entries:
             if not batch.done:
-                self.ledger.requeued(batch.count)
+                self._outcomes.ledger.requeued(batch.count)
                 queue.remove(batch)
 
-    around(patch, Sender, "_flight_lost", lost)
+    around(patch, Answers, "_flight_lost", lost)
 
 
 def take_loss_for_success(patch: pytest.MonkeyPatch) -> None:
     """A lost connection counts as an acknowledgement."""
 
-    def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
+    def lost(original: Any, self: Answers, flight: Any, now: float, outcome: Any) -> None:
         for queue, batch in flight.entries:
-            self._acknowledge(queue, batch, -1, -1)
+            self._outcomes.acknowledge(queue, batch, -1, -1)
 
-    around(patch, Sender, "_flight_lost", lost)
+    around(patch, Answers, "_flight_lost", lost)
 
 
 def new_sequence_for_each_try(patch: pytest.MonkeyPatch) -> None:
     """A batch that is sent again gets another number."""
 
-    def requeue(original: Any, self: Sender, queue: Any, batch: Any) -> None:
+    def requeue(original: Any, self: Answers, queue: Any, batch: Any) -> None:
         original(self, queue, batch)
         if not batch.done:
             batch.base_sequence = UNASSIGNED
 
-    around(patch, Sender, "_requeue", requeue)
+    around(patch, Answers, "_requeue", requeue)
 
 
 def call_back_twice(patch: pytest.MonkeyPatch) -> None:
@@ -96,7 +99,7 @@ def hand_back_another_record(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_to_call_back(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Sender, "_settled", lambda original, self, callbacks: original(self, None))
+    around(patch, Outcomes, "_settled", lambda original, self, callbacks: original(self, None))
 
 
 def queue_behind(patch: pytest.MonkeyPatch) -> None:
@@ -159,10 +162,10 @@ def lose_count(patch: pytest.MonkeyPatch) -> None:
 def call_it_not_written(patch: pytest.MonkeyPatch) -> None:
     """A lost answer is taken for a request that never left."""
 
-    def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
+    def lost(original: Any, self: Answers, flight: Any, now: float, outcome: Any) -> None:
         original(self, flight, now, attrs.evolve(outcome, written=Written.NO))
 
-    around(patch, Sender, "_flight_lost", lost)
+    around(patch, Answers, "_flight_lost", lost)
 
 
 def take_an_error_after_the_append_for_definite(patch: pytest.MonkeyPatch) -> None:
@@ -204,10 +207,10 @@ def never_pause(patch: pytest.MonkeyPatch) -> None:
 
 
 def count_offsets_from_one(patch: pytest.MonkeyPatch) -> None:
-    def landed(original: Any, self: Sender, queue: Any, batch: Any, offset: int, stamp: int) -> None:
+    def acknowledge(original: Any, self: Outcomes, queue: Any, batch: Any, offset: int, stamp: int) -> None:
         original(self, queue, batch, offset + 1, stamp)
 
-    around(patch, Sender, "_acknowledge", landed)
+    around(patch, Outcomes, "acknowledge", acknowledge)
 
 
 def number_from_zero_in_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -233,7 +236,7 @@ def start_over_when_the_topic_hides(patch: pytest.MonkeyPatch) -> None:
 
 def mix_up_topics(patch: pytest.MonkeyPatch) -> None:
     """Records for u go to t."""
-    import pykafka4.core.producer.sender as module
+    import pykafka4.core.producer.requests as module
 
     real = module._topic
 
@@ -257,13 +260,13 @@ def pipeline_before_the_first_answer(patch: pytest.MonkeyPatch) -> None:
 def fail_without_saying_so(patch: pytest.MonkeyPatch) -> None:
     """Records that time out in their queue are dropped."""
 
-    def failed(original: Any, self: Sender, queue: Any, batch: Any, code: str, error: Any) -> None:
+    def failed(original: Any, self: Outcomes, queue: Any, batch: Any, code: str, error: Any) -> None:
         if code != "TIMED_OUT" or batch.in_flight:
             original(self, queue, batch, code, error)
         else:
             queue.remove(batch)
 
-    around(patch, Sender, "_fail", failed)
+    around(patch, Outcomes, "fail", failed)
 
 
 def take_damage_for_an_answer(patch: pytest.MonkeyPatch) -> None:
@@ -278,20 +281,20 @@ def give_up_when_there_is_no_id(patch: pytest.MonkeyPatch) -> None:
 
 def never_retry(patch: pytest.MonkeyPatch) -> None:
     """An error that says "try again" is final."""
-    patch.setitem(ACTIONS, Produce.RESEND, Sender._failed)
+    patch.setitem(ACTIONS, Produce.RESEND, Answers._failed)
 
 
 def never_retry_after_a_loss(patch: pytest.MonkeyPatch) -> None:
     """A lost connection is final for what was under way."""
 
-    def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
+    def lost(original: Any, self: Answers, flight: Any, now: float, outcome: Any) -> None:
         for queue, batch in flight.entries:
             batch.written = True
             self._requeue(queue, batch)
             if not batch.done:
-                self._fail(queue, batch, "NETWORK_EXCEPTION", outcome.reason)
+                self._outcomes.fail(queue, batch, "NETWORK_EXCEPTION", outcome.reason)
 
-    around(patch, Sender, "_flight_lost", lost)
+    around(patch, Answers, "_flight_lost", lost)
 
 
 def time_out_early(patch: pytest.MonkeyPatch) -> None:
@@ -318,20 +321,20 @@ def time_out_after_two_thirds(patch: pytest.MonkeyPatch) -> None:
 
 def fill_until_the_timeout(patch: pytest.MonkeyPatch) -> None:
     """A batch that cannot be sent takes records until its first one expires."""
-    around(patch, Sender, "_watch_due", lambda original, self, queue: None)
+    around(patch, Deadlines, "watch_due", lambda original, self, queue: None)
 
 
 def rest_everywhere_after_a_loss(patch: pytest.MonkeyPatch) -> None:
     """A lost connection keeps all partitions waiting for a while, not only those that it led to."""
 
-    def lost(original: Any, self: Sender, flight: Any, now: float, outcome: Any) -> None:
+    def lost(original: Any, self: Answers, flight: Any, now: float, outcome: Any) -> None:
         original(self, flight, now, outcome)
-        for queue in self.queues.values():
+        for queue in sender_of(self).queues.values():
             if queue not in dict(flight.entries):
                 queue.held_until = now + 5.0
-                self._timers.at(queue.held_until, lambda _, queue=queue: self._ready.place(queue))
+                self._deadlines._timers.at(queue.held_until, lambda _, queue=queue: self._ready.place(queue))
 
-    around(patch, Sender, "_flight_lost", lost)
+    around(patch, Answers, "_flight_lost", lost)
 
 
 def rest_too_long(patch: pytest.MonkeyPatch) -> None:
@@ -340,7 +343,7 @@ def rest_too_long(patch: pytest.MonkeyPatch) -> None:
 
 
 def tell_no_offset(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Sender, "_acknowledge", lambda original, self, queue, batch, offset, stamp: original(self, queue, batch, -1, stamp))
+    around(patch, Outcomes, "acknowledge", lambda original, self, queue, batch, offset, stamp: original(self, queue, batch, -1, stamp))
 
 
 def leave_out(patch: pytest.MonkeyPatch, **changes: Any) -> None:

@@ -22,14 +22,14 @@ class Equivalent:
 
 EQUIVALENT: Final[tuple[Equivalent, ...]] = (
     Equivalent(
-        "pykafka4/core/producer/sender.py",
+        "pykafka4/core/producer/answers.py",
         "ReplaceComparisonOperator_Eq_LtE",
         "if batch.count == 1:",
         "if batch.count <= 1:",
         "a sealed batch has a record",
     ),
     Equivalent(
-        "pykafka4/core/producer/sender.py",
+        "pykafka4/core/producer/requests.py",
         "ReplaceComparisonOperator_Lt_NotEq",
         "if fresh or batch.producer_id < 0:",
         "if fresh or batch.producer_id != 0:",
@@ -106,7 +106,7 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "the count of changes only grows",
     ),
     Equivalent(
-        "pykafka4/core/producer/sender.py",
+        "pykafka4/core/producer/answers.py",
         "ReplaceTrueWithFalse",
         "for index, part in zip(sorted(reasons), refused, strict=True):",
         "for index, part in zip(sorted(reasons), refused, strict=False):",
@@ -239,7 +239,7 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "any number that the loop moves in a moment does",
     ),
     Equivalent(
-        "pykafka4/core/producer/sender.py",
+        "pykafka4/core/producer/requests.py",
         "NumberReplacer",
         "NO_ID = UUID(int=0)",
         "NO_ID = UUID(int= 1)",

@@ -38,10 +38,18 @@ UNION = "ReplaceBinaryOperator_BitOr_"
 # The tests of a file that has none of its name.
 NEAR = {
     "__init__": ("tests/core/test_engine.py",),
+    "answers": (
+        "tests/core/producer/test_sender_codes.py",
+        "tests/core/producer/test_sender_refused.py",
+        "tests/core/producer/test_sender_split.py",
+    ),
     "chooser": ("tests/core/metadata/test_cluster.py", "tests/core/network/test_network_any.py"),
+    "deadlines": ("tests/core/producer/test_sender_timeout.py", "tests/core/producer/test_sender.py"),
     "endpoint": ("tests/core/network/test_network.py", "tests/core/metadata/test_cluster.py"),
-    "ready": ("tests/core/producer/test_sender.py", "tests/core/network/test_network_words.py"),
     "obstacles": ("tests/core/producer/test_sender_timeout.py", "tests/core/network/test_network_words.py"),
+    "outcomes": ("tests/core/producer/test_sender.py", "tests/core/producer/test_sender_timeout.py"),
+    "ready": ("tests/core/producer/test_sender.py", "tests/core/network/test_network_words.py"),
+    "requests": ("tests/core/producer/test_sender_options.py", "tests/core/producer/test_sender_versions.py"),
     "topic": ("tests/core/producer/test_sender_topics.py", "tests/core/metadata/test_cluster.py"),
 }
 # What is run when the tests near a file notice nothing: the other machines, then the whole client in the simulation.

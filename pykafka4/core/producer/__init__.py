@@ -4,7 +4,11 @@ Application threads append records to batches (`wire.records`). From the moment 
 
 Modules; each line imports only from lines below it:
 
-    sender      takes sealed batches, builds Produce requests and acts on the answers
+    sender      takes sealed batches and chooses which of them go out next
+    answers     what the answer to a Produce request does to its batches
+    deadlines   delivery time-outs, back-offs of queues
+    outcomes    batches that were acknowledged or failed
+    requests    builds Produce requests and counts those in flight
     parking     records whose topic is not known yet
     obstacles   why a batch could not be sent, or was not acknowledged in time
     ready       the queues that have something to send, by leader

@@ -10,6 +10,7 @@ from sender_talk import LOST, Bench, header, values
 
 from pykafka4.core import INFINITY, Reply
 from pykafka4.core.producer.ledger import Ledger
+from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.parking import Parking
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.error_table import Written
@@ -211,7 +212,7 @@ class Bug(Exception):
         ("acc", "fail_parked"),
         ("sender", "_collect"),
         ("sender", "_refuse"),
-        ("sender", "_fail"),
+        ("outcomes", "fail"),
         ("parking", "fail"),
         ("queue", "withdraw"),
         ("queue", "remove"),
@@ -232,7 +233,7 @@ def test_a_crash_gives_every_record_one_outcome_whatever_step_raises(
         bench.acc.send(topic, b"%d" % n, partition=n % 2, on_delivery=lambda d, n=n: outcomes.update([n]))
         if n == 1:
             bench.settle()  # in flight; the next two are open, the last two parked
-    places = {"acc": bench.acc, "sender": bench.sender, "parking": Parking, "ledger": Ledger, "queue": PartitionQueue}
+    places = {"acc": bench.acc, "sender": bench.sender, "parking": Parking, "outcomes": Outcomes, "ledger": Ledger, "queue": PartitionQueue}
     place: Any = places[owner]
     raised: list[str] = []
     original = getattr(place, name)
@@ -252,7 +253,7 @@ def test_a_crash_gives_every_record_one_outcome_whatever_step_raises(
     for callbacks in bench.sender.crash(KafkaError("again")):
         callbacks()
     assert raised
-    if not always or owner in ("sender", "queue", "ledger"):  # what always raises in the accumulator is the outcome itself
+    if not always or owner in ("sender", "outcomes", "queue", "ledger"):  # what always raises in the accumulator is the outcome itself
         assert outcomes == dict.fromkeys(range(6), 1)
 
 

@@ -113,15 +113,15 @@ def test_an_index_named_twice_fails_one_record() -> None:
     bench = Bench(linger_ms=10).proven()
     bench.together(c.encode() for c in "abc")
     request = bench.requests.pop()
-    given = bench.sender._read_answers
+    given = bench.sender._answers._read_answers
 
     def twice(flight: Any, now: float, message: Any) -> None:
         message.responses[0].partition_responses[0].record_errors *= 2
         given(flight, now, message)
 
-    bench.sender._read_answers = twice  # type: ignore[method-assign]
+    bench.sender._answers._read_answers = twice  # type: ignore[method-assign]
     bench.answer(request, "INVALID_RECORD", -1, refused={1: "b"})
-    bench.sender._read_answers = given  # type: ignore[method-assign]
+    bench.sender._answers._read_answers = given  # type: ignore[method-assign]
     assert delivered(bench) == [b"a", b"c"]
 
 

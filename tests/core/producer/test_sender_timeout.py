@@ -112,11 +112,11 @@ def test_delivery_timeout_says_maybe_when_in_flight_and_the_late_answer_changes_
 
 def test_one_timer_watches_all_batches_of_a_partition() -> None:
     bench = Bench(delivery_timeout_ms=10_000).proven()
-    timers = len(bench.sender._timers._heap)
+    timers = len(bench.sender._deadlines._timers._heap)
     for _ in range(100):
         bench.batch()
         bench.answer(bench.requests.pop())
-    assert len(bench.sender._timers._heap) == timers
+    assert len(bench.sender._deadlines._timers._heap) == timers
 
 
 @pytest.mark.parametrize("obstacle", ["no connection", "no leader", "no answer"])

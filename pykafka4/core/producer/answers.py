@@ -1,0 +1,212 @@
+"""Produce answers. Rule: what an error code does to its batch is a row of `error_table`, carried out by a function of `ACTIONS`.
+
+A batch is acknowledged or requeued. A requeued one is sent again, halved, freed of the records that the broker refuses, or failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core import Failed, Outcome
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.recovery import Recovery
+from pykafka4.core.network.network import Network
+from pykafka4.core.producer.deadlines import Deadlines
+from pykafka4.core.producer.outcomes import Outcomes
+from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.ready import ReadyQueues
+from pykafka4.core.producer.requests import InFlightProduce
+from pykafka4.error_table import Produce, Refresh, Written, error_code
+from pykafka4.errors import BrokerError, KafkaError, broker_error, short_name
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_produce import ProduceResponse
+from pykafka4.wire.records.hot import Batch
+
+__all__ = ["ACTIONS", "Answers"]
+
+WAYS_OUT = {
+    "UNSUPPORTED_FOR_MESSAGE_FORMAT": "the topic's message.format.version is older than 0.11: raise it, or write with "
+    "enable_idempotence=False and without headers",
+}
+
+PartitionAnswer = ProduceResponse.Topic.Partition
+
+
+class Answers:
+    """Reads what brokers answer to produce requests, and does it to the batches."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        network: Network,
+        cluster: Cluster,
+        recovery: Recovery,
+        ready: ReadyQueues,
+        deadlines: Deadlines,
+        outcomes: Outcomes,
+        compress: Callable[[Batch, PartitionQueue], None],
+    ) -> None:
+        """`compress(batch, queue)` has a batch compressed that takes the place of another in `queue`."""
+        self._config, self._network, self._cluster, self._recovery = config, network, cluster, recovery
+        self._ready, self._deadlines, self._outcomes, self._compress = ready, deadlines, outcomes, compress
+
+    def answered(self, flight: InFlightProduce, now: float, outcome: Outcome) -> None:
+        """A request was answered or lost."""
+        for queue, batch in flight.entries:
+            queue.request_ended(batch)
+        if isinstance(outcome, Failed):
+            self._flight_lost(flight, now, outcome)
+        elif outcome.message is None:
+            for queue, batch in flight.entries:
+                self._outcomes.acknowledge(queue, batch, -1, -1)
+        else:
+            self._read_answers(flight, now, outcome.message)
+        for queue, _ in flight.entries:
+            self._ready.place(queue)
+
+    def _read_answers(self, flight: InFlightProduce, now: float, message: ProduceResponse) -> None:
+        answers: dict[TopicPartition, PartitionAnswer] = {}
+        for topic in message.responses:
+            name = topic.name or self._cluster.topic_name(topic.topic_id)
+            for answer in topic.partition_responses:
+                answers[TopicPartition(name or "", answer.index)] = answer
+        endpoints = {e.node_id: (e.host, e.port) for e in message.node_endpoints}
+        for queue, batch in flight.entries:
+            found = answers.get(queue.tp)
+            if found is None:
+                self._left_out(queue, batch, now)
+                continue
+            if found.current_leader.leader_id >= 0:
+                hinted = found.current_leader
+                self._cluster.hint(queue.tp, hinted.leader_id, hinted.leader_epoch, endpoints.get(hinted.leader_id))
+            self._act(queue, batch, now, found)
+
+    def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
+        """An answer without this partition says nothing about it: maybe written."""
+        queue.doubt(batch)
+        self._requeue(queue, batch)
+        if not batch.done:
+            self._deadlines.hold(queue, now)
+
+    def _act(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer) -> None:
+        """What the table says for this code."""
+        row = error_code(answer.error_code)
+        if row.produce in (Produce.ACK, Produce.DUPLICATE):
+            offset = answer.base_offset if row.produce is Produce.ACK else -1
+            self._outcomes.acknowledge(queue, batch, offset, answer.log_append_time_ms)
+            self._recovery.healthy(queue.tp)
+            queue.acknowledged(now)
+            return
+        if row.written is Written.MAYBE:
+            queue.doubt(batch)
+        self._requeue(queue, batch)
+        if batch.done:  # its delivery timeout was first
+            return
+        error = broker_error(row.code, str(queue.tp), answer.error_message or WAYS_OUT.get(row.name))
+        batch.last_error = error
+        ACTIONS[row.produce](self, queue, batch, now, answer, error)
+
+    def _flight_lost(self, flight: InFlightProduce, now: float, outcome: Failed) -> None:
+        """No answer: every batch stays; what may have been written keeps its number."""
+        for queue, batch in flight.entries:
+            if outcome.written is Written.MAYBE:
+                queue.doubt(batch)
+            batch.last_error = outcome.reason
+            self._requeue(queue, batch)
+            if not outcome.passing and not batch.done:
+                self._outcomes.fail(queue, batch, short_name(outcome.reason), outcome.reason)
+                continue
+            self._recovery.report(now, queue.tp, outcome.reason, flight.node)
+
+    def _requeue(self, queue: PartitionQueue, batch: Batch) -> None:
+        """`batch` was not acknowledged; it stays where it is in its queue."""
+        if not batch.done:
+            self._outcomes.ledger.requeued(batch.count)
+        queue.requeue(batch)
+
+    # what a produce response does with its batch, by the table
+
+    def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
+        if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
+            if error.code.name == "REQUEST_TIMED_OUT":
+                self._network.doubt(now, queue.node)  # it may have been replaced without knowing: ask another for the leader
+            self._recovery.report(now, queue.tp, error, queue.node)
+        else:
+            self._deadlines.hold(queue, now)
+
+    def _split(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
+        """Halve it. Brokers look at sizes before they look for duplicates, so this answer does not say whether an earlier try was written.
+
+        The halves keep the numbers and the doubt of the batch, so they go out in its epoch only. A log that has the batch after all (its
+        limit was lowered since) is past these numbers: it refuses the halves, and they fail as MAYBE.
+        """
+        if batch.count == 1:
+            self._outcomes.fail(queue, batch, "MESSAGE_TOO_LARGE", error)
+            return
+        parts = batch.split()
+        for part in parts:
+            part.attempts = 0  # never sent as they are: `_finish` has to write their headers
+            part.written = batch.written  # but their records may be in the log
+        queue.replace(batch, parts)
+        for part in parts:
+            self._compress(part, queue)
+
+    def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
+        """The broker expects another sequence.
+
+        Behind an unacknowledged batch that only follows from its failure. At the head the broker's state of this producer and ours differ:
+        continue in the next epoch, and give up what may have been written in this one.
+        """
+        if queue.batches[0] is not batch:
+            return
+        queue.stale = True
+        self._give_up_or_hold(queue, batch, now, error)
+
+    def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
+        """The broker knows a higher epoch of this producer id in this partition, and will never take ours.
+
+        Nobody can take over an id that has no transactional id, so this says nothing about other partitions: the queue gets another id.
+        """
+        queue.stale = queue.spent = True
+        if queue.batches[0] is batch:
+            self._give_up_or_hold(queue, batch, now, error)
+
+    def _give_up_or_hold(self, queue: PartitionQueue, batch: Batch, now: float, error: KafkaError) -> None:
+        """The epoch of `queue` ends. Under another epoch a batch that is in the log already would be written again."""
+        if batch.written:
+            self._outcomes.fail(queue, batch, short_name(error), error)
+        self._deadlines.hold(queue, now)
+
+    def _refused(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
+        """The records that the answer names fail (KIP-467), the others are sent again; a broker writes all records of a batch or none.
+
+        The batch fails whole when the answer names no record, and when the others may be in the log: sent again they would be there twice.
+        """
+        reasons = {e.batch_index: e.batch_index_error_message for e in answer.record_errors if 0 <= e.batch_index < batch.count}
+        if not reasons or (batch.written and self._config.enable_idempotence):
+            self._outcomes.fail(queue, batch, short_name(error), error)
+            return
+        rest, refused = batch.set_apart(reasons)
+        queue.withdraw(batch)
+        queue.replace(batch, [] if rest is None else [rest])
+        written = Written.MAYBE if batch.written else Written.NO
+        for index, part in zip(sorted(reasons), refused, strict=True):
+            why = broker_error(answer.error_code, str(queue.tp), reasons[index] or answer.error_message)
+            self._outcomes.lose(part, short_name(why), written, why)
+        if rest is not None:
+            rest.attempts, rest.written = 0, batch.written  # never sent as it is, but its records may be in the log
+            self._compress(rest, queue)
+
+    def _failed(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
+        self._outcomes.fail(queue, batch, short_name(error), error)
+
+
+ACTIONS = {
+    Produce.RESEND: Answers._resend,
+    Produce.SPLIT: Answers._split,
+    Produce.SEQUENCE: Answers._sequence,
+    Produce.FENCED: Answers._fenced,
+    Produce.REFUSED: Answers._refused,
+    Produce.FAIL: Answers._failed,
+}

@@ -1,0 +1,83 @@
+"""Deadlines. Rule: a batch that is not acknowledged within delivery_timeout_ms fails; until then a queue that rests is looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core.producer.outcomes import Outcomes
+from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.core.producer.ready import ReadyQueues
+from pykafka4.core.timers import Timers
+from pykafka4.errors import KafkaError
+from pykafka4.wire.records.hot import Batch
+
+__all__ = ["Deadlines"]
+
+OPEN_SHARE = 10  # a batch that cannot be sent takes records for one part in so many of delivery_timeout_ms after its linger
+
+
+class Deadlines:
+    """When to look again at which queue."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        ready: ReadyQueues,
+        outcomes: Outcomes,
+        seal_due: Callable[[PartitionQueue, float], object],
+        reason: Callable[[PartitionQueue, Batch], KafkaError],
+    ) -> None:
+        """`seal_due(queue, now)` seals the batch whose linger is over; `reason(queue, batch)` says what kept it from being acknowledged."""
+        self._config, self._ready, self._outcomes = config, ready, outcomes
+        self._seal_due, self._reason = seal_due, reason
+        self._timers = Timers()
+
+    @property
+    def wake_at(self) -> float:
+        """When `run` has something to do."""
+        return self._timers.wake_at
+
+    def run(self, now: float) -> None:
+        """Do what is due."""
+        self._timers.run(now)
+
+    def hold(self, queue: PartitionQueue, now: float) -> None:
+        """Let `queue` rest for a back-off."""
+        queue.held_until = now + queue.backoff.next()
+        self._timers.at(queue.held_until, lambda _: self._ready.place(queue))
+
+    def watch(self, queue: PartitionQueue) -> None:
+        """Have the delivery deadline of the oldest batch looked at, sealed or not."""
+        oldest = queue.batches[0] if queue.batches else queue.due
+        if not queue.watched and oldest is not None:
+            queue.watched = True
+            self._timers.at(oldest.sent_at + self._config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
+
+    def watch_due(self, queue: PartitionQueue) -> None:
+        """Have the batch that is due sealed even if no connection can take it: its records expire together, with the oldest."""
+        if queue.due is not None and not queue.due_watched:
+            queue.due_watched = True
+            self._timers.at(self._open_until(queue.due), lambda now: self._stop_filling(queue, now))
+
+    def _expire(self, queue: PartitionQueue, now: float) -> None:
+        """Fail the batches of `queue` that were not acknowledged within delivery_timeout_ms."""
+        queue.watched = False
+        timeout = self._config.delivery_timeout_ms / 1000
+        if queue.due is not None and queue.due.sent_at + timeout <= now:
+            self._seal_due(queue, now)
+        for batch in queue.late(now, timeout):
+            reason = self._reason(queue, batch)
+            queue.abandon(batch)
+            self._outcomes.fail(queue, batch, "TIMED_OUT", reason)
+        self.watch(queue)
+        self._ready.place(queue)
+
+    def _open_until(self, batch: Batch) -> float:
+        return batch.sent_at + (self._config.linger_ms + self._config.delivery_timeout_ms / OPEN_SHARE) / 1000
+
+    def _stop_filling(self, queue: PartitionQueue, now: float) -> None:
+        queue.due_watched = False
+        if queue.due is not None and self._open_until(queue.due) <= now:
+            self._seal_due(queue, now)
+        self.watch_due(queue)

@@ -1,0 +1,106 @@
+"""Produce requests. Rule: a batch gets its number and its checksum when it is first sent, and keeps them while it may be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+import attrs
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core import Outcome, Request
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.network.network import Network
+from pykafka4.core.producer.ledger import Ledger
+from pykafka4.core.producer.queues import PartitionQueue
+from pykafka4.wire.protocol.messages_produce import ProduceRequest
+from pykafka4.wire.records.hot import Batch
+
+__all__ = ["InFlightProduce", "ProduceRequests"]
+
+BY_NAME_ONLY = 12  # from Produce 13 on topics go by id
+MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer, from Kafka 1.0 on
+REMEMBERS_ONE = 3  # the highest Produce version of Kafka 0.11, which remembers only the last batch
+BROKERS_SHARE = 0.8  # of request_timeout_ms: brokers wait as long for replicas, so that what they tell of the other partitions is not lost
+NO_ID = UUID(int=0)
+
+
+@attrs.frozen(eq=False)
+class InFlightProduce:
+    """One produce request under way."""
+
+    node: int
+    entries: tuple[tuple[PartitionQueue, Batch], ...]
+
+
+class ProduceRequests:
+    """Makes the requests, and counts those in flight."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        network: Network,
+        cluster: Cluster,
+        ledger: Ledger,
+        answered: Callable[[InFlightProduce, float, Outcome], None],
+    ) -> None:
+        """`answered` gets the outcome of each request."""
+        self._config, self._network, self._cluster, self._ledger, self._answered = config, network, cluster, ledger, answered
+        self._in_flight: dict[int, int] = {}  # node -> requests
+
+    def room(self, node: int) -> bool:
+        """Whether another request may go to `node` now."""
+        return self._in_flight.get(node, 0) < self._config.max_in_flight_requests_per_connection
+
+    def depth(self, node: int) -> int:
+        """Most batches of a partition in flight to `node`: as many as it remembers of a producer.
+
+        If the answers of more were lost it would not know the first ones again. Without idempotence it is one: a batch that is sent again
+        would be written behind those after it.
+        """
+        remembers_one = (self._network.version(node, ProduceRequest.api_key) or 0) <= REMEMBERS_ONE
+        return 1 if remembers_one or not self._config.enable_idempotence else MOST_IN_FLIGHT
+
+    def build(self, node: int, entries: list[tuple[PartitionQueue, Batch]], now: float) -> Request:
+        """The request that takes these batches to `node`."""
+        topics: dict[str, list[ProduceRequest.Topic.Partition]] = {}
+        for queue, batch in entries:
+            self._finish(queue, batch)
+            topics.setdefault(batch.topic, []).append(ProduceRequest.Topic.Partition(index=batch.partition, records=batch))
+        ids = {topic: self._cluster.topic_id(topic) for topic in topics}
+        message = ProduceRequest(
+            acks=self._config.acks,
+            timeout_ms=max(1, int(self._config.request_timeout_ms * BROKERS_SHARE)),
+            topic_data=[_topic(name, ids[name], partitions) for name, partitions in topics.items()],
+        )
+        flight = InFlightProduce(node, tuple(entries))
+        self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        self._ledger.sent(sum(batch.count for _, batch in entries), sum(batch.attempts > 1 for _, batch in entries))
+        return Request(
+            node,
+            message,
+            now + self._config.request_timeout_ms / 1000,
+            lambda at, outcome: self._ended(flight, at, outcome),
+            max_version=None if all(ids.values()) else BY_NAME_ONLY,
+            expects_reply=self._config.acks != 0,
+        )
+
+    def _finish(self, queue: PartitionQueue, batch: Batch) -> None:
+        """Number and checksum the batch, unless it goes out again as it was."""
+        batch.attempts += 1
+        if not self._config.enable_idempotence:
+            if batch.attempts == 1:
+                batch.finish(-1, -1, -1)
+            return
+        fresh = batch.base_sequence < 0
+        queue.number(batch)
+        if fresh or batch.producer_id < 0:
+            batch.finish(queue.producer_id, queue.epoch, batch.base_sequence)
+
+    def _ended(self, flight: InFlightProduce, now: float, outcome: Outcome) -> None:
+        self._in_flight[flight.node] -= 1
+        self._answered(flight, now, outcome)
+
+
+def _topic(name: str, topic_id: UUID | None, partitions: list[ProduceRequest.Topic.Partition]) -> ProduceRequest.Topic:
+    return ProduceRequest.Topic(name=name, topic_id=topic_id or NO_ID, partition_data=partitions)
