@@ -1,16 +1,15 @@
-"""Membership, with a clock and a coordinator made by hand."""
+"""The classic protocol: joins, heartbeats and what coordinators answer, with a clock and a coordinator made by hand."""
 
 from __future__ import annotations
 
-import logging
 from typing import Any
-from uuid import UUID
 
 import pytest
 from consumer_talk import LOST, Talk, code, tp
+from membership_talk import events, held_join, keep_alive, other, release, state
 
 from pykafka4.core import Failed
-from pykafka4.core.group.assignors import assignment_bytes, subscription_bytes
+from pykafka4.core.group.assignors import assignment_bytes
 from pykafka4.core.group.classic import COMMITS_FIRST, ClassicProtocol
 from pykafka4.core.group.coordinator import CHECK
 from pykafka4.core.group.leadership import ASK_AGAIN
@@ -20,7 +19,6 @@ from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.error_table import Written
 from pykafka4.errors import KafkaError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata
-from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
@@ -28,7 +26,6 @@ from pykafka4.wire.protocol.messages_group import (
     FindCoordinatorResponse,
     HeartbeatRequest,
     JoinGroupRequest,
-    JoinGroupResponse,
     LeaveGroupRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
@@ -43,35 +40,6 @@ def talk() -> Talk:
     return talk
 
 
-def other(name: str, *topics: str) -> JoinGroupResponse.Member:
-    return JoinGroupResponse.Member(member_id=name, metadata=subscription_bytes(topics))
-
-
-def state(talk: Talk) -> MemberState:
-    return talk.machine.membership.state
-
-
-def events(talk: Talk) -> list[Any]:
-    talk.reader.drain()
-    found = list(talk.reader.events)
-    talk.reader.events.clear()
-    return found
-
-
-def release(talk: Talk) -> None:
-    """The application gives its partitions back."""
-    ticket = talk.reader.ticket
-    assert ticket is not None
-    talk.reader.release(ticket.claims)
-    talk.reader.ticket = None
-    talk.machine.membership.released(ticket)
-    talk.run()
-
-
-def keep_alive(talk: Talk) -> None:
-    talk.reader.enter()
-
-
 @pytest.mark.parametrize("before", MemberState)
 @pytest.mark.parametrize("after", MemberState)
 def test_only_the_moves_of_the_table_are_possible(talk: Talk, before: MemberState, after: MemberState) -> None:
@@ -84,17 +52,6 @@ def test_only_the_moves_of_the_table_are_possible(talk: Talk, before: MemberStat
     else:
         with pytest.raises(RuntimeError, match=f"{after.name} cannot follow {before.name}"):
             protocol._move(after)
-
-
-# ---------------------------------------------------------------- joining
-
-
-def test_nothing_is_asked_before_the_application_polls(talk: Talk) -> None:
-    talk.machine.membership.subscribe(("t",))
-    assert talk.run() == []
-    assert talk.reader.beckoned
-    talk.poll()
-    assert [type(r.message) for r in talk.run()] == [FindCoordinatorRequest]
 
 
 def test_a_new_member_takes_the_id_it_is_given_and_joins_at_once(talk: Talk) -> None:
@@ -194,25 +151,6 @@ def test_a_late_answer_to_a_heartbeat_of_the_last_generation_says_nothing_about_
     assert state(talk) is MemberState.STABLE
     talk.beat(late, "UNKNOWN_MEMBER_ID")
     assert state(talk) is MemberState.STABLE
-
-
-def test_status_names_a_generation_only_while_the_member_is_in_it(talk: Talk) -> None:
-    def shown() -> int:
-        generation: int = talk.machine.status(talk.now)["generation"]
-        return generation
-
-    assert shown() == -1
-    talk.stable(tp(0))
-    assert shown() == 1
-    talk.run(3)
-    talk.beat(talk.one(HeartbeatRequest), "UNKNOWN_MEMBER_ID")
-    assert shown() == -1
-    release(talk)
-    talk.join(generation=2)
-    assert shown() == 2
-    talk.machine.leave(talk.now, 5.0, lambda: None)
-    talk.run(5.0)
-    assert shown() == -1
 
 
 def test_a_commit_of_lost_partitions_or_of_no_member_does_not_delay_a_join(talk: Talk) -> None:
@@ -318,15 +256,6 @@ def test_the_loop_wakes_to_ask_again_what_was_dealt_out_though_no_heartbeat_is_d
     talk.committed()
     talk.answer(talk.one(DescribeGroupsRequest), LOST)
     assert talk.now < talk.wake_at <= talk.now + ASK_AGAIN
-
-
-def held_join(talk: Talk) -> None:
-    """Broker 1, told to coordinate, holds the JoinGroup."""
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    keep_alive(talk)
-    talk.find_coordinator(1)
-    assert talk.one(JoinGroupRequest).node % LANE == 1
 
 
 def test_a_join_does_not_wait_for_a_coordinator_that_is_none_any_more(talk: Talk) -> None:
@@ -452,19 +381,6 @@ def test_a_broker_too_old_is_a_refusal_for_good(talk: Talk) -> None:
     assert state(talk) is MemberState.FATAL
 
 
-def test_subscribing_again_is_a_new_chance_after_a_refusal(talk: Talk) -> None:
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.find_coordinator()
-    talk.join(error="GROUP_AUTHORIZATION_FAILED")
-    talk.machine.membership.subscribe(("t",))
-    talk.run()
-    assert talk.one(JoinGroupRequest)
-
-
-# ---------------------------------------------------------------- living
-
-
 def test_heartbeats_keep_their_interval_and_only_one_is_under_way(talk: Talk) -> None:
     talk.stable(tp(0))
     keep_alive(talk)
@@ -476,53 +392,6 @@ def test_heartbeats_keep_their_interval_and_only_one_is_under_way(talk: Talk) ->
     assert talk.one(HeartbeatRequest) is first
     talk.beat(first)
     assert talk.one(HeartbeatRequest).message.generation_id == 1
-
-
-def test_a_rebalance_takes_back_the_partitions_and_joins_when_the_application_has_let_go(talk: Talk) -> None:
-    talk.stable(tp(0), tp(1))
-    keep_alive(talk)
-    talk.run(3.1)
-    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
-    assert state(talk) is MemberState.REVOKING
-    (ended,) = events(talk)
-    assert ended.ticket is talk.reader.ticket
-    assert ended.ticket.ending is Ending.REVOKED
-    assert talk.machine.fetcher.positions == {}
-    talk.run(3.1)
-    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")  # it lives on while it waits
-    assert talk.pending(JoinGroupRequest) == []
-    release(talk)
-    assert talk.one(JoinGroupRequest).message.member_id == "m"
-
-
-def test_a_revocation_that_is_not_answered_in_time_is_a_loss(talk: Talk) -> None:
-    talk.stable(tp(0))
-    keep_alive(talk)
-    talk.run(3.1)
-    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
-    for _ in range(20):
-        talk.run(3.1)
-        for request in talk.pending(HeartbeatRequest):
-            talk.beat(request, "REBALANCE_IN_PROGRESS")
-    ticket = talk.reader.ticket
-    assert ticket is not None
-    assert ticket.ending is Ending.LOST
-    assert state(talk) is MemberState.UNJOINED
-    assert talk.pending(JoinGroupRequest) == []  # the application has not heard of it yet
-    release(talk)
-    assert talk.one(JoinGroupRequest)
-
-
-@pytest.mark.parametrize(("error", "member_id"), [("UNKNOWN_MEMBER_ID", ""), ("ILLEGAL_GENERATION", "m")])
-def test_a_member_that_is_not_known_any_more_has_lost_its_partitions(talk: Talk, error: str, member_id: str) -> None:
-    talk.stable(tp(0))
-    keep_alive(talk)
-    talk.run(3.1)
-    talk.beat(talk.one(HeartbeatRequest), error)
-    (ended,) = events(talk)
-    assert ended.ticket.ending is Ending.LOST
-    release(talk)
-    assert talk.one(JoinGroupRequest).message.member_id == member_id
 
 
 def test_a_coordinator_that_goes_is_looked_for_and_nothing_is_given_up(talk: Talk) -> None:
@@ -599,45 +468,6 @@ def test_a_heartbeat_fails_early_enough_to_find_another_coordinator(talk: Talk) 
     assert talk.one(HeartbeatRequest).deadline - talk.now <= 10 / 2
 
 
-def test_an_application_that_stops_polling_leaves_exactly_when_due(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
-    talk.stable(tp(0))
-    talk.poll()
-    left_at = talk.now
-
-    def live(until: float) -> None:
-        while talk.now < until:
-            talk.run(min(1.0, until - talk.now))
-            for request in talk.pending(HeartbeatRequest):
-                talk.beat(request)
-
-    live(left_at + 59.9)
-    assert state(talk) is MemberState.STABLE
-    assert talk.wake_at <= left_at + 60
-    with caplog.at_level(logging.WARNING):
-        live(left_at + 60)
-    assert state(talk) is MemberState.LEAVING
-    assert "max_poll_interval_ms=60000" in caplog.text
-    talk.left(talk.one(LeaveGroupRequest))
-    assert talk.run(100) == []
-    (ended,) = events(talk)
-    assert ended.ticket.ending is Ending.LOST
-    release(talk)
-    assert talk.pending(JoinGroupRequest) == []  # it may be gone for good
-    talk.poll()
-    talk.run()
-    assert talk.one(JoinGroupRequest).message.member_id == ""
-
-
-def test_a_poll_under_way_never_counts_as_stopped(talk: Talk) -> None:
-    talk.stable(tp(0))
-    keep_alive(talk)
-    for _ in range(100):
-        talk.run(2)
-        for request in talk.pending(HeartbeatRequest):
-            talk.beat(request)
-    assert state(talk) is MemberState.STABLE
-
-
 def test_the_leader_calls_a_rebalance_when_partitions_appear_and_others_do_not(talk: Talk) -> None:
     for leader in ("m", "other"):
         talk = Talk(group_id="g")
@@ -650,136 +480,6 @@ def test_the_leader_calls_a_rebalance_when_partitions_appear_and_others_do_not(t
         talk.cluster.set("t", [1, 2, 1])
         talk.run()
         assert state(talk) is (MemberState.REVOKING if leader == "m" else MemberState.STABLE)
-
-
-def test_a_changed_subscription_is_a_rebalance(talk: Talk) -> None:
-    talk.stable(tp(0))
-    talk.machine.membership.subscribe(("t", "u"))
-    talk.run()
-    assert state(talk) is MemberState.REVOKING
-    release(talk)
-    request = talk.one(JoinGroupRequest)
-    assert request.message.protocols[0].metadata == subscription_bytes(["t", "u"])
-
-
-def test_answers_to_an_abandoned_attempt_are_ignored(talk: Talk) -> None:
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.find_coordinator()
-    request = talk.one(JoinGroupRequest)
-    done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run()
-    talk.join(member="late")
-    assert state(talk) is MemberState.UNJOINED
-    assert done == [True]
-    assert request not in talk.sent
-
-
-# ---------------------------------------------------------------- leaving
-
-
-@pytest.mark.parametrize(("version", "single", "many"), [(5, "", ["m"]), (3, "", ["m"]), (2, "m", [])])
-def test_leaving_names_the_member_in_the_form_the_broker_knows(talk: Talk, version: int, single: str, many: list[str]) -> None:
-    talk.stable(tp(0))
-    done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run()
-    message = talk.as_sent(LeaveGroupRequest, version)
-    assert (message.member_id, [m.member_id for m in message.members]) == (single, many)
-    talk.left(talk.one(LeaveGroupRequest))
-    assert done == [True]
-
-
-def test_leaving_waits_for_the_commits_before_it(talk: Talk) -> None:
-    talk.stable(tp(0))
-    outcomes: list[Any] = []
-    ticket = talk.reader.ticket
-    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, ticket, talk.now + 60, outcomes.append)
-    done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run()
-    assert talk.pending(LeaveGroupRequest) == []
-    assert talk.one(OffsetCommitRequest).message.generation_id_or_member_epoch == 1
-    talk.commits()
-    assert outcomes == [None]
-    talk.left(talk.one(LeaveGroupRequest))
-    assert done == [True]
-
-
-def test_leaving_is_over_when_patience_is(talk: Talk) -> None:
-    talk.stable(tp(0))
-    done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run(4.9)
-    assert done == []
-    talk.run(0.2)
-    assert done == [True]
-    assert state(talk) is MemberState.UNJOINED
-
-
-def test_who_does_not_wait_sends_commit_and_leave_all_the_same_in_this_order(talk: Talk) -> None:
-    talk.stable(tp(0))
-    outcomes: list[Any] = []
-    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, talk.reader.ticket, talk.now + 1, outcomes.append)
-    done: list[bool] = []
-    talk.machine.leave(talk.now, 0, lambda: done.append(True))
-    assert done == [True]
-    assert [type(r.message) for r in talk.run() if r.node // LANE == 1] == [OffsetCommitRequest, LeaveGroupRequest]
-    assert talk.one(LeaveGroupRequest).deadline == talk.now + 30  # the connection gets its full time to answer
-    talk.commits()
-    assert outcomes == [None]
-
-
-def test_the_answer_to_an_earlier_leave_ends_no_later_one(talk: Talk) -> None:
-    talk.stable(tp(0))
-    talk.machine.leave(talk.now, 0, lambda: None)
-    talk.run()
-    earlier = talk.one(LeaveGroupRequest)
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.run()
-    talk.join(member="m-2")
-    talk.sync([tp(0)])
-    done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run()
-    talk.left(earlier)
-    assert done == []
-    talk.left(talk.one(LeaveGroupRequest))
-    assert done == [True]
-
-
-def test_a_member_in_the_middle_of_joining_leaves_over_another_connection(talk: Talk) -> None:
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.find_coordinator()
-    talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
-    talk.machine.leave(talk.now, 5, lambda: None)
-    talk.run()
-    assert talk.one(LeaveGroupRequest).node // LANE != talk.one(JoinGroupRequest).node // LANE
-
-
-def test_a_static_member_leaves_without_a_word() -> None:
-    talk = Talk(group_id="g", group_instance_id="i")
-    talk.cluster.set("t", [1])
-    talk.stable(tp(0))
-    done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run()
-    assert done == [True]
-    assert talk.pending(LeaveGroupRequest) == []
-
-
-def test_an_assignment_that_ended_before_it_was_seen_is_marked(talk: Talk) -> None:
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.find_coordinator()
-    talk.join()
-    talk.sync([tp(0)])
-    talk.machine.leave(talk.now, 5, lambda: None)
-    (assigned,) = events(talk)
-    assert assigned.ticket.ending is not None
 
 
 def test_a_fenced_static_member_is_finished(talk: Talk) -> None:
@@ -801,67 +501,6 @@ def test_a_heartbeat_with_an_unknown_code_is_raised(talk: Talk) -> None:
     talk.answer(request, type(request.message).response(error_code=32_000))
     talk.reader.drain()
     assert "UNKNOWN(32000)" in str(talk.reader.fatal)
-
-
-def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
-    talk.machine.membership.subscribe(("t", "tpyo"))
-    talk.cluster.set("tpyo", error="UNKNOWN_TOPIC_OR_PARTITION")
-    for _ in range(3):
-        talk.cluster.version += 1
-        talk.run(1)
-    assert [r.getMessage() for r in caplog.records if "tpyo" in r.getMessage()] == [
-        "pykafka4: group g: subscribed topic 'tpyo' does not exist; it will be read once it does"
-    ]
-    assert talk.machine.status(talk.now)["unknown_topics"] == ["tpyo"]
-
-
-def test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_up(talk: Talk) -> None:
-    """The subscription changed while the join was under way; what the application reads of the old topics by hand stays as it is."""
-    talk.machine.membership.subscribe(("t", "u"))
-    talk.poll()
-    talk.find_coordinator()
-    talk.join()
-    talk.machine.membership.subscribe(("u",))
-    talk.sync([tp(0), tp(0, "u")])
-    (assigned, *_) = events(talk)
-    assert [claim.tp for claim in assigned.ticket.claims] == [tp(0, "u")]
-    assert set(talk.machine.fetcher.positions) <= {tp(0, "u")}
-
-
-@pytest.mark.parametrize(
-    ("ids", "noticed"),
-    [((UUID(int=1), UUID(int=2)), True), ((UUID(int=1), UUID(int=2)), False), ((None, None), True)],
-    ids=["by id and absence", "by id alone", "by absence alone"],
-)
-def test_a_topic_made_anew_is_read_from_its_beginning_by_whoever_is_assigned_it(ids: tuple[Any, Any], noticed: bool) -> None:
-    talk = Talk(group_id="g", auto_offset_reset="latest", max_poll_interval_ms=60_000, enable_auto_commit=False)
-    talk.cluster.set("t", [1, 2], topic_id=ids[0])
-    talk.stable(tp(0))
-    keep_alive(talk)
-    talk.committed()
-    assert start_of_search(talk) == -1
-    talk.ends(100)
-    if noticed:
-        talk.cluster.set("t", [], error="UNKNOWN_TOPIC_OR_PARTITION")
-        talk.run()
-    talk.cluster.set("t", [1, 2], topic_id=ids[1])
-    talk.run()
-    talk.ends()
-    talk.beat(talk.run(3) and talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
-    talk.reader.drain()
-    talk.reader.events.clear()
-    talk.sent.clear()
-    release(talk)
-    talk.join(generation=2)
-    talk.sync([tp(1)])
-    talk.committed()
-    assert start_of_search(talk) == -2
-
-
-def start_of_search(talk: Talk) -> int:
-    """The time that the only ListOffsets asks for."""
-    timestamp: int = talk.one(ListOffsetsRequest).message.topics[0].partitions[0].timestamp
-    return timestamp
 
 
 def test_a_join_goes_to_the_new_coordinator_though_nobody_else_asks_for_one(talk: Talk) -> None:
