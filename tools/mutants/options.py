@@ -75,7 +75,7 @@ MUTANTS: Final = (
         tests=("tests/core/consumer/test_fetcher_room.py::test_one_answer_is_asked_to_fit_into_the_room_that_is_left",),
     ),
     Mutant(
-        file="pykafka4/core/group/classic.py",
+        file="pykafka4/core/group/requests.py",
         old="Protocol(name=name, metadata",
         new='Protocol(name="roundrobin", metadata',
         breaks="partition_assignment_strategy is ignored",

@@ -50,7 +50,12 @@ NEAR = {
     "outcomes": ("tests/core/producer/test_sender.py", "tests/core/producer/test_sender_timeout.py"),
     "protocol": ("tests/core/group/test_classic.py", "tests/core/group/test_membership.py"),
     "ready": ("tests/core/producer/test_sender.py", "tests/core/network/test_network_words.py"),
-    "requests": ("tests/core/producer/test_sender_options.py", "tests/core/producer/test_sender_versions.py"),
+    "requests": (
+        "tests/core/producer/test_sender_options.py",
+        "tests/core/producer/test_sender_versions.py",
+        "tests/core/consumer/test_consumer_options.py",
+        "tests/core/group/test_membership.py",
+    ),
     "topic": ("tests/core/producer/test_sender_topics.py", "tests/core/metadata/test_cluster.py"),
 }
 # What is run when the tests near a file notice nothing: the other machines, then the whole client in the simulation.

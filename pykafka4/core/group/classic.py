@@ -13,24 +13,22 @@ from typing import Any, Final, Protocol
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.group.assignors import assigned_partitions, subscription_bytes
+from pykafka4.core.group.assignors import assigned_partitions
 from pykafka4.core.group.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.group.leadership import Leadership
 from pykafka4.core.group.protocol import MOVES, Assignee, MemberState
+from pykafka4.core.group.requests import fit_leave, heartbeat_request, join_request, leave_request, sync_request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import via
 from pykafka4.core.subscription import Assignment, Credentials
 from pykafka4.errors import DecodeError, KafkaError, broker_error
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
-from pykafka4.wire.protocol.messages_group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 __all__ = ["ClassicProtocol", "Commits"]
 
 log = get_log("pykafka4.group")
 
-PROTOCOL: Final = "consumer"
-LEAVE_MANY_FROM: Final = 3  # before, a leave names one member, in other fields
 JOIN_GRACE: Final = 5.0  # seconds beyond the rebalance time-out before a silent JoinGroup is given up (Java's)
 COMMITS_FIRST: Final = 5.0  # how long a join waits for commits made before the partitions were given back
 ENDS_MEMBER: Final = ("FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED")  # in a commit's answer; other refusals concern the commit
@@ -234,12 +232,7 @@ class ClassicProtocol:
         interval = self._config.heartbeat_interval_ms / 1000
         self._beating = True
         self._next_beat = now + interval
-        message = HeartbeatRequest(
-            group_id=self._config.group_id or "",
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self._config.group_instance_id,
-        )
+        message = heartbeat_request(self._config, self.member_id, self.generation)
         # A coordinator that hangs must be noticed while there is still time to find its successor.
         patience = min(self._config.request_timeout_ms / 1000, max(self._session / 3, interval))
         credentials = self._credentials
@@ -267,16 +260,7 @@ class ClassicProtocol:
         self._move(MemberState.JOINING)
         self._join_by = INFINITY
         self._joined_with, self._joined_at = self._assignee.topics, (node, now)
-        metadata = subscription_bytes(self._joined_with)
-        message = JoinGroupRequest(
-            group_id=self._config.group_id or "",
-            session_timeout_ms=int(self._config.session_timeout_ms),
-            rebalance_timeout_ms=int(self._config.max_poll_interval_ms),
-            member_id=self.member_id,
-            group_instance_id=self._config.group_instance_id,
-            protocol_type=PROTOCOL,
-            protocols=[JoinGroupRequest.Protocol(name=name, metadata=metadata) for name in self._config.partition_assignment_strategy],
-        )
+        message = join_request(self._config, self.member_id, self._joined_with)
         patience = max(self._config.request_timeout_ms / 1000, self._rebalance_timeout + JOIN_GRACE)
         self._attempt_with(node, message, now + patience, lambda at, outcome: self._join_answered(at, node, outcome))
 
@@ -315,15 +299,7 @@ class ClassicProtocol:
         if node is None:  # lost since the answer to the join: the generation will not wait for us
             self._rejoin(now)
             return
-        message = SyncGroupRequest(
-            group_id=self._config.group_id or "",
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self._config.group_instance_id,
-            protocol_type=PROTOCOL,
-            protocol_name=self._protocol,
-            assignments=[SyncGroupRequest.Assignment(member_id=member_id, assignment=share) for member_id, share in shares.items()],
-        )
+        message = sync_request(self._config, self.member_id, self.generation, self._protocol, shares)
         deadline = now + self._config.request_timeout_ms / 1000
         self._attempt_with(node, message, deadline, lambda at, outcome: self._sync_answered(at, now, node, outcome))
 
@@ -454,11 +430,10 @@ class ClassicProtocol:
 
     def _send_leave(self, now: float, node: int) -> None:
         leave = self._leave = object()
-        group = self._config.group_id or ""
-        message = LeaveGroupRequest(group_id=group, member_id=self.member_id, members=[])
+        message = leave_request(self._config, self.member_id)
         deadline = now + self._config.request_timeout_ms / 1000  # its connection may be shared: it outlasts this member's patience
         on_reply = lambda at, outcome: self._leave_answered(leave)  # noqa: E731
-        self._send(Request(via(self._coordinator.lane, node), message, deadline, on_reply, fit=_leave_in))
+        self._send(Request(via(self._coordinator.lane, node), message, deadline, on_reply, fit=fit_leave))
 
     def _leave_answered(self, leave: object) -> None:
         """Whatever the answer: a coordinator that did not hear it drops the member when its session is over."""
@@ -478,12 +453,6 @@ class ClassicProtocol:
         self.state = MOVES.move(self.state, to)
         if not self._holds():
             self._credentials = None
-
-
-def _leave_in(message: LeaveGroupRequest, version: int) -> None:
-    if version >= LEAVE_MANY_FROM:
-        message.members = [LeaveGroupRequest.Member(member_id=message.member_id)]
-        message.member_id = ""
 
 
 STEPS: Mapping[MemberState, Callable[[ClassicProtocol, float], float]] = {

@@ -1,0 +1,66 @@
+"""Requests of a classic member. Rule: every request of a static member names its instance, but for LeaveGroup, which it never sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pykafka4.config import ConsumerConfig
+from pykafka4.core.group.assignors import subscription_bytes
+from pykafka4.wire.protocol.messages_group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+
+__all__ = ["fit_leave", "heartbeat_request", "join_request", "leave_request", "sync_request"]
+
+PROTOCOL: Final = "consumer"
+LEAVE_MANY_FROM: Final = 3  # before, a leave names one member, in other fields
+
+
+def join_request(config: ConsumerConfig, member_id: str, topics: Iterable[str]) -> JoinGroupRequest:
+    """Join, or join again as `member_id`, with a subscription to `topics`."""
+    metadata = subscription_bytes(topics)
+    return JoinGroupRequest(
+        group_id=config.group_id or "",
+        session_timeout_ms=int(config.session_timeout_ms),
+        rebalance_timeout_ms=int(config.max_poll_interval_ms),
+        member_id=member_id,
+        group_instance_id=config.group_instance_id,
+        protocol_type=PROTOCOL,
+        protocols=[JoinGroupRequest.Protocol(name=name, metadata=metadata) for name in config.partition_assignment_strategy],
+    )
+
+
+def sync_request(
+    config: ConsumerConfig, member_id: str, generation: int, protocol: str | None, shares: Mapping[str, bytes]
+) -> SyncGroupRequest:
+    """Ask for this member's share; a leader sends everybody's."""
+    return SyncGroupRequest(
+        group_id=config.group_id or "",
+        generation_id=generation,
+        member_id=member_id,
+        group_instance_id=config.group_instance_id,
+        protocol_type=PROTOCOL,
+        protocol_name=protocol,
+        assignments=[SyncGroupRequest.Assignment(member_id=member, assignment=share) for member, share in shares.items()],
+    )
+
+
+def heartbeat_request(config: ConsumerConfig, member_id: str, generation: int) -> HeartbeatRequest:
+    """Say that this member lives."""
+    return HeartbeatRequest(
+        group_id=config.group_id or "",
+        generation_id=generation,
+        member_id=member_id,
+        group_instance_id=config.group_instance_id,
+    )
+
+
+def leave_request(config: ConsumerConfig, member_id: str) -> LeaveGroupRequest:
+    """Leave the group. `fit_leave` has to fit it to the version of its connection."""
+    return LeaveGroupRequest(group_id=config.group_id or "", member_id=member_id, members=[])
+
+
+def fit_leave(message: LeaveGroupRequest, version: int) -> None:
+    """Name the member in the field that `version` has for it."""
+    if version >= LEAVE_MANY_FROM:
+        message.members = [LeaveGroupRequest.Member(member_id=message.member_id)]
+        message.member_id = ""
