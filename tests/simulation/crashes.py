@@ -5,6 +5,7 @@ The first of the chosen calls that comes raises. From then on every call of that
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from invariants import Broken
@@ -24,7 +25,7 @@ CRASHES: Final[dict[str, tuple[str, str]]] = {
     "group": ("group", "poll"),
     "fetcher": ("fetcher", "poll"),
     "offsets": ("offsets", "poll"),
-    "answer to Fetch": ("fetcher", "_heed"),
+    "answer to Fetch": ("fetcher.answers", "_answered"),
     "answer to Heartbeat": ("group", "_beat_answered"),
     "answer to JoinGroup": ("group", "_join_answered"),
     "answer to SyncGroup": ("group", "_sync_answered"),
@@ -58,7 +59,7 @@ class Crashed:
         if what == "loop":
             self._loop = True
             return
-        target = engine.network if what == "network" else machine if where == "member" else getattr(machine, where)
+        target = engine.network if what == "network" else machine if where == "member" else attrgetter(where)(machine)
 
         def crash(*args: Any, **options: Any) -> Any:
             self._came()

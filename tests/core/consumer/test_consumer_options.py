@@ -116,7 +116,7 @@ def test_an_answer_for_a_partition_that_is_no_longer_read_is_dropped() -> None:
     request = talk.fetch_at(1)
     talk.member.fetcher.drop(claims)
     talk.fetched(request, {tp(0): batch(0, 3)})
-    assert talk.member.fetcher.delivered == 0
+    assert talk.member.fetcher.positions.delivered == 0
     assert talk.poll() == []
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from consumer_talk import Answer, Talk, batch, fetching, tp
 
-from pykafka4.core.consumer.fetcher import RETRY_LOOKUP
+from pykafka4.core.consumer.start_offsets import RETRY_LOOKUP
 from pykafka4.core.subscription import Start
 from pykafka4.errors import AuthorizationError, BrokerError, KafkaError, LogTruncated
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
