@@ -35,21 +35,21 @@ MUTANTS: Final = (
         old="last_fetched_epoch=position.epoch,",
         new="last_fetched_epoch=-1,",
         breaks="brokers are not told the last epoch that was read",
-        tests=("tests/core/consumer/test_fetcher.py::test_the_last_epoch_read_is_named_where_the_broker_takes_it",),
+        tests=("tests/core/consumer/test_source.py::test_the_last_epoch_read_is_named_where_the_broker_takes_it",),
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
         old="current_leader_epoch=-1 if leader is None else leader.epoch,",
         new="current_leader_epoch=-1,",
         breaks="Fetch does not name the leader's epoch",
-        tests=("tests/core/consumer/test_fetcher.py::test_each_leader_gets_one_request_with_all_its_partitions_over_a_lane_for_fetches",),
+        tests=("tests/core/consumer/test_source.py::test_each_leader_gets_one_request_with_all_its_partitions_over_a_lane_for_fetches",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",
         old="return self._positions.is_current(position) and position.offset == offset and position.stage is Stage.FETCHING",
         new="return self._positions.is_current(position) and position.stage is Stage.FETCHING",
         breaks="an answer counts though the position has moved",
-        tests=("tests/core/consumer/test_fetcher_positions.py::test_a_topic_made_anew_is_read_from_its_beginning",),
+        tests=("tests/core/consumer/test_start_offsets.py::test_a_topic_made_anew_is_read_from_its_beginning",),
     ),
     Mutant(
         file="pykafka4/core/consumer/positions.py",
@@ -84,7 +84,7 @@ MUTANTS: Final = (
         old="        if answer.diverging_epoch.epoch >= 0:\n",
         new="        if False:\n",
         breaks="a diverging epoch is ignored",
-        tests=("tests/core/consumer/test_fetcher_positions.py::test_a_log_that_was_cut_steps_back_and_no_further",),
+        tests=("tests/core/consumer/test_fetch_answers.py::test_a_log_that_was_cut_steps_back_and_no_further",),
     ),
     Mutant(
         file="pykafka4/core/group/offsets.py",
@@ -98,9 +98,7 @@ MUTANTS: Final = (
         old="self._replace({claim: (offset, epoch)})",
         new="self._replace({claim: (offset, -1)})",
         breaks="the epoch is forgotten when a truncated log is read on",
-        tests=(
-            "tests/core/consumer/test_fetcher_positions.py::test_a_second_truncation_is_noticed_before_anything_was_read_after_the_first",
-        ),
+        tests=("tests/core/consumer/test_fetch_answers.py::test_a_second_truncation_is_noticed_before_anything_was_read_after_the_first",),
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
@@ -177,16 +175,14 @@ MUTANTS: Final = (
         old="position.limit = max(position.limit, min(chunk.incomplete, self._config.receive_message_max_bytes))",
         new="pass",
         breaks="a batch larger than max_partition_fetch_bytes is never read",
-        tests=("tests/core/consumer/test_fetcher.py::test_a_batch_cut_short_is_asked_for_whole",),
+        tests=("tests/core/consumer/test_fetch_answers.py::test_a_batch_cut_short_is_asked_for_whole",),
     ),
     Mutant(
         file="pykafka4/core/consumer/start_offsets.py",
         old="        if self.policy is Start.NONE:\n            self._explain_range(position)\n            return\n",
         new="",
         breaks="auto_offset_reset=none resets all the same",
-        tests=(
-            "tests/core/consumer/test_fetcher_positions.py::test_without_a_policy_an_offset_out_of_range_names_the_range_on_every_poll",
-        ),
+        tests=("tests/core/consumer/test_start_offsets.py::test_without_a_policy_an_offset_out_of_range_names_the_range_on_every_poll",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
@@ -207,7 +203,7 @@ MUTANTS: Final = (
         old="if known is None or known == position.topic_id:\n                continue",
         new="continue",
         breaks="a topic that was deleted and created again is read on at the old offset",
-        tests=("tests/core/consumer/test_fetcher_positions.py::test_a_topic_made_anew_is_read_from_its_beginning",),
+        tests=("tests/core/consumer/test_start_offsets.py::test_a_topic_made_anew_is_read_from_its_beginning",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
@@ -571,7 +567,7 @@ MUTANTS: Final = (
         old="            self._fetch_located()\n",
         new="            self.positions.located = []\n",
         breaks="a seek waits for the Fetch under way",
-        tests=("tests/core/consumer/test_fetcher.py::test_a_seek_does_not_wait_for_the_fetch_under_way",),
+        tests=("tests/core/consumer/test_source.py::test_a_seek_does_not_wait_for_the_fetch_under_way",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
@@ -644,7 +640,7 @@ MUTANTS: Final = (
         new="            pass\n",
         breaks="partitions found beside a refused one are never located",
         tests=(
-            "tests/core/consumer/test_fetcher_positions.py::test_a_partition_whose_committed_offset_is_refused_does_not_keep_the_others_from_being_read",
+            "tests/core/consumer/test_start_offsets.py::test_a_partition_whose_committed_offset_is_refused_does_not_keep_the_others_from_being_read",
         ),
     ),
     Mutant(
@@ -653,7 +649,7 @@ MUTANTS: Final = (
         new="",
         breaks="a partition whose committed offset is refused keeps the others from being read",
         tests=(
-            "tests/core/consumer/test_fetcher_positions.py::test_a_partition_whose_committed_offset_is_refused_does_not_keep_the_others_from_being_read",
+            "tests/core/consumer/test_start_offsets.py::test_a_partition_whose_committed_offset_is_refused_does_not_keep_the_others_from_being_read",
         ),
     ),
     Mutant(
@@ -689,7 +685,7 @@ MUTANTS: Final = (
         old="            return self.left_behind.lane\n        busy = self.left_behind or self.in_flight\n",
         new="            return self.in_flight.lane\n        busy = self.left_behind\n",
         breaks="a search waits behind the Fetch under way",
-        tests=("tests/core/consumer/test_fetcher.py::test_a_search_does_not_wait_behind_the_fetch_under_way",),
+        tests=("tests/core/consumer/test_source.py::test_a_search_does_not_wait_behind_the_fetch_under_way",),
     ),
     Mutant(
         file="pykafka4/core/group/leadership.py",
@@ -725,7 +721,7 @@ MUTANTS: Final = (
         new="        if row.code > 0:",
         breaks="a producer of the same client stops where the consumer may not read",
         tests=(
-            "tests/core/consumer/test_fetcher_errors.py::test_an_error_that_is_not_about_the_leader_takes_no_partition_offline_and_repeats_the_same_offset",
+            "tests/core/consumer/test_fetch_answers_errors.py::test_an_error_that_is_not_about_the_leader_takes_no_partition_offline_and_repeats_the_same_offset",
         ),
     ),
     Mutant(
@@ -733,42 +729,46 @@ MUTANTS: Final = (
         old="        if not waits:\n",
         new="        if waits or reason:\n",
         breaks="two refusals that come together lengthen the pause twice",
-        tests=("tests/core/consumer/test_fetcher_errors.py::test_refusals_of_two_fetches_that_were_under_way_together_are_one",),
+        tests=("tests/core/consumer/test_fetch_answers_errors.py::test_refusals_of_two_fetches_that_were_under_way_together_are_one",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
         old="            sought.paused, sought.rest = position.paused, position.rest\n",
         new="            sought.paused = position.paused\n",
         breaks="who seeks after each refusal asks without a pause",
-        tests=("tests/core/consumer/test_fetcher_errors.py::test_a_seek_does_not_end_the_pause_after_a_refusal",),
+        tests=("tests/core/consumer/test_fetch_answers_errors.py::test_a_seek_does_not_end_the_pause_after_a_refusal",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",
         old="        position.rest, position.told = None, False\n",
         new="        position.told = False\n",
         breaks="the pause after a refusal is as long as after all those of long ago",
-        tests=("tests/core/consumer/test_fetcher_errors.py::test_the_pauses_between_refusals_grow_until_one_fetch_succeeds",),
+        tests=("tests/core/consumer/test_fetch_answers_errors.py::test_the_pauses_between_refusals_grow_until_one_fetch_succeeds",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",
         old='    "CORRUPT_MESSAGE": FetchAnswers._damaged,\n',
         new="",
         breaks="a log that its leader cannot read stops a partition in silence",
-        tests=("tests/core/consumer/test_fetcher_errors.py::test_a_log_that_its_leader_cannot_read_is_told_once_and_asked_for_again",),
+        tests=(
+            "tests/core/consumer/test_fetch_answers_errors.py::test_a_log_that_its_leader_cannot_read_is_told_once_and_asked_for_again",
+        ),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",
         old="            position.told = True\n",
         new="",
         breaks="a log that its leader cannot read is raised with each try",
-        tests=("tests/core/consumer/test_fetcher_errors.py::test_a_log_that_its_leader_cannot_read_is_told_once_and_asked_for_again",),
+        tests=(
+            "tests/core/consumer/test_fetch_answers_errors.py::test_a_log_that_its_leader_cannot_read_is_told_once_and_asked_for_again",
+        ),
     ),
     Mutant(
         file="pykafka4/core/consumer/start_offsets.py",
         old="        if position.search is not None:\n            self._search(position)\n",
         new="        pass\n",
         breaks="the last offset of a deleted topic is taken for its namesake's",
-        tests=("tests/core/consumer/test_fetcher_positions.py::test_an_offset_of_a_topic_found_before_it_was_made_anew_does_not_count",),
+        tests=("tests/core/consumer/test_start_offsets.py::test_an_offset_of_a_topic_found_before_it_was_made_anew_does_not_count",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
