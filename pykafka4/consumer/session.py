@@ -565,7 +565,7 @@ class Session:
 
     def stats(self) -> dict[str, int]:
         """See Consumer.stats."""
-        delivered = self.member.fetcher.delivered
+        delivered = self.member.fetcher.positions.delivered
         waiting = delivered - self.reader.consumed
         return {"fetched_bytes": delivered, "buffered_bytes": waiting, "partitions": len(self.reader.claims)}
 

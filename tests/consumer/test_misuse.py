@@ -12,7 +12,7 @@ from application import LONG, Listener, Maker, fill, numbers, poll_until, read, 
 
 from pykafka4.client import Client
 from pykafka4.consumer import Consumer
-from pykafka4.core.consumer import fetcher
+from pykafka4.core.consumer import fetch_answers
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -188,8 +188,8 @@ def test_a_handler_in_the_middle_of_a_poll_is_told_to_wake_it_up(
             told.append(str(error))
         consumer.wakeup()
 
-    unpack = fetcher._decompress
-    monkeypatch.setattr(fetcher, "_decompress", lambda *args: (handler(), unpack(*args))[1])
+    unpack = fetch_answers._decompress
+    monkeypatch.setattr(fetch_answers, "_decompress", lambda *args: (handler(), unpack(*args))[1])
     consumer = make.assigned(0, 1)  # from here on the loop fetches, and gives what it has the function that unpacks it
     records = read(consumer, 200)
     assert told

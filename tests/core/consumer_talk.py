@@ -346,6 +346,12 @@ class Talk:
         self.reader.adopt(ticket.claims)
 
 
+def fetched_epoch(talk: Talk, offset: int) -> int:
+    """The epoch that the Fetch at `offset` names."""
+    parts = [topic.partitions[0] for request in talk.pending(FetchRequest) for topic in request.message.topics]
+    return next(part.last_fetched_epoch for part in parts if part.fetch_offset == offset)
+
+
 def fetching() -> Talk:
     """A consumer of topic t, whose three partitions nodes 1, 2 and 1 lead; nothing is assigned yet."""
     talk = Talk(fetch_max_wait_ms=500)

@@ -11,10 +11,13 @@ from schedules import Hunt, Patch, around
 
 from pykafka4.consumer.session import Session
 from pykafka4.core import INFINITY, Effects
-from pykafka4.core.consumer import fetcher
+from pykafka4.core.consumer import source
+from pykafka4.core.consumer.fetch_answers import FetchAnswers
 from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.machine import ConsumerMachine
+from pykafka4.core.consumer.positions import Positions
 from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.consumer.start_offsets import StartOffsets
 from pykafka4.core.engine import Engine
 from pykafka4.core.group import offsets
 from pykafka4.core.group.assignors import ASSIGNORS
@@ -165,12 +168,12 @@ def wait_without_a_deadline(patch: pytest.MonkeyPatch) -> None:
 
 def read_as_a_follower(patch: pytest.MonkeyPatch) -> None:
     """Brokers give followers what is not replicated yet."""
-    patch.setattr(fetcher, "CONSUMER", 1)
+    patch.setattr(source, "CONSUMER", 1)
 
 
 def forget_epochs(patch: pytest.MonkeyPatch) -> None:
     """No Fetch says of which epoch the last record was: no broker can tell that its log was cut before."""
-    patch.setattr(fetcher, "_with_epochs", lambda message, version: _without_epochs(message))
+    patch.setattr(source, "_fit", lambda message, version: _without_epochs(message))
 
 
 def _without_epochs(message: Any) -> None:
@@ -179,16 +182,16 @@ def _without_epochs(message: Any) -> None:
 
 
 def choose_an_offset_unasked(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Fetcher, "_without_committed", lambda original, self, position: self._reset(position, Start.EARLIEST))
+    around(patch, StartOffsets, "_without_committed", lambda original, self, position: self.reset(position, Start.EARLIEST))
 
 
 def begin_at_the_first_record_instead_of_the_last(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Fetcher, "_reset", lambda original, self, position, target: original(self, position, Start.EARLIEST))
+    around(patch, StartOffsets, "reset", lambda original, self, position, target: original(self, position, Start.EARLIEST))
 
 
 def stop_all_when_one_is_offline(patch: pytest.MonkeyPatch) -> None:
     """Nothing is fetched while any partition has no leader."""
-    around(patch, Fetcher, "_fetch", lambda original, self, now: None if self._recovery.offline else original(self, now))
+    around(patch, Fetcher, "_fetch_due", lambda original, self, now: None if self._recovery.offline else original(self, now))
 
 
 def leave_a_partition_out(patch: pytest.MonkeyPatch) -> None:
@@ -206,11 +209,11 @@ def leave_a_partition_out(patch: pytest.MonkeyPatch) -> None:
 def raise_what_passes(patch: pytest.MonkeyPatch) -> None:
     """Errors that a new leader cures are raised by `poll`."""
 
-    def report(original: Any, self: Fetcher, now: float, node: int, position: Any, reason: KafkaError) -> None:
+    def report(original: Any, self: FetchAnswers, now: float, node: int, position: Any, reason: KafkaError) -> None:
         original(self, now, node, position, reason)
-        self._tell_once(position, reason)
+        self._positions.tell_once(position, reason)
 
-    around(patch, Fetcher, "_report", report)
+    around(patch, FetchAnswers, "_report", report)
 
 
 def tell_nobody_of_a_crash(patch: pytest.MonkeyPatch) -> None:
@@ -256,9 +259,9 @@ def keep_what_was_forgotten(patch: pytest.MonkeyPatch) -> None:
 # ---- what the calls of an application say
 
 
-def out_of_range(patch: pytest.MonkeyPatch, act: Callable[[Fetcher, Any], None]) -> None:
+def out_of_range(patch: pytest.MonkeyPatch, act: Callable[[StartOffsets, Any], None]) -> None:
     """Something else is done when an offset is out of range."""
-    patch.setitem(fetcher.ERRORS, "OFFSET_OUT_OF_RANGE", lambda self, now, node, position, row: act(self, position))  # type: ignore[arg-type]
+    around(patch, StartOffsets, "out_of_range", lambda original, self, position: act(self, position))
 
 
 def raise_where_the_application_did_not_ask(patch: pytest.MonkeyPatch) -> None:
@@ -267,34 +270,34 @@ def raise_where_the_application_did_not_ask(patch: pytest.MonkeyPatch) -> None:
 
 
 def go_on_unasked_after_retention(patch: pytest.MonkeyPatch) -> None:
-    out_of_range(patch, lambda self, position: self._reset(position, Start.EARLIEST))
+    out_of_range(patch, lambda self, position: self.reset(position, Start.EARLIEST))
 
 
 def go_on_at_the_end_after_a_cut(patch: pytest.MonkeyPatch) -> None:
     """With auto_offset_reset=earliest an offset out of range is left for the end of the log."""
-    out_of_range(patch, lambda self, position: self._reset(position, Start.LATEST))
+    out_of_range(patch, lambda self, position: self.reset(position, Start.LATEST))
 
 
 def overlook_what_is_committed(patch: pytest.MonkeyPatch) -> None:
     """Who was told not to choose an offset is asked for one that the group has."""
 
-    def committed(original: Any, self: Fetcher, now: float, asked: Any, found: Any) -> None:
+    def committed(original: Any, self: StartOffsets, now: float, asked: Any, found: Any) -> None:
         original(self, now, asked, found if isinstance(found, KafkaError) else dict.fromkeys(found))
 
-    around(patch, Fetcher, "_committed", committed)
+    around(patch, StartOffsets, "_committed", committed)
 
 
 def lose_a_chunk_of_what_was_cut(patch: pytest.MonkeyPatch) -> None:
     """What waits for the application when the log is cut is dropped, but for the last."""
 
-    def truncate(original: Any, self: Fetcher, position: Any, agreed: Any) -> None:
+    def truncate(original: Any, self: Positions, position: Any, *where: Any, **options: Any) -> None:
         queue = self._intake._queue  # type: ignore[attr-defined]
         mine = [item for item in queue if hasattr(item, "next_offset") and item.serial is position.claim]
         for chunk in mine[:-1]:
             queue.remove(chunk)
-        original(self, position, agreed)
+        original(self, position, *where, **options)
 
-    around(patch, Fetcher, "_truncate", truncate)
+    around(patch, Positions, "truncate", truncate)
 
 
 def fail_a_commit_now_and_then(patch: pytest.MonkeyPatch) -> None:

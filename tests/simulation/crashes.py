@@ -25,7 +25,7 @@ CRASHES: Final[dict[str, tuple[str, str]]] = {
     "membership": ("membership", "poll"),
     "fetcher": ("fetcher", "poll"),
     "offsets": ("offsets", "poll"),
-    "answer to Fetch": ("fetcher", "_heed"),
+    "answer to Fetch": ("fetcher.answers", "_answered"),
     "answer to Heartbeat": ("membership.protocol", "_beat_answered"),
     "answer to JoinGroup": ("membership.protocol", "_join_answered"),
     "answer to SyncGroup": ("membership.protocol", "_sync_answered"),

@@ -57,7 +57,7 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "the request that is looked after was sent later than at 0",
     ),
     Equivalent(
-        "pykafka4/core/consumer/fetcher.py",
+        "pykafka4/core/consumer/fetch_answers.py",
         "ReplaceFalseWithTrue",
         "position.reported = False",
         "position.reported = True",
@@ -188,13 +188,6 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "return self._offered.get(FETCH, (0, 0))[1] <= BEFORE_0_11",
         "return self._offered.get(FETCH, (0, 1))[1] <= BEFORE_0_11",
         "a broker that offers no Fetch is as old with the highest version 1",
-    ),
-    Equivalent(
-        "pykafka4/core/consumer/fetcher.py",
-        "NumberReplacer",
-        "if flight is None or flight.node in self._left or flight.asked.get(position.tp, (None, 0))[0] is position:",
-        "if flight is None or flight.node in self._left or flight.asked.get(position.tp, (None, 1))[0] is position:",
-        "only the first of the two is looked at",
     ),
     Equivalent(
         "pykafka4/core/group/offsets.py",

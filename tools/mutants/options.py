@@ -54,7 +54,7 @@ MUTANTS: Final = (
         tests=("tests/consumer/test_unreadable.py::test_a_batch_that_is_not_let_in_is_told_and_keeps_no_other_partition_waiting",),
     ),
     Mutant(
-        file="pykafka4/core/consumer/fetcher.py",
+        file="pykafka4/core/consumer/fetch_answers.py",
         old="max_decompressed=self._config.max_decompressed_bytes",
         new="max_decompressed=64 * 1024 * 1024",
         breaks="max_decompressed_bytes is ignored",
@@ -69,8 +69,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
-        old="room = self._config.prefetch_bytes - (self",
-        new="room = 64 * 1024 * 1024 - (self",
+        old="room = self._config.prefetch_bytes - (self.positions",
+        new="room = 64 * 1024 * 1024 - (self.positions",
         breaks="prefetch_bytes is ignored",
         tests=("tests/core/consumer/test_fetcher_room.py::test_one_answer_is_asked_to_fit_into_the_room_that_is_left",),
     ),

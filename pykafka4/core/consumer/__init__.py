@@ -2,8 +2,12 @@
 
 Modules; each line imports only from lines below it:
 
-    machine    polls everything of one consumer that runs on the loop, `group` included
-    fetcher    fetch positions: Fetch requests and their answers, offset resets, truncated logs
-    searches   first and last offsets of partitions (ListOffsets)
-    reader     what waits for `poll`, and which offsets are finished; called by the loop and by the application's thread
+    machine        polls everything of one consumer that runs on the loop, `group` included
+    fetcher        what is read, which brokers are asked for it next, and how much there is room for
+    fetch_answers  what the answer to a Fetch does: data, truncated logs, error codes
+    source         one broker: its partitions in their order, its Fetch in flight, the request and the answer
+    start_offsets  where positions begin: committed offsets, resets, topics that were created again
+    positions      all positions of a consumer, and what the application is told of them
+    searches       first and last offsets of partitions (ListOffsets)
+    reader         what waits for `poll`, and which offsets are finished; called by the loop and by the application's thread
 """

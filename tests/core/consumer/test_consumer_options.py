@@ -116,7 +116,7 @@ def test_an_answer_for_a_partition_that_is_no_longer_read_is_dropped() -> None:
     request = talk.fetch_at(1)
     talk.machine.fetcher.drop(claims)
     talk.fetched(request, {tp(0): batch(0, 3)})
-    assert talk.machine.fetcher.delivered == 0
+    assert talk.machine.fetcher.positions.delivered == 0
     assert talk.poll() == []
 
 

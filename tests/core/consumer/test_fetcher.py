@@ -1,17 +1,13 @@
-"""Fetcher: what is asked for, answers that come too late, and data cut short, with brokers made by hand."""
+"""Fetcher: what is asked for, and when, with brokers made by hand."""
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
-from consumer_talk import LOST, Talk, batch, fetching, partition, tp
+from consumer_talk import Talk, batch, fetching, tp
 
 from pykafka4.core import INFINITY
-from pykafka4.core.network.network import LANE
-from pykafka4.core.subscription import Claim, Stage, Start
-from pykafka4.errors import CorruptRecord
-from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest
+from pykafka4.core.subscription import Claim
+from pykafka4.wire.protocol.messages_fetch import FetchRequest
 
 
 @pytest.fixture
@@ -20,23 +16,6 @@ def talk() -> Talk:
 
 
 # ---------------------------------------------------------------- asking
-
-
-def test_each_leader_gets_one_request_with_all_its_partitions_over_a_lane_for_fetches(talk: Talk) -> None:
-    talk.assign(tp(0), tp(1), tp(2), start=5)
-    requests = talk.pending(FetchRequest)
-    assert sorted((r.node % LANE, sorted(talk.asked(r))) for r in requests) == [(1, [tp(0), tp(2)]), (2, [tp(1)])]
-    assert {r.node // LANE for r in requests} == {2}
-    message = requests[0].message
-    assert (message.max_wait_ms, message.min_bytes, message.session_id, message.session_epoch, message.isolation_level) == (
-        500,
-        1,
-        0,
-        -1,
-        0,
-    )
-    part = message.topics[0].partitions[0]
-    assert (part.fetch_offset, part.current_leader_epoch, part.partition_max_bytes) == (5, 0, 1024 * 1024)
 
 
 def test_the_next_request_leaves_as_soon_as_the_answer_is_in(talk: Talk) -> None:
@@ -54,26 +33,6 @@ def test_an_idle_consumer_has_one_request_under_way_and_no_timer(talk: Talk) -> 
         assert talk.wake_at == INFINITY
 
 
-def test_topics_go_by_id_where_all_ids_are_known(talk: Talk) -> None:
-    talk.cluster.set("t", topic_id=UUID(int=7))
-    talk.cluster.set("u", [1])
-    talk.assign(tp(0), start=0)
-    request = talk.fetch_at(1)
-    assert (request.max_version, request.message.topics[0].topic_id) == (None, UUID(int=7))
-    talk.assign(tp(0, "u"), start=0)
-    topics = [FetchResponse.Topic(topic_id=UUID(int=7), partitions=[partition(0, batch(0, 3))])]
-    talk.answer(request, FetchResponse(session_id=0, responses=topics), version=13)
-    assert [r.offset for r in talk.poll()] == [0, 1, 2]
-    assert talk.fetch_at(1).max_version == 12
-
-
-@pytest.mark.parametrize(("version", "epoch"), [(12, 4), (11, -1)])
-def test_the_last_epoch_read_is_named_where_the_broker_takes_it(talk: Talk, version: int, epoch: int) -> None:
-    talk.assign(tp(0), start=0)
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 3, epoch=4)})
-    assert talk.as_sent(FetchRequest, version).topics[0].partitions[0].last_fetched_epoch == epoch
-
-
 def test_every_partition_comes_first_in_its_turn(talk: Talk) -> None:
     """A broker sends a whole batch, however large, of the first partition that has data only."""
     talk.cluster.set("t", [1, 1, 1])
@@ -86,35 +45,16 @@ def test_every_partition_comes_first_in_its_turn(talk: Talk) -> None:
     assert firsts == {tp(0), tp(1), tp(2)}
 
 
-# ---------------------------------------------------------------- answers that come too late
-
-
-def test_what_was_fetched_for_a_position_before_a_seek_is_dropped(talk: Talk) -> None:
+def test_positions_wait_for_a_leader(talk: Talk) -> None:
+    talk.cluster.set("t", [-1, 2, 1])
     talk.assign(tp(0), start=0)
-    request = talk.fetch_at(1)
-    talk.reader.seek(tp(0), 50)
-    talk.fetched(request, {tp(0): batch(0, 10)})
-    assert talk.poll() == []
-    assert talk.asked(talk.fetch_at(1)) == {tp(0): 50}
-
-
-def test_an_answer_asked_at_another_offset_is_dropped(talk: Talk) -> None:
-    """The leader moved: two brokers were asked at the same offset, the second answer must not come twice."""
-    talk.assign(tp(0), start=0)
-    old = talk.fetch_at(1)
-    talk.cluster.set("t", [2, 2, 2])
+    assert talk.pending(FetchRequest) == []
+    talk.cluster.set("t", [2, 2, 1])
     talk.run()
-    new = talk.fetch_at(2)
-    talk.fetched(new, {tp(0): batch(0, 10)})
-    talk.fetched(old, {tp(0): batch(0, 10)})
-    assert [r.offset for r in talk.poll()] == list(range(10))
+    assert talk.asked(talk.fetch_at(2)) == {tp(0): 0}
 
 
-def test_partitions_nobody_asked_for_and_those_named_twice_are_ignored(talk: Talk) -> None:
-    talk.assign(tp(0), start=0)
-    parts = [partition(0, batch(0, 5)), partition(0, batch(0, 5)), partition(7, batch(0, 5))]
-    talk.answer(talk.fetch_at(1), FetchResponse(session_id=0, responses=[FetchResponse.Topic(topic="t", partitions=parts)]))
-    assert len(talk.poll()) == 5
+# ---------------------------------------------------------------- claims that end, seeks, pauses
 
 
 def test_dropped_partitions_are_not_asked_for(talk: Talk) -> None:
@@ -159,123 +99,3 @@ def test_paused_partitions_are_not_asked_for_until_resumed(talk: Talk) -> None:
     talk.machine.fetcher.resume(claim)
     talk.run()
     assert talk.asked(talk.fetch_at(1)) == {tp(0): 0}
-
-
-# ---------------------------------------------------------------- data
-
-
-def test_a_batch_cut_short_is_asked_for_whole(talk: Talk) -> None:
-    talk.assign(tp(0), start=0)
-    whole = batch(0, 1, size=3_000_000)
-    talk.fetched(talk.fetch_at(1), {tp(0): whole[:1_000_000]})
-    assert talk.fetch_at(1).message.topics[0].partitions[0].partition_max_bytes == len(whole)
-
-
-def test_a_cut_last_batch_is_fetched_again(talk: Talk) -> None:
-    talk.assign(tp(0), start=0)
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 3) + batch(3, 3)[:-1]})
-    assert talk.asked(talk.fetch_at(1)) == {tp(0): 3}
-
-
-def test_data_that_makes_no_sense_stops_the_partition_with_an_error_and_no_hot_loop(talk: Talk) -> None:
-    talk.assign(tp(0), start=0)
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 2)})
-    talk.fetched(talk.fetch_at(1), {tp(0): b"\xff" * 100})
-    assert talk.pending(FetchRequest) == []
-    assert len(talk.poll()) == 2
-    for _ in range(2):
-        with pytest.raises(CorruptRecord, match="t-0 at offset 2"):
-            talk.poll()
-    assert talk.machine.fetcher.positions[tp(0)].stage is Stage.STOPPED
-    talk.reader.seek(tp(0), 3)
-    talk.run()
-    assert talk.asked(talk.fetch_at(1)) == {tp(0): 3}
-
-
-def test_a_leader_that_another_user_of_the_client_lost_meanwhile_is_asked_without_its_epoch(talk: Talk) -> None:
-    talk.cluster.epochs[tp(0)] = 7
-    talk.assign(tp(0), start=0)
-    assert epoch_asked(talk) == 7
-    talk.recovery.offline[tp(0)] = LOST
-    talk.fetched(talk.fetch_at(1), {tp(0): b""})
-    assert epoch_asked(talk) == -1
-
-
-def epoch_asked(talk: Talk) -> int:
-    """The epoch of its leader in the Fetch of the only partition."""
-    epoch: int = talk.fetch_at(1).message.topics[0].partitions[0].current_leader_epoch
-    return epoch
-
-
-# ---------------------------------------------------------------- a Fetch that waits for data is left behind
-
-
-def test_a_seek_does_not_wait_for_the_fetch_under_way(talk: Talk) -> None:
-    talk.assign(tp(0), tp(2), start=0)
-    waiting = talk.fetch_at(1)
-    talk.reader.seek(tp(0), 40)
-    talk.run()
-    _, beside = talk.pending(FetchRequest)
-    assert beside.node % LANE == 1
-    assert beside.node != waiting.node  # a connection of its own: the broker answers one request after the other
-    assert talk.asked(beside) == {tp(0): 40, tp(2): 0}
-    talk.fetched(beside, {tp(0): batch(40, 2), tp(2): batch(0, 2)})
-    assert sorted((r.partition, r.offset) for r in talk.poll()) == [(0, 40), (0, 41), (2, 0), (2, 1)]
-    third = talk.pending(FetchRequest)[-1]
-    assert third.node == beside.node
-    talk.fetched(waiting, {tp(0): batch(0, 5), tp(2): batch(0, 2)})  # what it brings was read already, or is not wanted any more
-    assert talk.poll() == []
-    assert talk.pending(FetchRequest) == [third]
-
-
-def test_what_the_fetch_left_behind_brings_is_read_if_it_comes_first(talk: Talk) -> None:
-    talk.assign(tp(0), tp(2), start=0)
-    waiting = talk.fetch_at(1)
-    talk.reader.seek(tp(0), 40)
-    talk.run()
-    beside = talk.pending(FetchRequest)[-1]
-    talk.fetched(waiting, {tp(2): batch(0, 2)})
-    talk.fetched(beside, {tp(0): batch(40, 1), tp(2): batch(0, 2)})
-    assert sorted((r.partition, r.offset) for r in talk.poll()) == [(0, 40), (2, 0), (2, 1)]
-
-
-def test_one_fetch_at_most_is_left_behind_at_each_broker(talk: Talk) -> None:
-    talk.assign(tp(0), start=0)
-    for offset in range(10, 20):
-        talk.reader.seek(tp(0), offset)
-        talk.run()
-    assert len(talk.pending(FetchRequest)) == 2
-    first, second = talk.pending(FetchRequest)
-    talk.fetched(first, {})
-    talk.fetched(second, {})
-    assert talk.asked(talk.fetch_at(1)) == {tp(0): 19}
-
-
-def test_a_position_found_later_does_not_wait_either() -> None:
-    talk = Talk(fetch_max_wait_ms=500)
-    talk.cluster.set("t", [1, 1])
-    talk.assign(tp(0), start=0)
-    talk.assign(tp(1))
-    talk.ends(5)
-    assert talk.asked(talk.pending(FetchRequest)[-1]) == {tp(0): 0, tp(1): 5}
-    assert len(talk.pending(FetchRequest)) == 2
-
-
-def test_a_search_does_not_wait_behind_the_fetch_under_way(talk: Talk) -> None:
-    """The broker holds that back until there is data; of two it has, the one sent first is answered first."""
-    talk.assign(tp(0), start=0)
-    held = talk.fetch_at(1)
-    talk.reader.seek(tp(0), Start.LATEST)
-    talk.run()
-    search = talk.one(ListOffsetsRequest)
-    assert (search.node % LANE, search.node // LANE) == (1, 4)
-    assert held.node // LANE == 2
-    talk.ends(7)
-    beside = [request for request in talk.pending(FetchRequest) if request is not held]
-    assert [request.node // LANE for request in beside] == [4]
-    talk.reader.seek(tp(0), Start.EARLIEST)
-    talk.run()
-    assert talk.one(ListOffsetsRequest).node // LANE == 2
-    talk.fetched(held, {})
-    talk.ends(0)
-    assert {request.node // LANE for request in talk.pending(FetchRequest)} == {2, 4}

@@ -91,7 +91,7 @@ def full(talk: Talk, request: Request, share: float) -> dict[TopicPartition, byt
 def test_what_waits_and_what_was_asked_for_never_exceed_the_room(nodes: int, data: st.DataObject, small: bool) -> None:
     talk = talk_of(nodes, prefetch_bytes=100_000, max_partition_fetch_bytes=5_000 if small else 60_000)
     for _ in range(40):
-        waiting = talk.machine.fetcher.delivered - talk.reader.consumed
+        waiting = talk.machine.fetcher.positions.delivered - talk.reader.consumed
         asked = sum(min(m.max_bytes, sum(p.partition_max_bytes for t in m.topics for p in t.partitions)) for m in fetches(talk))
         assert waiting + asked <= 100_000
         pending = talk.pending(FetchRequest)

@@ -1,4 +1,4 @@
-"""Fetcher: where reading begins, and where it goes on when the offset, the log or the leader is gone."""
+"""Start offsets: where reading begins, and where it goes on when the offset or the topic is gone."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from consumer_talk import Answer, Talk, batch, fetching, tp
+from consumer_talk import Talk, batch, fetched_epoch, fetching, tp
 
-from pykafka4.core.consumer.fetcher import RETRY_LOOKUP
+from pykafka4.core.consumer.start_offsets import RETRY_LOOKUP
 from pykafka4.core.subscription import Start
-from pykafka4.errors import AuthorizationError, BrokerError, KafkaError, LogTruncated
+from pykafka4.errors import AuthorizationError, BrokerError, KafkaError
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import OffsetFetchRequest
 
@@ -151,61 +151,6 @@ def test_a_partition_whose_committed_offset_is_refused_does_not_keep_the_others_
     assert any(talk.asked(request).get(tp(0, "u")) == 9 for request in talk.pending(FetchRequest))
 
 
-def test_a_log_that_was_cut_steps_back_and_no_further(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
-    talk.assign(tp(0), start=0)
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 10, epoch=3)})
-    diverged = Answer(
-        partition_index=0, error_code=0, high_watermark=6, records=None, diverging_epoch=Answer.EpochEndOffset(epoch=2, end_offset=6)
-    )
-    talk.fetched(talk.fetch_at(1), {tp(0): diverged})
-    assert len(talk.poll()) == 10
-    assert talk.pending(FetchRequest) == []
-    talk.poll()
-    talk.run()
-    assert talk.asked(talk.fetch_at(1)) == {tp(0): 6}
-    assert "cut at offset 6" in caplog.text
-    assert talk.pending(ListOffsetsRequest) == []
-
-
-def fetched_epoch(talk: Talk, offset: int) -> int:
-    """The epoch that the Fetch at `offset` names."""
-    parts = [topic.partitions[0] for request in talk.pending(FetchRequest) for topic in request.message.topics]
-    return next(part.last_fetched_epoch for part in parts if part.fetch_offset == offset)
-
-
-def test_a_second_truncation_is_noticed_before_anything_was_read_after_the_first(talk: Talk) -> None:
-    """Without the epoch the broker could only answer OFFSET_OUT_OF_RANGE, and auto_offset_reset would choose where to go on."""
-    talk.assign(tp(0), start=0)
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 10, epoch=3)})
-    diverged = Answer(
-        partition_index=0, error_code=0, high_watermark=6, records=None, diverging_epoch=Answer.EpochEndOffset(epoch=2, end_offset=6)
-    )
-    talk.fetched(talk.fetch_at(1), {tp(0): diverged})
-    talk.poll()
-    talk.poll()
-    talk.run()
-    assert fetched_epoch(talk, 6) == 2
-
-
-def test_a_truncation_is_noticed_after_the_client_fetches_paused_records_again(talk: Talk) -> None:
-    talk.assign(tp(0), start=0)
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 10, epoch=3)})
-    talk.reader.drain()
-    assert next(talk.reader.take_one_by_one(10)).offset == 0
-    talk.reader.pause(tp(0))  # nine records of the loop's list are fetched again later
-    talk.machine.fetcher.resume(talk.reader.claims[tp(0)])
-    talk.run()
-    assert fetched_epoch(talk, 1) == 3
-
-
-def test_after_a_seek_the_epoch_before_is_not_known(talk: Talk) -> None:
-    talk.assign(tp(0), start=0)
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 10, epoch=3)})
-    talk.reader.seek(tp(0), 4)
-    talk.run()
-    assert fetched_epoch(talk, 4) == -1
-
-
 def test_a_topic_made_anew_is_read_from_its_beginning(talk: Talk) -> None:
     talk.cluster.set("t", topic_id=UUID(int=1))
     talk.assign(tp(0), start=40)
@@ -236,15 +181,6 @@ def test_an_offset_of_a_topic_found_before_it_was_made_anew_does_not_count(start
     assert talk.asked(talk.fetch_at(1)) == {tp(0): 3}
 
 
-def test_positions_wait_for_a_leader(talk: Talk) -> None:
-    talk.cluster.set("t", [-1, 2, 1])
-    talk.assign(tp(0), start=0)
-    assert talk.pending(FetchRequest) == []
-    talk.cluster.set("t", [2, 2, 1])
-    talk.run()
-    assert talk.asked(talk.fetch_at(2)) == {tp(0): 0}
-
-
 @pytest.mark.parametrize("error", ["COORDINATOR_LOAD_IN_PROGRESS", "UNSTABLE_OFFSET_COMMIT"])
 def test_the_committed_offset_of_dropped_partitions_is_not_asked_for_again(error: str) -> None:
     talk = Talk(group_id="g", enable_auto_commit=False)
@@ -259,42 +195,3 @@ def test_the_committed_offset_of_dropped_partitions_is_not_asked_for_again(error
     for _ in range(10):
         talk.run(10)
     assert talk.pending(OffsetFetchRequest) == []
-
-
-@pytest.mark.parametrize("policy", ["none", "earliest"])
-def test_a_cut_log_is_raised_only_without_a_policy(policy: str) -> None:
-    talk = Talk(auto_offset_reset=policy)
-    talk.cluster.set("t", [1])
-    talk.assign(tp(0), start=0)
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 5)})
-    assert len(talk.poll()) == 5
-    cut = Answer(
-        partition_index=0, error_code=0, high_watermark=3, records=None, diverging_epoch=Answer.EpochEndOffset(epoch=1, end_offset=3)
-    )
-    talk.fetched(talk.fetch_at(1), {tp(0): cut})
-    if policy == "none":
-        with pytest.raises(LogTruncated):
-            talk.poll()
-        talk.run(10)
-        assert talk.pending(FetchRequest) == []
-        talk.reader.seek(tp(0), 3)
-    else:
-        talk.poll()
-    talk.run()
-    assert talk.asked(talk.fetch_at(1)) == {tp(0): 3}
-
-
-def test_one_large_batch_does_not_make_every_later_fetch_large() -> None:
-    talk = Talk(max_partition_fetch_bytes=1000)
-    talk.cluster.set("t", [1])
-    talk.assign(tp(0), start=0)
-    large = batch(0, 1, size=5000)
-
-    def asked() -> int:
-        return int(talk.fetch_at(1).message.topics[0].partitions[0].partition_max_bytes)
-
-    assert asked() == 1000
-    talk.fetched(talk.fetch_at(1), {tp(0): large[:1000]})
-    assert asked() == len(large)
-    talk.fetched(talk.fetch_at(1), {tp(0): large})
-    assert asked() == 1000

@@ -1,4 +1,4 @@
-"""Fetcher: what brokers refuse, answers that are damaged or too large: told once or waited out, and never repeated at once."""
+"""Fetch answers: what brokers refuse, answers that are damaged or too large: told once or waited out, and never repeated at once."""
 
 from __future__ import annotations
 

@@ -1,0 +1,214 @@
+"""Fetch answers. Rule: an answer counts only for a position that is still read, and still at the offset that was asked for.
+
+What arrives for a claim that ended is dropped unread, and two brokers that both think they lead a partition make no record come twice.
+Data goes to the application undecoded. An error of a partition waits for a new leader, or for time to pass; what neither can be expected to
+cure is raised as well. An answer that never came, or cannot be used, counts as an error of each partition it was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from random import Random
+from typing import Any
+
+from pykafka4.config import ConsumerConfig
+from pykafka4.core import Failed, Outcome
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.consumer.positions import Positions
+from pykafka4.core.consumer.source import Answer, InFlightFetch, Source
+from pykafka4.core.consumer.start_offsets import StartOffsets
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.recovery import Recovery
+from pykafka4.core.subscription import Position, Rest, Stage, Start
+from pykafka4.core.timers import Timers
+from pykafka4.error_table import ErrorCode, Refresh, error_code
+from pykafka4.errors import CorruptRecord, DecodeError, KafkaError, RecordTooLarge, broker_error
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.frame import FrameTooLarge
+from pykafka4.wire.protocol.messages_fetch import FetchResponse
+from pykafka4.wire.records.compression import decompress
+from pykafka4.wire.records.hot import Chunk
+
+__all__ = ["FetchAnswers"]
+
+
+class FetchAnswers:
+    """What the answer to a Fetch does to the positions it was asked for."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        cluster: Cluster,
+        recovery: Recovery,
+        positions: Positions,
+        start_offsets: StartOffsets,
+        timers: Timers,
+        random: Random,
+    ) -> None:
+        self._config, self._cluster, self._recovery = config, cluster, recovery
+        self._positions, self._start_offsets, self._timers, self._random = positions, start_offsets, timers, random
+
+    def apply(self, now: float, source: Source, fetch: InFlightFetch, outcome: Outcome) -> None:
+        """`fetch`, sent to `source`, has ended with `outcome`."""
+        if isinstance(outcome, Failed):
+            self._failed(now, source, fetch, outcome)
+            return
+        source.undecodable = False
+        for position, _ in fetch.asked.values():
+            position.alone = False
+        response: FetchResponse = outcome.message
+        if response.error_code:
+            error = broker_error(response.error_code, "Fetch")
+            self._unanswered(now, source, fetch, error, error_code(response.error_code).retriable)
+            return
+        endpoints = {e.node_id: (e.host, e.port) for e in response.node_endpoints}
+        first, _ = next(iter(fetch.asked.values()))
+        self._move_to_end(source, first.tp)  # it would have got a whole batch however large
+        for position, offset, answer in source.read(fetch, response):
+            if answer.records:
+                self._move_to_end(source, position.tp)
+            if self._awaits(position, offset):
+                self._answered(now, source.node, position, answer, endpoints)
+
+    def _move_to_end(self, source: Source, tp: TopicPartition) -> None:
+        """Ask for all others before `tp`: a broker fills its answer in the order of the request."""
+        for line in (self._positions, source.line):
+            if tp in line:
+                line.move_to_end(tp)
+
+    def _awaits(self, position: Position, offset: int) -> bool:
+        """Whether what was asked at `offset` still counts."""
+        return self._positions.is_current(position) and position.offset == offset and position.stage is Stage.FETCHING
+
+    # ---------------------------------------------------------------- no answer to any partition
+
+    def _failed(self, now: float, source: Source, fetch: InFlightFetch, outcome: Failed) -> None:
+        cause = outcome.reason.__cause__
+        if isinstance(cause, FrameTooLarge):
+            self._too_large(fetch, cause.size)
+            return
+        passing = outcome.passing
+        if isinstance(cause, DecodeError):  # damage on the way comes once; a broker that cannot be understood must not be a silent one
+            passing = not source.undecodable
+            source.undecodable = True
+        self._unanswered(now, source, fetch, outcome.reason, passing)
+
+    def _unanswered(self, now: float, source: Source, fetch: InFlightFetch, reason: KafkaError, passing: bool) -> None:
+        """Nothing is known of the partitions asked for. One error is enough for all of them."""
+        waiting = [position for position, _ in fetch.asked.values() if self._positions.is_current(position)]
+        for position in waiting:
+            self._report(now, source.node, position, reason)
+        if waiting and not passing:
+            self._positions.tell_once(waiting[0], reason)
+
+    def _too_large(self, fetch: InFlightFetch, size: int) -> None:
+        """An answer was over receive_message_max_bytes: less was asked for, so the first batch of one of the partitions is.
+
+        Each is asked for alone, once: the one to blame is refused again, the others go on.
+        """
+        limit = f"receive_message_max_bytes={self._config.receive_message_max_bytes}"
+        reason = f"the next batch makes an answer of {size} bytes, over {limit}; raise that option to read it"
+        for position, offset in fetch.asked.values():
+            if position.alone and len(fetch.asked) == 1 and self._awaits(position, offset):
+                self._positions.stop(position, RecordTooLarge.fetched(position.tp.topic, position.tp.partition, offset, reason))
+            position.alone = True
+
+    # ---------------------------------------------------------------- the answer to one partition
+
+    def _answered(self, now: float, node: int, position: Position, answer: Answer, endpoints: Mapping[int, tuple[str, int]]) -> None:
+        if answer.current_leader.leader_id >= 0:
+            hinted = answer.current_leader
+            self._cluster.hint(position.tp, hinted.leader_id, hinted.leader_epoch, endpoints.get(hinted.leader_id))
+        row = error_code(answer.error_code)
+        if row.code:
+            ERRORS.get(row.name, FetchAnswers._by_the_table)(self, now, node, position, row)
+            return
+        if position.reported:
+            position.reported = False
+            self._recovery.healthy(position.tp)
+        position.rest, position.told = None, False
+        if answer.diverging_epoch.epoch >= 0:
+            # An unclean election cut the log below what was read.
+            agreed = answer.diverging_epoch
+            raises = self._start_offsets.policy is Start.NONE
+            self._positions.truncate(position, max(agreed.end_offset, 0), agreed.epoch, raises=raises)
+            return
+        position.claim.end = answer.high_watermark
+        if answer.records:
+            self._take(position, answer.records)
+
+    def _take(self, position: Position, records: Any) -> None:
+        """Put the whole batches before the application, undecoded."""
+        tp = position.tp
+        try:
+            chunk = Chunk(
+                tp.topic,
+                tp.partition,
+                records,
+                position.offset,
+                serial=position.claim,
+                decompress=_decompress,
+                max_decompressed=self._config.max_decompressed_bytes,
+            )
+        except DecodeError as error:
+            self._positions.stop(position, CorruptRecord(tp.topic, tp.partition, position.offset, str(error)))
+            return
+        if chunk.exhausted:
+            # Even the first batch was cut: ask for all of it next time.
+            position.limit = max(position.limit, min(chunk.incomplete, self._config.receive_message_max_bytes))
+            return
+        position.limit = self._config.max_partition_fetch_bytes  # one large batch is no reason to ask for so much each time
+        self._positions.deliver(position, chunk)
+
+    # ---------------------------------------------------------------- error codes
+
+    def _by_the_table(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
+        """Wait for a leader, or for time to pass; what neither can be expected to cure is raised as well."""
+        error = broker_error(row.code, f"fetching {position.tp} at offset {position.offset}")
+        if row.refresh is Refresh.METADATA:
+            self._report(now, node, position, error)
+        else:
+            self._hold(now, position, error)
+        if not row.retriable and row.name != "UNKNOWN_SERVER_ERROR":
+            self._positions.tell_once(position, error)
+
+    def _damaged(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
+        """The leader cannot read its log there. Another leader may, so it is tried again; the first time the application is told."""
+        self._by_the_table(now, node, position, row)
+        if not position.told:
+            position.told = True
+            what = f"fetching {position.tp} at offset {position.offset}: the leader's log is damaged"
+            self._positions.tell_once(position, broker_error(row.code, what))
+
+    def _out_of_range(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
+        self._start_offsets.out_of_range(position)
+
+    def _report(self, now: float, node: int, position: Position, reason: KafkaError) -> None:
+        position.reported = True
+        self._positions.changed = True
+        self._recovery.report(now, position.tp, reason, node)
+
+    def _hold(self, now: float, position: Position, reason: KafkaError) -> None:
+        """Let `position` rest for a back-off. The partition is not offline: others who use it, such as a producer, go on."""
+        rest = position.rest = position.rest or Rest(Backoff.retry(self._config, self._random))
+        waits = rest.reason is not None  # two Fetches were under way: one failure, not two
+        rest.reason = reason
+        self._positions.changed = True
+        if not waits:
+            self._timers.at(now + rest.backoff.next(), partial(self._release, rest))
+
+    def _release(self, rest: Rest, now: float) -> None:
+        rest.reason = None
+        self._positions.changed = True
+
+
+def _decompress(codec: int, data: Any, max_size: int) -> bytes:
+    return decompress(codec, data, max_size)
+
+
+# What an error code of a partition does, by its name; all others go by the table.
+ERRORS: Mapping[str, Callable[[FetchAnswers, float, int, Position, ErrorCode], None]] = {
+    "CORRUPT_MESSAGE": FetchAnswers._damaged,
+    "OFFSET_OUT_OF_RANGE": FetchAnswers._out_of_range,
+}

@@ -1,0 +1,78 @@
+"""Positions. Rule: what the application has to hear of a position goes out here, in the order in which it happened.
+
+Whoever changes whether, or from where, a position can be fetched sets `changed`: the next poll looks at all of them once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Protocol
+
+from pykafka4.core.subscription import Lasting, Located, Position, Stage, Trouble, Truncated
+from pykafka4.errors import KafkaError
+from pykafka4.records import TopicPartition
+from pykafka4.wire.records.hot import Chunk
+
+__all__ = ["Intake", "Positions"]
+
+
+class Intake(Protocol):
+    """Where fetched data goes: the thread that polls."""
+
+    consumed: int  # bytes read or dropped since the beginning; the application writes it
+    resume_at: float  # set here: wake the loop when `consumed` reaches this
+
+    def put(self, item: object) -> None:
+        """Hand over a chunk or event."""
+
+
+class Positions(OrderedDict[TopicPartition, Position]):
+    """All that a consumer reads. Who was served last comes last; a seek changes no place."""
+
+    def __init__(self, intake: Intake) -> None:
+        super().__init__()
+        self._intake = intake
+        self.changed = False
+        self.located: list[Position] = []  # since the last poll: no Fetch in flight asks for these
+        self.delivered = 0  # bytes put before the application
+
+    def is_current(self, position: Position) -> bool:
+        """Whether `position` is still read: a seek or the end of its assignment replaces or removes it."""
+        return self.get(position.tp) is position
+
+    def locate(self, position: Position, offset: int, epoch: int) -> None:
+        """Read from `offset`, which was looked for."""
+        position.locate(offset, epoch)
+        self.located.append(position)
+        self.changed = True
+        self._intake.put(Located(position.claim, offset, epoch))
+
+    def deliver(self, position: Position, chunk: Chunk) -> None:
+        """Put `chunk` before the application, and go on behind it."""
+        if chunk.next_offset <= position.offset:
+            position.move(Stage.STOPPED)  # nothing readable: decoding will say why
+            self.changed = True
+        position.offset = chunk.next_offset
+        if chunk.last_leader_epoch >= 0:
+            position.epoch = chunk.last_leader_epoch
+        position.claim.delivered += chunk.size
+        self.delivered += chunk.size
+        self._intake.put(chunk)
+
+    def truncate(self, position: Position, offset: int, epoch: int, *, raises: bool) -> None:
+        """The log was cut at `offset`. The application steps back itself, or raises: it knows how far it has come."""
+        position.move(Stage.STOPPED)
+        self.changed = True
+        self._intake.put(Truncated(position.claim, offset, epoch, raises=raises))
+
+    def stop(self, position: Position, error: KafkaError) -> None:
+        """Only a seek goes on from here."""
+        position.move(Stage.STOPPED)
+        self.changed = True
+        self._intake.put(Trouble(position.claim, error))
+
+    def tell_once(self, position: Position, error: KafkaError) -> None:
+        """Raise `error` from a poll; while that has not happened there is nothing to add."""
+        if self.is_current(position) and not position.claim.troubled:
+            position.claim.troubled = True
+            self._intake.put(Trouble(position.claim, error, Lasting.ONCE))

@@ -1,0 +1,212 @@
+"""Start offsets. Rule: a position begins at its committed offset, else where the reset policy says; no offset of a deleted topic counts.
+
+Brokers are asked, and asked again, until there is an offset or the position is no longer read. What was looked for when the topic was
+deleted and created again is looked for anew.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pykafka4.config import ConsumerConfig
+from pykafka4.core import INFINITY
+from pykafka4.core.consumer.positions import Positions
+from pykafka4.core.consumer.searches import Search, Searches
+from pykafka4.core.group.offsets import Found, Offsets
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.subscription import Position, Stage, Start
+from pykafka4.core.timers import Timers
+from pykafka4.error_table import ErrorCode
+from pykafka4.errors import InvalidOffset, KafkaError, NoOffsetForPartition, OffsetOutOfRange, broker_error
+from pykafka4.logs import get_log
+
+__all__ = ["RETRY_LOOKUP", "StartOffsets"]
+
+log = get_log("pykafka4.fetcher")
+
+RETRY_LOOKUP: Final = 1.0  # after a refusal that only an administrator can change
+
+
+class StartOffsets:
+    """Finds the offset at which each position begins, or goes on when its own is no longer there."""
+
+    __slots__ = ("_cluster", "_config", "_offsets", "_positions", "_searches", "_timers", "_unasked", "policy")
+
+    def __init__(
+        self, config: ConsumerConfig, cluster: Cluster, offsets: Offsets, searches: Searches, positions: Positions, timers: Timers
+    ) -> None:
+        self._config, self._cluster, self._offsets = config, cluster, offsets
+        self._searches, self._positions, self._timers = searches, positions, timers
+        self.policy = Start(config.auto_offset_reset)
+        self._unasked: list[Position] = []  # the committed offsets of these are still to be asked for
+
+    def begin(self, position: Position) -> None:
+        """Take up a new position: its offset is given, or looked for from the next poll on."""
+        if position.stage is Stage.UNKNOWN:
+            self._offsets.stored.pop(position.tp, None)  # somebody else may have committed since this was last ours
+            self._unasked.append(position)
+        elif position.stage is Stage.FETCHING:
+            self._positions.located.append(position)
+        elif position.stage is Stage.RESETTING:
+            self._search(position)
+
+    def poll(self, now: float) -> None:
+        """Ask what is to be asked."""
+        if self._unasked:
+            self._ask_committed()
+        self._searches.poll(now)
+
+    def reset(self, position: Position, target: Start) -> None:
+        """Go on at the first or last offset."""
+        position.reset(target)
+        self._positions.changed = True
+        self._search(position)
+
+    def out_of_range(self, position: Position) -> None:
+        """The leader's log has no such offset: go on by the policy."""
+        if self.policy is Start.NONE:
+            self._explain_range(position)
+            return
+        log.warning(
+            "%s: %s: offset %d is out of range; going on at the %s",
+            self._config.client_id,
+            position.tp,
+            position.offset,
+            self.policy.value,
+        )
+        self.reset(position, self.policy)
+
+    # ---------------------------------------------------------------- committed offsets
+
+    def _ask_committed(self) -> None:
+        asking, self._unasked = [p for p in self._unasked if self._positions.is_current(p)], []
+        if not asking:
+            return
+        if self._config.group_id is None:
+            for position in asking:
+                self._without_committed(position)
+            return
+        for position in asking:
+            position.move(Stage.ASKING)
+        self._offsets.lookup(
+            [p.tp for p in asking],
+            INFINITY,
+            lambda now, found: self._committed(now, asking, found),
+            lambda: any(self._awaits_committed(p) for p in asking),
+            lambda now, found: self._some_committed(now, asking, found),
+        )
+
+    def _some_committed(self, now: float, asked: list[Position], found: Found) -> None:
+        """The coordinator refuses the others of `asked` for now: only these are left in it."""
+        known = [position for position in asked if position.tp in found]
+        asked[:] = [position for position in asked if position.tp not in found]
+        self._committed(now, known, found)
+
+    def _awaits_committed(self, position: Position) -> bool:
+        return self._positions.is_current(position) and position.stage is Stage.ASKING
+
+    def _committed(self, now: float, asked: list[Position], found: Found | KafkaError) -> None:
+        for position in [p for p in asked if self._awaits_committed(p)]:
+            if isinstance(found, KafkaError):
+                position.move(Stage.UNKNOWN)
+                self._positions.tell_once(position, found)
+                self._timers.at(now + RETRY_LOOKUP, lambda _, position=position: self._unasked.append(position))  # type: ignore[misc]
+                continue
+            place = found[position.tp]
+            if place is None:
+                self._without_committed(position)
+            else:
+                self._offsets.stored[position.tp] = place.offset
+                self._positions.locate(position, place.offset, place.leader_epoch)
+
+    def _without_committed(self, position: Position) -> None:
+        self._offsets.stored.pop(position.tp, None)
+        if position.fallback is Start.NONE:
+            group = f"in group {self._config.group_id}" if self._config.group_id is not None else "(there is no group_id)"
+            self._positions.stop(position, NoOffsetForPartition.at(*position.tp, f"no committed offset {group}"))
+        else:
+            self.reset(position, position.fallback)
+
+    # ---------------------------------------------------------------- first and last offsets
+
+    def _search(self, position: Position) -> None:
+        def found(now: float, offset: int, epoch: int) -> None:
+            position.search = None
+            log.info("%s: %s: reading from offset %d, the %s", self._config.client_id, position.tp, offset, position.target.value)
+            self._positions.locate(position, offset, -1)
+
+        def wanted() -> bool:
+            return position.search is search and self._positions.is_current(position) and position.stage is Stage.RESETTING
+
+        refused = lambda now, error: self._positions.tell_once(position, error)  # noqa: E731
+        position.search = search = Search(position.tp, position.target, found, refused, wanted)
+        self._searches.begin(search)
+
+    def _explain_range(self, position: Position) -> None:
+        """Ask for the valid range, then stop with an error that names it."""
+        position.move(Stage.RESETTING)
+        self._positions.changed = True
+
+        def wanted() -> bool:
+            return self._positions.is_current(position) and position.stage is Stage.RESETTING
+
+        def refused(now: float, error: KafkaError) -> None:
+            self._positions.tell_once(position, error)
+
+        def first(now: float, earliest: int, epoch: int) -> None:
+            def last(now: float, latest: int, epoch: int) -> None:
+                self._positions.stop(position, OffsetOutOfRange.among(*position.tp, position.offset, earliest, latest))
+
+            self._searches.begin(Search(position.tp, Start.LATEST, last, refused, wanted))
+
+        self._searches.begin(Search(position.tp, Start.EARLIEST, first, refused, wanted))
+
+    # ---------------------------------------------------------------- topics that appear, or are created again
+
+    def metadata_changed(self) -> None:
+        """Leaders may be others. A topic created again shares nothing with the old one but the name: its offsets mean other records."""
+        self._searches.stir()
+        for position in list(self._positions.values()):
+            known = self._cluster.topic_id(position.tp.topic)
+            error = self._cluster.topic_error(position.tp.topic)
+            if error is not None and not error.retriable:
+                self._positions.tell_once(position, broker_error(error.code, f"topic {position.tp.topic}"))
+            if position.by_policy and position.stage is not Stage.FETCHING:
+                self._look_whether_new(position, error)
+            if known is None or known == position.topic_id:
+                continue
+            if position.topic_id is not None and position.stage is Stage.FETCHING:
+                log.warning(
+                    "%s: %s: the topic was deleted and created again; offset %d is void",
+                    self._config.client_id,
+                    position.tp,
+                    position.offset,
+                )
+                self._restart(position)
+            elif position.topic_id is not None:
+                self._search_anew(position)
+            position.topic_id = known
+
+    def _look_whether_new(self, position: Position, error: ErrorCode | None) -> None:
+        """A partition that was not there when its reading began is read from its beginning, whatever `latest` says."""
+        size = self._cluster.partitions(position.tp.topic)
+        missing = (size == 0 and error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION") or 0 < size <= position.tp.partition
+        if missing and position.fallback is Start.LATEST:
+            position.fallback = position.target = Start.EARLIEST
+            if position.search is not None:
+                position.search.target = Start.EARLIEST
+
+    def _restart(self, position: Position) -> None:
+        self._offsets.stored.pop(position.tp, None)  # brokers forget the committed offsets of a topic that is deleted
+        if self.policy is Start.NONE:
+            self._positions.stop(position, InvalidOffset.at(*position.tp, "the topic was deleted and created again", position.offset))
+        else:
+            # All of the new topic appeared after the subscription, so it is read from its beginning whatever the policy.
+            self.reset(position, Start.EARLIEST)
+
+    def _search_anew(self, position: Position) -> None:
+        """The topic was created again while the beginning of `position` was looked for: an answer under way may be about the old topic."""
+        if position.by_policy and position.fallback is Start.LATEST:
+            position.fallback = position.target = Start.EARLIEST
+        if position.search is not None:
+            self._search(position)
