@@ -153,7 +153,7 @@ def test_a_consumer_that_fails_raises_in_every_call_and_leaves_the_others_alone(
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
     bomb = Bomb(1)
-    part = getattr(broken._session.member, where)
+    part = getattr(broken._session.machine, where)
     owner: Any = part if hasattr(part, "__dict__") else type(part)
     monkeypatch.setattr(owner, "poll", only(part, owner.poll, bomb.wrap(owner.poll)))
     client.loop.wake()

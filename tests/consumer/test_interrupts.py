@@ -71,7 +71,7 @@ class Desk:
         self.reader.put(chunk)
 
     def poll(self, limit: int) -> list[Any]:
-        """As `Session._turn` does it."""
+        """As `Session.poll` does it."""
         self.reader.enter()
         try:
             self.reader.drain()
@@ -185,7 +185,7 @@ def test_an_interrupted_rebalance_is_completed_by_the_next_poll(server: ModelSer
     told = Listener()
     consumer = make.member(told, session_timeout_ms=60_000)
     poll_until(consumer, consumer.assignment)
-    group = consumer._session.member.group
+    group = consumer._session.machine.group
 
     count = 0
     for at in itertools.count(*share(6)):
@@ -220,7 +220,7 @@ def test_a_consumer_works_after_an_interrupted_call(server: ModelServer, make: M
     }
     for place in interrupts(acts[act]):
         consumer.poll(0)
-        assert not consumer._session._busy, place
+        assert not consumer._session.guard._busy, place
     acts[act]()
     poll_until(consumer, consumer.assignment)
     consumer.resume(consumer.paused())

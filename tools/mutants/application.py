@@ -567,7 +567,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
-        old='            raise self._in_the_middle("poll", self._busy["user"][1])\n',
+        old='            raise self.guard.refusal("poll")\n',
         new='            raise KafkaError("poll inside poll")\n',
         breaks="poll in a signal handler during a poll does not say what to do instead",
         tests=("tests/consumer/test_misuse.py::test_a_handler_that_polls_while_a_poll_waits_is_told_what_to_do",),
