@@ -7,21 +7,46 @@ handle that is forgotten while open is noticed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import attrs
 
 from pykafka4.client import Client
 from pykafka4.config import ClientConfig
 from pykafka4.core import Machine
-from pykafka4.errors import KafkaError
+from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.net.handoff.waiting import Promise
 
-__all__ = ["SHORT", "Attachment"]
+__all__ = ["SHORT", "Attachment", "read_config"]
 
 SHORT: Final = 10.0  # the loop answers at once; this bounds the wait if it cannot
 
-M = TypeVar("M", bound=Machine)
+C = TypeVar("C", bound=ClientConfig)
+
+
+class Leaving(Machine, Protocol):
+    """A machine that can be taken off the loop."""
+
+    def gone(self) -> None:
+        """It was taken off: let go of what others keep for it."""
+
+
+M = TypeVar("M", bound=Leaving)
+
+
+def read_config(kind: type[C], client: object | None, executor: Executor | None, options: Mapping[str, Any]) -> C:
+    """The options, checked; those of a client come from it. `client` is what the application gave as one."""
+    if client is None:
+        return kind.parse(options)
+    if not isinstance(client, Client):
+        name = kind.__name__.removesuffix("Config")
+        raise ConfigError(f"client must be a pykafka4.Client, not {client!r}; options are keywords: {name}(bootstrap_servers=…)")
+    theirs = [name for name in options if name in attrs.fields_dict(ClientConfig)] + ["callback_executor"] * (executor is not None)
+    if theirs:
+        raise ConfigError(f"{', '.join(theirs)}: set on the shared Client already; give it there")
+    return kind.parse({**attrs.asdict(client.config, recurse=False), **options})
 
 
 class Attachment(ABC, Generic[M]):
@@ -58,3 +83,14 @@ class Attachment(ABC, Generic[M]):
     def failure(self) -> KafkaError | None:
         """Why the machine ended by itself; None while it works."""
         return self.client.engine.failure(self.machine)
+
+    def crashed(self) -> dict[str, Any]:
+        """What `status` says where an internal error has ended this machine alone."""
+        failure = self.failure()
+        return {} if failure is None else {"state": "crashed", "reason": str(failure)}
+
+    def disconnect(self) -> None:
+        """Take the machine off the loop and leave the client."""
+        self.client.loop.call(lambda _: self.client.engine.remove(self.machine))  # also where it has failed
+        self.client.loop.call(lambda _: self.machine.gone())
+        self.client.detach(self)

@@ -32,7 +32,7 @@ from pykafka4.net.loop import NOBODY_WAITS, Loop
 from pykafka4.options import ClientOptions
 from pykafka4.peers import CLIENT_METHODS
 
-__all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline", "User"]
+__all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline", "User", "warn_unclosed"]
 
 log = get_log("pykafka4.client")
 EXIT_SECONDS = 5.0
@@ -339,10 +339,14 @@ def _finish(promise: Promise[None], error: KafkaError | None) -> None:
 def _forgotten(loop: Loop) -> None:
     """The collector took an open client. Nothing may block here."""
     if loop.alive:
-        logs.current().aside(
-            lambda: warnings.warn("a Client was not closed; use `with`, or close()", ResourceWarning, stacklevel=3)
-        )  # the collector may run on the loop
+        warn_unclosed("Client")
     loop.stop()
+
+
+def warn_unclosed(what: str) -> None:
+    """Warn of a handle that was collected while open, on another thread: the collector may run on the loop, and what shows warnings is the
+    application's."""
+    logs.current().aside(lambda: warnings.warn(f"a {what} was not closed; use `with`, or close()", ResourceWarning, stacklevel=3))
 
 
 _CLIENTS: weakref.WeakSet[Client] = weakref.WeakSet()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -16,16 +15,17 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 
-from pykafka4.client import Client
-from pykafka4.config import ClientConfig, ProducerConfig
+from pykafka4.attachment import SHORT, Attachment, read_config
+from pykafka4.client import Client, warn_unclosed
+from pykafka4.config import ProducerConfig
 from pykafka4.core import NOTHING, Effects
 from pykafka4.core.producer.ledger import ProducerStats
 from pykafka4.core.producer.parking import DENIED_SECONDS
 from pykafka4.core.producer.sender import Sender
-from pykafka4.errors import BufferFull, ClosedError, ConfigError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.misuse import ShortCuts, check_count, check_timeout, check_topic, hint, refuse_pickling
-from pykafka4.net import logs, system
+from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Gate, Signal
 from pykafka4.net.handoff.workers import Callbacks
 from pykafka4.options import ProducerOptions
@@ -45,7 +45,6 @@ AWAIT_LONGEST_SECONDS = 1.0  # the longest that it grows to
 FORGOTTEN_SECONDS = 1.0  # how long a producer without a handle stays open with nothing to deliver
 FORGIVEN_SECONDS = 20.0  # after so long they have to deny it anew
 FORKED = "this producer was made in the parent process; make a Producer in this one"
-SHORT = 10.0  # the loop answers at once; this bounds the wait if it cannot
 
 
 class Producer(metaclass=ShortCuts, shortcut="send"):
@@ -132,7 +131,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         `timeout` in seconds, default `max_block_ms`. KafkaTimeoutError says why they are not known.
         """
         topic, limit = check_topic(topic), check_timeout(timeout)
-        self._core.check_open()
+        self._core.check()
         return self._core.client.partitions_of(topic, self._core.config.max_block_ms / 1000 if limit is None else limit, create=True)
 
     def stats(self) -> ProducerStats:
@@ -159,14 +158,14 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         What other threads send through the same producer meanwhile counts, too. When the block itself raises, that is what is raised.
         `timeout` is that of `flush`.
         """
-        limit, mark = check_timeout(timeout), self._core.sender.ledger.failures_seen
+        limit, mark = check_timeout(timeout), self._core.machine.ledger.failures_seen
         yield self
         self._core.flush(limit)
         self._core.raise_failures(mark)
 
     def __enter__(self) -> Producer:
-        self._core.check_open()
-        self._failures_at_start = self._core.sender.ledger.failures_seen
+        self._core.check()
+        self._failures_at_start = self._core.machine.ledger.failures_seen
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -259,15 +258,13 @@ class _Outcomes(Signal):
         return delivery.result(0)
 
 
-class _Core:
-    """Everything of a producer but its handle: the loop may keep this alive, not the handle, so a forgotten one is noticed."""
+class _Core(Attachment[Sender]):
+    """Everything of a producer but its handle."""
 
-    client: Client
-    sender: Sender
     acc: Accumulator
 
     def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
-        self.config = _config(client, executor, options)
+        self.config = read_config(ProducerConfig, client, executor, options)
         require_codec(self.config.compression_type)
         self._given, self._executor = client, executor
         self.closers: set[int] = set()  # threads in `close`
@@ -280,8 +277,7 @@ class _Core:
     def open(self) -> None:
         """Start what `undo` or `close` stop."""
         config = self.config
-        self.client = self._given if self._given is not None else Client.private(config, self._executor)
-        self.client.check()
+        self.connect(self._given, config, self._executor)
         self.signal, self.gate = _Outcomes(self.client.callbacks), Gate(self._count_waiters, self._starving)
         self.acc = Accumulator(
             batch_size=config.batch_size,
@@ -319,13 +315,13 @@ class _Core:
         client.detach(self)
 
     def _withdraw(self, now: float) -> None:
-        if hasattr(self, "sender"):
-            self.client.engine.remove(self.sender)
-            self.sender.gone()
+        if hasattr(self, "machine"):
+            self.client.engine.remove(self.machine)
+            self.machine.gone()
 
     def _start(self, now: float) -> None:
         engine = self.client.engine
-        self.sender = Sender(
+        self.machine = Sender(
             self.config,
             self.acc,
             engine.network,
@@ -336,13 +332,13 @@ class _Core:
             self._refuse,
             lambda: self.gate.starved,
         )
-        engine.add(self.sender, "producer")
+        engine.add(self.machine, "producer")
 
     # ---- called by the accumulator, on application threads
 
     def _new_topic(self, topic: str) -> None:
         check_topic(topic)
-        self.client.loop.call(lambda _: self.sender.want(topic), self.sender)
+        self.post(lambda _: self.machine.want(topic))
 
     def _until(self, deadline: float) -> float:
         """When a `send` ends that has to wait: max_block_ms after it first waited. `deadline` is infinite until then."""
@@ -361,7 +357,7 @@ class _Core:
             if loop.ask(lambda now: cluster.age(topic, now), SHORT) >= pace:
                 with contextlib.suppress(KafkaTimeoutError):
                     self.client.refresh_metadata([topic], max(0.0, until - system.monotonic()))
-                loop.ask(lambda now: self.sender.tell(topic, now), SHORT, machine=self.sender)
+                loop.ask(lambda now: self.machine.tell(topic, now), SHORT, machine=self.machine)
             count, now = loop.ask(lambda now: cluster.partitions(topic), SHORT), system.monotonic()
             denied = self._denied.get(topic)
             if denied is None or denied[0] != count or now - denied[1] > FORGIVEN_SECONDS:
@@ -370,7 +366,7 @@ class _Core:
             if partition < count or left <= 0:
                 return until
             if self.signal.wait(self._refused, min(left, pace)):
-                self.check_open()
+                self.check()
 
     def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
         """Wait for `size` bytes, in the order of asking. Returns the deadline for waiting again: another thread may take them first.
@@ -392,7 +388,7 @@ class _Core:
                 key=(topic, partition),
                 hindered=lambda: self.acc.crowded(topic, partition, size),
             )
-        self.check_open()
+        self.check()
         if not room:
             raise BufferFull(f"{limit}; no room within max_block_ms={self.config.max_block_ms:g}")
         return until
@@ -425,15 +421,10 @@ class _Core:
 
     # ---- operations
 
-    def check_open(self) -> None:
+    def check(self) -> None:
         """Raise what `send` would raise."""
         if self.acc.refusal is not None:
             raise self.acc.refusal.again()
-
-    def crashed(self) -> dict[str, Any]:
-        """What `status` says where an internal error has ended this producer alone."""
-        failure = self.client.engine.failure(self.sender)
-        return {} if failure is None else {"state": "crashed", "reason": str(failure)}
 
     def stats(self) -> ProducerStats:
         """The account, taken on the loop thread while there is one."""
@@ -445,13 +436,13 @@ class _Core:
             return self._account(0.0)
 
     def _account(self, now: float) -> ProducerStats:
-        return self.sender.ledger.stats(self.acc.accepted, self.acc.reserved)
+        return self.machine.ledger.stats(self.acc.accepted, self.acc.reserved)
 
     def flush(self, timeout: float | None) -> None:
         """Wait for the outcome of everything sent so far."""
         if self._inside():
             raise KafkaError("flush inside a callback would wait for itself; flush from another thread")
-        self.check_open()
+        self.check()
         pending = self.acc.unfinished()
         self._expedite()
         limit = self.config.delivery_timeout_ms / 1000 + EXIT_SECONDS if timeout is None else timeout
@@ -460,7 +451,7 @@ class _Core:
             raise KafkaTimeoutError(f"flush: {left} records have no outcome after {limit:g} s; status() says what they wait for")
 
     def _expedite(self) -> None:
-        self.client.loop.call(lambda _: self.sender.expedite(), self.sender)
+        self.post(lambda _: self.machine.expedite())
 
     def _wait_settled(self, pending: Sequence[Batch | Delivery], timeout: float) -> bool:
         waiting, on_executor = list(pending), self.client.callbacks.on_executor
@@ -482,8 +473,8 @@ class _Core:
 
     def raise_failures(self, mark: int) -> None:
         """Raise the first failure after `mark` that the application does not know of, if there is one; a note says how many there are."""
-        now, told = self.sender.ledger.failures_seen, _told.get().get(self._serial, ())
-        count, first = self.sender.ledger.failures_since(mark, self.signal.looked_at, told)
+        now, told = self.machine.ledger.failures_seen, _told.get().get(self._serial, ())
+        count, first = self.machine.ledger.failures_since(mark, self.signal.looked_at, told)
         if first is not None:
             error = DeliveryFailed(first.topic, first.partition, str(first.code), first.written, None, first.cause)
             if count > 1:
@@ -523,21 +514,16 @@ class _Core:
         self._expedite()
         if not self._wait_settled(self.pending, patience):
             self._give_up(self.pending)
-        self._stop()
+        self.disconnect()
         self.undelivered = [record for item in self.undecided for record in item.lost()]
         return self.undelivered
 
     def _give_up(self, pending: Sequence[Batch | Delivery]) -> None:
         reason = ClosedError("the producer was closed before this was acknowledged")
         with contextlib.suppress(KafkaError):  # a loop that has crashed or is closed fails them as the last thing it does
-            self.client.loop.ask(lambda _: self.sender.abandon(reason), SHORT, "giving up undelivered records", self.sender)
+            self.client.loop.ask(lambda _: self.machine.abandon(reason), SHORT, "giving up undelivered records", self.machine)
         if not self.signal.wait(lambda: all(_done(item) for item in pending), SHORT):
             raise KafkaTimeoutError("close: the loop does not answer; records are left without an outcome, close again to have them")
-
-    def _stop(self) -> None:
-        self.client.loop.call(lambda _: self.client.engine.remove(self.sender))
-        self.client.loop.call(lambda _: self.sender.gone())
-        self.client.detach(self)
 
     def drain(self, timeout: float) -> None:
         """The interpreter exits: deliver what is left within `timeout` seconds, and say how much was lost."""
@@ -549,9 +535,7 @@ class _Core:
         """The handle was collected while open: warn, and deliver in the background what it took."""
         if core.undelivered is None and not core.client.loop.forked:
             core.client.loop.call(lambda _: core.client.engine.add(_Forgotten(core)))
-            logs.current().aside(
-                lambda: warnings.warn("a Producer was not closed; use `with`, or close()", ResourceWarning, stacklevel=3)
-            )  # the collector may run on the loop
+            warn_unclosed("Producer")
 
 
 class _Forgotten:
@@ -589,7 +573,7 @@ class _Forgotten:
 
     def _report(self, lost: int) -> None:
         if lost:
-            _, first = self._core.sender.ledger.failures_since(0)
+            _, first = self._core.machine.ledger.failures_since(0)
             log.warning("%d records of a producer that was not closed were lost; the first failure: %s", lost, first)
 
 
@@ -615,15 +599,3 @@ def _settled(item: Batch | Delivery) -> bool:
 
 def _done(item: Batch | Delivery) -> bool:
     return item.done() if isinstance(item, Delivery) else item.done
-
-
-def _config(client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> ProducerConfig:
-    """The options; a shared client's own come from it."""
-    if client is None:
-        return ProducerConfig.parse(options)
-    if not isinstance(client, Client):
-        raise ConfigError(f"client must be a pykafka4.Client, not {client!r}; options are keywords: Producer(bootstrap_servers=…)")
-    theirs = [name for name in options if name in attrs.fields_dict(ClientConfig)] + ["callback_executor"] * (executor is not None)
-    if theirs:
-        raise ConfigError(f"{', '.join(theirs)}: set on the shared Client already; give it there")
-    return ProducerConfig.parse({**attrs.asdict(client.config, recurse=False), **options})

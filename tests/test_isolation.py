@@ -77,7 +77,7 @@ def test_a_producer_that_fails_at_any_point_gives_every_record_one_outcome_and_l
     dice = random.Random(f"{name} {at}")
     doomed, healthy = Producer(client=client, linger_ms=0), Producer(client=client, linger_ms=0)
     bomb = Bomb(at)
-    sender = doomed._core.sender
+    sender = doomed._core.machine
     setattr(sender, name, bomb.wrap(getattr(sender, name)))
     theirs, ours, refused = Outcomes(), Outcomes(), None
     try:
@@ -188,7 +188,7 @@ def test_a_producer_that_fails_while_its_requests_are_being_written_leaves_the_o
     def fail(*_: Any) -> None:
         raise ValueError("an injected failure")
 
-    monkeypatch.setattr(producer._core.sender, "_landed", fail)
+    monkeypatch.setattr(producer._core.machine, "_landed", fail)
     with contextlib.suppress(KafkaError):
         producer.flush(SECONDS)
     assert all("an injected failure" in str(handle.exception(SECONDS)) for handle in handles)

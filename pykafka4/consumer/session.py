@@ -7,16 +7,16 @@ wait here: `_look` for the next records, `_take_news` for the last commit before
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from operator import length_hint
 from threading import Thread
 from typing import Any, Final
 
-from pykafka4.attachment import SHORT, Attachment
-from pykafka4.client import Client
-from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, check_timeout, read_config
+from pykafka4.attachment import SHORT, Attachment, read_config
+from pykafka4.client import Client, warn_unclosed
+from pykafka4.config import ConsumerConfig
+from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, check_timeout
 from pykafka4.consumer.assignment import LEAVE_SECONDS, Assignment
 from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.guard import Guard, call
@@ -26,7 +26,7 @@ from pykafka4.core.consumer.member import Member
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Assigned, Claim, Start
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
-from pykafka4.net import logs, system
+from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Record
@@ -43,7 +43,7 @@ class Session(Attachment[Member]):
     """Everything of a consumer but its handle."""
 
     def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
-        self.config = read_config(client, executor, options)
+        self.config = read_config(ConsumerConfig, client, executor, options)
         self.connect(client, self.config, executor)
         self.signal = Signal()
         self.reader = Reader(self.client.loop.now, self.signal.notify, self._reseek)
@@ -255,8 +255,8 @@ class Session(Attachment[Member]):
 
     def status(self) -> dict[str, Any]:
         """See Consumer.status."""
-        if (failure := self.failure()) is not None:
-            return {"state": "crashed", "reason": str(failure)}
+        if crashed := self.crashed():
+            return crashed
         try:
             return self.client.loop.ask(self.machine.status, SHORT, "the consumer's status")
         except KafkaError as error:
@@ -290,9 +290,7 @@ class Session(Attachment[Member]):
                 if self.client.loop.alive:  # a crashed one has nobody to tell
                     self.assignment.part(self.client.loop.now() + max(0.0, deadline - system.monotonic()), in_hand=in_hand)
         finally:  # whatever the listener raised, Ctrl-C included: the member goes, and a client of its own with it
-            self.client.loop.call(lambda _: self.client.engine.remove(self.machine))  # also where it has failed
-            self.client.loop.call(lambda _: self.machine.gone())
-            self.client.detach(self)
+            self.disconnect()
             self.closed = True
             self.guard.end_closing()
 
@@ -304,6 +302,5 @@ class Session(Attachment[Member]):
     def forgotten(core: Session) -> None:
         """The handle was collected while open: say so and close on another thread, since the collector must not wait."""
         if not core.closed and core.client.loop.alive:
-            # the collector may run on the loop thread, and what shows warnings is the application's
-            logs.current().aside(lambda: warnings.warn("a Consumer was not closed; use `with`, or close()", ResourceWarning, stacklevel=3))
+            warn_unclosed("Consumer")
             core.client.callbacks.post(lambda: core.close(LEAVE_SECONDS, failed=True))

@@ -88,7 +88,7 @@ def crash_loop(producer: Producer) -> None:
 
 
 def crash_sender(producer: Producer) -> None:
-    producer._core.client.loop.call(lambda _: 1 / 0, producer._core.sender)
+    producer._core.client.loop.call(lambda _: 1 / 0, producer._core.machine)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_closing_a_producer_leaves_a_shared_client_to_the_others(server: ModelSe
     assert balanced(left)
 
 
-@pytest.mark.parametrize("step", ["_wait_settled", "_give_up", "_stop"])
+@pytest.mark.parametrize("step", ["_wait_settled", "_give_up", "disconnect"])
 def test_after_ctrl_c_the_next_close_finishes_the_job(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     producer = knowing(make())
     stop_all(server)

@@ -184,7 +184,7 @@ class Simulation(Schedule[Plan, Report]):
         else:
             self.producer = Producer(bootstrap_servers=self.servers, **self.plan.options)
         core = self.producer._core
-        self.sender, self.acc, self.engine = core.sender, core.acc, core.client.engine
+        self.sender, self.acc, self.engine = core.machine, core.acc, core.client.engine
         self._observe(self.engine.network)
         if client is not None:
             for neighbour in self.neighbours:

@@ -522,13 +522,6 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/producer.py",
-        old="return ProducerConfig.parse({**attrs.asdict(client.config, recurse=False), **options})",
-        new='return ProducerConfig.parse({"bootstrap_servers": "localhost", **options})',
-        breaks="a producer ignores the options of the client that it shares",
-        tests=("tests/test_client.py::test_the_options_of_a_client_are_those_of_its_producers_and_consumers",),
-    ),
-    Mutant(
-        file="pykafka4/producer.py",
         old="            if partition < count or left <= 0:\n",
         new="            if True:\n",
         breaks="one broker that has not heard of a new partition yet is believed",

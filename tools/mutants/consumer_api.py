@@ -193,7 +193,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
-        old="            self.client.detach(self)\n            self.closed = True",
+        old="            self.disconnect()\n            self.closed = True",
         new="            self.closed = True",
         breaks="a consumer's own client stays open",
         tests=("tests/consumer/test_close.py::test_after_close_every_call_says_so_and_close_works_again",),
@@ -255,14 +255,14 @@ MUTANTS: Final = (
         tests=("tests/consumer/test_misuse.py::test_wrong_arguments_of_commits_assignments_and_sharing_are_named",),
     ),
     Mutant(
-        file="pykafka4/consumer/arguments.py",
+        file="pykafka4/attachment.py",
         old="    if not isinstance(client, Client):",
         new="    if False:",
         breaks="options given as the first argument are taken for a client",
         tests=("tests/consumer/test_misuse.py::test_wrong_arguments_of_commits_assignments_and_sharing_are_named",),
     ),
     Mutant(
-        file="pykafka4/consumer/arguments.py",
+        file="pykafka4/attachment.py",
         old="    if theirs:\n        raise",
         new="    if False:\n        raise",
         breaks="options of a shared client are given to its consumer in vain",
@@ -318,10 +318,10 @@ MUTANTS: Final = (
         tests=("tests/consumer/test_misuse.py::test_position_gives_up_at_its_timeout",),
     ),
     Mutant(
-        file="pykafka4/consumer/arguments.py",
-        old="return ConsumerConfig.parse({**attrs.asdict(client.config, recurse=False), **options})",
-        new='return ConsumerConfig.parse({"bootstrap_servers": "localhost", **options})',
-        breaks="a consumer has other time-outs than the client that it shares",
+        file="pykafka4/attachment.py",
+        old="return kind.parse({**attrs.asdict(client.config, recurse=False), **options})",
+        new='return kind.parse({"bootstrap_servers": "localhost", **options})',
+        breaks="producers and consumers have other time-outs than the client that they share",
         tests=("tests/test_client.py::test_the_options_of_a_client_are_those_of_its_producers_and_consumers",),
     ),
     Mutant(
