@@ -29,6 +29,7 @@ from pykafka4.core.producer.sender import ACTIONS, Sender
 from pykafka4.error_table import BY_NAME, CODES, Produce, Written
 from pykafka4.errors import DeliveryFailed, KafkaError
 from pykafka4.net.handoff.waiting import Gate, Signal
+from pykafka4.producer import core as producer_core
 
 # ---- the bugs
 
@@ -173,13 +174,13 @@ def take_an_error_after_the_append_for_definite(patch: pytest.MonkeyPatch) -> No
 
 
 def exceed_memory(patch: pytest.MonkeyPatch) -> None:
-    real = producer.Accumulator
+    real = producer_core.Accumulator
 
     def larger(**options: Any) -> Any:
         sizes = {name: 8 * options[name] for name in ("buffer_memory", "max_partition_bytes")}
         return real(**{**options, **sizes})
 
-    patch.setattr(producer, "Accumulator", larger)
+    patch.setattr(producer_core, "Accumulator", larger)
 
 
 def never_rest(patch: pytest.MonkeyPatch) -> None:
@@ -400,12 +401,12 @@ def end_all_with_one(patch: pytest.MonkeyPatch) -> None:
 
 def raise_nothing_out_of_a_block(patch: pytest.MonkeyPatch) -> None:
     """A `with` block ends as if everything had been delivered."""
-    around(patch, producer._Core, "raise_failures", lambda original, self, mark: None)
+    around(patch, producer_core.Core, "raise_failures", lambda original, self, mark: None)
 
 
 def give_up_what_was_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A producer that nobody has a handle of fails what it took."""
-    patch.setattr(producer._Core, "forgotten", staticmethod(lambda core: core.client.loop.call(lambda now: core.close(0))))
+    patch.setattr(producer, "deliver_forgotten", lambda core: core.client.loop.call(lambda now: core.close(0)))
 
 
 def leave_a_partition_out(patch: pytest.MonkeyPatch) -> None:
