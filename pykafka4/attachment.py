@@ -18,6 +18,7 @@ from pykafka4.config import ClientConfig
 from pykafka4.core import Machine
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.net.handoff.waiting import Promise
+from pykafka4.runtime import Runtime
 
 __all__ = ["SHORT", "Attachment", "read_config"]
 
@@ -50,15 +51,15 @@ def read_config(kind: type[C], client: object | None, executor: Executor | None,
 
 
 class Attachment(ABC, Generic[M]):
-    """The client of a producer or consumer, its machine there, and how the two are reached from the application's threads."""
+    """The runtime of a producer's or consumer's client, its machine there, and how the two are reached from the application's threads."""
 
-    client: Client
+    runtime: Runtime
     machine: M
 
     def connect(self, given: Client | None, config: ClientConfig, executor: Executor | None) -> None:
-        """Use the client that was given, or one of one's own."""
-        self.client = given if given is not None else Client.private(config, executor)
-        self.client.check()
+        """Use the runtime of the client that was given, or one of one's own."""
+        self.runtime = given._runtime if given is not None else Runtime.private(config, executor)
+        self.runtime.check()
 
     @abstractmethod
     def check(self) -> None:
@@ -66,23 +67,23 @@ class Attachment(ABC, Generic[M]):
 
     @abstractmethod
     def close(self, timeout: float | None = None) -> Any:
-        """See `client.User`."""
+        """See `runtime.User`."""
 
     @abstractmethod
     def drain(self, timeout: float) -> Any:
-        """See `client.User`."""
+        """See `runtime.User`."""
 
     def post(self, fn: Callable[[float], object]) -> None:
         """Have `fn(now)` run on the loop thread, unless the machine has ended. An exception in it ends the machine."""
-        self.client.loop.call(fn, self.machine)
+        self.runtime.loop.call(fn, self.machine)
 
     def promise(self) -> Promise[Any]:
         """A Promise that fails with the machine."""
-        return self.client.loop.promise(self.machine)
+        return self.runtime.loop.promise(self.machine)
 
     def failure(self) -> KafkaError | None:
         """Why the machine ended by itself; None while it works."""
-        return self.client.engine.failure(self.machine)
+        return self.runtime.engine.failure(self.machine)
 
     def crashed(self) -> dict[str, Any]:
         """What `status` says where an internal error has ended this machine alone."""
@@ -91,6 +92,6 @@ class Attachment(ABC, Generic[M]):
 
     def disconnect(self) -> None:
         """Take the machine off the loop and leave the client."""
-        self.client.loop.call(lambda _: self.client.engine.remove(self.machine))  # also where it has failed
-        self.client.loop.call(lambda _: self.machine.gone())
-        self.client.detach(self)
+        self.runtime.loop.call(lambda _: self.runtime.engine.remove(self.machine))  # also where it has failed
+        self.runtime.loop.call(lambda _: self.machine.gone())
+        self.runtime.detach(self)

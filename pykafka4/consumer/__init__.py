@@ -188,7 +188,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
     def status(self) -> dict[str, Any]:
         """Why is nothing flowing: the client's status, this member's, and what each partition waits for."""
-        return {**self._session.client.status(), "consumer": self._session.status()}
+        return {**self._session.runtime.status(), "consumer": self._session.status()}
 
     def stats(self) -> dict[str, int]:
         """Bytes fetched so far, bytes that wait for `poll`, partitions assigned."""
@@ -223,7 +223,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         self._session.close(failed=error is not None)
 
     def __repr__(self) -> str:
-        return f"<Consumer of group {self._session.config.group_id!r} at {self._session.client!r}>"
+        return f"<Consumer of group {self._session.config.group_id!r} at {self._session.runtime!r}>"
 
     if not TYPE_CHECKING:  # a type checker would accept every name
 

@@ -88,7 +88,7 @@ class Assignment:
         """See Consumer.unsubscribe."""
         with self.guard.using("unsubscribe"):
             try:
-                self.part(self._attachment.client.loop.now() + PARTING_SECONDS, in_hand=False)
+                self.part(self._attachment.runtime.loop.now() + PARTING_SECONDS, in_hand=False)
             finally:
                 self._reader.drain()
                 self._selection.topics, self._selection.listener, self._reader.fatal = (), None, None
@@ -159,7 +159,7 @@ class Assignment:
             idle = reader.idle
             self.telling = method
             try:
-                reader.idle = self._attachment.client.loop.now()  # one that hangs does not hold its partitions: max_poll_interval_ms counts
+                reader.idle = self._attachment.runtime.loop.now()  # one that hangs does not hold them: max_poll_interval_ms counts
                 self._told[event] = ticket
                 tell(tps)
             finally:
@@ -173,7 +173,7 @@ class Assignment:
         With `in_hand` the list that the last poll handed out counts as finished.
         What is buffered goes first, so nothing may keep the rest from being done: reading on would pass over it.
         """
-        reader, now = self._reader, self._attachment.client.loop.now
+        reader, now = self._reader, self._attachment.runtime.loop.now
         ticket, claims, patience = reader.ticket, list(reader.claims.values()), 0.0
         reader.purge(claims)
         parting, self.parting = self.parting, None

@@ -61,7 +61,7 @@ class Commits:
         promise = self._send(places, self._ticket_for(places), COMMIT_SECONDS)
         if on_done is not None:
             self._owed.append(None)
-            promise.add_done_callback(lambda p: self._attachment.client.callbacks.post(lambda: self._call_back(on_done, places, p)))
+            promise.add_done_callback(lambda p: self._attachment.runtime.callbacks.post(lambda: self._call_back(on_done, places, p)))
 
     def _call_back(self, on_done: OnDone, places: dict[TopicPartition, OffsetAndMetadata], promise: Promise[KafkaError | None]) -> None:
         self._owed.pop()

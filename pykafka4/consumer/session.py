@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Any, Final
 
 from pykafka4.attachment import SHORT, Attachment, read_config
-from pykafka4.client import Client, warn_unclosed
+from pykafka4.client import Client
 from pykafka4.config import ConsumerConfig
 from pykafka4.consumer.arguments import Partitions, as_partitions, check_limit, check_timeout
 from pykafka4.consumer.assignment import LEAVE_SECONDS, Assignment
@@ -29,6 +29,7 @@ from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutEr
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import TopicPartition
+from pykafka4.runtime import warn_unclosed
 from pykafka4.wire.records.hot import Record
 
 __all__ = ["API_SECONDS", "Session"]
@@ -46,7 +47,7 @@ class Session(Attachment[Member]):
         self.config = read_config(ConsumerConfig, client, executor, options)
         self.connect(client, self.config, executor)
         self.signal = Signal()
-        self.reader = Reader(self.client.loop.now, self.signal.notify, self._reseek)
+        self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek)
         self.guard = Guard(self.reader, self.signal, self.check)
         self.selection = Selection()
         self.commits = Commits(self, self.config, self.reader, self.guard, self.selection)
@@ -56,11 +57,11 @@ class Session(Attachment[Member]):
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch on
         self._woken = False  # by `wakeup`: the poll under way, or the next, returns without waiting
         self.closed = False
-        self.machine = self.client.loop.ask(self._start, SHORT, "starting the consumer")
-        self.client.attach(self)
+        self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
+        self.runtime.attach(self)
 
     def _start(self, now: float) -> Member:
-        engine = self.client.engine
+        engine = self.runtime.engine
         member = Member(self.config, engine.network, engine.cluster, engine.recovery, engine.random, self.reader)
         engine.add(member, "consumer")
         return member
@@ -70,9 +71,9 @@ class Session(Attachment[Member]):
 
     def check(self) -> None:
         """Raise what every call would raise."""
-        if self.closed and not self.client.loop.forked:  # before looking at a private client, which is closed as well
+        if self.closed and not self.runtime.loop.forked:  # before looking at a private client, which is closed as well
             raise ClosedError(CLOSED)
-        self.client.check()
+        self.runtime.check()
         if self.guard.shut():
             raise ClosedError(CLOSED)
         if (failure := self.failure()) is not None and not self.guard.closing:
@@ -105,9 +106,9 @@ class Session(Attachment[Member]):
             self._reads = system.current_thread()
             self._note_handled_error()
             if reader.beckoned:
-                self.client.loop.wake()
+                self.runtime.loop.wake()
                 reader.beckoned = False
-            records = self._look(INFINITY if timeout is None else self.client.loop.now() + timeout, limit, take)
+            records = self._look(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, take)
             self._woken = False
             reader.leave()
             self.guard.leave()
@@ -135,7 +136,7 @@ class Session(Attachment[Member]):
         return error is not None and (self._polled is None or error.__dict__.get(POLLS, {}).get(id(self)) is not self._polled)
 
     def _look(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
-        reader, loop = self.reader, self.client.loop
+        reader, loop = self.reader, self.runtime.loop
         while True:
             if reader.ready:
                 self._take_news(deadline)
@@ -175,7 +176,7 @@ class Session(Attachment[Member]):
             if isinstance(event, Assigned):
                 self.assignment.gain(event.ticket)
             elif self.assignment.begin_giving_back(event.ticket):
-                left = deadline - self.client.loop.now()
+                left = deadline - self.runtime.loop.now()
                 self.signal.wait(self._parting_is_over, None if left == INFINITY else max(0.0, left))
                 if not self.assignment.give_back(event.ticket):
                     return
@@ -258,9 +259,9 @@ class Session(Attachment[Member]):
         if crashed := self.crashed():
             return crashed
         try:
-            return self.client.loop.ask(self.machine.status, SHORT, "the consumer's status")
+            return self.runtime.loop.ask(self.machine.status, SHORT, "the consumer's status")
         except KafkaError as error:
-            return self.client.why_unknown(error)
+            return self.runtime.why_unknown(error)
 
     def stats(self) -> dict[str, int]:
         """See Consumer.stats."""
@@ -276,7 +277,7 @@ class Session(Attachment[Member]):
         self._close(timeout, in_hand=not failed and self._reads is system.current_thread())
 
     def _close(self, timeout: float | None, *, in_hand: bool) -> None:
-        if self.closed or self.client.loop.forked:  # a forked child must not touch what its parent may have locked
+        if self.closed or self.runtime.loop.forked:  # a forked child must not touch what its parent may have locked
             return
         self.guard.check_whole("close")
         if not self.guard.begin_closing():
@@ -287,8 +288,8 @@ class Session(Attachment[Member]):
         self.signal.notify()
         try:
             with self.guard.use_last(timeout):
-                if self.client.loop.alive:  # a crashed one has nobody to tell
-                    self.assignment.part(self.client.loop.now() + max(0.0, deadline - system.monotonic()), in_hand=in_hand)
+                if self.runtime.loop.alive:  # a crashed one has nobody to tell
+                    self.assignment.part(self.runtime.loop.now() + max(0.0, deadline - system.monotonic()), in_hand=in_hand)
         finally:  # whatever the listener raised, Ctrl-C included: the member goes, and a client of its own with it
             self.disconnect()
             self.closed = True
@@ -301,6 +302,6 @@ class Session(Attachment[Member]):
     @staticmethod
     def forgotten(core: Session) -> None:
         """The handle was collected while open: say so and close on another thread, since the collector must not wait."""
-        if not core.closed and core.client.loop.alive:
+        if not core.closed and core.runtime.loop.alive:
             warn_unclosed("Consumer")
-            core.client.callbacks.post(lambda: core.close(LEAVE_SECONDS, failed=True))
+            core.runtime.callbacks.post(lambda: core.close(LEAVE_SECONDS, failed=True))

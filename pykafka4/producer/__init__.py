@@ -113,7 +113,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         """
         topic, limit = check_topic(topic), check_timeout(timeout)
         self._core.check()
-        return self._core.client.partitions_of(topic, self._core.config.max_block_ms / 1000 if limit is None else limit, create=True)
+        return self._core.runtime.partitions_of(topic, self._core.config.max_block_ms / 1000 if limit is None else limit, create=True)
 
     def stats(self) -> ProducerStats:
         """What became of every record so far: numbers that always balance. Works after `close`, too."""
@@ -130,7 +130,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
 
     def status(self) -> dict[str, Any]:
         """Why is nothing flowing: brokers, offline partitions with reason, queued bytes."""
-        return {**self._core.client.status(), **self._core.crashed(), "producer": attrs.asdict(self._core.stats())}
+        return {**self._core.runtime.status(), **self._core.crashed(), "producer": attrs.asdict(self._core.stats())}
 
     @contextlib.contextmanager
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
@@ -157,7 +157,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
             error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
 
     def __repr__(self) -> str:
-        return f"<Producer of {self._core.client!r}>"
+        return f"<Producer of {self._core.runtime!r}>"
 
     if not TYPE_CHECKING:  # a type checker would accept every name
 

@@ -55,7 +55,7 @@ class Core(Attachment[Sender]):
         """Start what `undo` or `close` stop."""
         config = self.config
         self.connect(self._given, config, self._executor)
-        self.signal, self.gate = Outcomes(self.client.callbacks), Gate(self._count_waiters, self._starving)
+        self.signal, self.gate = Outcomes(self.runtime.callbacks), Gate(self._count_waiters, self._starving)
         self.acc = Accumulator(
             batch_size=config.batch_size,
             linger=config.linger_ms / 1000,
@@ -65,7 +65,7 @@ class Core(Attachment[Sender]):
             codec=CODECS[config.compression_type],
             compress=compress,
             clock=system.monotonic,
-            wake=self.client.loop.wake,
+            wake=self.runtime.loop.wake,
             new_topic=self._new_topic,
             seek=self._seek,
             make_room=self._make_room,
@@ -75,29 +75,29 @@ class Core(Attachment[Sender]):
             failure_seen=self.signal.failure_seen,
             lock=self.gate.lock,
         )
-        self.client.loop.ask(self._start, SHORT, "starting the producer")
-        self.client.attach(self)
+        self.runtime.loop.ask(self._start, SHORT, "starting the producer")
+        self.runtime.attach(self)
         _cores.add(self)
 
     def undo(self) -> None:
         """`open` did not come to its end, or nobody learned that it did."""
-        client = getattr(self, "client", None)
-        if client is None or self._given is None:  # a client of its own ends with its last reference, or now
+        runtime = getattr(self, "runtime", None)
+        if runtime is None or self._given is None:  # a client of its own ends with its last reference, or now
             self.undelivered = []
-            if client is not None:
-                client.close(0)
+            if runtime is not None:
+                runtime.close(0)
             return
         self.undelivered = []
-        client.loop.call(self._withdraw)  # behind `_start`
-        client.detach(self)
+        runtime.loop.call(self._withdraw)  # behind `_start`
+        runtime.detach(self)
 
     def _withdraw(self, now: float) -> None:
         if hasattr(self, "machine"):
-            self.client.engine.remove(self.machine)
+            self.runtime.engine.remove(self.machine)
             self.machine.gone()
 
     def _start(self, now: float) -> None:
-        engine = self.client.engine
+        engine = self.runtime.engine
         self.machine = Sender(
             self.config,
             self.acc,
@@ -129,11 +129,11 @@ class Core(Attachment[Sender]):
         if self._inside():
             return deadline
         until, pace = self._until(deadline), self.config.retry_backoff_ms / 1000
-        loop, cluster = self.client.loop, self.client.engine.cluster
+        loop, cluster = self.runtime.loop, self.runtime.engine.cluster
         while True:
             if loop.ask(lambda now: cluster.age(topic, now), SHORT) >= pace:
                 with contextlib.suppress(KafkaTimeoutError):
-                    self.client.refresh_metadata([topic], max(0.0, until - system.monotonic()))
+                    self.runtime.refresh_metadata([topic], max(0.0, until - system.monotonic()))
                 loop.ask(lambda now: self.machine.tell(topic, now), SHORT, machine=self.machine)
             count, now = loop.ask(lambda now: cluster.partitions(topic), SHORT), system.monotonic()
             denied = self._denied.get(topic)
@@ -158,7 +158,7 @@ class Core(Attachment[Sender]):
         if self._inside():
             raise BufferFull(f"{limit}; a callback cannot wait for it: queue the record elsewhere, or send it from another thread")
         until = self._until(deadline)
-        with self.client.callbacks.waiting():
+        with self.runtime.callbacks.waiting():
             room = self.gate.wait(
                 lambda: self._refused() or self.acc.room(topic, partition, size),
                 max(0.0, until - system.monotonic()),
@@ -176,14 +176,14 @@ class Core(Attachment[Sender]):
     def _starving(self) -> None:
         """A `send` waits for buffer_memory: open batches are due. While the sender is not hungry it looks by itself soon."""
         if self.acc.hungry:
-            self.client.loop.wake()
+            self.runtime.loop.wake()
 
     def _refused(self) -> bool:
         return self.acc.refusal is not None
 
     def _inside(self) -> bool:
         """Whether this thread must not wait: it runs a callback, or (by way of a destructor) is the loop's own."""
-        return self.client.callbacks.in_callback() or self.client.loop.on_loop()
+        return self.runtime.callbacks.in_callback() or self.runtime.loop.on_loop()
 
     # ---- called by the sender, on the loop thread
 
@@ -206,7 +206,7 @@ class Core(Attachment[Sender]):
     def stats(self) -> ProducerStats:
         """The account, taken on the loop thread while there is one."""
         try:
-            return self.client.loop.ask(self._account, SHORT, "the producer's account")
+            return self.runtime.loop.ask(self._account, SHORT, "the producer's account")
         except ForkedClientError:  # its numbers are the parent's
             raise
         except KafkaError:  # the loop is closed or crashed: nothing changes any more
@@ -231,7 +231,7 @@ class Core(Attachment[Sender]):
         self.post(lambda _: self.machine.expedite())
 
     def _wait_settled(self, pending: Sequence[Batch | Delivery], timeout: float) -> bool:
-        waiting, on_executor = list(pending), self.client.callbacks.on_executor
+        waiting, on_executor = list(pending), self.runtime.callbacks.on_executor
 
         def over(item: Batch | Delivery) -> bool:
             return _settled(item) or (_done(item) and on_executor())  # asked late: an executor may list a thread after it began to work
@@ -272,7 +272,7 @@ class Core(Attachment[Sender]):
         """Flush, give up the rest, stop what is ours. Wherever Ctrl-C ends this, the next call goes on from there."""
         if self.undelivered is not None:
             return self.undelivered
-        if self.client.loop.forked:  # the records are the parent's, and so are the locks
+        if self.runtime.loop.forked:  # the records are the parent's, and so are the locks
             return []
         if self._inside():
             return [] if self.closers else self._close(0.0)
@@ -298,7 +298,7 @@ class Core(Attachment[Sender]):
     def _give_up(self, pending: Sequence[Batch | Delivery]) -> None:
         reason = ClosedError("the producer was closed before this was acknowledged")
         with contextlib.suppress(KafkaError):  # a loop that has crashed or is closed fails them as the last thing it does
-            self.client.loop.ask(lambda _: self.machine.abandon(reason), SHORT, "giving up undelivered records", self.machine)
+            self.runtime.loop.ask(lambda _: self.machine.abandon(reason), SHORT, "giving up undelivered records", self.machine)
         if not self.signal.wait(lambda: all(_done(item) for item in pending), SHORT):
             raise KafkaTimeoutError("close: the loop does not answer; records are left without an outcome, close again to have them")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from pykafka4.client import warn_unclosed
 from pykafka4.core import NOTHING, Effects
 from pykafka4.errors import KafkaError
 from pykafka4.logs import get_log
 from pykafka4.producer.core import Core
+from pykafka4.runtime import warn_unclosed
 
 __all__ = ["deliver_forgotten"]
 
@@ -20,8 +20,8 @@ FORGOTTEN_SECONDS: Final = 1.0  # how long a producer without a handle stays ope
 
 def deliver_forgotten(core: Core) -> None:
     """The handle was collected while open: warn, and deliver in the background what it took."""
-    if core.undelivered is None and not core.client.loop.forked:
-        core.client.loop.call(lambda _: core.client.engine.add(Forgotten(core)))
+    if core.undelivered is None and not core.runtime.loop.forked:
+        core.runtime.loop.call(lambda _: core.runtime.engine.add(Forgotten(core)))
         warn_unclosed("Producer")
 
 
@@ -40,7 +40,7 @@ class Forgotten:
     def poll(self, now: float) -> Effects:
         core, acc = self._core, self._core.acc
         if core.undelivered is not None:  # closed by somebody else: the exit of the interpreter, or the client
-            core.client.engine.remove(self)
+            core.runtime.engine.remove(self)
             return NOTHING
         if acc.accepted != self._accepted or acc.accepted != acc.acked + acc.failed:
             self._accepted, self._since = acc.accepted, now
@@ -49,7 +49,7 @@ class Forgotten:
         if now - self._since < FORGOTTEN_SECONDS or core.closers:
             return Effects(wake_at=max(now, self._since) + FORGOTTEN_SECONDS)
         self._report(acc.failed - self._failed_before)
-        core.client.engine.remove(self)
+        core.runtime.engine.remove(self)
         core.close(0)
         return NOTHING
 

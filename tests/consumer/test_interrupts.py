@@ -189,7 +189,7 @@ def test_an_interrupted_rebalance_is_completed_by_the_next_poll(server: ModelSer
 
     count = 0
     for at in itertools.count(*share(6)):
-        consumer._session.client.loop.ask(lambda now: group._heed(now, Reaction.REJOIN, KafkaError("again")), 5.0)
+        consumer._session.runtime.loop.ask(lambda now: group._heed(now, Reaction.REJOIN, KafkaError("again")), 5.0)
         place = interrupted(lambda: consumer.poll(0.05), at)
         poll_until(consumer, lambda: group.state is MemberState.STABLE and consumer._session.reader.ticket is group.ticket)
         consumer.poll(0)
@@ -233,7 +233,7 @@ def test_an_interrupted_close_is_completed_by_the_next(server: ModelServer, make
     for at in itertools.count(*share(7)):
         consumer = make.member(group_id=f"g{at}")
         poll_until(consumer, consumer.assignment)
-        loop = consumer._session.client.loop
+        loop = consumer._session.runtime.loop
         place = interrupted(lambda consumer=consumer: consumer.close(2.0), at)  # type: ignore[misc]
         consumer.close(2.0)
         assert not loop.alive, place

@@ -96,7 +96,7 @@ def test_what_is_assigned_no_more_is_fetched_no_more(server: ModelServer, make: 
     read(consumer, 20)
     consumer.assign([("t", 1)])
     session = consumer._session
-    assert session.client.loop.ask(lambda now: set(session.machine.fetcher.positions), LONG) == {("t", 1)}
+    assert session.runtime.loop.ask(lambda now: set(session.machine.fetcher.positions), LONG) == {("t", 1)}
 
 
 def test_an_offset_out_of_range_without_a_policy_names_the_valid_range(server: ModelServer, make: Maker) -> None:

@@ -10,7 +10,7 @@ import pytest
 from schedules import Hunt, Patch, around
 from weather import Climate
 
-from pykafka4 import Client, producer
+from pykafka4 import producer
 from pykafka4.core.producer.ledger import Ledger
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.sender import ACTIONS, Sender
@@ -18,6 +18,7 @@ from pykafka4.error_table import Produce
 from pykafka4.errors import BufferFull, DeliveryFailed, KafkaError, KafkaTimeoutError, short_name
 from pykafka4.producer import core as producer_core
 from pykafka4.records import ProducerRecord, RecordMetadata
+from pykafka4.runtime import Runtime
 
 __all__ = ["MUTANTS", "Told", "sending"]
 
@@ -121,10 +122,10 @@ def ask_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 def raise_what_nobody_knows(patch: pytest.MonkeyPatch) -> None:
-    def partitions(original: Any, self: Client, topic: str, *args: Any, **options: Any) -> Any:
+    def partitions(original: Any, self: Runtime, topic: str, *args: Any, **options: Any) -> Any:
         raise KeyError(topic)
 
-    around(patch, Client, "partitions_of", partitions)
+    around(patch, Runtime, "partitions_of", partitions)
 
 
 def call_what_timed_out_not_written(patch: pytest.MonkeyPatch) -> None:

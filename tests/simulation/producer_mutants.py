@@ -15,7 +15,7 @@ from plan import DOUBTFUL, PIPELINED, QUICK
 from schedules import Hunt, Patch, around
 from weather import Climate
 
-from pykafka4 import Client, producer
+from pykafka4 import producer
 from pykafka4.core import Effects
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.engine import Engine
@@ -30,6 +30,7 @@ from pykafka4.error_table import BY_NAME, CODES, Produce, Written
 from pykafka4.errors import DeliveryFailed, KafkaError
 from pykafka4.net.handoff.waiting import Gate, Signal
 from pykafka4.producer import core as producer_core
+from pykafka4.runtime import Runtime
 
 # ---- the bugs
 
@@ -406,11 +407,11 @@ def raise_nothing_out_of_a_block(patch: pytest.MonkeyPatch) -> None:
 
 def give_up_what_was_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A producer that nobody has a handle of fails what it took."""
-    patch.setattr(producer, "deliver_forgotten", lambda core: core.client.loop.call(lambda now: core.close(0)))
+    patch.setattr(producer, "deliver_forgotten", lambda core: core.runtime.loop.call(lambda now: core.close(0)))
 
 
 def leave_a_partition_out(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Client, "partitions_of", lambda original, self, *args, **options: original(self, *args, **options)[1:])
+    around(patch, Runtime, "partitions_of", lambda original, self, *args, **options: original(self, *args, **options)[1:])
 
 
 SINGLY = {

@@ -323,7 +323,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="                reader.idle = self._attachment.client.loop.now()",
+        old="                reader.idle = self._attachment.runtime.loop.now()",
         new="                pass",
         breaks="a listener that hangs keeps its partitions for ever",
         tests=("tests/consumer/test_membership.py::test_a_listener_that_hangs_does_not_hold_its_partitions",),

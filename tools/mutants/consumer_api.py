@@ -60,8 +60,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/__init__.py",
-        old='return {**self._session.client.status(), "consumer": self._session.status()}',
-        new="return self._session.client.status()",
+        old='return {**self._session.runtime.status(), "consumer": self._session.status()}',
+        new="return self._session.runtime.status()",
         breaks="the consumer's status does not tell of the consumer",
         tests=("tests/consumer/test_membership.py::test_a_coordinator_change_is_no_rebalance",),
     ),
@@ -333,7 +333,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
-        old="if self.closed and not self.client.loop.forked:",
+        old="if self.closed and not self.runtime.loop.forked:",
         new="if self.closed:",
         breaks="a forked child is told to make a new consumer on the client of its parent",
         tests=("tests/consumer/test_close.py::test_a_forked_child_is_told_of_the_fork_though_the_consumer_was_closed_before",),
