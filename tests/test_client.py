@@ -21,6 +21,7 @@ from pykafka4.config import ClientConfig
 from pykafka4.core import Effects, Job
 from pykafka4.errors import AuthorizationError, ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import TopicPartition
+from pykafka4.runtime import Runtime
 from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 
@@ -31,16 +32,16 @@ pytestmark = pytest.mark.model(topics={"orders": 6})
 
 
 class User:
-    """A producer or consumer, as far as a client knows."""
+    """A producer or consumer, as far as the runtime of its client knows."""
 
-    def __init__(self, client: Client) -> None:
-        self.client = client
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
         self.closed_with: list[float | None] = []
-        client.attach(self)
+        runtime.attach(self)
 
     def close(self, timeout: float | None = None) -> None:
         self.closed_with.append(timeout)
-        self.client.detach(self)
+        self.runtime.detach(self)
 
     def drain(self, timeout: float) -> None:
         self.close(timeout)
@@ -61,11 +62,11 @@ def test_a_topic_that_appears_while_somebody_waits_is_found(server: ModelServer,
 
 
 def test_looking_a_topic_up_does_not_create_it(server: ModelServer, client: Client) -> None:
-    listeners = list(client.engine.cluster.on_change)
+    listeners = list(client._runtime.engine.cluster.on_change)
     with pytest.raises(KafkaTimeoutError, match=r"looking up topic nope: not done within 0\.3 s"):
         client.partitions_for("nope", 0.3)
     assert server.do(lambda cluster: "nope" not in cluster.topics)
-    assert client.loop.ask(lambda now: client.engine.cluster.on_change == listeners, SECONDS), "nobody waits any more"
+    assert client._runtime.loop.ask(lambda now: client._runtime.engine.cluster.on_change == listeners, SECONDS), "nobody waits any more"
 
 
 def test_an_error_that_will_not_go_away_is_raised_at_once(server: ModelServer, client: Client) -> None:
@@ -95,12 +96,12 @@ def test_status_shows_brokers_topics_and_offline_partitions(client: Client) -> N
     tp, why = TopicPartition("orders", 3), broker_error(6, "orders-3")
 
     def fail(now: float) -> None:
-        client.engine.cluster.want("missing", "the test")
-        client.engine.cluster.want("orders", "the test")
-        client.engine.recovery.offline.clear()
-        client.engine.recovery.report(now, tp, why)
+        client._runtime.engine.cluster.want("missing", "the test")
+        client._runtime.engine.cluster.want("orders", "the test")
+        client._runtime.engine.recovery.offline.clear()
+        client._runtime.engine.recovery.report(now, tp, why)
 
-    shown = client.loop.ask(lambda now: (fail(now), client._status(now + 2.5))[1], SECONDS)
+    shown = client._runtime.loop.ask(lambda now: (fail(now), client._runtime._status(now + 2.5))[1], SECONDS)
     assert shown["state"] == "connected"
     assert shown["cluster_id"] == "model-cluster"
     assert {broker["node"] for broker in shown["brokers"] if broker["node"] > 0} == {1, 2, 3}
@@ -112,10 +113,10 @@ def test_status_shows_brokers_topics_and_offline_partitions(client: Client) -> N
 def test_events_tell_of_brokers_metadata_and_partitions(server: ModelServer, client: Client) -> None:
     heard: list[Any] = []
     client.events(heard.append)
-    client.loop.call(lambda now: client.engine.cluster.want("orders", "the test"))
+    client._runtime.loop.call(lambda now: client._runtime.engine.cluster.want("orders", "the test"))
     client.partitions_for("orders", SECONDS)
     tp, why = TopicPartition("orders", 3), broker_error(6, "orders-3")
-    client.loop.call(lambda now: client.engine.recovery.report(now, tp, why))
+    client._runtime.loop.call(lambda now: client._runtime.engine.recovery.report(now, tp, why))
     until(lambda: PartitionOnline(tp) in heard)
     assert PartitionOffline(tp, why) in heard
     server.do(lambda cluster: cluster.stop_broker(3))
@@ -143,7 +144,7 @@ def test_the_client_finds_the_cluster_again_after_every_broker_was_down(server: 
 def test_with_no_broker_in_reach_operations_end_in_time_and_list_every_address() -> None:
     one, two = closed_port(), closed_port()
     with Client(bootstrap_servers=f"127.0.0.1:{one},localhost:{two}") as client:
-        until(lambda: client.engine.network.why_unreachable().count("refused") >= 2)
+        until(lambda: client._runtime.engine.network.why_unreachable().count("refused") >= 2)
         began = time.monotonic()
         for ask in (lambda: client.partitions_for("t", 0.3), lambda: client.refresh_metadata(timeout=0.3)):
             with pytest.raises(KafkaTimeoutError) as caught:
@@ -177,7 +178,7 @@ def test_dead_names_that_hang_the_resolver_do_not_keep_a_good_one_waiting(server
         with Client(bootstrap_servers=f"{dead},localhost:{port}") as client:
             client.refresh_metadata(timeout=SECONDS)
             packed = threading.Event()
-            client.loop.call(lambda _: client.loop._start_job(Job(lambda: None, lambda now, _: packed.set())))
+            client._runtime.loop.call(lambda _: client._runtime.loop._start_job(Job(lambda: None, lambda now, _: packed.set())))
             assert packed.wait(SECONDS)
     finally:
         hang.set()
@@ -211,7 +212,7 @@ def silence(connection: socket.socket) -> None:
 )
 def test_a_port_that_is_no_kafka_broker_is_named_for_what_it_is(peer: Any, text: str) -> None:
     with serving(peer) as port, Client(bootstrap_servers=f"127.0.0.1:{port}", socket_connection_setup_timeout_ms=200) as client:
-        until(lambda: text in client.engine.network.why_unreachable())
+        until(lambda: text in client._runtime.engine.network.why_unreachable())
         with pytest.raises(KafkaTimeoutError) as caught:
             client.partitions_for("t", 0.05)
         assert text in str(caught.value)
@@ -222,19 +223,19 @@ def test_a_port_that_is_no_kafka_broker_is_named_for_what_it_is(peer: Any, text:
 
 
 def test_a_private_client_closes_with_its_last_user(server: ModelServer) -> None:
-    client = Client.private(ClientConfig.parse({"bootstrap_servers": server.bootstrap_servers}))
-    one, two = User(client), User(client)
+    runtime = Runtime.private(ClientConfig.parse({"bootstrap_servers": server.bootstrap_servers}))
+    one, two = User(runtime), User(runtime)
     one.close()
-    client.check()
+    runtime.check()
     two.close()
     with pytest.raises(ClosedError):
-        client.check()
+        runtime.check()
 
 
 def test_a_shared_client_outlives_its_users_and_closes_those_that_are_left(client: Client) -> None:
-    gone, left = User(client), User(client)
+    gone, left = User(client._runtime), User(client._runtime)
     gone.close()
-    client.check()
+    client._runtime.check()
     client.close(SECONDS)
     assert len(left.closed_with) == 1
     assert gone.closed_with == [None]
@@ -247,20 +248,20 @@ def test_a_user_whose_close_breaks_does_not_keep_the_loop_alive(client: Client) 
         def close(self, timeout: float | None = None) -> None:
             raise KeyboardInterrupt
 
-    Broken(client)
+    Broken(client._runtime)
     with pytest.raises(KeyboardInterrupt):
         client.close(SECONDS)
-    assert not client.loop._thread.is_alive()
+    assert not client._runtime.loop._thread.is_alive()
 
 
 def test_after_close_everything_says_so(client: Client) -> None:
     client.close()
-    uses = (lambda: client.partitions_for("t", 1), client.refresh_metadata, client.check, lambda: client.events(print), client.__enter__)
-    for use in uses:
+    uses = (lambda: client.partitions_for("t", 1), client.refresh_metadata, lambda: client.events(print), client.__enter__)
+    for use in (*uses, client._runtime.check):
         with pytest.raises(ClosedError):
             use()
     with pytest.raises(ClosedError):
-        User(client)
+        User(client._runtime)
     assert client.status()["state"] == "closed"
 
 
@@ -271,7 +272,7 @@ def test_a_user_that_attaches_while_another_detaches_is_not_forgotten(client: Cl
     def at(step: int) -> bool:
         nonlocal steps
         steps = 0
-        leaving, coming = User(client), object.__new__(User)
+        leaving, coming = User(client._runtime), object.__new__(User)
 
         def trace(frame: Any, event: str, argument: object) -> Any:
             nonlocal steps
@@ -279,16 +280,16 @@ def test_a_user_that_attaches_while_another_detaches_is_not_forgotten(client: Cl
             if event == "opcode":
                 steps += 1
                 if steps == step:
-                    client.attach(coming)
+                    client._runtime.attach(coming)
             return trace
 
         sys.settrace(trace)
         try:
-            client.detach(leaving)
+            client._runtime.detach(leaving)
         finally:
             sys.settrace(None)
         attached = any(user is coming for user in client_users(client))
-        client.detach(coming)
+        client._runtime.detach(coming)
         return attached
 
     step = 0
@@ -299,7 +300,7 @@ def test_a_user_that_attaches_while_another_detaches_is_not_forgotten(client: Cl
 
 
 def client_users(client: Client) -> list[object]:
-    users: Any = client._users
+    users: Any = client._runtime._users
     return list(users.values() if isinstance(users, dict) else users)
 
 
@@ -307,7 +308,7 @@ def test_a_crashed_client_says_why(client: Client, monkeypatch: pytest.MonkeyPat
     def broken(now: float) -> Effects:
         raise ValueError("the cluster broke")
 
-    monkeypatch.setattr(client.engine.cluster, "poll", broken)
+    monkeypatch.setattr(client._runtime.engine.cluster, "poll", broken)
     with pytest.raises(KafkaError, match="the loop crashed: ValueError: the cluster broke"):
         client.partitions_for("t", SECONDS)
     shown = client.status()
@@ -316,11 +317,11 @@ def test_a_crashed_client_says_why(client: Client, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_client_whose_thread_does_not_answer_is_not_called_closed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykafka4.client.STATUS_SECONDS", 0.01)
+    monkeypatch.setattr("pykafka4.runtime.STATUS_SECONDS", 0.01)
     with Consumer(client=client) as consumer:
         monkeypatch.setattr("pykafka4.consumer.session.SHORT", 0.01)
         held, may_go = threading.Event(), threading.Event()
-        client.loop.call(lambda _: (held.set(), may_go.wait(SECONDS)))
+        client._runtime.loop.call(lambda _: (held.set(), may_go.wait(SECONDS)))
         assert held.wait(SECONDS)
         shown, consumers = client.status(), consumer.status()
         may_go.set()
@@ -332,7 +333,7 @@ def test_a_client_whose_thread_does_not_answer_is_not_called_closed(client: Clie
 
 def test_a_client_of_the_parent_process_is_called_forked(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(client.loop, "forked", True)
+        patch.setattr(client._runtime.loop, "forked", True)
         shown = client.status()
     assert shown["state"] == "forked"
     assert "fork" in shown["reason"]
@@ -347,10 +348,10 @@ def test_a_client_closes_at_once_with_no_broker_in_reach() -> None:
 
 def test_closing_from_a_callback_works(client: Client) -> None:
     done = threading.Event()
-    client.callbacks.submit(lambda: (client.close(), done.set()))
+    client._runtime.callbacks.submit(lambda: (client.close(), done.set()))
     assert done.wait(SECONDS)
     with pytest.raises(ClosedError):
-        client.check()
+        client._runtime.check()
 
 
 def test_a_client_cannot_be_pickled_and_says_what_to_send_instead(client: Client) -> None:
@@ -364,7 +365,7 @@ def test_a_forgotten_client_warns_and_ends_its_thread(server: ModelServer) -> No
     def forget() -> threading.Thread:
         client = Client(bootstrap_servers=server.bootstrap_servers)
         client.partitions_for("orders", SECONDS)
-        return client.loop._thread
+        return client._runtime.loop._thread
 
     with pytest.warns(ResourceWarning, match="a Client was not closed"):
         thread = forget()
@@ -423,8 +424,8 @@ client = Client(bootstrap_servers="{server.bootstrap_servers}")
 class User:
     def drain(self, timeout):
         print("drained in", round(timeout), "at most;", len(client.partitions_for("orders", 20)))
-        client.detach(self)
-client.attach(User())
+        client._runtime.detach(self)
+client._runtime.attach(User())
 """
     result = python(code)
     assert result.stdout == "drained in 5 at most; 6\n", result
@@ -462,14 +463,14 @@ def test_leaving_the_interpreter_with_no_broker_in_reach_takes_no_time() -> None
 def turns_and_cpu(client: Client, seconds: float) -> tuple[int, float]:
     """Turns of the loop and its share of a core, over `seconds`."""
     counted = [0]
-    turn = client.loop.engine.turn
+    turn = client._runtime.loop.engine.turn
 
     def count(now: float) -> Any:
         counted[0] += 1
         return turn(now)
 
-    client.loop.engine.turn = count  # type: ignore[method-assign]
-    thread = client.loop._thread.ident
+    client._runtime.loop.engine.turn = count  # type: ignore[method-assign]
+    thread = client._runtime.loop._thread.ident
     assert thread is not None
     clock = time.pthread_getcpuclockid(thread)
     before = time.clock_gettime(clock)
@@ -487,7 +488,7 @@ def test_an_idle_client_does_nothing(server: ModelServer, client: Client) -> Non
 def test_a_client_with_no_broker_in_reach_costs_little() -> None:
     servers = ",".join(f"127.0.0.1:{closed_port()}" for _ in range(3))
     with Client(bootstrap_servers=servers) as client:
-        until(lambda: "refused" in client.engine.network.why_unreachable())
+        until(lambda: "refused" in client._runtime.engine.network.why_unreachable())
         turns, cpu = turns_and_cpu(client, 2.0)
     assert turns <= 2 * 60
     assert cpu <= 0.05  # measured 0.002; the bound is for a busy machine
@@ -505,16 +506,16 @@ def test_a_slow_listener_hears_of_every_partition_and_broker(client: Client) -> 
     client.events(listener)
     partitions = [PartitionOffline(TopicPartition("orders", n), KafkaError("no leader")) for n in range(3)]
     brokers = [BrokerAdded(node, "h", 9092) for node in (7, 8)]
-    client._events.emit(MetadataChanged(1))
+    client._runtime.events.emit(MetadataChanged(1))
     assert busy.wait(SECONDS)
     for event in (*partitions, *brokers):
-        client._events.emit(event)
+        client._runtime.events.emit(event)
     go_on.set()
     until(lambda: set(partitions + brokers) <= set(heard), "every event")
 
 
 def test_users_are_closed_with_what_is_left_of_the_time(client: Client) -> None:
-    user = User(client)
+    user = User(client._runtime)
     client.close(SECONDS)
     (left,) = user.closed_with
     assert left is not None
@@ -523,10 +524,10 @@ def test_users_are_closed_with_what_is_left_of_the_time(client: Client) -> None:
 
 def test_close_does_not_wait_longer_for_a_busy_loop_than_it_may(client: Client) -> None:
     busy_now, go_on = threading.Event(), threading.Event()
-    client.loop.call(lambda now: (busy_now.set(), go_on.wait(3.0)))
+    client._runtime.loop.call(lambda now: (busy_now.set(), go_on.wait(3.0)))
     assert busy_now.wait(SECONDS)
     client.close(0.05)
-    busy = client.loop._thread.is_alive()
+    busy = client._runtime.loop._thread.is_alive()
     go_on.set()
     assert busy, "close waited until the loop had ended"
 

@@ -1,7 +1,7 @@
 """Consumer. Rule: a record counts as finished when the next one is asked for, and nothing unfinished is ever committed.
 
-Decoding, positions and listeners belong to the thread that polls (`consumer.session`); fetching, heartbeats and commits to the loop
-(`core.consumer.machine`). The two meet in `core.consumer.reader`: chunks go one way and counters the other.
+Decoding, positions (`consumer.session`) and listeners (`consumer.assignment`) belong to the thread that polls; fetching, heartbeats and
+commits to the loop (`core.consumer.machine`). The two meet in `core.consumer.reader`: chunks go one way and counters the other.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         `listener` has any of the methods on_partitions_assigned, on_partitions_revoked, on_partitions_lost; each gets a list of
         TopicPartitions. Without on_partitions_lost a loss is told to on_partitions_revoked. Raises ConfigError.
         """
-        self._session.subscribe(topics, listener)
+        self._session.assignment.subscribe(topics, listener)
 
     def unsubscribe(self) -> None:
         """Leave the group and give up every partition, assigned ones too. What is finished is committed if enable_auto_commit says so."""
-        self._session.unsubscribe()
+        self._session.assignment.unsubscribe()
 
     def assign(self, partitions: Partitions) -> None:
         """Read exactly these partitions, beside what `subscribe` brings; those already assigned go on where they are.
@@ -67,7 +67,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         With a group_id reading begins at the committed offset, without one or the other by auto_offset_reset. Raises ConfigError for
         duplicates and for partitions of subscribed topics.
         """
-        self._session.assign(partitions)
+        self._session.assignment.assign(partitions)
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions this consumer reads now."""
@@ -75,7 +75,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
     def subscription(self) -> set[str]:
         """The topics subscribed to."""
-        return set(self._session.topics)
+        return set(self._session.selection.topics)
 
     # -- records
 
@@ -159,7 +159,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         partitions are not this consumer's (one that has not subscribed may commit for any), KafkaTimeoutError after `timeout` seconds
         (default 60): then the outcome is unknown.
         """
-        self._session.commit(offsets, _limit(timeout))
+        self._session.commits.commit(offsets, _limit(timeout))
 
     def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None) -> None:
         """The same without waiting; `on_done(offsets, error)` is called on the callback executor, with None for no error.
@@ -167,7 +167,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         Commits reach the coordinator in the order in which they were made. Further ones than 1,000 that wait for it fail.
         BufferFull when 10,000 such callbacks have not begun.
         """
-        self._session.commit_async(offsets, on_done)
+        self._session.commits.commit_async(offsets, on_done)
 
     @overload
     def committed(self, partitions: TopicPartition | tuple[str, int], timeout: float | None = None) -> OffsetAndMetadata | None: ...
@@ -181,14 +181,14 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         """What the group has stored: an OffsetAndMetadata or None for one partition, a dict of these for several."""
         limit = _limit(timeout)
         if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
-            return self._session.committed((partitions,), limit)[topic_partition(partitions)]
-        return self._session.committed(partitions, limit)
+            return self._session.commits.committed((partitions,), limit)[topic_partition(partitions)]
+        return self._session.commits.committed(partitions, limit)
 
     # -- the rest
 
     def status(self) -> dict[str, Any]:
         """Why is nothing flowing: the client's status, this member's, and what each partition waits for."""
-        return {**self._session.client.status(), "consumer": self._session.status()}
+        return {**self._session.runtime.status(), "consumer": self._session.status()}
 
     def stats(self) -> dict[str, int]:
         """Bytes fetched so far, bytes that wait for `poll`, partitions assigned."""
@@ -223,7 +223,7 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         self._session.close(failed=error is not None)
 
     def __repr__(self) -> str:
-        return f"<Consumer of group {self._session.config.group_id!r} at {self._session.client!r}>"
+        return f"<Consumer of group {self._session.config.group_id!r} at {self._session.runtime!r}>"
 
     if not TYPE_CHECKING:  # a type checker would accept every name
 

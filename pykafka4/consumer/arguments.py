@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from typing import Any, Final
 
-import attrs
-
-from pykafka4.client import Client
-from pykafka4.config import ClientConfig, ConsumerConfig
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.misuse import check_count, check_timeout, check_topic, topic_partition
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -28,7 +23,6 @@ __all__ = [
     "check_on_done",
     "check_overlap",
     "check_timeout",
-    "read_config",
 ]
 
 MOST_METADATA: Final = 4_096  # bytes; what brokers take by default (offset.metadata.max.bytes)
@@ -101,18 +95,6 @@ def _refuse_duplicates(items: Sequence[object], what: str) -> None:
     twice = [item for i, item in enumerate(items) if item in items[:i]] if len(set(items)) < len(items) else []
     if twice:
         raise ConfigError(f"{what} {twice[0]} is named twice")
-
-
-def read_config(client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> ConsumerConfig:
-    """The options; a shared client's own come from it."""
-    if client is None:
-        return ConsumerConfig.parse(options)
-    if not isinstance(client, Client):
-        raise ConfigError(f"client must be a pykafka4.Client, not {client!r}; options are keywords: Consumer(bootstrap_servers=…)")
-    theirs = [name for name in options if name in attrs.fields_dict(ClientConfig)] + ["callback_executor"] * (executor is not None)
-    if theirs:
-        raise ConfigError(f"{', '.join(theirs)}: set on the shared Client already; give it there")
-    return ConsumerConfig.parse({**attrs.asdict(client.config, recurse=False), **options})
 
 
 def check_limit(max_records: int | None, default: int) -> int:

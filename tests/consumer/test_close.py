@@ -159,7 +159,7 @@ def test_what_a_listener_raises_comes_out_of_close_and_nothing_stays_open(server
 
     consumer = make.member(Parting(fail))
     poll_until(consumer, consumer.assignment)
-    loop = consumer._session.client.loop
+    loop = consumer._session.runtime.loop
     with pytest.raises(type(error), match="mine"):
         consumer.close()
     assert not loop.alive
@@ -177,7 +177,7 @@ def test_one_consumer_that_fails_to_close_does_not_keep_the_client_from_closing_
     good.poll(1, max_records=1)
     with pytest.raises(ZeroDivisionError):
         client.close()
-    assert not client.loop.alive
+    assert not client._runtime.loop.alive
     assert make(group_id="g").committed(("t", 0)) == OffsetAndMetadata(5, 0)
 
 
@@ -194,14 +194,14 @@ def test_a_commit_still_waiting_when_its_consumer_closes_fails_at_once(server: M
         thread = threading.Thread(target=lambda: errors.append(raised(lambda: consumer.commit({("t", 0): 2}, LONG))))
         thread.start()
         deadline = time.monotonic() + LONG
-        while len(consumer._session.member.offsets._line) < 2:
+        while len(consumer._session.machine.offsets._line) < 2:
             assert time.monotonic() < deadline
         consumer.close(0.2)
         assert told.wait(LONG / 2)
         thread.join(LONG / 2)
         assert [type(error) for error in errors] == [ClosedError, ClosedError]
         assert all("commit of t-0" in str(error) for error in errors)
-        assert not client.loop._promises
+        assert not client._runtime.loop._promises
 
 
 # ---------------------------------------------------------------- other ends
@@ -229,7 +229,7 @@ def test_ctrl_c_leaves_close_at_once_and_nothing_stays_open(server: ModelServer,
     with ctrl_c(after=0.1):
         consumer.close(LONG)
     assert time.monotonic() - began < 3
-    assert not consumer._session.client.loop.alive
+    assert not consumer._session.runtime.loop.alive
 
 
 def test_a_forked_child_is_told_to_make_its_own_and_the_parent_reads_on(server: ModelServer, make: Maker) -> None:

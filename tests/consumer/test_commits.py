@@ -59,7 +59,7 @@ def test_commits_can_name_offsets_and_be_asynchronous(server: ModelServer, make:
 def test_callbacks_of_commits_that_wait_for_a_blocked_one_are_bounded(
     server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pykafka4.consumer.session.MOST_OWED", 20)
+    monkeypatch.setattr("pykafka4.consumer.commits.MOST_OWED", 20)
     topic(server, 0)
     consumer = make.assigned(0, group_id="g", enable_auto_commit=False)
     begun, go, done = threading.Event(), threading.Event(), list[int]()

@@ -72,7 +72,7 @@ class Desk:
         self.reader.put(chunk)
 
     def poll(self, limit: int) -> list[Any]:
-        """As `Session._turn` does it."""
+        """As `Session.poll` does it."""
         self.reader.enter()
         try:
             self.reader.drain()
@@ -186,13 +186,13 @@ def test_an_interrupted_rebalance_is_completed_by_the_next_poll(server: ModelSer
     told = Listener()
     consumer = make.member(told, session_timeout_ms=60_000)
     poll_until(consumer, consumer.assignment)
-    membership = consumer._session.member.membership
+    membership = consumer._session.machine.membership
     protocol = membership.protocol
     assert isinstance(protocol, ClassicProtocol)
 
     count = 0
     for at in itertools.count(*share(6)):
-        consumer._session.client.loop.ask(lambda now: protocol._heed(now, Reaction.REJOIN, KafkaError("again")), 5.0)
+        consumer._session.runtime.loop.ask(lambda now: protocol._heed(now, Reaction.REJOIN, KafkaError("again")), 5.0)
         place = interrupted(lambda: consumer.poll(0.05), at)
         poll_until(consumer, lambda: membership.state is MemberState.STABLE and consumer._session.reader.ticket is membership.ticket)
         consumer.poll(0)
@@ -223,7 +223,7 @@ def test_a_consumer_works_after_an_interrupted_call(server: ModelServer, make: M
     }
     for place in interrupts(acts[act]):
         consumer.poll(0)
-        assert not consumer._session._busy, place
+        assert not consumer._session.guard._busy, place
     acts[act]()
     poll_until(consumer, consumer.assignment)
     consumer.resume(consumer.paused())
@@ -236,7 +236,7 @@ def test_an_interrupted_close_is_completed_by_the_next(server: ModelServer, make
     for at in itertools.count(*share(7)):
         consumer = make.member(group_id=f"g{at}")
         poll_until(consumer, consumer.assignment)
-        loop = consumer._session.client.loop
+        loop = consumer._session.runtime.loop
         place = interrupted(lambda consumer=consumer: consumer.close(2.0), at)  # type: ignore[misc]
         consumer.close(2.0)
         assert not loop.alive, place

@@ -226,10 +226,10 @@ def test_partitions_that_were_lost_before_the_application_saw_them_are_not_taken
     topic(server, 3)
     listener = Listener()
     consumer = make(group_id="g")
-    consumer._session.listener = listener
+    consumer._session.selection.listener = listener
     ticket = Ticket((Claim(TopicPartition("t", 0)),), Credentials("g", 1, "m"))
     ticket.ending = Ending.LOST
-    consumer._session._gain(ticket)
+    consumer._session.assignment.gain(ticket)
     assert consumer.assignment() == set()
     assert listener.told == []
 

@@ -81,7 +81,7 @@ def test_a_poll_from_a_second_thread_is_refused_and_both_are_named(server: Model
     thread = threading.Thread(target=wait, name="first")
     thread.start()
     deadline = time.monotonic() + LONG
-    while not consumer._session._busy:
+    while not consumer._session.guard._busy:
         assert time.monotonic() < deadline
     with pytest.raises(KafkaError, match="'first' is in poll and thread 'MainThread' called poll"):
         consumer.poll(0)

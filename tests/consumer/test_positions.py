@@ -96,7 +96,7 @@ def test_what_is_assigned_no_more_is_fetched_no_more(server: ModelServer, make: 
     read(consumer, 20)
     consumer.assign([("t", 1)])
     session = consumer._session
-    assert session.client.loop.ask(lambda now: set(session.member.fetcher.positions), LONG) == {("t", 1)}
+    assert session.runtime.loop.ask(lambda now: set(session.machine.fetcher.positions), LONG) == {("t", 1)}
 
 
 def test_an_offset_out_of_range_without_a_policy_names_the_valid_range(server: ModelServer, make: Maker) -> None:
@@ -151,7 +151,7 @@ def test_a_paused_partition_is_not_fetched_until_it_is_resumed(server: ModelServ
     consumer = make.assigned(0, 1)
     read(consumer, 6)
     consumer.pause([("t", 0)])
-    positions = consumer._session.member.fetcher.positions
+    positions = consumer._session.machine.fetcher.positions
     poll_until(consumer, lambda: positions[TopicPartition("t", 0)].paused)
     assert not positions[TopicPartition("t", 1)].paused
     consumer.resume([("t", 0)])

@@ -8,7 +8,7 @@ import time
 import pytest
 from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
-from pykafka4.consumer.session import PARTING_SECONDS
+from pykafka4.consumer.assignment import PARTING_SECONDS
 from pykafka4.errors import ClosedError, ConfigError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
@@ -236,7 +236,7 @@ def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_t
         except ClosedError as error:
             ended.append(error)
 
-    poll_until(second, lambda: first.poll(0) == [] and first._session._parting is not None)
+    poll_until(second, lambda: first.poll(0) == [] and first._session.assignment.parting is not None)
     thread = threading.Thread(target=wait)
     thread.start()
     deadline = time.monotonic() + LONG

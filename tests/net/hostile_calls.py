@@ -337,7 +337,7 @@ class World(logging.Handler):
             self.internal.append(f"{record.getMessage()}: {record.exc_info and record.exc_info[1]!r}")
 
     def check(self) -> None:
-        assert self.client.loop.alive, "the loop is dead"
+        assert self.client._runtime.loop.alive, "the loop is dead"
         assert not self.internal, self.internal
         assert self.client.status()["state"] == "connected", self.client.status()
         assert self.sentinel.send("sentinel", b"v").result(SECONDS).topic == "sentinel"

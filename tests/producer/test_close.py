@@ -36,7 +36,7 @@ def test_close_gives_back_what_it_could_not_deliver_when_its_time_is_over(server
     assert [delivery.exception(0).code for delivery in sent] == ["CLOSED"] * 3  # type: ignore[union-attr]
     assert balanced(producer)
     assert producer.close() is undelivered
-    assert not producer._core.client.loop.alive
+    assert not producer._core.runtime.loop.alive
 
 
 def test_close_gives_back_what_fails_while_it_waits(server: ModelServer, make: Maker) -> None:
@@ -84,11 +84,11 @@ def test_a_send_that_waits_for_room_is_refused_by_close_and_nothing_is_lost(serv
 
 
 def crash_loop(producer: Producer) -> None:
-    producer._core.client.loop._post(lambda _: 1 / 0)
+    producer._core.runtime.loop._post(lambda _: 1 / 0)
 
 
 def crash_sender(producer: Producer) -> None:
-    producer._core.client.loop.call(lambda _: 1 / 0, producer._core.sender)
+    producer._core.runtime.loop.call(lambda _: 1 / 0, producer._core.machine)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_closing_a_producer_leaves_a_shared_client_to_the_others(server: ModelSe
     assert balanced(left)
 
 
-@pytest.mark.parametrize("step", ["_wait_settled", "_give_up", "_stop"])
+@pytest.mark.parametrize("step", ["_wait_settled", "_give_up", "disconnect"])
 def test_after_ctrl_c_the_next_close_finishes_the_job(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     producer = knowing(make())
     stop_all(server)
@@ -182,7 +182,7 @@ def test_after_ctrl_c_the_next_close_finishes_the_job(server: ModelServer, make:
         producer.send("t", b"v")
     assert [record.value for record in producer.close(0)] == [b"v"]
     assert balanced(producer)
-    assert not producer._core.client.loop.alive
+    assert not producer._core.runtime.loop.alive
 
 
 def test_ctrl_c_ends_the_wait_of_a_close(server: ModelServer, make: Maker) -> None:
@@ -201,7 +201,7 @@ def test_ctrl_c_ends_the_wait_of_a_close(server: ModelServer, make: Maker) -> No
 
 def script(server: ModelServer, *lines: str) -> str:
     """Run `lines` in an interpreter of its own, with a producer of `server`; what it printed and logged."""
-    begin = ["import pykafka4.client", "from pykafka4 import Producer", f"servers = {server.bootstrap_servers!r}"]
+    begin = ["import pykafka4.runtime", "from pykafka4 import Producer", f"servers = {server.bootstrap_servers!r}"]
     done = python("\n".join([*begin, *lines]))
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -217,7 +217,7 @@ def test_leaving_the_interpreter_in_vain_says_how_much_was_lost(server: ModelSer
     stop_all(server)
     told = script(
         server,
-        "pykafka4.client.EXIT_SECONDS = 0.1",
+        "pykafka4.runtime.EXIT_SECONDS = 0.1",
         "p = Producer(bootstrap_servers=servers)",
         "for n in range(3): p.send('t', b'v')",
     )
@@ -241,7 +241,7 @@ def test_leaving_the_interpreter_goes_on_where_ctrl_c_ended_a_close(server: Mode
 
 def test_a_forgotten_producer_warns_and_closes(server: ModelServer) -> None:
     def forget() -> Any:
-        return Producer(bootstrap_servers=server.bootstrap_servers)._core.client.loop._thread
+        return Producer(bootstrap_servers=server.bootstrap_servers)._core.runtime.loop._thread
 
     with pytest.warns(ResourceWarning, match="a Producer was not closed"):
         thread = forget()
@@ -255,7 +255,7 @@ def test_a_forgotten_producer_delivers_what_it_took_and_closes(server: ModelServ
         producer = Producer(bootstrap_servers=server.bootstrap_servers, linger_ms=200)
         for _ in range(100):
             producer.send("t", b"v")
-        return producer._core.client.loop._thread
+        return producer._core.runtime.loop._thread
 
     thread = forget()
     thread.join(SECONDS)
@@ -277,7 +277,7 @@ def test_what_a_forgotten_producer_loses_is_logged(server: ModelServer, caplog: 
         producer = Producer(bootstrap_servers=server.bootstrap_servers, delivery_timeout_ms=300, linger_ms=0)
         for _ in range(3):
             producer.send("t", b"v")
-        return producer._core.client.loop._thread
+        return producer._core.runtime.loop._thread
 
     forget().join(SECONDS)
     until(lambda: "3 records of a producer that was not closed were lost" in caplog.text)
@@ -304,7 +304,7 @@ def test_leaving_a_process_of_multiprocessing_in_vain_says_how_much_was_lost(ser
     stop_all(server)
     code = [
         "import multiprocessing",
-        "pykafka4.client.EXIT_SECONDS = 0.1",
+        "pykafka4.runtime.EXIT_SECONDS = 0.1",
         "kept = []",
         "def work():",
         "    kept.append(Producer(bootstrap_servers=servers))",

@@ -282,7 +282,7 @@ def test_a_send_that_needs_memory_does_not_wait_for_the_linger_of_open_batches(s
     producer.send("wide", b"first", partition=0)
     producer.flush(SECONDS)
     for partition in range(100):  # a third of them fit, as a batch takes 2 KiB
-        until(lambda: producer._core.client.loop._wakeup.asleep)  # nothing else makes a turn
+        until(lambda: producer._core.runtime.loop._wakeup.asleep)  # nothing else makes a turn
         producer.send("wide", b"v", partition=partition)
 
 
@@ -413,7 +413,7 @@ def test_on_the_loops_own_thread_nothing_waits(server: ModelServer, make: Maker)
     producer = knowing(make(**FEW))
     stop_all(server)
     sending = Sending(producer, partition=0)
-    loop = producer._core.client.loop
+    loop = producer._core.runtime.loop
     with pytest.raises(KafkaError, match="flush inside a callback"):
         loop.ask(lambda _: producer.flush(), SECONDS)
     with pytest.raises(BufferFull):

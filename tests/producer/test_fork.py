@@ -15,7 +15,7 @@ from producing import Maker, in_child, knowing, stop_all, values
 
 from pykafka4 import ForkedClientError, Producer
 from pykafka4.net.handoff import workers
-from pykafka4.producer import _Core
+from pykafka4.producer.forgotten import deliver_forgotten
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.hot import Delivery
 
@@ -96,7 +96,7 @@ def test_a_forked_child_closes_in_silence_and_the_parent_goes_on(server: ModelSe
             there.add_done_callback(print)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            _Core.forgotten(producer._core)
+            deliver_forgotten(producer._core)
         return str(outcome)
 
     with producer._core.gate.lock:  # as another thread may have them

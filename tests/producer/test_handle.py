@@ -153,7 +153,7 @@ def test_a_failure_that_nobody_has_looked_at_is_raised_at_the_end_of_the_block(s
 
 
 def test_an_exception_in_the_block_gets_out_soon_although_no_broker_is_there(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykafka4.producer.EXIT_SECONDS", 0.2)
+    monkeypatch.setattr("pykafka4.producer.core.EXIT_SECONDS", 0.2)
     stop_all(server)
     with pytest.raises(ZeroDivisionError) as caught, Producer(bootstrap_servers=server.bootstrap_servers) as producer:
         producer.send("t", b"v")
@@ -222,7 +222,7 @@ def test_a_delivery_is_awaited_on_the_only_thread_of_the_callbacks_executor(make
 def test_a_delivery_is_awaited_while_a_callback_waits_for_that(make: Maker, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     producer, got = make(linger_ms=0), list[Any]()
     if where == "in the callback":
-        monkeypatch.setattr("pykafka4.producer.AWAIT_CALLBACK_SECONDS", 3_600.0)
+        monkeypatch.setattr("pykafka4.producer.outcomes.AWAIT_CALLBACK_SECONDS", 3_600.0)
 
     async def again() -> int:
         return (await producer.send("t", b"2", partition=0)).offset

@@ -44,7 +44,7 @@ ACTS: dict[str, Callable[[Producer], object]] = {
     "partitions_for": lambda p: p.partitions_for("t", SECONDS),
     "stats and status": lambda p: (p.stats(), p.status()),
     "delivery_scope": lambda p: scope(p),
-    "refresh_metadata": lambda p: p._core.client.refresh_metadata(["t"], SECONDS),
+    "refresh_metadata": lambda p: p._core.runtime.refresh_metadata(["t"], SECONDS),
 }
 
 
@@ -115,7 +115,7 @@ def test_an_interrupt_while_send_waits_for_room_lets_those_behind_in(server: Mod
 def test_an_interrupted_close_is_finished_by_the_next_one(server: ModelServer, reachable: bool) -> None:
     for at in itertools.count(*share(1 if reachable else 5)):
         producer = Producer(bootstrap_servers=server.bootstrap_servers, **FAST)
-        core, thread = producer._core, producer._core.client.loop._thread
+        core, thread = producer._core, producer._core.runtime.loop._thread
         with undisturbed():
             if not reachable:
                 stop_all(server)
@@ -148,8 +148,8 @@ def test_an_interrupted_block_leaves_nothing_behind(server: ModelServer) -> None
                 producer.close(SECONDS)
                 assert balanced(producer), place
             made.clear()
-        until(lambda: client.loop.ask(lambda _: not client.engine._slots, SECONDS), "the end of every sender")
-        assert client.loop.alive
+        until(lambda: client._runtime.loop.ask(lambda _: not client._runtime.engine._slots, SECONDS), "the end of every sender")
+        assert client._runtime.loop.alive
 
 
 @pytest.mark.filterwarnings("ignore:a Producer was not closed")

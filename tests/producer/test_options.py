@@ -8,7 +8,7 @@ import pytest
 from net_talk import SECONDS
 from producing import Maker
 
-from pykafka4 import producer as module
+from pykafka4.producer import core as module
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.compression import CODECS
 

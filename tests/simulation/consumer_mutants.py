@@ -9,6 +9,8 @@ import attrs
 import pytest
 from schedules import Hunt, Patch, around
 
+from pykafka4.consumer.assignment import Assignment
+from pykafka4.consumer.commits import Commits
 from pykafka4.consumer.session import Session
 from pykafka4.core import INFINITY, Effects
 from pykafka4.core.consumer import source
@@ -116,12 +118,12 @@ def ask_again_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def twice(patch: pytest.MonkeyPatch, event: str) -> None:
-    def tell(original: Any, self: Session, which: str, *rest: Any) -> None:
+    def tell(original: Any, self: Assignment, which: str, *rest: Any) -> None:
         for _ in range(1 + (which == event)):
             self._told.pop(which, None)
             original(self, which, *rest)
 
-    around(patch, Session, "_tell", tell)
+    around(patch, Assignment, "_tell", tell)
 
 
 def tell_of_a_beginning_twice(patch: pytest.MonkeyPatch) -> None:
@@ -230,21 +232,21 @@ def crash_with_the_others(patch: pytest.MonkeyPatch) -> None:
 
 
 def call_back_twice(patch: pytest.MonkeyPatch) -> None:
-    def commit_async(original: Any, self: Session, offsets: Any, on_done: Any) -> None:
+    def commit_async(original: Any, self: Commits, offsets: Any, on_done: Any) -> None:
         original(self, offsets, lambda *told: [on_done(*told) for _ in range(2)])
 
-    around(patch, Session, "commit_async", commit_async)
+    around(patch, Commits, "commit_async", commit_async)
 
 
 def forget_the_first_callback(patch: pytest.MonkeyPatch) -> None:
-    seen: list[Session] = []
+    seen: list[Commits] = []
 
-    def commit_async(original: Any, self: Session, offsets: Any, on_done: Any) -> None:
+    def commit_async(original: Any, self: Commits, offsets: Any, on_done: Any) -> None:
         first = self not in seen
         seen.append(self)
         original(self, offsets, (lambda *told: None) if first else on_done)
 
-    around(patch, Session, "commit_async", commit_async)
+    around(patch, Commits, "commit_async", commit_async)
 
 
 def sleep_on_when_woken(patch: pytest.MonkeyPatch) -> None:
@@ -318,10 +320,10 @@ def tell_the_position_before(patch: pytest.MonkeyPatch) -> None:
 
 
 def tell_more_than_is_committed(patch: pytest.MonkeyPatch) -> None:
-    def committed(original: Any, self: Session, *args: Any) -> Any:
+    def committed(original: Any, self: Commits, *args: Any) -> Any:
         return {tp: at and attrs.evolve(at, offset=at.offset + 1) for tp, at in original(self, *args).items()}
 
-    around(patch, Session, "committed", committed)
+    around(patch, Commits, "committed", committed)
 
 
 def raise_what_nobody_knows(patch: pytest.MonkeyPatch) -> None:
@@ -335,7 +337,7 @@ def seek_after_a_crash(patch: pytest.MonkeyPatch) -> None:
     """A consumer that crashed takes a `seek` as if somebody would heed it."""
 
     def seek(original: Any, self: Session, *args: Any) -> None:
-        if self.client.engine.failure(self.member) is None:
+        if self.failure() is None:
             original(self, *args)
 
     around(patch, Session, "seek", seek)

@@ -55,7 +55,7 @@ class Crashed:
         self.what = what
         self._member.sim.note(f"{self._member.name} is to crash: {what}")
         where, method = CRASHES[what]
-        engine, machine = self.core.client.engine, self.core.member
+        engine, machine = self.core.runtime.engine, self.core.machine
         if what == "loop":
             self._loop = True
             return

@@ -10,7 +10,7 @@ import pytest
 from schedules import Hunt, Patch, around
 from weather import Climate
 
-from pykafka4 import Client, producer
+from pykafka4 import producer
 from pykafka4.core.producer.answers import ACTIONS, Answers
 from pykafka4.core.producer.ledger import Ledger
 from pykafka4.core.producer.outcomes import Outcomes
@@ -19,7 +19,9 @@ from pykafka4.core.producer.requests import ProduceRequests
 from pykafka4.core.producer.sender import Sender
 from pykafka4.error_table import Produce
 from pykafka4.errors import BufferFull, DeliveryFailed, KafkaError, KafkaTimeoutError, short_name
+from pykafka4.producer import core as producer_core
 from pykafka4.records import ProducerRecord, RecordMetadata
+from pykafka4.runtime import Runtime
 
 __all__ = ["MUTANTS", "Told", "sender_of", "sending"]
 
@@ -32,7 +34,7 @@ def sender_of(answers: Answers) -> Sender:
 
 def sending(patch: pytest.MonkeyPatch, send: Callable[..., Any], **properties: Callable[[Any], Any]) -> None:
     """Replace what sends: `send` gets the real one first. The compiled core cannot be patched, only stood before."""
-    real = producer.Accumulator
+    real = producer_core.Accumulator
 
     class Changed:
         """An accumulator with another `send`, and other `properties`."""
@@ -49,7 +51,7 @@ def sending(patch: pytest.MonkeyPatch, send: Callable[..., Any], **properties: C
         def __setattr__(self, name: str, value: Any) -> None:
             setattr(self._real, name, value)
 
-    patch.setattr(producer, "Accumulator", Changed)
+    patch.setattr(producer_core, "Accumulator", Changed)
 
 
 class Told:
@@ -129,10 +131,10 @@ def ask_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
 
 
 def raise_what_nobody_knows(patch: pytest.MonkeyPatch) -> None:
-    def partitions(original: Any, self: Client, topic: str, *args: Any, **options: Any) -> Any:
+    def partitions(original: Any, self: Runtime, topic: str, *args: Any, **options: Any) -> Any:
         raise KeyError(topic)
 
-    around(patch, Client, "partitions_of", partitions)
+    around(patch, Runtime, "partitions_of", partitions)
 
 
 def call_what_timed_out_not_written(patch: pytest.MonkeyPatch) -> None:
@@ -181,7 +183,7 @@ def give_nothing_back(patch: pytest.MonkeyPatch) -> None:
         self.undelivered = []
         return []
 
-    around(patch, producer._Core, "_close", close)
+    around(patch, producer_core.Core, "_close", close)
 
 
 def give_back_what_was_delivered(patch: pytest.MonkeyPatch) -> None:
@@ -194,12 +196,12 @@ def give_back_what_was_delivered(patch: pytest.MonkeyPatch) -> None:
         return original(topic, value, **options)
 
     sending(patch, send)
-    around(patch, producer._Core, "_close", lambda original, self, patience: [*original(self, patience), *first])
+    around(patch, producer_core.Core, "_close", lambda original, self, patience: [*original(self, patience), *first])
 
 
 def give_nothing_up(patch: pytest.MonkeyPatch) -> None:
     """`close` returns when its time is over, and leaves records without an outcome."""
-    around(patch, producer._Core, "_give_up", lambda original, self, pending: None)
+    around(patch, producer_core.Core, "_give_up", lambda original, self, pending: None)
 
 
 def raise_when_the_time_is_over(patch: pytest.MonkeyPatch) -> None:
@@ -208,7 +210,7 @@ def raise_when_the_time_is_over(patch: pytest.MonkeyPatch) -> None:
     def give_up(original: Any, self: Any, pending: Any) -> None:
         raise KafkaTimeoutError("close: time is over")
 
-    around(patch, producer._Core, "_give_up", give_up)
+    around(patch, producer_core.Core, "_give_up", give_up)
 
 
 NOTHING_FAILS: dict[str, Any] = {

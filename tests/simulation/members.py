@@ -457,11 +457,11 @@ class Member:
 
     def state(self) -> str:
         """What its membership is in the middle of."""
-        return self._core.member.membership.state.name.lower() if self._core is not None else "starting"
+        return self._core.machine.membership.state.name.lower() if self._core is not None else "starting"
 
     def status(self) -> object:
         """For the message of a broken promise."""
-        return self._core.member.status(self.sim.timeline.now) if self._core is not None else "starting"
+        return self._core.machine.status(self.sim.timeline.now) if self._core is not None else "starting"
 
     # ---- its ends
 

@@ -42,7 +42,7 @@ class Neighbour:
     def start(self, client: Client, options: dict[str, Any]) -> None:
         """Begin to send."""
         self.producer = Producer(client=client, **options)
-        self.sender, self.acc = self.producer._core.sender, self.producer._core.acc
+        self.sender, self.acc = self.producer._core.machine, self.producer._core.acc
         self.started = True
         self._sim.world.spawn(self._use, f"neighbour {self.number}")
 

@@ -15,7 +15,7 @@ from plan import DOUBTFUL, PIPELINED, QUICK
 from schedules import Hunt, Patch, around
 from weather import Climate
 
-from pykafka4 import Client, producer
+from pykafka4 import producer
 from pykafka4.core import Effects
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.engine import Engine
@@ -32,6 +32,8 @@ from pykafka4.core.producer.sender import Sender
 from pykafka4.error_table import BY_NAME, CODES, Produce, Written
 from pykafka4.errors import DeliveryFailed, KafkaError
 from pykafka4.net.handoff.waiting import Gate, Signal
+from pykafka4.producer import core as producer_core
+from pykafka4.runtime import Runtime
 
 # ---- the bugs
 
@@ -176,13 +178,13 @@ def take_an_error_after_the_append_for_definite(patch: pytest.MonkeyPatch) -> No
 
 
 def exceed_memory(patch: pytest.MonkeyPatch) -> None:
-    real = producer.Accumulator
+    real = producer_core.Accumulator
 
     def larger(**options: Any) -> Any:
         sizes = {name: 8 * options[name] for name in ("buffer_memory", "max_partition_bytes")}
         return real(**{**options, **sizes})
 
-    patch.setattr(producer, "Accumulator", larger)
+    patch.setattr(producer_core, "Accumulator", larger)
 
 
 def never_rest(patch: pytest.MonkeyPatch) -> None:
@@ -403,16 +405,16 @@ def end_all_with_one(patch: pytest.MonkeyPatch) -> None:
 
 def raise_nothing_out_of_a_block(patch: pytest.MonkeyPatch) -> None:
     """A `with` block ends as if everything had been delivered."""
-    around(patch, producer._Core, "raise_failures", lambda original, self, mark: None)
+    around(patch, producer_core.Core, "raise_failures", lambda original, self, mark: None)
 
 
 def give_up_what_was_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A producer that nobody has a handle of fails what it took."""
-    patch.setattr(producer._Core, "forgotten", staticmethod(lambda core: core.client.loop.call(lambda now: core.close(0))))
+    patch.setattr(producer, "deliver_forgotten", lambda core: core.runtime.loop.call(lambda now: core.close(0)))
 
 
 def leave_a_partition_out(patch: pytest.MonkeyPatch) -> None:
-    around(patch, Client, "partitions_of", lambda original, self, *args, **options: original(self, *args, **options)[1:])
+    around(patch, Runtime, "partitions_of", lambda original, self, *args, **options: original(self, *args, **options)[1:])
 
 
 SINGLY = {

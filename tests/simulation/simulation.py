@@ -184,7 +184,7 @@ class Simulation(Schedule[Plan, Report]):
         else:
             self.producer = Producer(bootstrap_servers=self.servers, **self.plan.options)
         core = self.producer._core
-        self.sender, self.acc, self.engine = core.sender, core.acc, core.client.engine
+        self.sender, self.acc, self.engine = core.machine, core.acc, core.runtime.engine
         self._observe(self.engine.network)
         if client is not None:
             for neighbour in self.neighbours:
@@ -237,12 +237,12 @@ class Simulation(Schedule[Plan, Report]):
 
     def _forget(self) -> None:
         """Nobody has a handle of the producer any more: it delivers what it took, and goes."""
-        client = self.producer._core.client
+        runtime = self.producer._core.runtime
         self.note("the application forgets the producer")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)
             del self.producer
-        while client.loop.alive:  # `_run` bounds it
+        while runtime.loop.alive:  # `_run` bounds it
             self.world.park(0.05)
         self.closing = True
 

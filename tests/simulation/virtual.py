@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-import pykafka4.client
 import pykafka4.net.loop
-import pykafka4.producer
+import pykafka4.producer.core
+import pykafka4.runtime
 from pykafka4.net import system
 from pykafka4.testing.timeline import Timeline
 
@@ -315,7 +315,7 @@ class World:
     @contextlib.contextmanager
     def installed(self, transport: Callable[..., Any], seed: int, wall_ms: Callable[[], int]) -> Iterator[None]:
         """The client's threads, clock, network and chance are those of this world."""
-        accumulator = vars(pykafka4.producer)["Accumulator"]
+        accumulator = vars(pykafka4.producer.core)["Accumulator"]
         seeds = Random(seed)
         finalizers: list[weakref.finalize[Any, Any]] = []
         finalize = weakref.finalize
@@ -334,9 +334,9 @@ class World:
             (system, "monotonic", self.now),
             (pykafka4.net.loop, "SocketTransport", transport),
             (weakref, "finalize", noted),
-            (pykafka4.client, "_CLIENTS", weakref.WeakSet()),
-            (pykafka4.client, "Random", lambda: Random(seeds.random())),
-            (pykafka4.producer, "Accumulator", lambda **options: accumulator(wall=wall_ms, seed=seeds.randrange(1 << 30), **options)),
+            (pykafka4.runtime, "_RUNTIMES", weakref.WeakSet()),
+            (pykafka4.runtime, "Random", lambda: Random(seeds.random())),
+            (pykafka4.producer.core, "Accumulator", lambda **options: accumulator(wall=wall_ms, seed=seeds.randrange(1 << 30), **options)),
         )
         before = [(owner, name, vars(owner)[name]) for owner, name, _ in places]
         collecting = gc.isenabled()

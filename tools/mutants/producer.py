@@ -10,42 +10,42 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
-        file="pykafka4/producer.py",
+        file="pykafka4/producer/core.py",
         old="return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)",
         new="return system.monotonic() + self.config.max_block_ms / 1000",
         breaks="max_block_ms begins anew each time another thread takes the room",
         tests=("tests/producer/test_handle.py::test_max_block_ms_counts_from_the_first_wait_when_other_threads_take_the_room",),
     ),
     Mutant(
-        file="pykafka4/producer.py",
+        file="pykafka4/producer/core.py",
         old="max_partition_bytes=config.partition_bytes,",
         new="max_partition_bytes=config.buffer_memory,",
         breaks="max_partition_bytes is ignored",
         tests=("tests/producer/test_options.py::test_the_accumulator_gets_the_option",),
     ),
     Mutant(
-        file="pykafka4/producer.py",
+        file="pykafka4/producer/core.py",
         old="codec=CODECS[config.compression_type],",
         new="codec=0,",
         breaks="the producer never compresses",
         tests=("tests/producer/test_options.py::test_the_accumulator_gets_the_option",),
     ),
     Mutant(
-        file="pykafka4/producer.py",
+        file="pykafka4/producer/core.py",
         old="linger=config.linger_ms / 1000,",
         new="linger=0.0,",
         breaks="linger_ms is ignored",
         tests=("tests/producer/test_options.py::test_the_accumulator_gets_the_option",),
     ),
     Mutant(
-        file="pykafka4/producer.py",
+        file="pykafka4/producer/core.py",
         old="batch_size=config.batch_size,",
         new="batch_size=256 * 1024,",
         breaks="batch_size is ignored",
         tests=("tests/producer/test_options.py::test_the_accumulator_gets_the_option",),
     ),
     Mutant(
-        file="pykafka4/producer.py",
+        file="pykafka4/producer/core.py",
         old="buffer_memory=config.buffer_memory,",
         new="buffer_memory=1 << 40,",
         breaks="buffer_memory is ignored",
@@ -80,7 +80,7 @@ MUTANTS: Final = (
         tests=("tests/core/producer/test_parking.py::test_a_record_that_is_parked_while_the_others_fail_keeps_its_topic",),
     ),
     Mutant(
-        file="pykafka4/producer.py",
+        file="pykafka4/producer/core.py",
         old="[item for item in unfinished if not _done(item)]",
         new="unfinished",
         breaks="close gives back records whose failure was told before it",
@@ -146,8 +146,8 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        file="pykafka4/producer.py",
-        old="        if self.acc.hungry:\n            self.client.loop.wake()\n",
+        file="pykafka4/producer/core.py",
+        old="        if self.acc.hungry:\n            self.runtime.loop.wake()\n",
         new="        pass\n",
         breaks="the loop does not hear of a send that needs memory",
         tests=("tests/producer/test_delivery.py::test_a_send_that_needs_memory_does_not_wait_for_the_linger_of_open_batches",),

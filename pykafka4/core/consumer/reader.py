@@ -6,7 +6,7 @@ plain attributes.
 
 Ctrl-C (an exception of any signal handler) can arrive after every call and at every turn of a loop. So nothing is taken out of one place
 before it is in the next, and each step can be done again: what was interrupted is complete after the next poll. A handler
-that calls the consumer in the middle of a step would find half of it done: `changing` tells the session, which refuses the call.
+that calls the consumer in the middle of a step would find half of it done: `changing` tells the guard, which refuses the call.
 """
 
 from __future__ import annotations

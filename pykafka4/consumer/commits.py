@@ -1,0 +1,151 @@
+"""Commits. Rule: a member commits only what it was assigned and has not lost; each callback runs once.
+
+Only `commit` and `committed` wait, on promises that what they call has returned.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from pykafka4.attachment import SHORT, Attachment
+from pykafka4.config import ConsumerConfig
+from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, as_offsets, as_partitions, check_on_done
+from pykafka4.consumer.guard import Guard, call
+from pykafka4.consumer.selection import Selection
+from pykafka4.core.consumer.machine import COMMIT_SECONDS, ConsumerMachine
+from pykafka4.core.consumer.reader import Place, Reader
+from pykafka4.core.group.offsets import Found, names_of
+from pykafka4.core.subscription import Ending, Ticket
+from pykafka4.errors import BufferFull, ConfigError, GroupError, KafkaError
+from pykafka4.net.handoff.waiting import Promise
+from pykafka4.records import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Commits"]
+
+ILLEGAL_GENERATION: Final = 22
+MOST_OWED: Final = 10_000
+
+
+class Commits:
+    """What the application commits, and what is committed for it before partitions go."""
+
+    def __init__(
+        self, attachment: Attachment[ConsumerMachine], config: ConsumerConfig, reader: Reader, guard: Guard, selection: Selection
+    ) -> None:
+        self._attachment, self._config, self._reader, self._selection = attachment, config, reader, selection
+        self.guard = guard
+        self._owed: deque[None] = deque()  # one for each callback of commit_async that has not begun
+
+    @call
+    def commit(self, offsets: Offsets | None, timeout: float) -> None:
+        """See Consumer.commit."""
+        places = self._places(offsets)
+        ticket = self._ticket_for(places)
+        if not places:
+            return
+        promise = self._send(places, ticket, timeout)
+        error = promise.result(timeout + SHORT)
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error, promise  # the error, its traceback and this frame would be a cycle, which keeps a forgotten consumer open
+
+    @call
+    def commit_async(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
+        """See Consumer.commit_async."""
+        check_on_done(on_done)
+        if on_done is not None and len(self._owed) >= MOST_OWED:
+            raise BufferFull(f"{MOST_OWED:,} callbacks of commit_async have not run yet: the callback executor is busy or blocked")
+        places = self._places(offsets)
+        promise = self._send(places, self._ticket_for(places), COMMIT_SECONDS)
+        if on_done is not None:
+            self._owed.append(None)
+            promise.add_done_callback(lambda p: self._attachment.runtime.callbacks.post(lambda: self._call_back(on_done, places, p)))
+
+    def _call_back(self, on_done: OnDone, places: dict[TopicPartition, OffsetAndMetadata], promise: Promise[KafkaError | None]) -> None:
+        self._owed.pop()
+        on_done(places, _outcome(promise))
+
+    def _places(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        self._attachment.check()
+        if self._config.group_id is None:
+            raise ConfigError("commit needs a group_id: offsets are stored under the group's name")
+        if offsets is None:
+            with self.guard.using("commit"):
+                reached = self._reader.reached()
+                self._reader.finished.update(reached)  # the application says so; else the next auto-commit would go back behind this one
+                return _places(reached)
+        places = as_offsets(offsets)
+        self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self._reader.claims})
+        return places
+
+    def _ticket_for(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> Ticket | None:
+        """The membership to commit under. Without one a subscribed consumer has nothing it may commit."""
+        ticket, topics = self._reader.ticket, self._selection.topics
+        lost = self._selection.lost if ticket is None else ticket.reason if ticket.ending is Ending.LOST else ""
+        if topics and (lost or (ticket is None and places)):
+            why = f"{lost}; poll joins the group again" if lost else "poll joins the group"
+            raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer holds no partitions of the group now: {why}")
+        strange = [tp for tp in places if tp not in self._reader.claims] if topics else []
+        if strange:  # the coordinator would take it, and the next owner would begin there
+            raise GroupError(ILLEGAL_GENERATION, "commit", f"{names_of(strange)}: not assigned to this consumer; assignment() says what is")
+        return ticket
+
+    def _send(self, places: dict[TopicPartition, OffsetAndMetadata], ticket: Ticket | None, timeout: float) -> Promise[KafkaError | None]:
+        promise: Promise[KafkaError | None] = self._attachment.promise()
+        wanted = dict(places)
+        self._attachment.post(lambda now: self._attachment.machine.commit(wanted, ticket, now + timeout, promise.set_result))
+        return promise
+
+    def commit_finished(
+        self, ticket: Ticket | None, timeout: float, only: Iterable[TopicPartition] | None = None
+    ) -> Promise[KafkaError | None]:
+        """Auto-commit before partitions go. Failing is logged by the loop: the records are read again, which at-least-once allows."""
+        finished = self._reader.settle()
+        chosen = finished if only is None else {tp: finished[tp] for tp in only if tp in finished}
+        allowed = self._config.enable_auto_commit and self._config.group_id is not None
+        outside = ticket is None and bool(self._selection.topics)
+        if not chosen or not allowed or outside or (ticket is not None and ticket.ending is Ending.LOST):
+            done: Promise[KafkaError | None] = Promise()
+            done.set_result(None)
+            return done
+        promise: Promise[KafkaError | None] = self._attachment.promise()
+        self._attachment.post(lambda now: self._attachment.machine.commit_last(_places(chosen), ticket, now + timeout, promise.set_result))
+        return promise
+
+    def committed(self, partitions: Partitions, timeout: float) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """See Consumer.committed."""
+        self._attachment.check()
+        if self._config.group_id is None:
+            raise ConfigError("committed needs a group_id: offsets are stored under the group's name")
+        tps = as_partitions(partitions)
+        if not tps:
+            return {}
+        promise = self._look_up(tps, timeout)
+        found = promise.result(timeout + SHORT)
+        if isinstance(found, KafkaError):
+            try:
+                raise found
+            finally:
+                del found, promise  # no cycle with this frame, which would keep a forgotten consumer open
+        return {tp: found[tp] for tp in tps}
+
+    def _look_up(self, tps: Collection[TopicPartition], timeout: float) -> Promise[Found | KafkaError]:
+        promise: Promise[Found | KafkaError] = self._attachment.promise()
+        offsets = self._attachment.machine.offsets
+        self._attachment.post(lambda now: offsets.lookup(tps, now + timeout, lambda _, found: promise.set_result(found)))
+        return promise
+
+
+def _outcome(promise: Promise[KafkaError | None]) -> KafkaError | None:
+    error = promise.exception(0)
+    if error is not None:
+        return error if isinstance(error, KafkaError) else KafkaError(str(error))
+    return promise.result(0)
+
+
+def _places(reached: Mapping[TopicPartition, Place]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {tp: OffsetAndMetadata(offset, epoch) for tp, (offset, epoch) in reached.items()}

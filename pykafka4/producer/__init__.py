@@ -1,0 +1,168 @@
+"""Producer. Rule: a record accepted by `send` gets exactly one outcome, and nothing here waits without a deadline.
+
+The handle is here. What it stands for is `producer.core`, which stays when the handle is gone; `producer.forgotten` says what comes then.
+What a `Delivery` needs is `producer.outcomes`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Unpack
+
+import attrs
+
+from pykafka4.client import Client
+from pykafka4.core.producer.ledger import ProducerStats
+from pykafka4.misuse import ShortCuts, check_count, check_timeout, check_topic, hint, refuse_pickling
+from pykafka4.options import ProducerOptions
+from pykafka4.peers import PRODUCER_METHODS
+from pykafka4.producer.core import Core
+from pykafka4.producer.forgotten import deliver_forgotten
+from pykafka4.records import HeadersLike, ProducerRecord
+from pykafka4.wire.records.hot import Delivery
+
+__all__ = ["Producer"]
+
+
+class Producer(metaclass=ShortCuts, shortcut="send"):
+    """Sends records to Kafka: at least once, in order per partition, without duplicates from its own retries.
+
+    `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
+    Options are those of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
+    Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless the application knows of each failure already: it was
+    looked at (`result()` or `exception()` of its Delivery), or raised by `delivery_scope` or `raise_failures` inside the block. An
+    exception raised inside the block gets out after at most 5 s of delivering; a note on it counts the records that were left.
+    """
+
+    def __init__(
+        self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ProducerOptions]
+    ) -> None:
+        """ConfigError names a wrong option. `callback_executor` runs the callbacks; default: one thread, so that they keep their order.
+
+        While every thread of a ThreadPoolExecutor waits in `send` for memory that callbacks hold, a thread of the client runs them.
+
+        Brokers are looked for in the background; none need be there yet.
+        """
+        self._failures_at_start = 0
+        self._core = core = Core(client, executor=callback_executor, options=options)
+        try:
+            self._finalizer = weakref.finalize(self, deliver_forgotten, core)
+            self._finalizer.atexit = False  # the client drains at exit
+            core.open()
+            Producer.choose(self)
+        except BaseException:  # Ctrl-C among them: no handle is left that could close it
+            core.undo()
+            raise
+
+    def _fast(self) -> Callable[..., Delivery]:
+        """`send` with one call less per record; the method below is its contract."""
+        return self._core.acc.send
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        *,
+        key: bytes | str | None = None,
+        headers: HeadersLike | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], None] | None = None,
+    ) -> Delivery:
+        """Queue a record and return its `Delivery`. Blocks for at most `max_block_ms`, and only in two cases: `buffer_memory` (or
+        `max_partition_bytes`) is full, or `partition` is not known and brokers are asked whether it was added. When they have denied
+        it for two seconds (inside a callback: at once) that is a ValueError.
+
+        `value` and `key` are bytes-like, str (sent as UTF-8) or None (a null; a null value is a tombstone). `headers` are (name, value)
+        pairs or a mapping. Without `partition` a key chooses it (murmur2, as in Java), without a key it is whichever is being filled.
+        `timestamp_ms` is milliseconds since the epoch, default now. `on_delivery(delivery)` runs on the callback executor.
+        Raises BufferFull, RecordTooLarge, TypeError or ValueError naming the argument, ClosedError, ForkedClientError.
+        """
+        return self._core.acc.send(
+            topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms, on_delivery=on_delivery
+        )
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send everything at once and wait until all sent before this call has its outcome and its callbacks have run.
+
+        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. KafkaTimeoutError says how much is left. On a thread of the
+        ThreadPoolExecutor that is the `callback_executor` callbacks are not waited for: they may need this very thread.
+        """
+        self._core.flush(check_timeout(timeout))
+
+    def close(self, timeout: float | None = None) -> list[ProducerRecord]:
+        """Deliver what is queued, then give everything up; returns the records that could not be delivered.
+
+        Waits at most `timeout` seconds (None: `delivery_timeout_ms`; 0: not at all). Each record returned says whether it may be in the
+        log (`written`). Closing twice is allowed, and after a Ctrl-C the next call finishes what the first one began. So is closing from
+        a callback: nothing is waited for there, and while another thread closes nothing is done. In a forked child nothing happens.
+        """
+        undelivered = self._core.close(check_timeout(timeout))
+        if self._core.undelivered is not None:
+            self._finalizer.detach()  # it would keep a closed producer alive that is part of a cycle, by way of a listener say
+        return undelivered
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
+        """The partitions of `topic`; asks the cluster if they are not known, and has a topic that is not there created as `send` would.
+
+        `timeout` in seconds, default `max_block_ms`. KafkaTimeoutError says why they are not known.
+        """
+        topic, limit = check_topic(topic), check_timeout(timeout)
+        self._core.check()
+        return self._core.runtime.partitions_of(topic, self._core.config.max_block_ms / 1000 if limit is None else limit, create=True)
+
+    def stats(self) -> ProducerStats:
+        """What became of every record so far: numbers that always balance. Works after `close`, too."""
+        return self._core.stats()
+
+    def raise_failures(self, since: int = 0) -> None:
+        """Raise DeliveryFailed if there were failures after `since` failed records (an earlier `stats().lost`) that are not known yet.
+
+        A failure is known once it was looked at (`result()` or `exception()` of its Delivery), or was among those that `delivery_scope`
+        or this method raised before in the same thread (in asyncio: the same task). The first one is raised (of more than 100 failed
+        batches it may be another early one), and a note says how many there are.
+        """
+        self._core.raise_failures(check_count(since, "since"))
+
+    def status(self) -> dict[str, Any]:
+        """Why is nothing flowing: brokers, offline partitions with reason, queued bytes."""
+        return {**self._core.runtime.status(), **self._core.crashed(), "producer": attrs.asdict(self._core.stats())}
+
+    @contextlib.contextmanager
+    def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
+        """A block that ends only when everything sent has its outcome, and then raises as `raise_failures` does for what failed in it.
+
+        What other threads send through the same producer meanwhile counts, too. When the block itself raises, that is what is raised.
+        `timeout` is that of `flush`.
+        """
+        limit, mark = check_timeout(timeout), self._core.machine.ledger.failures_seen
+        yield self
+        self._core.flush(limit)
+        self._core.raise_failures(mark)
+
+    def __enter__(self) -> Producer:
+        self._core.check()
+        self._failures_at_start = self._core.machine.ledger.failures_seen
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        undelivered = self.close(None if kind is None else self._core.exit_seconds)
+        if kind is None:
+            self._core.raise_failures(self._failures_at_start)
+        elif undelivered and error is not None:
+            error.add_note(f"pykafka4: {len(undelivered)} records were not delivered when the producer closed")
+
+    def __repr__(self) -> str:
+        return f"<Producer of {self._core.runtime!r}>"
+
+    if not TYPE_CHECKING:  # a type checker would accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(hint("Producer", name, PRODUCER_METHODS, dir(type(self))))
+
+    def __reduce__(self) -> Any:
+        return refuse_pickling("Producer")

@@ -1,0 +1,332 @@
+"""Core. Rule: everything of a producer but its handle; each record has its outcome before the producer is closed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from contextvars import ContextVar
+from typing import Any, Final
+
+from pykafka4.attachment import SHORT, Attachment, read_config
+from pykafka4.client import Client
+from pykafka4.config import ProducerConfig
+from pykafka4.core.producer.ledger import ProducerStats
+from pykafka4.core.producer.parking import DENIED_SECONDS
+from pykafka4.core.producer.sender import Sender
+from pykafka4.errors import BufferFull, ClosedError, DeliveryFailed, ForkedClientError, KafkaError, KafkaTimeoutError
+from pykafka4.logs import get_log
+from pykafka4.misuse import check_topic
+from pykafka4.net import system
+from pykafka4.net.handoff.waiting import Gate
+from pykafka4.producer.outcomes import FORKED, Outcomes
+from pykafka4.records import ProducerRecord
+from pykafka4.wire.records.compression import CODECS, compress, require_codec
+from pykafka4.wire.records.hot import Accumulator, Batch, Delivery
+
+__all__ = ["Core"]
+
+log = get_log("pykafka4.producer")
+
+EXIT_SECONDS: Final = 5.0
+FORGIVEN_SECONDS: Final = 20.0  # after so long they have to deny it anew
+
+
+class Core(Attachment[Sender]):
+    """Everything of a producer but its handle."""
+
+    acc: Accumulator
+
+    def __init__(self, client: Client | None, executor: Executor | None, options: Mapping[str, Any]) -> None:
+        self.config = read_config(ProducerConfig, client, executor, options)
+        require_codec(self.config.compression_type)
+        self._given, self._executor = client, executor
+        self.closers: set[int] = set()  # threads in `close`
+        self.pending: list[Batch | Delivery] | None = None  # what had no outcome, or callbacks to run, when the first `close` began
+        self.undecided: list[Batch | Delivery] = []  # those without an outcome
+        self.undelivered: list[ProducerRecord] | None = None  # what came of that, once it is closed
+        self._denied: dict[str, tuple[int, float]] = {}  # topic: how many partitions brokers insist on, and since when
+        self._serial = next(_serials)
+
+    def open(self) -> None:
+        """Start what `undo` or `close` stop."""
+        config = self.config
+        self.connect(self._given, config, self._executor)
+        self.signal, self.gate = Outcomes(self.runtime.callbacks), Gate(self._count_waiters, self._starving)
+        self.acc = Accumulator(
+            batch_size=config.batch_size,
+            linger=config.linger_ms / 1000,
+            buffer_memory=config.buffer_memory,
+            max_partition_bytes=config.partition_bytes,
+            max_request_size=config.max_request_size,
+            codec=CODECS[config.compression_type],
+            compress=compress,
+            clock=system.monotonic,
+            wake=self.runtime.loop.wake,
+            new_topic=self._new_topic,
+            seek=self._seek,
+            make_room=self._make_room,
+            wait=self.signal.wait,
+            submit=self.signal.submit,
+            awaiting=self.signal.awaiting,
+            failure_seen=self.signal.failure_seen,
+            lock=self.gate.lock,
+        )
+        self.runtime.loop.ask(self._start, SHORT, "starting the producer")
+        self.runtime.attach(self)
+        _cores.add(self)
+
+    def undo(self) -> None:
+        """`open` did not come to its end, or nobody learned that it did."""
+        runtime = getattr(self, "runtime", None)
+        if runtime is None or self._given is None:  # a client of its own ends with its last reference, or now
+            self.undelivered = []
+            if runtime is not None:
+                runtime.close(0)
+            return
+        self.undelivered = []
+        runtime.loop.call(self._withdraw)  # behind `_start`
+        runtime.detach(self)
+
+    def _withdraw(self, now: float) -> None:
+        if hasattr(self, "machine"):
+            self.runtime.engine.remove(self.machine)
+            self.machine.gone()
+
+    def _start(self, now: float) -> None:
+        engine = self.runtime.engine
+        self.machine = Sender(
+            self.config,
+            self.acc,
+            engine.network,
+            engine.cluster,
+            engine.recovery,
+            engine.random,
+            self._progress,
+            self._refuse,
+            lambda: self.gate.starved,
+        )
+        engine.add(self.machine, "producer")
+
+    # ---- called by the accumulator, on application threads
+
+    def _new_topic(self, topic: str) -> None:
+        check_topic(topic)
+        self.post(lambda _: self.machine.want(topic))
+
+    def _until(self, deadline: float) -> float:
+        """When a `send` ends that has to wait: max_block_ms after it first waited. `deadline` is infinite until then."""
+        return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
+
+    def _seek(self, topic: str, partition: int, deadline: float) -> float:
+        """`partition` is beyond those known of `topic`. It may have been added since: ask until it is there, `deadline`, or DENIED_SECONDS.
+
+        Not more often than failed requests are tried again. Who names a wrong partition again and again does not wait each time.
+        """
+        if self._inside():
+            return deadline
+        until, pace = self._until(deadline), self.config.retry_backoff_ms / 1000
+        loop, cluster = self.runtime.loop, self.runtime.engine.cluster
+        while True:
+            if loop.ask(lambda now: cluster.age(topic, now), SHORT) >= pace:
+                with contextlib.suppress(KafkaTimeoutError):
+                    self.runtime.refresh_metadata([topic], max(0.0, until - system.monotonic()))
+                loop.ask(lambda now: self.machine.tell(topic, now), SHORT, machine=self.machine)
+            count, now = loop.ask(lambda now: cluster.partitions(topic), SHORT), system.monotonic()
+            denied = self._denied.get(topic)
+            if denied is None or denied[0] != count or now - denied[1] > FORGIVEN_SECONDS:
+                self._denied[topic] = denied = (count, now)
+            left = min(denied[1] + DENIED_SECONDS, until) - now
+            if partition < count or left <= 0:
+                return until
+            if self.signal.wait(self._refused, min(left, pace)):
+                self.check()
+
+    def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
+        """Wait for `size` bytes, in the order of asking. Returns the deadline for waiting again: another thread may take them first.
+
+        BufferFull when `deadline` (the first time: max_block_ms) is over, or at once inside a callback.
+        """
+        where = f"{topic}-{partition}" if partition >= 0 else topic
+        limit = (
+            f"buffer_memory={self.config.buffer_memory} or max_partition_bytes={self.config.max_partition_bytes} is in use "
+            f"({self.acc.reserved} bytes) and {where} needs {size} more"
+        )
+        if self._inside():
+            raise BufferFull(f"{limit}; a callback cannot wait for it: queue the record elsewhere, or send it from another thread")
+        until = self._until(deadline)
+        with self.runtime.callbacks.waiting():
+            room = self.gate.wait(
+                lambda: self._refused() or self.acc.room(topic, partition, size),
+                max(0.0, until - system.monotonic()),
+                key=(topic, partition),
+                hindered=lambda: self.acc.crowded(topic, partition, size),
+            )
+        self.check()
+        if not room:
+            raise BufferFull(f"{limit}; no room within max_block_ms={self.config.max_block_ms:g}")
+        return until
+
+    def _count_waiters(self, waiting: int) -> None:
+        self.acc.waiters = waiting
+
+    def _starving(self) -> None:
+        """A `send` waits for buffer_memory: open batches are due. While the sender is not hungry it looks by itself soon."""
+        if self.acc.hungry:
+            self.runtime.loop.wake()
+
+    def _refused(self) -> bool:
+        return self.acc.refusal is not None
+
+    def _inside(self) -> bool:
+        """Whether this thread must not wait: it runs a callback, or (by way of a destructor) is the loop's own."""
+        return self.runtime.callbacks.in_callback() or self.runtime.loop.on_loop()
+
+    # ---- called by the sender, on the loop thread
+
+    def _progress(self) -> None:
+        self.signal.notify()
+        self.gate.release()
+
+    def _refuse(self, error: KafkaError) -> None:
+        if self.acc.refusal is None:
+            self.acc.refusal = error
+        self._progress()
+
+    # ---- operations
+
+    def check(self) -> None:
+        """Raise what `send` would raise."""
+        if self.acc.refusal is not None:
+            raise self.acc.refusal.again()
+
+    def stats(self) -> ProducerStats:
+        """The account, taken on the loop thread while there is one."""
+        try:
+            return self.runtime.loop.ask(self._account, SHORT, "the producer's account")
+        except ForkedClientError:  # its numbers are the parent's
+            raise
+        except KafkaError:  # the loop is closed or crashed: nothing changes any more
+            return self._account(0.0)
+
+    def _account(self, now: float) -> ProducerStats:
+        return self.machine.ledger.stats(self.acc.accepted, self.acc.reserved)
+
+    def flush(self, timeout: float | None) -> None:
+        """Wait for the outcome of everything sent so far."""
+        if self._inside():
+            raise KafkaError("flush inside a callback would wait for itself; flush from another thread")
+        self.check()
+        pending = self.acc.unfinished()
+        self._expedite()
+        limit = self.config.delivery_timeout_ms / 1000 + EXIT_SECONDS if timeout is None else timeout
+        if not self._wait_settled(pending, limit):
+            left = sum(1 if isinstance(item, Delivery) else item.count for item in pending if not _settled(item))
+            raise KafkaTimeoutError(f"flush: {left} records have no outcome after {limit:g} s; status() says what they wait for")
+
+    def _expedite(self) -> None:
+        self.post(lambda _: self.machine.expedite())
+
+    def _wait_settled(self, pending: Sequence[Batch | Delivery], timeout: float) -> bool:
+        waiting, on_executor = list(pending), self.runtime.callbacks.on_executor
+
+        def over(item: Batch | Delivery) -> bool:
+            return _settled(item) or (_done(item) and on_executor())  # asked late: an executor may list a thread after it began to work
+
+        def done() -> bool:
+            while waiting and over(waiting[-1]):
+                waiting.pop()
+            return not waiting
+
+        return self.signal.wait(done, timeout)
+
+    @property
+    def exit_seconds(self) -> float:
+        """How long an exception that leaves a `with` block may be held up by deliveries."""
+        return min(EXIT_SECONDS, self.config.delivery_timeout_ms / 1000)
+
+    def raise_failures(self, mark: int) -> None:
+        """Raise the first failure after `mark` that the application does not know of, if there is one; a note says how many there are."""
+        now, told = self.machine.ledger.failures_seen, _told.get().get(self._serial, ())
+        count, first = self.machine.ledger.failures_since(mark, self.signal.looked_at, told)
+        if first is not None:
+            error = DeliveryFailed(first.topic, first.partition, str(first.code), first.written, None, first.cause)
+            if count > 1:
+                error.add_note(f"{count} records failed in all")
+            self._tell(mark, now)
+            raise error
+
+    def _tell(self, start: int, end: int) -> None:
+        """From here on this thread or task knows of the failures from `start` to `end`."""
+        alive = {core._serial for core in list(_cores)}
+        others = {serial: ranges for serial, ranges in _told.get().items() if serial in alive}
+        ranges = others.get(self._serial, ())
+        while ranges and ranges[-1][1] >= start:  # they end one after the other, at the number of failures there were
+            start, ranges = min(start, ranges[-1][0]), ranges[:-1]
+        _told.set({**others, self._serial: (*ranges, (start, end))})
+
+    def close(self, timeout: float | None = None) -> list[ProducerRecord]:
+        """Flush, give up the rest, stop what is ours. Wherever Ctrl-C ends this, the next call goes on from there."""
+        if self.undelivered is not None:
+            return self.undelivered
+        if self.runtime.loop.forked:  # the records are the parent's, and so are the locks
+            return []
+        if self._inside():
+            return [] if self.closers else self._close(0.0)
+        self.closers.add(system.get_ident())
+        try:
+            return self._close(self.config.delivery_timeout_ms / 1000 if timeout is None else timeout)
+        finally:
+            self.closers.discard(system.get_ident())
+
+    def _close(self, patience: float) -> list[ProducerRecord]:
+        self._refuse(ClosedError("this producer is closed; make a new one"))
+        if self.pending is None:  # nothing can join them any more
+            unfinished = self.acc.unfinished()
+            self.undecided = [item for item in unfinished if not _done(item)]
+            self.pending = unfinished
+        self._expedite()
+        if not self._wait_settled(self.pending, patience):
+            self._give_up(self.pending)
+        self.disconnect()
+        self.undelivered = [record for item in self.undecided for record in item.lost()]
+        return self.undelivered
+
+    def _give_up(self, pending: Sequence[Batch | Delivery]) -> None:
+        reason = ClosedError("the producer was closed before this was acknowledged")
+        with contextlib.suppress(KafkaError):  # a loop that has crashed or is closed fails them as the last thing it does
+            self.runtime.loop.ask(lambda _: self.machine.abandon(reason), SHORT, "giving up undelivered records", self.machine)
+        if not self.signal.wait(lambda: all(_done(item) for item in pending), SHORT):
+            raise KafkaTimeoutError("close: the loop does not answer; records are left without an outcome, close again to have them")
+
+    def drain(self, timeout: float) -> None:
+        """The interpreter exits: deliver what is left within `timeout` seconds, and say how much was lost."""
+        if self.undelivered is None and self.close(timeout):
+            log.warning("%d records were not delivered when the interpreter exited; close the producer before", len(self.undelivered or ()))
+
+
+_cores: weakref.WeakSet[Core] = weakref.WeakSet()
+_serials = itertools.count()
+# By the serial number of a producer: the failures that a DeliveryFailed of no Delivery was raised for in this thread or task.
+_told: ContextVar[Mapping[int, tuple[tuple[int, int], ...]]] = ContextVar("_told", default={})  # noqa: B039  # never changed in place
+
+
+def _after_fork() -> None:
+    for core in list(_cores):
+        core.acc.refusal = ForkedClientError(FORKED)
+        core.signal.forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _settled(item: Batch | Delivery) -> bool:
+    return item.settled
+
+
+def _done(item: Batch | Delivery) -> bool:
+    return item.done() if isinstance(item, Delivery) else item.done

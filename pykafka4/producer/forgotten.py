@@ -1,0 +1,64 @@
+"""Forgotten. Rule: a producer whose handle was collected while open delivers what it took, then closes; a log line counts what was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from pykafka4.core import NOTHING, Effects
+from pykafka4.errors import KafkaError
+from pykafka4.logs import get_log
+from pykafka4.producer.core import Core
+from pykafka4.runtime import warn_unclosed
+
+__all__ = ["deliver_forgotten"]
+
+log = get_log("pykafka4.producer")
+
+FORGOTTEN_SECONDS: Final = 1.0  # how long a producer without a handle stays open with nothing to deliver
+
+
+def deliver_forgotten(core: Core) -> None:
+    """The handle was collected while open: warn, and deliver in the background what it took."""
+    if core.undelivered is None and not core.runtime.loop.forked:
+        core.runtime.loop.call(lambda _: core.runtime.engine.add(Forgotten(core)))
+        warn_unclosed("Producer")
+
+
+class Forgotten:
+    """Closes a producer whose handle was collected, once every record it took has its outcome, and logs how many were lost.
+
+    A machine of the loop. It leaves the producer open for FORGOTTEN_SECONDS after the last record: in `Producer(…).send(…)` the handle is
+    gone before `send` begins.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._accepted, self._since = -1, 0.0
+        self._failed_before = core.acc.failed
+
+    def poll(self, now: float) -> Effects:
+        core, acc = self._core, self._core.acc
+        if core.undelivered is not None:  # closed by somebody else: the exit of the interpreter, or the client
+            core.runtime.engine.remove(self)
+            return NOTHING
+        if acc.accepted != self._accepted or acc.accepted != acc.acked + acc.failed:
+            self._accepted, self._since = acc.accepted, now
+            if acc.accepted != acc.acked + acc.failed:
+                return NOTHING  # an outcome comes with a turn
+        if now - self._since < FORGOTTEN_SECONDS or core.closers:
+            return Effects(wake_at=max(now, self._since) + FORGOTTEN_SECONDS)
+        self._report(acc.failed - self._failed_before)
+        core.runtime.engine.remove(self)
+        core.close(0)
+        return NOTHING
+
+    def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
+        acc = self._core.acc
+        self._report(acc.accepted - acc.acked - self._failed_before)
+        return ()
+
+    def _report(self, lost: int) -> None:
+        if lost:
+            _, first = self._core.machine.ledger.failures_since(0)
+            log.warning("%d records of a producer that was not closed were lost; the first failure: %s", lost, first)

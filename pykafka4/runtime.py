@@ -1,0 +1,307 @@
+"""Runtime. Rule: owns one loop; producers and consumers attach to it, and the last user of a private one closes it.
+
+This is what a `Client` stands for, and what a producer or consumer without one makes for itself. The loop's thread knows nothing of the
+`Runtime` object: one that is forgotten while open is collected, says so in a ResourceWarning, and its loop ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Collection
+from concurrent.futures import Executor
+from random import Random
+from typing import Any, Final, Protocol
+
+from pykafka4.config import ClientConfig
+from pykafka4.core.engine import Engine
+from pykafka4.core.metadata.cluster import BrokerAdded, BrokerRemoved, Change, Waiter
+from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
+from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.logs import get_log
+from pykafka4.net import logs, system
+from pykafka4.net.handoff.waiting import Promise
+from pykafka4.net.handoff.workers import Callbacks, Feed
+from pykafka4.net.loop import NOBODY_WAITS, Loop
+
+__all__ = ["Listener", "Runtime", "User", "warn_unclosed"]
+
+log = get_log("pykafka4.client")
+
+EXIT_SECONDS: Final = 5.0
+STATUS_SECONDS: Final = 5.0
+
+Listener = Callable[[object], Any]
+
+
+class User(Protocol):
+    """A producer or consumer that uses a client."""
+
+    def close(self, timeout: float | None = None) -> Any:
+        """`Runtime.close` closes those still attached first. Ends with `runtime.detach(self)`."""
+
+    def drain(self, timeout: float) -> Any:
+        """The interpreter exits: finish what can be finished in `timeout` seconds, warn about the rest."""
+
+
+class Events:
+    """What the machines emit, for those who listen. Apart from `Runtime`, so that the loop does not keep that alive."""
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        self._callbacks = callbacks
+        self._feeds: dict[Feed, None] = {}
+
+    def add(self, listener: Listener) -> Callable[[], None]:
+        """What it returns ends it. One step each, so that the loop may emit meanwhile; events already queued are still heard."""
+        feed = Feed(self._callbacks, listener)
+        self._feeds[feed] = None
+        return lambda: self._feeds.pop(feed, None)
+
+    def emit(self, event: object) -> None:
+        """Loop thread; never blocks on a listener."""
+        for feed in list(self._feeds):
+            if isinstance(event, (PartitionOffline, PartitionOnline)):
+                feed.alternate(event.tp, event)
+            elif isinstance(event, (BrokerAdded, BrokerRemoved)):
+                feed.alternate(event.node, event)
+            else:
+                feed.latest(type(event), event)
+
+
+class Runtime:
+    """The loop of a client, with what its users share, for the application's threads."""
+
+    _finalizer: weakref.finalize[Any, Runtime]
+
+    def __init__(self, config: ClientConfig, executor: Executor | None) -> None:
+        """Made by `shared` and `private`, which start the loop."""
+        if executor is not None and not isinstance(executor, Executor):
+            raise ConfigError(f"callback_executor={executor!r}: must be a concurrent.futures.Executor, or None for a thread of the client")
+        self.config = config
+        self.callbacks = Callbacks(executor)
+        self.events = Events(self.callbacks)
+        self.engine = Engine(config, Random(), self.events.emit)  # loop thread only
+        self.loop = Loop(self.engine, self.callbacks)
+        self._private = False
+        self._users: dict[int, User] = {}  # by id: coming and going are one step each under the interpreter's lock
+        _RUNTIMES.add(self)
+        _watch_exit_of_child()
+
+    @classmethod
+    def shared(cls, config: ClientConfig, executor: Executor | None) -> Runtime:
+        """One that stays until it is closed."""
+        runtime = cls(config, executor)
+        runtime._finalizer = weakref.finalize(runtime, _forgotten, runtime.loop)
+        runtime._finalizer.atexit = False
+        runtime.loop.start()  # last: whatever ends this before, Ctrl-C included, leaves no thread behind
+        return runtime
+
+    @classmethod
+    def private(cls, config: ClientConfig, executor: Executor | None = None) -> Runtime:
+        """One that closes when its last user detaches."""
+        runtime = cls(config, executor)
+        runtime._private = True
+        runtime._finalizer = weakref.finalize(runtime, runtime.loop.stop)
+        runtime._finalizer.atexit = False
+        runtime.loop.start()
+        return runtime
+
+    # -- users
+
+    def check(self) -> None:
+        """Raise ForkedClientError, ClosedError or the loop's crash."""
+        self.loop.check()
+
+    def why_unknown(self, error: KafkaError) -> dict[str, Any]:
+        """What `status` says where the loop answered a question with `error`."""
+        if isinstance(error, ForkedClientError):
+            state = "forked"
+        elif isinstance(error, KafkaTimeoutError):
+            state = "unresponsive"
+        else:
+            state = "closed" if isinstance(error, ClosedError) else "crashed"
+        return {"state": state, "reason": str(error)}
+
+    def attach(self, user: User) -> None:
+        """`user` works with this until it detaches."""
+        self.check()
+        self._users[id(user)] = user
+
+    def detach(self, user: User) -> None:
+        """`user` is done. The last one of a private client closes it."""
+        self._users.pop(id(user), None)
+        if self._private and not self._users:
+            self.close()
+
+    def close(self, timeout: float | None = None) -> None:
+        """See Client.close."""
+        deadline = None if timeout is None else system.monotonic() + timeout
+
+        def close(user: User) -> None:
+            user.close(_left(deadline))
+
+        self._finalizer.detach()
+        with contextlib.ExitStack() as ends:  # whatever a user's close raises, a listener's error or Ctrl-C: the others and the thread go
+            ends.callback(lambda: self.loop.close(_left(deadline)))
+            ends.callback(self._users.clear)
+            for user in () if self.loop.forked else reversed(list(self._users.values())):
+                ends.callback(close, user)
+
+    # -- questions
+
+    def refresh_metadata(self, topics: Collection[str] | None, timeout: float) -> None:
+        """See Client.refresh_metadata."""
+        promise: Promise[None] = self.loop.promise()
+        cluster, waiters = self.engine.cluster, list[Waiter]()
+
+        def ask(now: float) -> Promise[None]:
+            waiters.append(cluster.refreshed(now, topics, lambda error: _finish(promise, error)))
+            return promise
+
+        def stop(now: float) -> None:
+            for waiter in waiters:
+                cluster.give_up(waiter)
+
+        try:
+            self.loop.ask(ask, timeout, "refreshing metadata")
+        finally:
+            promise.set_exception(NOBODY_WAITS)
+            self.loop.call(stop)
+
+    def partitions_of(self, topic: str, timeout: float, create: bool = False) -> list[int]:
+        """See Client.partitions_for; with `create` brokers may create the topic (allow_auto_create_topics)."""
+        wait: Promise[list[int]] = self.loop.promise()
+        cluster = self.engine.cluster
+
+        def look(change: Change | None = None) -> None:
+            error = cluster.topic_error(topic)
+            if cluster.partitions(topic):
+                wait.set_result(list(range(cluster.partitions(topic))))
+            elif error is not None and not error.retriable:
+                wait.set_exception(broker_error(error.code, f"topic {topic}"))
+
+        def ask(now: float) -> Promise[list[int]]:
+            cluster.want(topic, look, create)
+            cluster.on_change.append(look)
+            look()
+            return wait
+
+        def stop(now: float) -> None:
+            if look in cluster.on_change:
+                cluster.on_change.remove(look)
+            cluster.forget(topic, look)
+
+        try:
+            return self.loop.ask(ask, timeout, f"looking up topic {topic}")
+        except KafkaTimeoutError as error:
+            raise KafkaTimeoutError(f"{error}{self._missing(topic)}") from None
+        finally:
+            wait.set_exception(NOBODY_WAITS)
+            self.loop.call(stop)
+
+    def status(self) -> dict[str, Any]:
+        """See Client.status."""
+        try:
+            return self.loop.ask(self._status, STATUS_SECONDS, "the client's status")
+        except KafkaError as error:
+            return {
+                **self.why_unknown(error),
+                "cluster_id": None,
+                "controller": None,
+                "brokers": [],
+                "offline": {},
+                "topics": {},
+            }
+
+    def _missing(self, topic: str) -> str:
+        error = self.engine.cluster.topic_error(topic)
+        return "" if error is None else f"; the brokers say {error.name}"
+
+    def _status(self, now: float) -> dict[str, Any]:
+        engine = self.engine
+        why = engine.network.why_unreachable()
+        links = engine.network.status()
+        return {
+            "state": "connected" if not why else "unreachable" if any(link.error for link in links) else "connecting",
+            "reason": why or None,
+            "cluster_id": engine.cluster.cluster_id,
+            "controller": engine.cluster.controller,
+            "brokers": [
+                {
+                    "node": link.node,
+                    "address": f"{link.host}:{link.port}",
+                    "state": link.state,
+                    "in_flight": link.in_flight,
+                    "error": link.error,
+                }
+                for link in links
+            ],
+            "offline": {str(tp): {"since": now - o.since, "reason": str(o.reason)} for tp, o in engine.recovery.offline.items()},
+            "topics": engine.cluster.troubles(),
+        }
+
+    def drain(self, deadline: float) -> None:
+        """The interpreter exits: have the users finish what they can until `deadline`, then end the loop."""
+        if self.loop.alive:
+            for user in list(self._users.values()):
+                try:
+                    user.drain(max(0.0, deadline - system.monotonic()))
+                except Exception:
+                    log.exception("%s could not be drained at exit", type(user).__name__)
+            self._finalizer.detach()
+            self.loop.close(max(0.0, deadline - system.monotonic()))
+
+    def __repr__(self) -> str:
+        """As the `Client` it is, or would be: messages to applications show it."""
+        servers = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
+        return f"<Client {self.config.client_id!r} of {servers}>"
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - system.monotonic())
+
+
+def _finish(promise: Promise[None], error: KafkaError | None) -> None:
+    if error is None:
+        promise.set_result(None)
+    else:
+        promise.set_exception(error)
+
+
+def _forgotten(loop: Loop) -> None:
+    """The collector took an open client. Nothing may block here."""
+    if loop.alive:
+        warn_unclosed("Client")
+    loop.stop()
+
+
+def warn_unclosed(what: str) -> None:
+    """Warn of a handle that was collected while open, on another thread: the collector may run on the loop, and what shows warnings is the
+    application's."""
+    logs.current().aside(lambda: warnings.warn(f"a {what} was not closed; use `with`, or close()", ResourceWarning, stacklevel=3))
+
+
+_RUNTIMES: weakref.WeakSet[Runtime] = weakref.WeakSet()
+
+
+@atexit.register
+def _drain_all() -> None:
+    deadline = system.monotonic() + EXIT_SECONDS
+    for runtime in list(_RUNTIMES):
+        runtime.drain(deadline)
+
+
+_watched: set[int] = set()  # processes
+
+
+def _watch_exit_of_child() -> None:
+    """A child of `multiprocessing` leaves through `os._exit`, which skips `atexit`; multiprocessing's own finalizers run before."""
+    util, process = sys.modules.get("multiprocessing.util"), sys.modules.get("multiprocessing.process")
+    if util is None or process is None or process.parent_process() is None or os.getpid() in _watched:
+        return
+    _watched.add(os.getpid())
+    util.Finalize(None, _drain_all, exitpriority=0)
