@@ -33,7 +33,7 @@ import pykafka4
 
 PACKAGE = str(Path(pykafka4.__file__).parent)
 # They change several things in one call, and an interrupt there can break a batch. (What is read is decoded by other modules.)
-PLAIN_CORE = ("reference.py", "_plain_batch.py")
+PLAIN_CORE = ("reference.py", "_plain_batch.py", "common.py", "encoder.py")
 STDLIB = (threading.__file__,)  # Python code that the application's waits run
 EVERYTHING = (PACKAGE, *STDLIB)
 DEADLINE = 60.0

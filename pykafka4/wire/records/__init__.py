@@ -6,6 +6,11 @@ Modules; each line imports only from lines below it:
     compiled/     the compiled core
     reference     the plain-Python core: used where nothing is compiled, and what the compiled core is tested against
                   (`_plain_batch`: batches and handles, `_plain_decode`: from fetched bytes to records)
-    batch         Kafka's record formats, in readable Python
+    batch         whole batches, built and read in plain Python, for tests and the model broker
+    encoder       records and batch headers to bytes, in plain Python
+    decoder       and back
+    common        what both cores call
     compression   the codecs; what they unpack is bounded
+    checksum      CRC-32C
+    layout        where the fields of a batch lie
 """

@@ -5,10 +5,7 @@ The counterpart of `_batch.pxi`.
 
 from __future__ import annotations
 
-import copy
 import datetime
-import re
-import struct
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
@@ -22,14 +19,15 @@ from pykafka4.errors import BufferFull, DeliveryFailed, ForkedClientError, Kafka
 from pykafka4.logs import get_log
 from pykafka4.records import Headers, HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire.buffers import Buffer
-from pykafka4.wire.records import batch as plain
-from pykafka4.wire.records._plain_decode import Raw, read_record
+from pykafka4.wire.records.common import fresh, holds_pointers
 from pykafka4.wire.records.compression import decompress, is_interruption
+from pykafka4.wire.records.decoder import RawRecord, read_records
+from pykafka4.wire.records.encoder import encode_content, encode_header, encode_record
+from pykafka4.wire.records.layout import HEADER_SIZE
 
 __all__ = [
     "ACKED",
     "FAILED",
-    "HEADER",
     "OPEN",
     "PARKING",
     "SEALED",
@@ -44,9 +42,7 @@ __all__ = [
     "Topic",
     "bytes_of",
     "exact_name",
-    "fresh",
     "header_pairs",
-    "holds_pointers",
     "integer",
     "wall_ms",
 ]
@@ -55,28 +51,10 @@ OPEN, SEALED, ACKED, FAILED, SPLIT = range(5)
 NAMES: Final = ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")
 FOLLOWS: Final = {OPEN: {SEALED, FAILED}, SEALED: {ACKED, FAILED, SPLIT}, ACKED: set(), FAILED: set(), SPLIT: set()}
 
-HEADER: Final = plain.HEADER_SIZE
 PARKING: Final = -2  # the partition of a topic's placeholder batch for parked records
-_HEAD = struct.Struct(">hiqqqhii")  # from the attributes to the count: what the checksum covers of the header
 _log = get_log("pykafka4")
 
-_POINTERS: Final = frozenset("OP&X")  # objects, pointers, typed ones, functions
-_FIELD_NAMES: Final = re.compile(":[^:]*:")
-
 Callbacks: TypeAlias = Callable[[], None]
-
-
-def fresh(error: BaseException | None) -> BaseException | None:
-    """A copy of `error` without its traceback, to keep, or to raise again and again; `error` itself where it cannot be copied.
-
-    A traceback leads to frames, these to handles and batches, and these to the error: a cycle that would keep the records' memory.
-    """
-    if error is None:
-        return None
-    try:
-        return error.again() if isinstance(error, KafkaError) else copy.copy(error)
-    except Exception:  # an exception of the application's whose constructor wants other arguments
-        return error
 
 
 def exact_name(topic: object) -> str:
@@ -84,11 +62,6 @@ def exact_name(topic: object) -> str:
     if not isinstance(topic, str):
         raise TypeError(f"topic must be str, not {type(topic).__name__}")
     return str.__str__(topic)
-
-
-def holds_pointers(form: str) -> bool:
-    """Whether a buffer of that format (as the struct module, numpy and ctypes write it) holds addresses, of Python objects or others."""
-    return not _POINTERS.isdisjoint(form if len(form) == 1 else _FIELD_NAMES.sub("", form))
 
 
 def bytes_of(topic: str, what: str, value: object) -> bytes | None:
@@ -141,21 +114,6 @@ def wall_ms() -> int:
     return int(datetime.datetime.now(datetime.UTC).timestamp() * 1000)
 
 
-_SMALL_VARINTS: Final = [plain.varint(n) for n in range(2048)]
-
-
-def _varint(n: int) -> bytes:
-    return _SMALL_VARINTS[n] if 0 <= n < 2048 else plain.varint(n)
-
-
-def _sized(data: bytes | None) -> bytes:
-    return b"\x01" if data is None else _varint(len(data)) + data
-
-
-def _encode_headers(headers: Headers) -> bytes:
-    return _varint(len(headers)) + b"".join(_sized(name.encode()) + _sized(value) for name, value in headers)
-
-
 @attrs.define(eq=False)
 class Item:
     """A record on its way into a batch."""
@@ -170,19 +128,15 @@ class Item:
     free: bool = False  # any partition will do
     sent_at: float = 0.0  # when `send` took it; set where it is forced
     deadline: float = float("inf")  # when its waiting for room ends; infinity before it has waited
-    tail: bytes = b""  # key, value and headers, encoded
+    content: bytes = b""  # key, value and headers, encoded
 
     def __attrs_post_init__(self) -> None:
-        self.tail = _sized(self.key) + _sized(self.value) + _encode_headers(self.headers)
-
-    def encode(self, delta: int, index: int) -> bytes:
-        body = b"\0" + _varint(delta) + _varint(index) + self.tail
-        return _varint(len(body)) + body
+        self.content = encode_content(self.key, self.value, self.headers)
 
     @property
     def alone(self) -> int:
         """Bytes of a batch that holds nothing else."""
-        return HEADER + len(self.encode(0, 0))
+        return HEADER_SIZE + len(encode_record(0, 0, self.content))
 
 
 @attrs.frozen(eq=False)
@@ -346,14 +300,14 @@ class Batch(bytearray):
     count: int  # type: ignore[assignment]
 
     def __init__(self, acc: Account, home: Topic, partition: int, created: float) -> None:
-        super().__init__(HEADER)
+        super().__init__(HEADER_SIZE)
         self._acc, self._home = acc, home
         self.topic, self.partition, self.created = home.name, partition, created
         self.count, self.state = 0, OPEN
         self.ready, self._settled = False, False
         self._stamped, self._compressing = False, False
         self._cap = self._owed = 0
-        self._raw, self._used, self._codec = HEADER, HEADER, 0
+        self._raw, self._used, self._codec = HEADER_SIZE, HEADER_SIZE, 0
         self._base_timestamp = self._max_timestamp = -1
         self._callbacks: list[tuple[Delivery, Callable[[Delivery], object]]] = []  # of send
         self._extras: list[tuple[Delivery, Callable[[Delivery], object]]] = []  # of add_done_callback
@@ -471,11 +425,11 @@ class Batch(bytearray):
     def _squeeze(self) -> None:
         acc = self._acc
         assert acc._compress is not None
-        data = acc._compress(acc._codec, bytes(self[HEADER:]))
+        data = acc._compress(acc._codec, bytes(self[HEADER_SIZE:]))
         with acc._lock():
-            if self.state == SEALED and len(data) < self._raw - HEADER:
-                self[HEADER:] = data
-                self._codec, self._used = acc._codec, HEADER + len(data)
+            if self.state == SEALED and len(data) < self._raw - HEADER_SIZE:
+                self[HEADER_SIZE:] = data
+                self._codec, self._used = acc._codec, HEADER_SIZE + len(data)
                 self._resize(self._used)
 
     def finish(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
@@ -483,10 +437,17 @@ class Batch(bytearray):
         if self.state != SEALED or not self.ready:
             raise RuntimeError(f"{self!r} is not ready to be sent")
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
-        times = self._base_timestamp, self._max_timestamp
-        head = _HEAD.pack(self._codec, self.count - 1, *times, producer_id, producer_epoch, base_sequence, self.count)
-        crc = plain.crc32c(memoryview(self)[HEADER:], plain.crc32c(head))
-        self[:HEADER] = struct.pack(">qiibI", 0, self._used - plain.LOG_OVERHEAD, -1, 2, crc) + head
+        self[:HEADER_SIZE] = encode_header(
+            memoryview(self)[HEADER_SIZE:],
+            attributes=self._codec,
+            last_offset_delta=self.count - 1,
+            base_timestamp_ms=self._base_timestamp,
+            max_timestamp_ms=self._max_timestamp,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            count=self.count,
+        )
         self._stamped = True
 
     # ---- the outcome
@@ -539,7 +500,7 @@ class Batch(bytearray):
     def fail(self, code: str, written: Written, cause: BaseException | None = None) -> Callbacks | None:
         """It will not be delivered; the records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
         with self._acc._lock():
-            kept = bytes(self[HEADER:]) if self.state in (OPEN, SEALED) else None
+            kept = bytes(self[HEADER_SIZE:]) if self.state in (OPEN, SEALED) else None
             self._move(FAILED)
             self._kept, self._code, self._outcome_written, self._cause = kept, code, written, fresh(cause)
             self._failed_before = self._acc.failed
@@ -548,16 +509,11 @@ class Batch(bytearray):
         self._acc._nudge()
         return callbacks
 
-    def _raws(self) -> Iterator[Raw]:
+    def _raws(self) -> Iterator[RawRecord]:
         if self.state not in (OPEN, SEALED, FAILED) or isinstance(self._kept, list):
             raise RuntimeError(f"{self!r} has no records any more")
-        data = self._kept if self._kept is not None else bytes(self[HEADER:])
-        view = memoryview(decompress(self._codec, data, self._raw) if self._codec else data)
-        at = 0
-        for _ in range(self.count):
-            raw = read_record(view, at)
-            at = raw.end
-            yield raw
+        data = self._kept if self._kept is not None else bytes(self[HEADER_SIZE:])
+        return read_records(memoryview(decompress(self._codec, data, self._raw) if self._codec else data), self.count)
 
     def records(self) -> list[ProducerRecord]:
         """Its records, as they were handed to `send`; RuntimeError after they were acknowledged or split."""
@@ -566,7 +522,7 @@ class Batch(bytearray):
         maybe = Written.MAYBE if self.written else Written.NO
         written = self._outcome_written if self.state == FAILED else maybe
         return [
-            ProducerRecord(self.topic, r.value, r.key, r.headers, self.partition, self._base_timestamp + r.timestamp, written)
+            ProducerRecord(self.topic, r.value, r.key, r.headers, self.partition, self._base_timestamp + r.timestamp_delta, written)
             for r in self._raws()
         ]
 
@@ -634,12 +590,12 @@ class Batch(bytearray):
         self._acc._nudge()
         return batches
 
-    def _part(self, raws: list[Raw]) -> Batch:
+    def _part(self, raws: list[RawRecord]) -> Batch:
         acc = self._acc
         part = Batch(acc, self._home, self.partition, self.created)
         acc._introduce(part, 0)
         for r in raws:
-            item = Item(r.key, r.value, r.headers, self._base_timestamp + r.timestamp, self.partition)
+            item = Item(r.key, r.value, r.headers, self._base_timestamp + r.timestamp_delta, self.partition)
             part._put(item, part._encoded(item))
         part._resize(part._used)
         part.state, part.ready = SEALED, acc._codec == 0
@@ -650,7 +606,7 @@ class Batch(bytearray):
     # ---- records
 
     def _encoded(self, r: Item) -> bytes:
-        return r.encode(r.timestamp - self._base_timestamp if self.count else 0, self.count)
+        return encode_record(r.timestamp - self._base_timestamp if self.count else 0, self.count, r.content)
 
     def _put(self, r: Item, encoded: bytes) -> None:
         if self.count == 0:

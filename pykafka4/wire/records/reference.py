@@ -18,11 +18,9 @@ from pykafka4.error_table import Written
 from pykafka4.errors import RecordTooLarge, short_name
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire.buffers import Buffer
-from pykafka4.wire.records import batch as plain
 from pykafka4.wire.records._plain_batch import (
     ACKED,
     FAILED,
-    HEADER,
     OPEN,
     PARKING,
     SEALED,
@@ -37,12 +35,14 @@ from pykafka4.wire.records._plain_batch import (
     Topic,
     bytes_of,
     exact_name,
-    fresh,
     header_pairs,
     integer,
     wall_ms,
 )
 from pykafka4.wire.records._plain_decode import Chunk, Record, RecordIterator
+from pykafka4.wire.records.checksum import crc32c
+from pykafka4.wire.records.common import fresh
+from pykafka4.wire.records.layout import HEADER_SIZE, LEAST_RECORD
 
 __all__ = [
     "ACKED",
@@ -84,11 +84,6 @@ def murmur2(data: Buffer) -> int:
     return h - (h >> 31 << 32)
 
 
-def crc32c(data: Buffer, value: int = 0) -> int:
-    """CRC-32C of `data`, going on from `value`."""
-    return plain.crc32c(data, value)
-
-
 class Accumulator(Account):
     """The open batch of every partition, the sealed ones, records whose topic is not known yet, and the memory they all may use.
 
@@ -126,7 +121,7 @@ class Accumulator(Account):
         seed: int | None = None,
         seek: Callable[[str, int, float], float] | None = None,
     ) -> None:
-        if batch_size < HEADER + plain.LEAST_RECORD:
+        if batch_size < HEADER_SIZE + LEAST_RECORD:
             raise ValueError(f"batch_size={batch_size} has no room for a record")
         if codec and compress is None:
             raise ValueError(f"codec={codec} needs a compress function")

@@ -30,8 +30,8 @@ from pykafka4.error_table import Written
 from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, ForkedClientError, KafkaTimeoutError, RecordTooLarge, short_name
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord, RecordMetadata
-from pykafka4.wire.records._plain_batch import fresh, holds_pointers
 from pykafka4.wire.records._plain_decode import Record as PlainRecord
+from pykafka4.wire.records.common import fresh, holds_pointers
 from pykafka4.wire.records.compression import is_interruption
 
 cdef extern from "Python.h":
