@@ -1,39 +1,4 @@
-# The accumulator. Rule: a record is encoded once, straight into the batch it will be sent in, and counted the moment it is.
-
-cdef enum:
-    PARKING = -2                   # the partition of a topic's placeholder batch for records without one
-    UNDECIDED = -1
-
-
-cdef struct Item:                  # a record on its way into a batch
-    const char* key
-    const char* value
-    const char* headers
-    int64_t key_size, value_size, headers_size
-    int64_t timestamp
-    double sent_at                 # when `send` took it; set where it is forced
-    double deadline                # when its waiting for room ends; INFINITY before it has waited
-    int32_t partition
-    bint free                      # any partition will do
-    bint forced                    # room is taken whatever the bounds say: its bytes are accounted for already
-    bint asked                     # it has waited for room: those still waiting came later
-    bint news                      # the loop is to be woken once the record is written
-
-
-cdef inline int64_t body_size(Item* r, int64_t delta, int64_t index) noexcept nogil:
-    """Bytes of a record after its length."""
-    cdef int64_t size = 1 + varint_size(delta) + varint_size(index) + varint_size(r.key_size) + varint_size(r.value_size) + r.headers_size
-    if r.key_size > 0:
-        size += r.key_size
-    if r.value_size > 0:
-        size += r.value_size
-    return size
-
-
-cdef inline int64_t alone_size(Item* r) noexcept nogil:
-    """Bytes of a batch that holds nothing else."""
-    cdef int64_t body = body_size(r, 0, 0)
-    return HEADER + varint_size(body) + body
+# The accumulator. Rule: a record is counted the moment it is written into a batch or parked.
 
 
 @cython.final
@@ -412,63 +377,6 @@ cdef class Accumulator:
 
     # ------------------------------------------------------------ records
 
-    cdef void put(self, Batch b, Item* r, int64_t body) noexcept:
-        """Write `r` at the end of `b`, which has room for it."""
-        cdef char* p = put_varint(b.buf + b.used, body)
-        if b.count == 0:
-            b.base_timestamp = b.max_timestamp = r.timestamp
-        elif r.timestamp > b.max_timestamp:
-            b.max_timestamp = r.timestamp
-        p[0] = 0
-        p = put_varint(p + 1, r.timestamp - b.base_timestamp)
-        p = put_varint(p, b.count)
-        p = put_varint(p, r.key_size)
-        if r.key_size > 0:
-            memcpy(p, r.key, r.key_size)
-            p += r.key_size
-        p = put_varint(p, r.value_size)
-        if r.value_size > 0:
-            memcpy(p, r.value, r.value_size)
-            p += r.value_size
-        memcpy(p, r.headers, r.headers_size)
-        b.used = <int32_t>(p + r.headers_size - b.buf)
-        b.count += 1
-
-    cdef int put_raw(self, Batch b, Item* r, int64_t headers, const char* rest, const char* end) except -1:
-        """Write a record decoded from another batch; `rest` are its headers without their count."""
-        cdef int64_t body
-        cdef char count[10]
-        cdef int32_t grown
-        r.headers = count
-        r.headers_size = put_varint(count, headers) - count
-        body = body_size(r, r.timestamp - b.base_timestamp if b.count else 0, b.count) + (end - rest)
-        if b.used + 10 + body > b.cap:
-            grown = <int32_t>(b.used + 10 + body + b.cap // 2)
-            self.grow(b.home, b, grown)
-        self.put(b, r, body)
-        memcpy(b.buf + b.used, rest, end - rest)
-        b.used += <int32_t>(end - rest)
-        return 0
-
-    cdef int follow(self, Batch b, Item* r, object callback) except -1:
-        """Note the callback of the record that is written next."""
-        cdef Meta* meta
-        cdef int32_t metas
-        if b.count >= b.metas:
-            metas = max(64, b.count * 2)
-            meta = <Meta*>realloc(b.meta, metas * sizeof(Meta))
-            if meta == NULL:
-                raise MemoryError
-            b.meta = meta
-            b.metas = metas
-        while PyList_GET_SIZE(b.callbacks) < b.count:
-            b.callbacks.append(None)
-        b.callbacks.append(callback)
-        b.meta[b.count].timestamp = r.timestamp
-        b.meta[b.count].key_size = <int32_t>r.key_size
-        b.meta[b.count].value_size = <int32_t>r.value_size
-        return 0
-
     cdef int choose(self, Topic t, Item* r) except -1:
         """Settle the partition of `r`, or that any will do."""
         if r.partition >= 0:
@@ -516,11 +424,11 @@ cdef class Accumulator:
             b = found = None       # here: letting go of them may run a destructor, and other threads with it
         if callback is not None:
             try:
-                self.follow(b, r, callback)
+                follow(b, r, callback)
             except MemoryError:
                 self.discard(b)
                 raise
-        self.put(b, r, body)
+        put(b, r, body)
         d.batch = b
         d.index = b.count - 1
         if not r.forced:
@@ -548,25 +456,10 @@ cdef class Accumulator:
         cdef Topic t
         cdef int64_t before = self.used_up
         self.new_topic(name)
-        t = self.topic_named(name)
+        t = topic_named(self, name)
         if before == self.used_up:  # else what was announced may be settled already: `park` announces it again
             t.announced = True
         return t
-
-    cdef Topic topic_named(self, str name):
-        """The Topic of that name, made if there is none; only the first one made counts."""
-        cdef Topic t = Topic.__new__(Topic)
-        cdef Batch limbo = Batch.__new__(Batch)
-        t.name = name
-        t.open = []
-        t.parked = deque()
-        t.limbo = limbo
-        limbo.topic = name
-        limbo.partition = PARKING
-        limbo.acc = self
-        limbo.home = t
-        limbo.hooks = self.hooks
-        return self.topics.setdefault(name, t)
 
     def send(self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None):
         """Take a record; returns its `Delivery`. See `Producer.send`."""
@@ -620,33 +513,7 @@ cdef class Accumulator:
 
     def set_partitions(self, topic, int count, available) -> None:
         """The topic has `count` partitions; those in `available` have a leader (none: no difference is made)."""
-        cdef str name = exact_name(topic)
-        cdef Topic t = self.topics.get(name)
-        cdef list chosen = [p for p in available if 0 <= p < count] or list(range(count))
-        cdef int* copy
-        cdef int i
-        if t is None:
-            t = self.topic_named(name)
-        if count <= 0:
-            return
-        copy = <int*>malloc(len(chosen) * sizeof(int))
-        if copy == NULL:
-            raise MemoryError
-        for i in range(<int>len(chosen)):
-            copy[i] = chosen[i]
-        t.widen(count)
-        if t.count == 0:           # not every producer begins with partition 0
-            t.cursor = <int>(self.dice % len(chosen))
-            self.dice = (self.dice * 1103515245 + 12345) & 0x7fffffff
-        free(t.available)
-        t.available = copy
-        t.available_count = <int>len(chosen)
-        if t.count == 0 or t.sticky not in chosen:
-            t.cursor %= t.available_count
-            t.sticky = copy[t.cursor]
-            t.stuck = 0
-        t.count = count
-        t.direct = not t.parked
+        set_partitions(self, exact_name(topic), count, available)
 
     def designate(self, topic, int limit=1000, bint patient=False) -> tuple:
         """Move up to `limit` parked records, in order, into batches.
@@ -711,22 +578,7 @@ cdef class Accumulator:
 
     def forget(self, str topic) -> bool:
         """Keep nothing of `topic` if no record of it is parked and no batch open or unsettled. The next `send` announces it again."""
-        cdef Topic t = self.topics.get(topic)
-        cdef int i
-        if t is None or t.parked:
-            return False
-        for i in range(t.slots):
-            if t.held[i]:
-                return False
-        del self.topics[topic]
-        t.dropped = True
-        self.used_up += 1
-        if self.last_topic is t:
-            self.last_name = NO_TOPIC
-            self.last_topic = None
-        if not self.topics:
-            self.trim(self.buffer_memory)
-        return True
+        return forget(self, topic)
 
     def unfinished(self) -> list:
         """Everything that is not settled: batches, and the handles of parked records."""

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=False, auto_pickle=False
 """The compiled core. Rule: what `reference.py` does, byte for byte and error for error, with no Python object per record but its handle.
 
-One compilation unit: `_batch.pxi` (memory and batches), `_delivery.pxi` (handles and callbacks), `_append.pxi` (the accumulator),
-`_park.pxi` (topics, records whose partitions are not known yet), `_decode.pxi` (from fetched bytes to records),
-`_iterate.pxi` (records one by one).
+One compilation unit: `_block.pxi` (memory of batches), `_batch.pxi` (batches), `_delivery.pxi` (handles and callbacks), `_write.pxi`
+(records into batches), `_append.pxi` (the accumulator), `_park.pxi` (topics, records whose partitions are not known yet), `_decode.pxi`
+(from fetched bytes to records), `_iterate.pxi` (records one by one).
 
 **The GIL is the lock**: between choosing a batch and having written the record into it nothing may run Python code. Python code runs
 in calls to Python, but also when a GC-tracked object is allocated (the collector runs `__del__`s) and when the last reference to
@@ -270,8 +270,10 @@ def _crc32c_portable(data, uint32_t value=0) -> int:
 
 include "_decode.pxi"
 include "_iterate.pxi"
+include "_block.pxi"
 include "_batch.pxi"
 include "_delivery.pxi"
+include "_write.pxi"
 include "_append.pxi"
 include "_park.pxi"
 

@@ -1,6 +1,11 @@
 # Topics, and records whose partitions are not known yet. Rule: `send` never waits for metadata, and nothing passes what is parked.
 
 
+cdef enum:
+    PARKING = -2                   # the partition of a topic's placeholder batch for records without one
+    UNDECIDED = -1
+
+
 @cython.final
 @cython.no_gc
 cdef class Parked:
@@ -69,6 +74,73 @@ cdef class Topic:
         self.cursor = (self.cursor + 1) % self.available_count
         self.sticky = self.available[self.cursor]
         self.stuck = 0
+
+
+cdef Topic topic_named(Accumulator acc, str name):
+    """The Topic of that name, made if there is none; only the first one made counts."""
+    cdef Topic t = Topic.__new__(Topic)
+    cdef Batch limbo = Batch.__new__(Batch)
+    t.name = name
+    t.open = []
+    t.parked = deque()
+    t.limbo = limbo
+    limbo.topic = name
+    limbo.partition = PARKING
+    limbo.acc = acc
+    limbo.home = t
+    limbo.hooks = acc.hooks
+    return acc.topics.setdefault(name, t)
+
+
+cdef int set_partitions(Accumulator acc, str topic, int count, object available) except -1:
+    """The topic has `count` partitions; see `Accumulator.set_partitions`."""
+    cdef Topic t = acc.topics.get(topic)
+    cdef list chosen = [p for p in available if 0 <= p < count] or list(range(count))
+    cdef int* copy
+    cdef int i
+    if t is None:
+        t = topic_named(acc, topic)
+    if count <= 0:
+        return 0
+    copy = <int*>malloc(len(chosen) * sizeof(int))
+    if copy == NULL:
+        raise MemoryError
+    for i in range(<int>len(chosen)):
+        copy[i] = chosen[i]
+    t.widen(count)
+    if t.count == 0:           # not every producer begins with partition 0
+        t.cursor = <int>(acc.dice % len(chosen))
+        acc.dice = (acc.dice * 1103515245 + 12345) & 0x7fffffff
+    free(t.available)
+    t.available = copy
+    t.available_count = <int>len(chosen)
+    if t.count == 0 or t.sticky not in chosen:
+        t.cursor %= t.available_count
+        t.sticky = copy[t.cursor]
+        t.stuck = 0
+    t.count = count
+    t.direct = not t.parked
+    return 0
+
+
+cdef bint forget(Accumulator acc, str topic) except -1:
+    """Keep nothing of `topic`; see `Accumulator.forget`."""
+    cdef Topic t = acc.topics.get(topic)
+    cdef int i
+    if t is None or t.parked:
+        return False
+    for i in range(t.slots):
+        if t.held[i]:
+            return False
+    del acc.topics[topic]
+    t.dropped = True
+    acc.used_up += 1
+    if acc.last_topic is t:
+        acc.last_name = NO_TOPIC
+        acc.last_topic = None
+    if not acc.topics:
+        acc.trim(acc.buffer_memory)
+    return True
 
 
 cdef object parked_record(str topic, Parked p):
