@@ -212,8 +212,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_append.pxi",
-        old="            t.brisk[b.partition] = 1\n        if r.free and b.partition == t.sticky:\n            t.rotate()",
-        new="            t.brisk[b.partition] = 1\n        if r.free and b.partition == t.sticky and not {on}:\n            t.rotate()",
+        old="            t.last_was_full[b.partition] = 1\n        if r.free and b.partition == t.sticky:\n            t.rotate()",
+        new="            t.last_was_full[b.partition] = 1\n        if r.free and b.partition == t.sticky and not {on}:\n            t.rotate()",
         breaks="records without key stay in one partition",
         tests=(
             "tests/wire/records/accumulator/test_hot_partition.py::test_records_without_key_stick_to_a_partition_until_it_has_had_a_batch",

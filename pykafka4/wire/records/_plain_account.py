@@ -128,7 +128,7 @@ class Account(Generic[B]):
         topic.open.pop(batch.partition)
         batch.ready = self._codec == 0
         if batch.partition == topic.sticky:
-            topic.stuck += batch._used
+            topic.sticky_bytes += batch._used
 
     def _wake(self) -> None:
         try:

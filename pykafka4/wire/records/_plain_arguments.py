@@ -43,7 +43,7 @@ def bytes_of(topic: str, what: str, value: object) -> bytes | None:
 
 
 def header_pairs(topic: str, headers: HeadersLike | None) -> Headers:
-    """`headers` as (str, bytes or None) tuples; TypeError names what is none."""
+    """`headers` as (str, bytes or None) tuples; raises TypeError naming the item that is not a pair."""
     if headers is None:
         return ()
     pairs: Any = headers.items() if hasattr(headers, "items") else headers

@@ -76,21 +76,21 @@ class Topic(Generic[B]):
     dropped: bool = False  # no longer among the accumulator's topics: a send that found it before looks again
     open: dict[int, B] = attrs.Factory(dict)  # by partition
     held: dict[int, int] = attrs.Factory(dict)  # bytes reserved, by partition
-    brisk: set[int] = attrs.Factory(set)  # partitions whose last batch was full: the next one starts large
+    last_was_full: set[int] = attrs.Factory(set)  # partitions whose last batch was full: the next one starts large
     available: list[int] = attrs.Factory(list)  # partitions with a leader
     cursor: int = 0
     sticky: int = 0  # where records without key and partition go for now
-    stuck: int = 0  # bytes that went there
+    sticky_bytes: int = 0  # bytes that went there
     parked: deque[Parked] = attrs.Factory(deque)
     parked_first: int = 0  # running number of its head
     parked_bytes: int = 0
-    limbo: B | None = None  # what handles of parked records point to
+    placeholder: B | None = None  # what handles of parked records point to
 
     def rotate(self) -> None:
         """The next available partition becomes the sticky one."""
         self.cursor = (self.cursor + 1) % len(self.available)
         self.sticky = self.available[self.cursor]
-        self.stuck = 0
+        self.sticky_bytes = 0
 
     def parked_at(self, number: int) -> Parked:
         """The parked record with that running number."""

@@ -104,7 +104,7 @@ class Accumulator(Account[Batch]):
         self._topics: dict[str, Topic[Batch]] = {}
         self._sealed: list[Batch] = []
         self._flushing = False
-        self._dice = int.from_bytes(os.urandom(4), "big") if seed is None else seed & MAX_INT
+        self._seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed & MAX_INT
         self.wake_at = INFINITY
 
     # ---- records
@@ -164,7 +164,7 @@ class Accumulator(Account[Batch]):
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = Topic(name)
-            topic.limbo = Batch(self, topic, PARKING, 0.0)
+            topic.placeholder = Batch(self, topic, PARKING, 0.0)
         return topic
 
     def _choose(self, t: Topic[Batch], r: Item) -> None:
@@ -222,7 +222,7 @@ class Accumulator(Account[Batch]):
         cap = self._start_size(t, partition, need, r.asked) if self.waiters == 0 or r.asked or r.forced else 0
         if cap == 0:
             if not r.forced:
-                return news, lambda: self._beg(t, r, need)
+                return news, lambda: self._wait_for_room(t, r, need)
             cap = need
         batch = Batch(self, t, partition, now)
         if r.forced:
@@ -236,7 +236,7 @@ class Accumulator(Account[Batch]):
 
     def _stick(self, t: Topic[Batch], need: int) -> int:
         """The sticky partition, moved on when it has had its share or is full."""
-        if t.stuck >= self._batch_size:
+        if t.sticky_bytes >= self._batch_size:
             t.rotate()
         for _ in t.available:
             if self._partition_fits(t, t.sticky, min(need, SMALL)):
@@ -251,8 +251,8 @@ class Accumulator(Account[Batch]):
         pieces under pressure, it would be asked for again and again, and the batches would stay small.
         """
         plenty = self._reserved + self._batch_size <= self._buffer_memory // 2
-        brisk = need <= self._batch_size and partition in t.brisk and (asked or plenty)
-        if brisk and self._fits(t, partition, self._batch_size):
+        large = need <= self._batch_size and partition in t.last_was_full and (asked or plenty)
+        if large and self._fits(t, partition, self._batch_size):
             return self._batch_size
         wanted = (self._grown(SMALL, need), need) if need <= self._batch_size else (need,)
         return next((cap for cap in wanted if self._fits(t, partition, cap)), 0)
@@ -279,7 +279,7 @@ class Accumulator(Account[Batch]):
         """Seal `b`, which has no room for `r`."""
         self._close(b)
         if need > self._batch_size:
-            t.brisk.add(b.partition)
+            t.last_was_full.add(b.partition)
         if r.free and b.partition == t.sticky:
             t.rotate()
         if not b.ready:
@@ -313,7 +313,7 @@ class Accumulator(Account[Batch]):
     def _fits(self, t: Topic[Batch], partition: int, size: int) -> bool:
         return self._reserved + size <= self._buffer_memory and self._partition_fits(t, partition, size)
 
-    def _beg(self, t: Topic[Batch], r: Item, size: int) -> None:
+    def _wait_for_room(self, t: Topic[Batch], r: Item, size: int) -> None:
         """Wait for room, without the lock: afterwards nothing is as it was."""
         r.deadline = self._make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
         r.asked = True
@@ -354,8 +354,8 @@ class Accumulator(Account[Batch]):
             r.asked = True
 
     def _keep(self, t: Topic[Batch], p: Parked) -> None:
-        assert t.limbo is not None
-        p.delivery._place = t.limbo, t.parked_first + len(t.parked)
+        assert t.placeholder is not None
+        p.delivery._place = t.placeholder, t.parked_first + len(t.parked)
         t.parked.append(p)
         t.parked_bytes += p.size
         self._reserved += p.size
@@ -382,19 +382,19 @@ class Accumulator(Account[Batch]):
             if count <= 0:
                 return
             if t.count == 0:  # not every producer begins with partition 0
-                t.cursor = self._dice % len(chosen)
-                self._dice = (self._dice * 1103515245 + 12345) & MAX_INT
+                t.cursor = self._seed % len(chosen)
+                self._seed = (self._seed * 1103515245 + 12345) & MAX_INT
             t.available = chosen
             if t.count == 0 or t.sticky not in chosen:
                 t.cursor %= len(chosen)
-                t.sticky, t.stuck = chosen[t.cursor], 0
+                t.sticky, t.sticky_bytes = chosen[t.cursor], 0
             t.count, t.direct = count, not t.parked
 
     def designate(self, topic: str, limit: int = 1000, patient: bool = False) -> tuple[int, list[tuple[str, Exception, Callbacks | None]]]:
         """Move up to `limit` parked records, in order, into batches.
 
         Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
-        With `patient` such a record fails not, but stays where it is, and those behind it.
+        With `patient` such a record does not fail but stays where it is, and so do those behind it.
         """
         t = self._topics.get(exact_name(topic))
         misplaced: list[tuple[str, Exception, Callbacks | None]] = []
@@ -415,8 +415,8 @@ class Accumulator(Account[Batch]):
     def _lose(self, t: Topic[Batch], p: Parked) -> tuple[str, Exception, Callbacks | None]:
         error = _no_partition(t, p.item.partition)
         with self._lock():
-            lost = self._grave(t, "UNKNOWN_TOPIC_OR_PARTITION", error)
-            self._bury(t, lost)
+            lost = self._failed_batch(t, "UNKNOWN_TOPIC_OR_PARTITION", error)
+            self._fail_oldest(t, lost)
             return lost._code, error, lost._conclude()
 
     def _place(self, t: Topic[Batch], p: Parked) -> None:
@@ -437,14 +437,14 @@ class Accumulator(Account[Batch]):
         with self._lock():
             if t is None or not t.parked or t.parked[0].created > before:
                 return 0, None
-            lost = self._grave(t, short_name(error), error)
+            lost = self._failed_batch(t, short_name(error), error)
             while t.parked and t.parked[0].created <= before:
-                self._bury(t, lost)
+                self._fail_oldest(t, lost)
             callbacks = lost._conclude()
         self._nudge()
         return lost.count, callbacks
 
-    def _grave(self, t: Topic[Batch], code: str, error: BaseException) -> Batch:
+    def _failed_batch(self, t: Topic[Batch], code: str, error: BaseException) -> Batch:
         """A failed batch without bytes, for parked records that get no partition any more."""
         batch = Batch(self, t, UNDECIDED, 0.0)
         batch.state, batch._kept, batch._code, batch._cause = FAILED, [], code, fresh(error)
@@ -452,7 +452,7 @@ class Accumulator(Account[Batch]):
         self._introduce(batch, 0)
         return batch
 
-    def _bury(self, t: Topic[Batch], b: Batch) -> None:
+    def _fail_oldest(self, t: Topic[Batch], b: Batch) -> None:
         """Give the oldest parked record of `t` its outcome: it fails as part of `b`."""
         p = self._unpark(t)
         r = p.item
@@ -501,7 +501,7 @@ class Accumulator(Account[Batch]):
             if batch._acc is not self:
                 raise ValueError(f"{batch!r} belongs to another accumulator")
             if batch.size * 2 < self._batch_size:
-                batch._home.brisk.discard(batch.partition)
+                batch._home.last_was_full.discard(batch.partition)
             self._close(batch)
             return True
 

@@ -21,7 +21,7 @@ cdef class Accumulator:
     cdef void* newest
     cdef Hooks hooks
     cdef object compressor, clock, waker, new_topic, make_room, wall, seek
-    cdef int64_t dice
+    cdef int64_t seed
     cdef public object refusal
     cdef public bint hungry
     cdef public double wake_at
@@ -83,7 +83,7 @@ cdef class Accumulator:
         self.hooks.awaiting = awaiting
         self.hooks.failure_seen = failure_seen
         self.wake_at = INFINITY
-        self.dice = int.from_bytes(os.urandom(4), "big") if seed is None else seed & 0x7fffffff
+        self.seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed & 0x7fffffff
 
     def __dealloc__(self):
         while self.pooled:
@@ -196,7 +196,7 @@ cdef class Accumulator:
                 return False
         return True
 
-    cdef int beg(self, Topic t, Item* r, int64_t size) except -1:
+    cdef int wait_for_room(self, Topic t, Item* r, int64_t size) except -1:
         """Wait for room, in Python and without the GIL: afterwards nothing is as it was."""
         r.deadline = self.make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
         r.asked = True
@@ -253,7 +253,7 @@ cdef class Accumulator:
         b.raw = b.used
         b._ready = self.codec == 0
         if b.partition == t.sticky:
-            t.stuck += b.used
+            t.sticky_bytes += b.used
 
     cdef void discard(self, Batch b) noexcept:
         """Take `b` back if it was opened for a record that cannot be written: empty it would never be sent, and a flush would wait for it."""
@@ -283,7 +283,7 @@ cdef class Accumulator:
         cdef int64_t cap = SMALL
         if need > self.batch_size:
             return <int32_t>need if self.fits(t, partition, need) else 0
-        if t.brisk[partition] and self.fits(t, partition, self.batch_size):
+        if t.last_was_full[partition] and self.fits(t, partition, self.batch_size):
             if asked or self.reserved + self.batch_size <= self.buffer_memory // 2:
                 return self.batch_size
         while cap < need:
@@ -312,7 +312,7 @@ cdef class Accumulator:
         if t.dropped:
             return 0
         if r.free:
-            if t.stuck >= self.batch_size:
+            if t.sticky_bytes >= self.batch_size:
                 t.rotate()
             for i in range(t.available_count):
                 if self.partition_fits(t, t.sticky, min(need, SMALL)):
@@ -324,7 +324,7 @@ cdef class Accumulator:
         cap = self.start_size(t, partition, need, r.asked) if self.waiters == 0 or r.asked or r.forced else 0
         if cap == 0:
             if not r.forced:
-                return self.beg(t, r, need)
+                return self.wait_for_room(t, r, need)
             cap = <int32_t>need
         self.introduce(b, t, partition, now, self.obtain(cap))
         b.callbacks = callbacks
@@ -353,7 +353,7 @@ cdef class Accumulator:
         if b.count == 0:           # somebody opened it for a smaller record and has not written that yet
             if self.fits(t, b.partition, need - b.cap):
                 return self.grow(t, b, <int32_t>need)
-            return self.beg(t, r, need - b.cap)
+            return self.wait_for_room(t, r, need - b.cap)
         return self.fill(t, b, r, need > self.batch_size)
 
     cdef int grow(self, Topic t, Batch b, int32_t cap) except -1:
@@ -366,7 +366,7 @@ cdef class Accumulator:
         """Seal `b`, which has no room for `r`."""
         self.close_batch(b)
         if full:
-            t.brisk[b.partition] = 1
+            t.last_was_full[b.partition] = 1
         if r.free and b.partition == t.sticky:
             t.rotate()
         if not b._ready:
@@ -519,7 +519,7 @@ cdef class Accumulator:
         """Move up to `limit` parked records, in order, into batches.
 
         Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
-        With `patient` such a record fails not, but stays where it is, and those behind it.
+        With `patient` such a record does not fail but stays where it is, and so do those behind it.
         """
         return designate(self, exact_name(topic), limit, patient)
 
@@ -567,7 +567,7 @@ cdef class Accumulator:
         if batch.acc is not self:
             raise ValueError(f"{batch!r} belongs to another accumulator")
         if batch.used * 2 < self.batch_size:
-            (<Topic>batch.home).brisk[batch.partition] = 0
+            (<Topic>batch.home).last_was_full[batch.partition] = 0
         self.close_batch(batch)
         return True
 

@@ -162,7 +162,7 @@ cdef inline object _span(str topic, str what, object value, const char** data, i
 
 
 cdef list _checked_headers(str topic, object headers):
-    """`headers` as (str, bytes or None) tuples; TypeError names what is none."""
+    """`headers` as (str, bytes or None) tuples; raises TypeError naming the item that is not a pair."""
     cdef list out = []
     pairs = headers.items() if hasattr(headers, "items") else headers
     if isinstance(pairs, (str, bytes)) or not hasattr(pairs, "__iter__"):
