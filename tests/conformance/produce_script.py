@@ -11,7 +11,8 @@ from worlds import World, error, eventually
 
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
-from pykafka4.wire.records.batch import WireRecord, build_batch, crc32c
+from pykafka4.wire.records.batch import WireRecord, build_batch
+from pykafka4.wire.records.checksum import crc32c
 
 BY_ID, BY_NAME = 13, 12
 BOTH_LIMITS = 10  # the Produce of releases that limit timestamps in both directions (3.6 does, too, but has no version of its own)

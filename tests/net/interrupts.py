@@ -33,7 +33,16 @@ import pykafka4
 
 PACKAGE = str(Path(pykafka4.__file__).parent)
 # They change several things in one call, and an interrupt there can break a batch. (What is read is decoded by other modules.)
-PLAIN_CORE = ("reference.py", "_plain_batch.py")
+PLAIN_CORE = (
+    "reference.py",
+    "_plain_account.py",
+    "_plain_arguments.py",
+    "_plain_batch.py",
+    "_plain_delivery.py",
+    "_plain_topic.py",
+    "common.py",
+    "encoder.py",
+)
 STDLIB = (threading.__file__,)  # Python code that the application's waits run
 EVERYTHING = (PACKAGE, *STDLIB)
 DEADLINE = 60.0

@@ -112,7 +112,7 @@ def test_what_is_not_exactly_one_batch_is_refused(data: bytes) -> None:
 
 def test_a_count_that_lies_is_refused() -> None:
     from pykafka4.testing.storage.batch import BODY_AT, CRC_AT
-    from pykafka4.wire.records.batch import crc32c
+    from pykafka4.wire.records.checksum import crc32c
 
     data = bytearray(batch(0, 2))
     struct.pack_into(">i", data, 57, 3)

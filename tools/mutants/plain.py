@@ -34,8 +34,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/_plain_batch.py",
-        old="head = _HEAD.pack(self._codec, self.count - 1, *times,",
-        new="head = _HEAD.pack(self._codec, self.count, *times,",
+        old="            last_offset_delta=self.count - 1,\n",
+        new="            last_offset_delta=self.count,\n",
         breaks="the plain core's last offset of a batch is one too far",
         tests=("tests/wire/records/accumulator/test_hot_batch.py::test_a_batch_is_what_kafka_expects",),
     ),

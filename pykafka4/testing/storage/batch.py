@@ -7,7 +7,9 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from pykafka4.wire.records.batch import WireRecord, crc32c, read_header, records_of
+from pykafka4.wire.records.batch import WireRecord, records_of
+from pykafka4.wire.records.checksum import crc32c
+from pykafka4.wire.records.decoder import read_header
 
 __all__ = ["Appended", "Header", "RecordError", "StoredBatch", "batch_refusal", "parse_header", "request_refusal", "stamped"]
 

@@ -1,4 +1,4 @@
-"""From fetched bytes to records, in plain Python. Rule: every length is checked against the bytes left before it is used.
+"""From fetched bytes to records, in plain Python. Rule: what lies before damage is handed out, and the position stays at the damage.
 
 The counterpart of `_decode.pxi`.
 """
@@ -14,12 +14,19 @@ import attrs
 from pykafka4.errors import CorruptRecord, DecodeError, RecordTooLarge
 from pykafka4.records import Headers
 from pykafka4.wire.buffers import Buffer
-from pykafka4.wire.records import batch as plain
-from pykafka4.wire.records.compression import CODECS
+from pykafka4.wire.records.decoder import Message, RecordBatch, open_batch, read_header, read_headers, read_messages, read_records
+from pykafka4.wire.records.layout import (
+    CREATE_TIME,
+    HEADER_SIZE,
+    LAST_OFFSET_DELTA,
+    LEAST_BATCH,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+)
 
-__all__ = ["Chunk", "Raw", "Record", "RecordIterator", "read_record"]
-
-LEAST_BATCH: Final = (26, 34, plain.HEADER_SIZE)  # bytes, by format
+__all__ = ["Chunk", "Record", "RecordIterator"]
 
 
 class _LazyHeaders:
@@ -31,7 +38,7 @@ class _LazyHeaders:
     def __getattr__(self, name: str) -> Any:
         if name != "headers":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        headers = _read_headers(*self._encoded)
+        headers = read_headers(*self._encoded)
         _set(self, "headers", headers)
         return headers
 
@@ -59,73 +66,10 @@ class Record(_LazyHeaders):
 
 Record.__module__ = "pykafka4.wire.records.hot"  # so that pickles go between the compiled and the plain core
 TIMESTAMP_TYPES: Final = {
-    plain.CREATE_TIME: "CREATE_TIME",
-    plain.LOG_APPEND_TIME: "LOG_APPEND_TIME",
-    plain.NO_TIMESTAMP: "NO_TIMESTAMP_TYPE",
+    CREATE_TIME: "CREATE_TIME",
+    LOG_APPEND_TIME: "LOG_APPEND_TIME",
+    NO_TIMESTAMP: "NO_TIMESTAMP_TYPE",
 }
-
-
-@attrs.frozen(eq=False)
-class Raw:
-    """One record as it lies in a batch, its place and time relative to the batch's."""
-
-    timestamp: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    header_count: int
-    encoded_headers: bytes
-    end: int
-
-    @property
-    def headers(self) -> Headers:
-        return _read_headers(self.header_count, self.encoded_headers)
-
-
-def read_record(view: memoryview, at: int) -> Raw:
-    """The record at `at`; DecodeError when a length leads out of it."""
-    size, at = plain.read_varint(view, at)
-    if not 1 <= size <= len(view) - at:
-        raise DecodeError("a record's length leads out of its batch")
-    body, end = view[at : at + size], at + size
-    timestamp, at = plain.read_varint(body, 1, 64)
-    offset, at = plain.read_varint(body, at)
-    key, at = _read_bytes(body, at)
-    value, at = _read_bytes(body, at)
-    count, at = plain.read_varint(body, at)
-    if not 0 <= count <= (size - at) // 2:
-        raise DecodeError("more headers than its record has bytes for")
-    if _skip_headers(body, at, count) != size:
-        raise DecodeError("a record is longer than its parts")
-    return Raw(timestamp, offset, key, value, count, bytes(body[at:]), end)
-
-
-def _skip_headers(body: memoryview, at: int, count: int) -> int:
-    """Behind `count` headers at `at`; DecodeError when a length leads out of their record."""
-    for _ in range(count):
-        for what, least in (("name", 0), ("value", -1)):
-            size, at = plain.read_varint(body, at)
-            if not least <= size <= len(body) - at:
-                raise DecodeError(f"the length of a header's {what} leads out of its record")
-            at += max(size, 0)
-    return at
-
-
-def _read_headers(count: int, data: bytes) -> Headers:
-    view, at = memoryview(data), 0
-    headers: list[tuple[str, bytes | None]] = []
-    for _ in range(count):
-        name, at = _read_bytes(view, at)
-        value, at = _read_bytes(view, at)
-        headers.append(((name or b"").decode(errors="replace"), value))  # as Java: one odd name must not hold up a partition
-    return tuple(headers)
-
-
-def _read_bytes(body: memoryview, at: int) -> tuple[bytes | None, int]:
-    size, at = plain.read_varint(body, at)
-    if not -1 <= size <= len(body) - at:
-        raise DecodeError("a length leads out of its record")
-    return (None, at) if size < 0 else (bytes(body[at : at + size]), at + size)
 
 
 class RecordIterator:
@@ -191,20 +135,20 @@ class Chunk:
         self._decompress, self._max = decompress, max_decompressed
         self._at = self._end = 0
         self._broken = False
-        self._batch: plain.RecordBatch | None = None  # the one entered
+        self._batch: RecordBatch | None = None  # the one entered
         self._records: Iterator[Record] | None = None  # what it still has
         self._scan(self._view)
 
     def _scan(self, view: memoryview) -> None:
         """Find the end of the whole batches and the offset after them."""
         at = 0
-        while len(view) - at > plain.MAGIC:
+        while len(view) - at > MAGIC:
             offset, size, epoch, magic = struct.unpack_from(">qiib", view, at)
-            size += plain.LOG_OVERHEAD
-            self._broken = not 0 <= magic <= 2 or size < LEAST_BATCH[magic] or offset < 0
+            size += LOG_OVERHEAD
+            self._broken = magic not in LEAST_BATCH or size < LEAST_BATCH[magic] or offset < 0
             if self._broken or size > len(view) - at:
                 break
-            after = offset + 1 + (struct.unpack_from(">i", view, at + plain.LAST_OFFSET_DELTA)[0] if magic == 2 else 0)
+            after = offset + 1 + (struct.unpack_from(">i", view, at + LAST_OFFSET_DELTA)[0] if magic == 2 else 0)
             self._broken = after <= offset or offset > 0x7FFFFFFF00000000
             if self._broken:
                 break
@@ -212,7 +156,7 @@ class Chunk:
             self.last_leader_epoch = epoch if magic == 2 else self.last_leader_epoch
             at += size
         if at == 0 and len(view) and not self._broken:
-            self.incomplete = size if len(view) > plain.MAGIC else plain.HEADER_SIZE
+            self.incomplete = size if len(view) > MAGIC else HEADER_SIZE
         self._end = at
         if at == 0 and not self._broken:
             self._drop()
@@ -238,14 +182,14 @@ class Chunk:
         if self._view is None:
             return self.position
         if self._batch is None and self._at < self._end:
-            self._pass_over(plain.read_header(self._view, self._at))
+            self._pass_over(read_header(self._view, self._at))
         elif self._batch is None:
             self._drop()  # nothing behind a header that makes no sense can be found
             return self.position
         self._leave()
         return self.position
 
-    def _pass_over(self, batch: plain.RecordBatch) -> None:
+    def _pass_over(self, batch: RecordBatch) -> None:
         self._batch = batch
         self._at += len(batch.data)
 
@@ -257,10 +201,10 @@ class Chunk:
         if self._at >= self._end and not self._broken:
             self._drop()
 
-    def _corrupt(self, reason: str, batch: plain.RecordBatch | None = None) -> CorruptRecord:
+    def _corrupt(self, reason: str, batch: RecordBatch | None = None) -> CorruptRecord:
         return CorruptRecord(self.topic, self.partition, self.position, reason, None if batch is None else self._behind(batch))
 
-    def _behind(self, batch: plain.RecordBatch) -> int:
+    def _behind(self, batch: RecordBatch) -> int:
         """The offset that `batch` ends before: seeking there passes it."""
         return max(batch.next_offset, self.position)
 
@@ -271,7 +215,7 @@ class Chunk:
                 raise self._corrupt("the header of a batch makes no sense")
             return False
         assert self._view is not None
-        batch = plain.read_header(self._view, self._at)
+        batch = read_header(self._view, self._at)
         extent = f"the batch of offsets {batch.base_offset} to {batch.last_offset}"
         if batch.magic == 2 or not batch.codec:
             self.position = max(self.position, batch.base_offset)
@@ -281,7 +225,7 @@ class Chunk:
                 self._pass_over(batch)
                 self._leave()
                 return True
-            records = self._records_of(batch) if batch.magic == 2 else self._old_records_of(batch)
+            records = self._walk(batch, open_batch(batch, self._decompress, self._max)) if batch.magic == 2 else self._old_records_of(batch)
         except RecordTooLarge as error:
             raise RecordTooLarge.fetched(self.topic, self.partition, self.position, f"{extent}: {error}", self._behind(batch)) from None
         except DecodeError as error:
@@ -290,39 +234,27 @@ class Chunk:
         self._records = records
         return True
 
-    def _records_of(self, batch: plain.RecordBatch) -> Iterator[Record]:
-        if batch.codec not in CODECS.values():
-            raise DecodeError(f"compression codec {batch.codec} is unknown")
-        body = batch.data[plain.HEADER_SIZE :]
-        view = memoryview(self._decompress(batch.codec, bytes(body), self._max)) if batch.codec else body
-        if not 0 <= batch.count <= len(view) // plain.LEAST_RECORD:
-            raise DecodeError(f"it claims {batch.count} records in {len(view)} bytes")
-        return self._walk(batch, view)
-
-    def _walk(self, batch: plain.RecordBatch, view: memoryview) -> Iterator[Record]:
-        at, previous = 0, -1
-        appended = batch.timestamp_type == plain.LOG_APPEND_TIME
-        for _ in range(batch.count):
-            raw = read_record(view, at)
-            if not previous < raw.offset <= batch.last_offset_delta:
+    def _walk(self, batch: RecordBatch, view: memoryview) -> Iterator[Record]:
+        previous = -1
+        appended = batch.timestamp_type == LOG_APPEND_TIME
+        for raw in read_records(view, batch.count):
+            if not previous < raw.offset_delta <= batch.last_offset_delta:
                 raise DecodeError("the offsets of a batch do not rise within its range")
-            at, previous = raw.end, raw.offset
-            timestamp = batch.max_timestamp_ms if appended else batch.base_timestamp_ms + raw.timestamp
+            previous = raw.offset_delta
+            timestamp = batch.max_timestamp_ms if appended else batch.base_timestamp_ms + raw.timestamp_delta
             timestamp = (timestamp + 2**63) % 2**64 - 2**63  # what does not fit wraps, as in Java
-            offset = batch.base_offset + raw.offset
+            offset = batch.base_offset + raw.offset_delta
             kind = TIMESTAMP_TYPES[batch.timestamp_type]
             record = Record(self.topic, self.partition, offset, timestamp, kind, raw.key, raw.value, (), batch.leader_epoch)
             if raw.header_count:
                 _set(record, "_encoded", (raw.header_count, raw.encoded_headers))
                 _delete(record, "headers")
             yield record
-        if at != len(view):
-            raise DecodeError("a batch is longer than its records")
 
-    def _old_records_of(self, batch: plain.RecordBatch) -> Iterator[Record]:
-        return map(self._old_record, plain.old_records(batch, self._max))
+    def _old_records_of(self, batch: RecordBatch) -> Iterator[Record]:
+        return map(self._old_record, read_messages(batch, self._max))
 
-    def _old_record(self, r: plain.WireRecord) -> Record:
+    def _old_record(self, r: Message) -> Record:
         return Record(self.topic, self.partition, r.offset, r.timestamp_ms, TIMESTAMP_TYPES[r.timestamp_type], r.key, r.value, (), -1)
 
     def decode(self, out: list[Record], limit: int) -> int:

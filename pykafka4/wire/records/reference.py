@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -18,31 +17,15 @@ from pykafka4.error_table import Written
 from pykafka4.errors import RecordTooLarge, short_name
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire.buffers import Buffer
-from pykafka4.wire.records import batch as plain
-from pykafka4.wire.records._plain_batch import (
-    ACKED,
-    FAILED,
-    HEADER,
-    OPEN,
-    PARKING,
-    SEALED,
-    SPLIT,
-    Account,
-    Batch,
-    Callbacks,
-    Delivery,
-    Hooks,
-    Item,
-    Parked,
-    Topic,
-    bytes_of,
-    exact_name,
-    fresh,
-    header_pairs,
-    integer,
-    wall_ms,
-)
+from pykafka4.wire.records._plain_account import Account, Callbacks, Hooks
+from pykafka4.wire.records._plain_arguments import Item, bytes_of, exact_name, header_pairs, integer, wall_ms
+from pykafka4.wire.records._plain_batch import ACKED, FAILED, OPEN, SEALED, SPLIT, Batch
 from pykafka4.wire.records._plain_decode import Chunk, Record, RecordIterator
+from pykafka4.wire.records._plain_delivery import Delivery
+from pykafka4.wire.records._plain_topic import PARKING, Callback, Handle, Parked, Topic, murmur2
+from pykafka4.wire.records.checksum import crc32c
+from pykafka4.wire.records.common import fresh
+from pykafka4.wire.records.layout import HEADER_SIZE, LEAST_RECORD
 
 __all__ = [
     "ACKED",
@@ -67,29 +50,7 @@ INFINITY: Final = float("inf")
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 
 
-def murmur2(data: Buffer) -> int:
-    """Kafka's hash of a key, as the Java client has it (a signed 32-bit int)."""
-    key = memoryview(data).cast("B")
-    mask, m = 0xFFFFFFFF, 0x5BD1E995
-    h = 0x9747B28C ^ len(key)
-    whole = len(key) & ~3
-    for (k,) in struct.iter_unpack("<I", key[:whole]):
-        k = k * m & mask
-        k = (k ^ k >> 24) * m & mask
-        h = h * m & mask ^ k
-    if whole < len(key):
-        h = (h ^ int.from_bytes(key[whole:], "little")) * m & mask
-    h = (h ^ h >> 13) * m & mask
-    h ^= h >> 15
-    return h - (h >> 31 << 32)
-
-
-def crc32c(data: Buffer, value: int = 0) -> int:
-    """CRC-32C of `data`, going on from `value`."""
-    return plain.crc32c(data, value)
-
-
-class Accumulator(Account):
+class Accumulator(Account[Batch]):
     """The open batch of every partition, the sealed ones, records whose topic is not known yet, and the memory they all may use.
 
     `send` runs on the application's threads, everything else on the loop. The callables given:
@@ -126,7 +87,7 @@ class Accumulator(Account):
         seed: int | None = None,
         seek: Callable[[str, int, float], float] | None = None,
     ) -> None:
-        if batch_size < HEADER + plain.LEAST_RECORD:
+        if batch_size < HEADER_SIZE + LEAST_RECORD:
             raise ValueError(f"batch_size={batch_size} has no room for a record")
         if codec and compress is None:
             raise ValueError(f"codec={codec} needs a compress function")
@@ -140,10 +101,10 @@ class Accumulator(Account):
         self._used_up = 0  # announcements that hold no more: all that was parked has gone on, or the topic was dropped
         self._seek = seek
         self._wall = wall if wall is not None else wall_ms
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, Topic[Batch]] = {}
         self._sealed: list[Batch] = []
         self._flushing = False
-        self._dice = int.from_bytes(os.urandom(4), "big") if seed is None else seed & MAX_INT
+        self._seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed & MAX_INT
         self.wake_at = INFINITY
 
     # ---- records
@@ -189,7 +150,7 @@ class Accumulator(Account):
         if self.refusal is not None:
             raise self.refusal.again()
 
-    def _meet(self, name: str) -> Topic:
+    def _meet(self, name: str) -> Topic[Batch]:
         """The first send to a topic."""
         before = self._used_up
         self._new_topic(name)
@@ -199,14 +160,14 @@ class Accumulator(Account):
                 topic.announced = True
         return topic
 
-    def _named(self, name: str) -> Topic:
+    def _named(self, name: str) -> Topic[Batch]:
         topic = self._topics.get(name)
         if topic is None:
             topic = self._topics[name] = Topic(name)
-            topic.limbo = Batch(self, topic, PARKING, 0.0)
+            topic.placeholder = Batch(self, topic, PARKING, 0.0)
         return topic
 
-    def _choose(self, t: Topic, r: Item) -> None:
+    def _choose(self, t: Topic[Batch], r: Item) -> None:
         """Settle the partition of `r`, or that any will do."""
         if r.partition >= t.count and self._seek is not None:
             r.deadline = self._seek(t.name, r.partition, r.deadline)
@@ -216,7 +177,7 @@ class Accumulator(Account):
             r.partition = (murmur2(r.key) & MAX_INT) % t.count
         r.free = r.partition < 0
 
-    def _append(self, t: Topic, r: Item, callback: Callable[[Delivery], object] | None, delivery: Delivery) -> bool:
+    def _append(self, t: Topic[Batch], r: Item, callback: Callback | None, delivery: Handle) -> bool:
         """Write `r` into the open batch of its partition and bind `delivery` to it; False when `t` was dropped in the meantime."""
         self._choose(t, r)
         news, step = False, None
@@ -243,14 +204,14 @@ class Accumulator(Account):
             self._wake()
         return True
 
-    def _write(self, b: Batch, r: Item, encoded: bytes, callback: Callable[[Delivery], object] | None, delivery: Delivery) -> None:
+    def _write(self, b: Batch, r: Item, encoded: bytes, callback: Callback | None, delivery: Handle) -> None:
         delivery._place = b, b.count
         if callback is not None:
             b._callbacks.append((delivery, callback))
         b._put(r, encoded)
         self.accepted += not r.forced
 
-    def _start(self, t: Topic, r: Item, news: bool) -> tuple[bool, Callbacks | None]:
+    def _start(self, t: Topic[Batch], r: Item, news: bool) -> tuple[bool, Callbacks | None]:
         """Open a batch for `r`; returns whether the loop has to know, and what to do first when there is no room for one."""
         need = r.alone
         self._check_size(t, need)
@@ -261,7 +222,7 @@ class Accumulator(Account):
         cap = self._start_size(t, partition, need, r.asked) if self.waiters == 0 or r.asked or r.forced else 0
         if cap == 0:
             if not r.forced:
-                return news, lambda: self._beg(t, r, need)
+                return news, lambda: self._wait_for_room(t, r, need)
             cap = need
         batch = Batch(self, t, partition, now)
         if r.forced:
@@ -273,9 +234,9 @@ class Accumulator(Account):
             self.wake_at, news = now + self._linger, True
         return news, None
 
-    def _stick(self, t: Topic, need: int) -> int:
+    def _stick(self, t: Topic[Batch], need: int) -> int:
         """The sticky partition, moved on when it has had its share or is full."""
-        if t.stuck >= self._batch_size:
+        if t.sticky_bytes >= self._batch_size:
             t.rotate()
         for _ in t.available:
             if self._partition_fits(t, t.sticky, min(need, SMALL)):
@@ -283,15 +244,15 @@ class Accumulator(Account):
             t.rotate()
         return t.sticky
 
-    def _start_size(self, t: Topic, partition: int, need: int, asked: bool) -> int:
+    def _start_size(self, t: Topic[Batch], partition: int, need: int, asked: bool) -> int:
         """The capacity to start a batch with, as the bounds allow; 0 when they do not.
 
         A busy partition starts large while memory is plenty, and for whoever stood in line for it: handed out in small
         pieces under pressure, it would be asked for again and again, and the batches would stay small.
         """
         plenty = self._reserved + self._batch_size <= self._buffer_memory // 2
-        brisk = need <= self._batch_size and partition in t.brisk and (asked or plenty)
-        if brisk and self._fits(t, partition, self._batch_size):
+        large = need <= self._batch_size and partition in t.last_was_full and (asked or plenty)
+        if large and self._fits(t, partition, self._batch_size):
             return self._batch_size
         wanted = (self._grown(SMALL, need), need) if need <= self._batch_size else (need,)
         return next((cap for cap in wanted if self._fits(t, partition, cap)), 0)
@@ -301,7 +262,7 @@ class Accumulator(Account):
             cap *= 4
         return min(cap, self._batch_size)
 
-    def _enlarge(self, t: Topic, b: Batch, r: Item, need: int) -> Callbacks | None:
+    def _enlarge(self, t: Topic[Batch], b: Batch, r: Item, need: int) -> Callbacks | None:
         """`r` does not fit into `b`: let it grow, or seal it; returns what to do first, without the lock."""
         self._check_size(t, r.alone)
         if need <= self._batch_size:  # also past those in line: once full, it lines up as well
@@ -314,11 +275,11 @@ class Accumulator(Account):
             return None
         return self._fill(t, b, r, need)
 
-    def _fill(self, t: Topic, b: Batch, r: Item, need: int) -> Callbacks | None:
+    def _fill(self, t: Topic[Batch], b: Batch, r: Item, need: int) -> Callbacks | None:
         """Seal `b`, which has no room for `r`."""
         self._close(b)
         if need > self._batch_size:
-            t.brisk.add(b.partition)
+            t.last_was_full.add(b.partition)
         if r.free and b.partition == t.sticky:
             t.rotate()
         if not b.ready:
@@ -335,7 +296,7 @@ class Accumulator(Account):
 
     # ---- room
 
-    def _check_size(self, t: Topic, size: int) -> None:
+    def _check_size(self, t: Topic[Batch], size: int) -> None:
         if size > self._max_request_size:
             over_memory = self._max_request_size < self._asked_request_size
             option = "buffer_memory" if over_memory else "max_request_size"
@@ -344,15 +305,15 @@ class Accumulator(Account):
                 "raise the option or split it"
             )
 
-    def _partition_fits(self, t: Topic, partition: int, size: int) -> bool:
+    def _partition_fits(self, t: Topic[Batch], partition: int, size: int) -> bool:
         """Whether its own bound allows it; an empty partition may always have one batch."""
         held = t.held.get(partition, 0)
         return held == 0 or held + size <= self._max_partition_bytes
 
-    def _fits(self, t: Topic, partition: int, size: int) -> bool:
+    def _fits(self, t: Topic[Batch], partition: int, size: int) -> bool:
         return self._reserved + size <= self._buffer_memory and self._partition_fits(t, partition, size)
 
-    def _beg(self, t: Topic, r: Item, size: int) -> None:
+    def _wait_for_room(self, t: Topic[Batch], r: Item, size: int) -> None:
         """Wait for room, without the lock: afterwards nothing is as it was."""
         r.deadline = self._make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
         r.asked = True
@@ -372,7 +333,7 @@ class Accumulator(Account):
 
     # ---- records whose topic is not known yet
 
-    def _park(self, t: Topic, r: Item, callback: Callable[[Delivery], object] | None, delivery: Delivery) -> bool:
+    def _park(self, t: Topic[Batch], r: Item, callback: Callback | None, delivery: Handle) -> bool:
         """Keep `r` until its topic's partitions are known; False when they have become known, or `t` was dropped, in the meantime."""
         self._check_size(t, r.alone)
         size = r.alone + PARKED_COST
@@ -392,16 +353,16 @@ class Accumulator(Account):
             r.deadline = self._make_room(t.name, r.partition, size, r.deadline)
             r.asked = True
 
-    def _keep(self, t: Topic, p: Parked) -> None:
-        assert t.limbo is not None
-        p.delivery._place = t.limbo, t.parked_first + len(t.parked)
+    def _keep(self, t: Topic[Batch], p: Parked) -> None:
+        assert t.placeholder is not None
+        p.delivery._place = t.placeholder, t.parked_first + len(t.parked)
         t.parked.append(p)
         t.parked_bytes += p.size
         self._reserved += p.size
         self.parked_records += 1
         self.accepted += 1
 
-    def _unpark(self, t: Topic) -> Parked:
+    def _unpark(self, t: Topic[Batch]) -> Parked:
         """The oldest parked record of `t`, taken out of the account of those."""
         p = t.parked.popleft()
         t.parked_first += 1
@@ -421,19 +382,19 @@ class Accumulator(Account):
             if count <= 0:
                 return
             if t.count == 0:  # not every producer begins with partition 0
-                t.cursor = self._dice % len(chosen)
-                self._dice = (self._dice * 1103515245 + 12345) & MAX_INT
+                t.cursor = self._seed % len(chosen)
+                self._seed = (self._seed * 1103515245 + 12345) & MAX_INT
             t.available = chosen
             if t.count == 0 or t.sticky not in chosen:
                 t.cursor %= len(chosen)
-                t.sticky, t.stuck = chosen[t.cursor], 0
+                t.sticky, t.sticky_bytes = chosen[t.cursor], 0
             t.count, t.direct = count, not t.parked
 
     def designate(self, topic: str, limit: int = 1000, patient: bool = False) -> tuple[int, list[tuple[str, Exception, Callbacks | None]]]:
         """Move up to `limit` parked records, in order, into batches.
 
         Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
-        With `patient` such a record fails not, but stays where it is, and those behind it.
+        With `patient` such a record does not fail but stays where it is, and so do those behind it.
         """
         t = self._topics.get(exact_name(topic))
         misplaced: list[tuple[str, Exception, Callbacks | None]] = []
@@ -451,14 +412,14 @@ class Accumulator(Account):
         self._nudge()
         return len(t.parked), misplaced
 
-    def _lose(self, t: Topic, p: Parked) -> tuple[str, Exception, Callbacks | None]:
+    def _lose(self, t: Topic[Batch], p: Parked) -> tuple[str, Exception, Callbacks | None]:
         error = _no_partition(t, p.item.partition)
         with self._lock():
-            lost = self._grave(t, "UNKNOWN_TOPIC_OR_PARTITION", error)
-            self._bury(t, lost)
+            lost = self._failed_batch(t, "UNKNOWN_TOPIC_OR_PARTITION", error)
+            self._fail_oldest(t, lost)
             return lost._code, error, lost._conclude()
 
-    def _place(self, t: Topic, p: Parked) -> None:
+    def _place(self, t: Topic[Batch], p: Parked) -> None:
         """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are accounted for, so room is not asked for."""
         p.item.forced, p.item.sent_at = True, p.created
         with self._lock():
@@ -476,14 +437,14 @@ class Accumulator(Account):
         with self._lock():
             if t is None or not t.parked or t.parked[0].created > before:
                 return 0, None
-            lost = self._grave(t, short_name(error), error)
+            lost = self._failed_batch(t, short_name(error), error)
             while t.parked and t.parked[0].created <= before:
-                self._bury(t, lost)
+                self._fail_oldest(t, lost)
             callbacks = lost._conclude()
         self._nudge()
         return lost.count, callbacks
 
-    def _grave(self, t: Topic, code: str, error: BaseException) -> Batch:
+    def _failed_batch(self, t: Topic[Batch], code: str, error: BaseException) -> Batch:
         """A failed batch without bytes, for parked records that get no partition any more."""
         batch = Batch(self, t, UNDECIDED, 0.0)
         batch.state, batch._kept, batch._code, batch._cause = FAILED, [], code, fresh(error)
@@ -491,7 +452,7 @@ class Accumulator(Account):
         self._introduce(batch, 0)
         return batch
 
-    def _bury(self, t: Topic, b: Batch) -> None:
+    def _fail_oldest(self, t: Topic[Batch], b: Batch) -> None:
         """Give the oldest parked record of `t` its outcome: it fails as part of `b`."""
         p = self._unpark(t)
         r = p.item
@@ -540,7 +501,7 @@ class Accumulator(Account):
             if batch._acc is not self:
                 raise ValueError(f"{batch!r} belongs to another accumulator")
             if batch.size * 2 < self._batch_size:
-                batch._home.brisk.discard(batch.partition)
+                batch._home.last_was_full.discard(batch.partition)
             self._close(batch)
             return True
 
@@ -561,11 +522,11 @@ class Accumulator(Account):
             self._used_up += 1
             return True
 
-    def unfinished(self) -> list[Batch | Delivery]:
+    def unfinished(self) -> list[Batch | Handle]:
         """Everything that is not settled: batches, and the handles of parked records."""
         with self._lock():
             return [*self._live, *(p.delivery for t in self._topics.values() for p in t.parked)]
 
 
-def _no_partition(t: Topic, partition: int) -> ValueError:
+def _no_partition(t: Topic[Batch], partition: int) -> ValueError:
     return ValueError(f"{t.name}: partition={partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")

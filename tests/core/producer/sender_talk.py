@@ -17,8 +17,9 @@ from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest, InitProducerIdResponse
-from pykafka4.wire.records.batch import read_header, records_of
+from pykafka4.wire.records.batch import records_of
 from pykafka4.wire.records.compression import CODECS, compress
+from pykafka4.wire.records.decoder import read_header
 from pykafka4.wire.records.hot import Accumulator
 
 ID = UUID(int=7)

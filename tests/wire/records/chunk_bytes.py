@@ -5,18 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from pykafka4.wire.records.batch import (
-    ATTRIBUTES,
-    COUNT,
-    CRC,
-    HEADER_SIZE,
-    LAST_OFFSET_DELTA,
-    LENGTH,
-    WireRecord,
-    build_batch,
-    crc32c,
-    varint,
-)
+from pykafka4.wire.records.batch import WireRecord, build_batch
+from pykafka4.wire.records.checksum import crc32c
+from pykafka4.wire.records.encoder import varint
+from pykafka4.wire.records.layout import ATTRIBUTES, COUNT, CRC, HEADER_SIZE, LAST_OFFSET_DELTA, LENGTH
 
 FINE = b"\0\0\0\1\1\0"  # attributes, timestamp, offset, no key, no value, no headers
 

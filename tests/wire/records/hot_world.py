@@ -41,7 +41,7 @@ class World:
         self.wall_ms = 1_700_000_000_000
         self.wakes = 0
         self.new_topics: list[str] = []
-        self.begged: list[tuple[str, int, int]] = []
+        self.asked_for_room: list[tuple[str, int, int]] = []
         self.deadlines: list[float] = []  # for each of these, until when the record may still wait
         self.on_full: Callable[[], object] | None = None  # what a caller that waits for room sees happen
         self.submitted: list[Callable[[], None]] = []
@@ -70,7 +70,7 @@ class World:
         self.wakes += 1
 
     def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
-        self.begged.append((topic, partition, size))
+        self.asked_for_room.append((topic, partition, size))
         self.deadlines.append(deadline)
         until = min(deadline, self.now + MAX_BLOCK)
         if self.on_full is None:

@@ -17,6 +17,20 @@ from wire_samples import BUFFERS
 from pykafka4.errors import ConfigError, DecodeError, RecordTooLarge
 from pykafka4.wire.records import batch as module
 from pykafka4.wire.records.batch import (
+    ControlType,
+    WireRecord,
+    batches,
+    build_batch,
+    build_message_set,
+    control_record,
+    control_type,
+    records_of,
+)
+from pykafka4.wire.records.checksum import crc32c
+from pykafka4.wire.records.compression import CODEC_NAMES, CODECS
+from pykafka4.wire.records.decoder import read_header, read_varint
+from pykafka4.wire.records.encoder import varint
+from pykafka4.wire.records.layout import (
     ATTRIBUTES,
     BASE_OFFSET,
     BASE_SEQUENCE,
@@ -34,20 +48,7 @@ from pykafka4.wire.records.batch import (
     NO_TIMESTAMP,
     PRODUCER_EPOCH,
     PRODUCER_ID,
-    ControlType,
-    WireRecord,
-    batches,
-    build_batch,
-    build_message_set,
-    control_record,
-    control_type,
-    crc32c,
-    read_header,
-    read_varint,
-    records_of,
-    varint,
 )
-from pykafka4.wire.records.compression import CODEC_NAMES, CODECS
 
 ALL = sorted(CODECS.values())
 OLD = [codec for codec in ALL if codec != CODECS["zstd"]]
@@ -252,18 +253,18 @@ def test_the_checksum_is_compared_before_anything_is_decompressed(monkeypatch: p
     [
         (with_field(build_batch(RECORDS), COUNT, ">i", -1), "claims -1 records"),
         (with_field(build_batch(RECORDS), COUNT, ">i", 2**31 - 1), "claims 2147483647 records"),
-        (with_field(build_batch(RECORDS), COUNT, ">i", 3), "bytes behind its last record"),
+        (with_field(build_batch(RECORDS), COUNT, ">i", 3), "longer than its records"),
         (with_field(build_batch(RECORDS), COUNT, ">i", 5), "a varint ends too early"),
-        (with_field(build_batch(RECORDS), ATTRIBUTES, ">h", 5), "codec 5, which is unknown"),
+        (with_field(build_batch(RECORDS), ATTRIBUTES, ">h", 5), "codec 5 is unknown"),
         (with_field(build_batch(RECORDS), ATTRIBUTES, ">h", 1), "damaged gzip data"),
-        (batch_of(varint(-1) + bytes(9)), "a record of -1 bytes"),
-        (batch_of(varint(100) + bytes(9)), "a record of 100 bytes where 9 are left"),
-        (batch_of(varint(9) + bytes(9)), "a record of 9 bytes whose fields take 6"),
-        (batch_of(varint(6) + b"\0\0\0" + varint(-2) + bytes(2)), "a field of -2 bytes"),
-        (batch_of(varint(6) + b"\0\0\0" + varint(50) + bytes(2)), "a field of 50 bytes where 2 are left"),
-        (batch_of(varint(6) + b"\0\0\0\x01\x01" + varint(-1)), "-1 headers"),
-        (batch_of(varint(8) + b"\0\0\0\x01\x01" + varint(2) + bytes(2)), "2 headers where 2 bytes are left"),
-        (batch_of(varint(8) + b"\0\0\0\x01\x01" + varint(1) + b"\x01\x01"), "a header without a key"),
+        (batch_of(varint(-1) + bytes(9)), "a record's length leads out"),
+        (batch_of(varint(100) + bytes(9)), "a record's length leads out"),
+        (batch_of(varint(9) + bytes(9)), "a record is longer than its parts"),
+        (batch_of(varint(6) + b"\0\0\0" + varint(-2) + bytes(2)), "a length leads out of its record"),
+        (batch_of(varint(6) + b"\0\0\0" + varint(50) + bytes(2)), "a length leads out of its record"),
+        (batch_of(varint(6) + b"\0\0\0\x01\x01" + varint(-1)), "more headers than"),
+        (batch_of(varint(8) + b"\0\0\0\x01\x01" + varint(2) + bytes(2)), "more headers than"),
+        (batch_of(varint(8) + b"\0\0\0\x01\x01" + varint(1) + b"\x01\x01"), "header's name leads out"),
         (batch_of(b"\xff" * 10), "a varint of more than 32 bits"),
         (batch_of(varint(12) + b"\0" + b"\xff" * 9 + b"\x02\0"), "a varint of more than 64 bits"),
     ],

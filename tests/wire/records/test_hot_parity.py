@@ -223,7 +223,7 @@ class Program:
         # While somebody waits for room the plain core wakes the loop more often: it learns later that bytes came free.
         woken = world.wakes > self.wakes and not acc.waiters
         self.wakes = world.wakes
-        calls = (woken, world.new_topics, world.begged, len(world.submitted), self.calls)
+        calls = (woken, world.new_topics, world.asked_for_room, len(world.submitted), self.calls)
         return counters, calls, [acc.parked(t) for t in TOPICS], [acc.room(t, p, 3000) for t in TOPICS for p in (-1, 0)]
 
 

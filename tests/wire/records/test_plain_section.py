@@ -8,7 +8,7 @@ import pytest
 from interrupts import interrupts
 
 from pykafka4 import BufferFull
-from pykafka4.wire.records._plain_batch import Section
+from pykafka4.wire.records._plain_account import Section
 
 
 def free(lock: threading.RLock) -> bool:  # type: ignore[valid-type]

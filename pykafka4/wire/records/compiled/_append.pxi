@@ -1,39 +1,4 @@
-# The accumulator. Rule: a record is encoded once, straight into the batch it will be sent in, and counted the moment it is.
-
-cdef enum:
-    PARKING = -2                   # the partition of a topic's placeholder batch for records without one
-    UNDECIDED = -1
-
-
-cdef struct Item:                  # a record on its way into a batch
-    const char* key
-    const char* value
-    const char* headers
-    int64_t key_size, value_size, headers_size
-    int64_t timestamp
-    double sent_at                 # when `send` took it; set where it is forced
-    double deadline                # when its waiting for room ends; INFINITY before it has waited
-    int32_t partition
-    bint free                      # any partition will do
-    bint forced                    # room is taken whatever the bounds say: its bytes are accounted for already
-    bint asked                     # it has waited for room: those still waiting came later
-    bint news                      # the loop is to be woken once the record is written
-
-
-cdef inline int64_t body_size(Item* r, int64_t delta, int64_t index) noexcept nogil:
-    """Bytes of a record after its length."""
-    cdef int64_t size = 1 + varint_size(delta) + varint_size(index) + varint_size(r.key_size) + varint_size(r.value_size) + r.headers_size
-    if r.key_size > 0:
-        size += r.key_size
-    if r.value_size > 0:
-        size += r.value_size
-    return size
-
-
-cdef inline int64_t alone_size(Item* r) noexcept nogil:
-    """Bytes of a batch that holds nothing else."""
-    cdef int64_t body = body_size(r, 0, 0)
-    return HEADER + varint_size(body) + body
+# The accumulator. Rule: a record is counted the moment it is written into a batch or parked.
 
 
 @cython.final
@@ -56,7 +21,7 @@ cdef class Accumulator:
     cdef void* newest
     cdef Hooks hooks
     cdef object compressor, clock, waker, new_topic, make_room, wall, seek
-    cdef int64_t dice
+    cdef int64_t seed
     cdef public object refusal
     cdef public bint hungry
     cdef public double wake_at
@@ -118,7 +83,7 @@ cdef class Accumulator:
         self.hooks.awaiting = awaiting
         self.hooks.failure_seen = failure_seen
         self.wake_at = INFINITY
-        self.dice = int.from_bytes(os.urandom(4), "big") if seed is None else seed & 0x7fffffff
+        self.seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed & 0x7fffffff
 
     def __dealloc__(self):
         while self.pooled:
@@ -231,7 +196,7 @@ cdef class Accumulator:
                 return False
         return True
 
-    cdef int beg(self, Topic t, Item* r, int64_t size) except -1:
+    cdef int wait_for_room(self, Topic t, Item* r, int64_t size) except -1:
         """Wait for room, in Python and without the GIL: afterwards nothing is as it was."""
         r.deadline = self.make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
         r.asked = True
@@ -288,7 +253,7 @@ cdef class Accumulator:
         b.raw = b.used
         b._ready = self.codec == 0
         if b.partition == t.sticky:
-            t.stuck += b.used
+            t.sticky_bytes += b.used
 
     cdef void discard(self, Batch b) noexcept:
         """Take `b` back if it was opened for a record that cannot be written: empty it would never be sent, and a flush would wait for it."""
@@ -318,7 +283,7 @@ cdef class Accumulator:
         cdef int64_t cap = SMALL
         if need > self.batch_size:
             return <int32_t>need if self.fits(t, partition, need) else 0
-        if t.brisk[partition] and self.fits(t, partition, self.batch_size):
+        if t.last_was_full[partition] and self.fits(t, partition, self.batch_size):
             if asked or self.reserved + self.batch_size <= self.buffer_memory // 2:
                 return self.batch_size
         while cap < need:
@@ -347,7 +312,7 @@ cdef class Accumulator:
         if t.dropped:
             return 0
         if r.free:
-            if t.stuck >= self.batch_size:
+            if t.sticky_bytes >= self.batch_size:
                 t.rotate()
             for i in range(t.available_count):
                 if self.partition_fits(t, t.sticky, min(need, SMALL)):
@@ -359,7 +324,7 @@ cdef class Accumulator:
         cap = self.start_size(t, partition, need, r.asked) if self.waiters == 0 or r.asked or r.forced else 0
         if cap == 0:
             if not r.forced:
-                return self.beg(t, r, need)
+                return self.wait_for_room(t, r, need)
             cap = <int32_t>need
         self.introduce(b, t, partition, now, self.obtain(cap))
         b.callbacks = callbacks
@@ -388,7 +353,7 @@ cdef class Accumulator:
         if b.count == 0:           # somebody opened it for a smaller record and has not written that yet
             if self.fits(t, b.partition, need - b.cap):
                 return self.grow(t, b, <int32_t>need)
-            return self.beg(t, r, need - b.cap)
+            return self.wait_for_room(t, r, need - b.cap)
         return self.fill(t, b, r, need > self.batch_size)
 
     cdef int grow(self, Topic t, Batch b, int32_t cap) except -1:
@@ -401,7 +366,7 @@ cdef class Accumulator:
         """Seal `b`, which has no room for `r`."""
         self.close_batch(b)
         if full:
-            t.brisk[b.partition] = 1
+            t.last_was_full[b.partition] = 1
         if r.free and b.partition == t.sticky:
             t.rotate()
         if not b._ready:
@@ -411,63 +376,6 @@ cdef class Accumulator:
         return 0
 
     # ------------------------------------------------------------ records
-
-    cdef void put(self, Batch b, Item* r, int64_t body) noexcept:
-        """Write `r` at the end of `b`, which has room for it."""
-        cdef char* p = put_varint(b.buf + b.used, body)
-        if b.count == 0:
-            b.base_timestamp = b.max_timestamp = r.timestamp
-        elif r.timestamp > b.max_timestamp:
-            b.max_timestamp = r.timestamp
-        p[0] = 0
-        p = put_varint(p + 1, r.timestamp - b.base_timestamp)
-        p = put_varint(p, b.count)
-        p = put_varint(p, r.key_size)
-        if r.key_size > 0:
-            memcpy(p, r.key, r.key_size)
-            p += r.key_size
-        p = put_varint(p, r.value_size)
-        if r.value_size > 0:
-            memcpy(p, r.value, r.value_size)
-            p += r.value_size
-        memcpy(p, r.headers, r.headers_size)
-        b.used = <int32_t>(p + r.headers_size - b.buf)
-        b.count += 1
-
-    cdef int put_raw(self, Batch b, Item* r, int64_t headers, const char* rest, const char* end) except -1:
-        """Write a record decoded from another batch; `rest` are its headers without their count."""
-        cdef int64_t body
-        cdef char count[10]
-        cdef int32_t grown
-        r.headers = count
-        r.headers_size = put_varint(count, headers) - count
-        body = body_size(r, r.timestamp - b.base_timestamp if b.count else 0, b.count) + (end - rest)
-        if b.used + 10 + body > b.cap:
-            grown = <int32_t>(b.used + 10 + body + b.cap // 2)
-            self.grow(b.home, b, grown)
-        self.put(b, r, body)
-        memcpy(b.buf + b.used, rest, end - rest)
-        b.used += <int32_t>(end - rest)
-        return 0
-
-    cdef int follow(self, Batch b, Item* r, object callback) except -1:
-        """Note the callback of the record that is written next."""
-        cdef Meta* meta
-        cdef int32_t metas
-        if b.count >= b.metas:
-            metas = max(64, b.count * 2)
-            meta = <Meta*>realloc(b.meta, metas * sizeof(Meta))
-            if meta == NULL:
-                raise MemoryError
-            b.meta = meta
-            b.metas = metas
-        while PyList_GET_SIZE(b.callbacks) < b.count:
-            b.callbacks.append(None)
-        b.callbacks.append(callback)
-        b.meta[b.count].timestamp = r.timestamp
-        b.meta[b.count].key_size = <int32_t>r.key_size
-        b.meta[b.count].value_size = <int32_t>r.value_size
-        return 0
 
     cdef int choose(self, Topic t, Item* r) except -1:
         """Settle the partition of `r`, or that any will do."""
@@ -516,11 +424,11 @@ cdef class Accumulator:
             b = found = None       # here: letting go of them may run a destructor, and other threads with it
         if callback is not None:
             try:
-                self.follow(b, r, callback)
+                follow(b, r, callback)
             except MemoryError:
                 self.discard(b)
                 raise
-        self.put(b, r, body)
+        put(b, r, body)
         d.batch = b
         d.index = b.count - 1
         if not r.forced:
@@ -548,25 +456,10 @@ cdef class Accumulator:
         cdef Topic t
         cdef int64_t before = self.used_up
         self.new_topic(name)
-        t = self.topic_named(name)
+        t = topic_named(self, name)
         if before == self.used_up:  # else what was announced may be settled already: `park` announces it again
             t.announced = True
         return t
-
-    cdef Topic topic_named(self, str name):
-        """The Topic of that name, made if there is none; only the first one made counts."""
-        cdef Topic t = Topic.__new__(Topic)
-        cdef Batch limbo = Batch.__new__(Batch)
-        t.name = name
-        t.open = []
-        t.parked = deque()
-        t.limbo = limbo
-        limbo.topic = name
-        limbo.partition = PARKING
-        limbo.acc = self
-        limbo.home = t
-        limbo.hooks = self.hooks
-        return self.topics.setdefault(name, t)
 
     def send(self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None):
         """Take a record; returns its `Delivery`. See `Producer.send`."""
@@ -620,39 +513,13 @@ cdef class Accumulator:
 
     def set_partitions(self, topic, int count, available) -> None:
         """The topic has `count` partitions; those in `available` have a leader (none: no difference is made)."""
-        cdef str name = exact_name(topic)
-        cdef Topic t = self.topics.get(name)
-        cdef list chosen = [p for p in available if 0 <= p < count] or list(range(count))
-        cdef int* copy
-        cdef int i
-        if t is None:
-            t = self.topic_named(name)
-        if count <= 0:
-            return
-        copy = <int*>malloc(len(chosen) * sizeof(int))
-        if copy == NULL:
-            raise MemoryError
-        for i in range(<int>len(chosen)):
-            copy[i] = chosen[i]
-        t.widen(count)
-        if t.count == 0:           # not every producer begins with partition 0
-            t.cursor = <int>(self.dice % len(chosen))
-            self.dice = (self.dice * 1103515245 + 12345) & 0x7fffffff
-        free(t.available)
-        t.available = copy
-        t.available_count = <int>len(chosen)
-        if t.count == 0 or t.sticky not in chosen:
-            t.cursor %= t.available_count
-            t.sticky = copy[t.cursor]
-            t.stuck = 0
-        t.count = count
-        t.direct = not t.parked
+        set_partitions(self, exact_name(topic), count, available)
 
     def designate(self, topic, int limit=1000, bint patient=False) -> tuple:
         """Move up to `limit` parked records, in order, into batches.
 
         Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
-        With `patient` such a record fails not, but stays where it is, and those behind it.
+        With `patient` such a record does not fail but stays where it is, and so do those behind it.
         """
         return designate(self, exact_name(topic), limit, patient)
 
@@ -700,7 +567,7 @@ cdef class Accumulator:
         if batch.acc is not self:
             raise ValueError(f"{batch!r} belongs to another accumulator")
         if batch.used * 2 < self.batch_size:
-            (<Topic>batch.home).brisk[batch.partition] = 0
+            (<Topic>batch.home).last_was_full[batch.partition] = 0
         self.close_batch(batch)
         return True
 
@@ -711,22 +578,7 @@ cdef class Accumulator:
 
     def forget(self, str topic) -> bool:
         """Keep nothing of `topic` if no record of it is parked and no batch open or unsettled. The next `send` announces it again."""
-        cdef Topic t = self.topics.get(topic)
-        cdef int i
-        if t is None or t.parked:
-            return False
-        for i in range(t.slots):
-            if t.held[i]:
-                return False
-        del self.topics[topic]
-        t.dropped = True
-        self.used_up += 1
-        if self.last_topic is t:
-            self.last_name = NO_TOPIC
-            self.last_topic = None
-        if not self.topics:
-            self.trim(self.buffer_memory)
-        return True
+        return forget(self, topic)
 
     def unfinished(self) -> list:
         """Everything that is not settled: batches, and the handles of parked records."""

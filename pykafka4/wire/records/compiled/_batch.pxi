@@ -1,23 +1,4 @@
-# Batches and handles. Rule: a batch has exactly one outcome, and its memory lives as long as anybody can still read it.
-#
-# A transport may hold a batch's bytes long after the batch was given up (its delivery timeout was over while the request was being
-# written). Memory recycled then would be sent as somebody else's records, to the wrong topic, with a good checksum. So the bytes lie
-# in counted blocks: one count for the batch, one for each buffer export.
-
-
-cdef struct Block:
-    int32_t refs
-    int32_t cap                    # bytes that follow the head
-
-
-cdef inline char* bytes_of(Block* block) noexcept nogil:
-    return <char*>block + BLOCK_HEAD
-
-
-cdef inline void release(Block* block) noexcept nogil:
-    block.refs -= 1
-    if block.refs == 0:
-        free(block)
+# Batches. Rule: a batch has exactly one outcome, and its memory lives as long as anybody can still read it (`_block.pxi`).
 
 
 cdef struct Meta:                  # what a handle needs, for records with a callback
@@ -38,25 +19,6 @@ cdef class Hooks:
     """What handles need of their producer, without keeping its memory alive."""
 
     cdef object wait, submit, awaiting, failure_seen
-
-
-@cython.final
-cdef class Lease:
-    """The uncompressed records of a batch, readable as a buffer for as long as somebody holds it."""
-
-    cdef Batch batch
-    cdef Block* block
-    cdef int32_t size
-
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, bytes_of(self.block) + HEADER, self.size, 1, flags)
-
-    def __dealloc__(self):
-        if self.block != NULL:
-            if self.batch is not None:
-                self.batch.drop(self.block)
-            else:                  # the collector cleared us first
-                release(self.block)
 
 
 @cython.final
@@ -573,7 +535,7 @@ cdef class Batch:
                     read_record(at[i], at[i + 1], &r)
                     item.key, item.key_size, item.value, item.value_size = r.key, r.key_size, r.value, r.value_size
                     item.timestamp = self.base_timestamp + r.timestamp
-                    acc.put_raw(b, &item, r.headers, r.rest, r.end)
+                    put_raw(acc, b, &item, r.headers, r.rest, r.end)
             if b.used < b.cap:
                 block = acc.obtain(b.used)
                 memcpy(bytes_of(block), b.buf, b.used)

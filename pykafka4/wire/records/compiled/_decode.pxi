@@ -327,7 +327,7 @@ cdef class Chunk:
 
     cdef int enter_legacy(self) except -1:
         """A message set entry (formats v0, v1): rare enough for the plain reader."""
-        from pykafka4.wire.records import batch as plain
+        from pykafka4.wire.records.decoder import read_header, read_messages
 
         cdef const char* entry = self.p
         cdef int64_t size = 12 + <int64_t>get32(entry + 8)
@@ -335,7 +335,7 @@ cdef class Chunk:
             self.position = get64(entry)
         data = PyBytes_FromStringAndSize(entry, size)
         try:
-            self.legacy = plain.old_records(plain.read_header(data), self.max_decompressed)
+            self.legacy = read_messages(read_header(data), self.max_decompressed)
         except RecordTooLarge as error:
             raise self.too_large(f"{self.extent(entry)}: {error}", entry) from None
         except DecodeError as error:

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False, embedsignature=False, auto_pickle=False
 """The compiled core. Rule: what `reference.py` does, byte for byte and error for error, with no Python object per record but its handle.
 
-One compilation unit: `_batch.pxi` (memory and batches), `_delivery.pxi` (handles and callbacks), `_append.pxi` (the accumulator),
-`_park.pxi` (topics, records whose partitions are not known yet), `_decode.pxi` (from fetched bytes to records),
-`_iterate.pxi` (records one by one).
+One compilation unit: `_block.pxi` (memory of batches), `_batch.pxi` (batches), `_delivery.pxi` (handles and callbacks), `_write.pxi`
+(records into batches), `_append.pxi` (the accumulator), `_park.pxi` (topics, records whose partitions are not known yet), `_decode.pxi`
+(from fetched bytes to records), `_iterate.pxi` (records one by one).
 
 **The GIL is the lock**: between choosing a batch and having written the record into it nothing may run Python code. Python code runs
 in calls to Python, but also when a GC-tracked object is allocated (the collector runs `__del__`s) and when the last reference to
@@ -30,8 +30,8 @@ from pykafka4.error_table import Written
 from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, ForkedClientError, KafkaTimeoutError, RecordTooLarge, short_name
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord, RecordMetadata
-from pykafka4.wire.records._plain_batch import fresh, holds_pointers
 from pykafka4.wire.records._plain_decode import Record as PlainRecord
+from pykafka4.wire.records.common import fresh, holds_pointers
 from pykafka4.wire.records.compression import is_interruption
 
 cdef extern from "Python.h":
@@ -162,7 +162,7 @@ cdef inline object _span(str topic, str what, object value, const char** data, i
 
 
 cdef list _checked_headers(str topic, object headers):
-    """`headers` as (str, bytes or None) tuples; TypeError names what is none."""
+    """`headers` as (str, bytes or None) tuples; raises TypeError naming the item that is not a pair."""
     cdef list out = []
     pairs = headers.items() if hasattr(headers, "items") else headers
     if isinstance(pairs, (str, bytes)) or not hasattr(pairs, "__iter__"):
@@ -270,8 +270,10 @@ def _crc32c_portable(data, uint32_t value=0) -> int:
 
 include "_decode.pxi"
 include "_iterate.pxi"
+include "_block.pxi"
 include "_batch.pxi"
 include "_delivery.pxi"
+include "_write.pxi"
 include "_append.pxi"
 include "_park.pxi"
 

@@ -1,6 +1,11 @@
 # Topics, and records whose partitions are not known yet. Rule: `send` never waits for metadata, and nothing passes what is parked.
 
 
+cdef enum:
+    PARKING = -2                   # the partition of a topic's placeholder batch for records without one
+    UNDECIDED = -1
+
+
 @cython.final
 @cython.no_gc
 cdef class Parked:
@@ -27,39 +32,39 @@ cdef class Topic:
     cdef bint dropped              # no longer among the accumulator's topics: a send that found it before looks again
     cdef list open                 # per partition: Batch or None
     cdef int64_t* held             # per partition: bytes reserved
-    cdef char* brisk               # per partition: the last batch was full, so the next one starts large
+    cdef char* last_was_full       # per partition: the last batch was full, so the next one starts large
     cdef int* available            # partitions with a leader
     cdef int available_count, cursor
     cdef int sticky                # where records without key and partition go for now
-    cdef int64_t stuck             # bytes that went there
+    cdef int64_t sticky_bytes      # bytes that went there
     cdef object parked             # deque of Parked
     cdef int64_t parked_first      # running number of its head
     cdef int64_t parked_bytes
-    cdef Batch limbo               # what handles of parked records point to
+    cdef Batch placeholder         # what handles of parked records point to
 
     def __dealloc__(self):
         free(self.held)
-        free(self.brisk)
+        free(self.last_was_full)
         free(self.available)
 
     cdef int widen(self, int slots) except -1:
         """Make room for `slots` partitions."""
         cdef int64_t* held
-        cdef char* brisk
+        cdef char* last_was_full
         cdef int i
         if slots <= self.slots:
             return 0
         held = <int64_t*>realloc(self.held, slots * sizeof(int64_t))
         if held != NULL:
             self.held = held
-        brisk = <char*>realloc(self.brisk, slots)
-        if brisk != NULL:
-            self.brisk = brisk
-        if held == NULL or brisk == NULL:
+        last_was_full = <char*>realloc(self.last_was_full, slots)
+        if last_was_full != NULL:
+            self.last_was_full = last_was_full
+        if held == NULL or last_was_full == NULL:
             raise MemoryError
         for i in range(self.slots, slots):
             held[i] = 0
-            brisk[i] = 0
+            last_was_full[i] = 0
             self.open.append(None)
         self.slots = slots
         return 0
@@ -68,7 +73,74 @@ cdef class Topic:
         """The next available partition becomes the sticky one."""
         self.cursor = (self.cursor + 1) % self.available_count
         self.sticky = self.available[self.cursor]
-        self.stuck = 0
+        self.sticky_bytes = 0
+
+
+cdef Topic topic_named(Accumulator acc, str name):
+    """The Topic of that name, made if there is none; only the first one made counts."""
+    cdef Topic t = Topic.__new__(Topic)
+    cdef Batch placeholder = Batch.__new__(Batch)
+    t.name = name
+    t.open = []
+    t.parked = deque()
+    t.placeholder = placeholder
+    placeholder.topic = name
+    placeholder.partition = PARKING
+    placeholder.acc = acc
+    placeholder.home = t
+    placeholder.hooks = acc.hooks
+    return acc.topics.setdefault(name, t)
+
+
+cdef int set_partitions(Accumulator acc, str topic, int count, object available) except -1:
+    """The topic has `count` partitions; see `Accumulator.set_partitions`."""
+    cdef Topic t = acc.topics.get(topic)
+    cdef list chosen = [p for p in available if 0 <= p < count] or list(range(count))
+    cdef int* copy
+    cdef int i
+    if t is None:
+        t = topic_named(acc, topic)
+    if count <= 0:
+        return 0
+    copy = <int*>malloc(len(chosen) * sizeof(int))
+    if copy == NULL:
+        raise MemoryError
+    for i in range(<int>len(chosen)):
+        copy[i] = chosen[i]
+    t.widen(count)
+    if t.count == 0:           # not every producer begins with partition 0
+        t.cursor = <int>(acc.seed % len(chosen))
+        acc.seed = (acc.seed * 1103515245 + 12345) & 0x7fffffff
+    free(t.available)
+    t.available = copy
+    t.available_count = <int>len(chosen)
+    if t.count == 0 or t.sticky not in chosen:
+        t.cursor %= t.available_count
+        t.sticky = copy[t.cursor]
+        t.sticky_bytes = 0
+    t.count = count
+    t.direct = not t.parked
+    return 0
+
+
+cdef bint forget(Accumulator acc, str topic) except -1:
+    """Keep nothing of `topic`; see `Accumulator.forget`."""
+    cdef Topic t = acc.topics.get(topic)
+    cdef int i
+    if t is None or t.parked:
+        return False
+    for i in range(t.slots):
+        if t.held[i]:
+            return False
+    del acc.topics[topic]
+    t.dropped = True
+    acc.used_up += 1
+    if acc.last_topic is t:
+        acc.last_name = NO_TOPIC
+        acc.last_topic = None
+    if not acc.topics:
+        acc.trim(acc.buffer_memory)
+    return True
 
 
 cdef object parked_record(str topic, Parked p):
@@ -124,7 +196,7 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
         r.deadline = acc.make_room(t.name, UNDECIDED if r.partition < 0 else r.partition, size, r.deadline)
         r.asked = True
     t.parked.append(p)
-    d.batch = t.limbo
+    d.batch = t.placeholder
     d.index = <int32_t>((t.parked_first + len(t.parked) - 1) & 0x7fffffff)
     t.parked_bytes += size
     acc.trim(size)
@@ -173,9 +245,9 @@ cdef tuple designate(Accumulator acc, str topic, int limit, bint patient):
             break
         if p.partition >= t.count:
             error = ValueError(f"{topic}: partition={p.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
-            lost = grave(acc, t, "UNKNOWN_TOPIC_OR_PARTITION", error)
+            lost = failed_batch(acc, t, "UNKNOWN_TOPIC_OR_PARTITION", error)
             settlement = Settlement.__new__(Settlement)
-            bury(acc, t, lost)
+            fail_oldest(acc, t, lost)
             misplaced.append((lost.code, error, lost.conclude(settlement)))
         else:
             place(acc, t, p)
@@ -220,15 +292,15 @@ cdef tuple fail_parked(Accumulator acc, str topic, object error, double before):
     cdef Settlement settlement = Settlement.__new__(Settlement)
     if t is None or not t.parked or (<Parked>t.parked[0]).created > before:
         return 0, None
-    lost = grave(acc, t, short_name(error), error)
+    lost = failed_batch(acc, t, short_name(error), error)
     while t.parked and (<Parked>t.parked[0]).created <= before:
-        bury(acc, t, lost)
+        fail_oldest(acc, t, lost)
     acc.wake_owed = acc.waiters > 0
     callbacks = lost.conclude(settlement)
     return lost.count, callbacks
 
 
-cdef Batch grave(Accumulator acc, Topic t, str code, object error):
+cdef Batch failed_batch(Accumulator acc, Topic t, str code, object error):
     """A failed batch without bytes, for parked records that get no partition any more."""
     cdef Batch b = Batch.__new__(Batch)
     b.acc = acc
@@ -248,7 +320,7 @@ cdef Batch grave(Accumulator acc, Topic t, str code, object error):
     return b
 
 
-cdef int bury(Accumulator acc, Topic t, Batch b) except -1:
+cdef int fail_oldest(Accumulator acc, Topic t, Batch b) except -1:
     """Give the oldest parked record of `t` its outcome: it fails as part of `b`."""
     cdef Parked p = <Parked>t.parked[0]
     cdef object pair = (p.delivery, p.callback)

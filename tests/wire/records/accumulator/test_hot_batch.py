@@ -11,7 +11,9 @@ from hot_world import MIB, World, each_core, plain_records, wire_bytes
 from pykafka4.error_table import Written
 from pykafka4.errors import RecordTooLarge
 from pykafka4.wire.records import reference
-from pykafka4.wire.records.batch import HEADER_SIZE, read_header, varint
+from pykafka4.wire.records.decoder import read_header
+from pykafka4.wire.records.encoder import varint
+from pykafka4.wire.records.layout import HEADER_SIZE
 
 pytestmark = each_core
 

@@ -42,7 +42,7 @@ def test_a_send_that_waits_for_room_is_refused_when_the_producer_closes(core: Mo
     with pytest.raises(ClosedError):
         while True:
             sent.append(world.send("t", b"x" * 5000))
-    assert world.begged, "it waited"
+    assert world.asked_for_room, "it waited"
     assert world.acc.accepted == len(sent)
     assert all(delivery.done() for delivery in sent)
     assert world.acc.unfinished() == []

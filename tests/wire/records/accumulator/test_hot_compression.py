@@ -13,8 +13,8 @@ import pytest
 from hot_world import World, compiled, each_core, plain_records, wire_bytes
 
 from pykafka4.error_table import Written
-from pykafka4.wire.records.batch import read_header
 from pykafka4.wire.records.compression import compress
+from pykafka4.wire.records.decoder import read_header
 
 pytestmark = each_core
 

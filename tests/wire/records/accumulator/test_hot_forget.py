@@ -58,7 +58,7 @@ def test_a_send_that_waited_for_room_while_its_unknown_topic_was_forgotten_start
 
     world.on_full = room_comes
     handle = world.send("unknown", b"y" * 12_000, key=key, partition=3)
-    assert len(world.begged) == 1
+    assert len(world.asked_for_room) == 1
     assert world.acc.parked("unknown")[0] == 1
     assert world.new_topics[-1] == "unknown"
     world.acc.set_partitions("unknown", 4, range(4))
@@ -108,7 +108,7 @@ def test_a_send_that_waited_for_room_while_its_topic_was_forgotten_starts_over(c
 
     world.on_full = room_comes
     handle = world.send("t", b"y" * 12_000, key=key)
-    assert len(world.begged) == 1
+    assert len(world.asked_for_room) == 1
     assert (world.new_topics, world.acc.parked("t")[0], handle.partition) == (["t"], 1, None)
     world.acc.set_partitions("t", 1, [0])
     world.acc.designate("t")

@@ -85,8 +85,8 @@ def test_a_full_buffer_asks_for_room_and_goes_on_when_there_is_some(core: Module
     world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024)
     world.on_full = world.ack_all
     deliveries = [world.send(value=b"x" * 1000) for _ in range(300)]
-    assert world.begged
-    assert all(topic == "t" and partition == -1 for topic, partition, _ in world.begged)
+    assert world.asked_for_room
+    assert all(topic == "t" and partition == -1 for topic, partition, _ in world.asked_for_room)
     world.ack_all()
     assert all(d.done() for d in deliveries)
     assert world.acc.reserved == 0
@@ -165,7 +165,7 @@ def test_room_says_whether_a_retry_would_succeed(core: ModuleType) -> None:
     with pytest.raises(BufferFull):
         while True:
             world.send(value=b"x" * 1000)
-    topic, partition, size = world.begged[-1]
+    topic, partition, size = world.asked_for_room[-1]
     assert not world.acc.room(topic, partition, size)
     world.ack_all()
     assert world.acc.room(topic, partition, size)
@@ -176,7 +176,7 @@ def test_one_full_partition_leaves_the_others_alone(core: ModuleType) -> None:
     with pytest.raises(BufferFull):
         while True:
             world.send(value=b"x" * 1000, partition=0)
-    assert world.begged[-1][:2] == ("t", 0)
+    assert world.asked_for_room[-1][:2] == ("t", 0)
     assert not world.acc.room("t", 0, 4096)
     assert world.acc.room("t", 1, 4096)
     assert world.acc.crowded("t", 0, 4096)
@@ -220,9 +220,9 @@ def test_newcomers_line_up_behind_those_who_wait(core: ModuleType) -> None:
         world.send(partition=0)
     world.on_full = lambda: None
     world.send(partition=0)
-    assert len(world.begged) == 2
+    assert len(world.asked_for_room) == 2
     world.send(partition=0)
-    assert len(world.begged) == 2
+    assert len(world.asked_for_room) == 2
 
 
 def test_freed_memory_wakes_the_loop_while_somebody_waits(core: ModuleType) -> None:

@@ -157,11 +157,11 @@ def test_moving_parked_records_never_waits_and_keeps_the_bound(core: ModuleType)
     with pytest.raises(BufferFull):
         while True:
             world.send("new", value=b"x" * 700)
-    begged, count, high = len(world.begged), world.acc.accepted, 0
+    asked, count, high = len(world.asked_for_room), world.acc.accepted, 0
     world.acc.set_partitions("new", 3, [0, 1, 2])
     while world.acc.designate("new", 10)[0]:
         high = max(high, world.acc.reserved)
-    assert len(world.begged) == begged
+    assert len(world.asked_for_room) == asked
     assert high <= 128 * 1024
     assert world.ack_all() == count
     assert world.acc.reserved == 0

@@ -13,18 +13,9 @@ import pytest
 from chunk_bytes import FINE, batch_of, offsets, record_of, records
 from hot_world import IMPLEMENTATIONS, MIB, as_tuples, decoded, each_core
 
-from pykafka4.wire.records.batch import (
-    HEADER_SIZE,
-    LEADER_EPOCH,
-    LOG_APPEND_TIME,
-    MAGIC,
-    ControlType,
-    WireRecord,
-    build_batch,
-    build_message_set,
-    control_record,
-)
+from pykafka4.wire.records.batch import ControlType, WireRecord, build_batch, build_message_set, control_record
 from pykafka4.wire.records.compression import decompress
+from pykafka4.wire.records.layout import HEADER_SIZE, LEADER_EPOCH, LOG_APPEND_TIME, MAGIC
 
 # ---------------------------------------------------------------- what is handed out
 

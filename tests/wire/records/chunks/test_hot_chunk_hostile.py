@@ -15,18 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykafka4.errors import CorruptRecord, DecodeError, RecordTooLarge
-from pykafka4.wire.records.batch import (
-    ATTRIBUTES,
-    CRC,
-    HEADER_SIZE,
-    LENGTH,
-    ControlType,
-    WireRecord,
-    build_batch,
-    build_message_set,
-    control_record,
-    crc32c,
-)
+from pykafka4.wire.records.batch import ControlType, WireRecord, build_batch, build_message_set, control_record
+from pykafka4.wire.records.checksum import crc32c
+from pykafka4.wire.records.layout import ATTRIBUTES, CRC, HEADER_SIZE, LENGTH
 
 CORPUS = Path(__file__).parent / "corpus_hot"
 SEEDS = [

@@ -65,7 +65,8 @@ def test_a_name_that_is_no_text_is_replaced_as_in_java(core: ModuleType) -> None
 
 
 def resealed(data: bytearray) -> bytes:
-    from pykafka4.wire.records.batch import ATTRIBUTES, CRC, crc32c
+    from pykafka4.wire.records.checksum import crc32c
+    from pykafka4.wire.records.layout import ATTRIBUTES, CRC
 
     data[CRC : CRC + 4] = crc32c(memoryview(data)[ATTRIBUTES:]).to_bytes(4, "big")
     return bytes(data)

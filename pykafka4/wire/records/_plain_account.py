@@ -1,0 +1,146 @@
+"""The account of a producer's batches, in plain Python. Rule: counters and reserved memory change under one lock.
+
+The counterpart of the account in the compiled `Accumulator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+import attrs
+
+from pykafka4.errors import BufferFull, KafkaError
+from pykafka4.logs import get_log
+from pykafka4.records import RecordMetadata
+from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.records._plain_topic import Topic
+
+__all__ = ["Account", "Callbacks", "Hooks", "Section"]
+
+Callbacks: TypeAlias = Callable[[], None]
+
+_log = get_log("pykafka4")
+
+
+class Booked(Protocol):
+    """What the account uses of a `Batch`, whose module imports this one."""
+
+    partition: int
+    ready: bool
+    _home: Topic[Any]
+    _used: int
+
+    def _resize(self, cap: int) -> None: ...
+
+    def _let_go(self) -> bool: ...
+
+
+B = TypeVar("B", bound=Booked)
+
+
+@attrs.frozen(eq=False)
+class Hooks:
+    """What handles need of their producer."""
+
+    wait: Callable[[Callable[[], bool], float | None], bool]
+    submit: Callable[[Callbacks], object]
+    awaiting: Callable[[Any], Generator[Any, Any, RecordMetadata]] | None  # called with a `Delivery`
+    failure_seen: Callable[[int], object] | None
+
+
+class Section:
+    """The lock of the plain core, for `with section():`; a thread that comes back before it has left is refused. It has to be an RLock.
+
+    The collector may run a destructor that sends, and a signal handler may send, in the middle of a change. Going on would meet half a
+    change, waiting would wait for ever. (The compiled core has no such middle.)
+
+    What the `with` enters is the lock itself, which is not Python code. Were it a method of this class, a KeyboardInterrupt at the method's
+    end would come after the lock was taken and before the `with` block that releases it, and every other thread would wait for ever.
+    """
+
+    __slots__ = ("_lock", "_mine")
+
+    def __init__(self, lock: AbstractContextManager[Any, bool | None]) -> None:
+        self._lock = lock
+        self._mine: Callable[[], bool] = getattr(lock, "_is_owned", bool)  # of threading.RLock; no other lock knows its thread
+
+    def __call__(self) -> AbstractContextManager[Any, bool | None]:
+        """The lock; BufferFull when this thread holds it."""
+        if self._mine():
+            raise BufferFull("sent by a destructor or signal handler in the middle of another send; send it from elsewhere, or again")
+        return self._lock
+
+
+class Account(Generic[B]):
+    """What batches book on: counters and reserved memory, under one lock."""
+
+    def __init__(
+        self,
+        lock: AbstractContextManager[Any, bool | None],
+        hooks: Hooks,
+        codec: int,
+        compress: Callable[[int, Buffer], bytes] | None,
+        wake: Callable[[], object],
+    ) -> None:
+        self._lock, self._hooks, self._waker = Section(lock), hooks, wake
+        self._codec, self._compress = codec, compress
+        self._opened: dict[B, None] = {}  # open batches whose linger runs, by age
+        self._live: set[B] = set()  # not settled yet
+        self._zombies: list[B] = []  # done, but somebody still reads their bytes
+        self._reserved = 0
+        self.refusal: KafkaError | None = None
+        self.hungry = False
+        self.waiters = 0
+        self.accepted = self.acked = self.failed = self.parked_records = self.batches = 0
+
+    @property
+    def spare_bytes(self) -> int:
+        """Memory kept for later batches; the compiled core has some."""
+        return 0
+
+    @property
+    def reserved(self) -> int:
+        """Bytes reserved for records, sent or not."""
+        with self._lock():
+            self._sweep()
+            return self._reserved
+
+    def _sweep(self) -> None:
+        """Release what the last reader has let go of since. Needs the lock."""
+        if self._zombies:
+            self._zombies = [batch for batch in self._zombies if not batch._let_go()]
+
+    def _reserve(self, topic: Topic[B], partition: int, size: int) -> None:
+        self._reserved += size
+        topic.held[partition] = topic.held.get(partition, 0) + size
+
+    def _introduce(self, batch: B, cap: int) -> None:
+        batch._resize(cap)
+        self.batches += 1
+        self._live.add(batch)
+
+    def _detach(self, batch: B) -> None:
+        """`batch` takes no more records."""
+        topic = batch._home
+        self._opened.pop(batch, None)
+        topic.open.pop(batch.partition)
+        batch.ready = self._codec == 0
+        if batch.partition == topic.sticky:
+            topic.sticky_bytes += batch._used
+
+    def _wake(self) -> None:
+        try:
+            self._waker()
+        except BaseException:  # of a signal handler, perhaps before the loop was woken
+            self._waker()
+            raise
+
+    def _nudge(self) -> None:
+        """Bytes came free: the loop tells those who wait for them."""
+        if self.waiters > 0:
+            try:
+                self._wake()
+            except Exception:
+                _log.exception("waking the loop failed")

@@ -1,0 +1,100 @@
+"""The arguments of `send`, in plain Python. Rule: an argument that cannot be sent is refused by name before anything is changed.
+
+The counterpart of the first part of `_hot.pyx`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import attrs
+
+from pykafka4.records import Headers, HeadersLike
+from pykafka4.wire.records.common import holds_pointers
+from pykafka4.wire.records.encoder import encode_content, encode_record
+from pykafka4.wire.records.layout import HEADER_SIZE
+
+__all__ = ["Item", "bytes_of", "exact_name", "header_pairs", "integer", "wall_ms"]
+
+
+def exact_name(topic: object) -> str:
+    """`topic` as a plain str: of a subclass its text, whatever its own methods say."""
+    if not isinstance(topic, str):
+        raise TypeError(f"topic must be str, not {type(topic).__name__}")
+    return str.__str__(topic)
+
+
+def bytes_of(topic: str, what: str, value: object) -> bytes | None:
+    """`value` as bytes; TypeError naming topic and argument when it has none."""
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, str):
+        return str.encode(value)
+    try:
+        view = memoryview(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):
+        view = None
+    if view is None or not view.c_contiguous or holds_pointers(view.format):
+        kind = type(value).__name__
+        wanted = "bytes, str, a C-contiguous buffer without pointers, or None"
+        raise TypeError(f"{topic}: {what} must be {wanted}, not {kind}; serialize it first")
+    return bytes(view)
+
+
+def header_pairs(topic: str, headers: HeadersLike | None) -> Headers:
+    """`headers` as (str, bytes or None) tuples; raises TypeError naming the item that is not a pair."""
+    if headers is None:
+        return ()
+    pairs: Any = headers.items() if hasattr(headers, "items") else headers
+    if isinstance(pairs, (str, bytes)) or not hasattr(pairs, "__iter__"):
+        raise TypeError(f"{topic}: headers must be (name, value) pairs or a mapping, not {type(headers).__name__}")
+    return tuple(_pair(topic, pair) for pair in pairs)
+
+
+def _pair(topic: str, pair: Any) -> tuple[str, bytes | None]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(f"{topic}: a header must be a (name, value) pair, not {pair!r}")
+    name, value = pair
+    if not isinstance(name, str):
+        raise TypeError(f"{topic}: the name of a header must be str, not {name!r}")
+    return exact_name(name), bytes_of(topic, f"the value of header {name!r}", value)
+
+
+def integer(topic: str, what: str, value: object, most: int) -> int:
+    """`value` as an integer from 0 to `most`."""
+    if not isinstance(value, int):
+        raise TypeError(f"{topic}: {what} must be an int or None, not {type(value).__name__}")
+    if not 0 <= value <= most:
+        raise ValueError(f"{topic}: {what}={value} must be from 0 to {most}")
+    return int(value)
+
+
+def wall_ms() -> int:
+    """The wall clock in milliseconds."""
+    return int(datetime.datetime.now(datetime.UTC).timestamp() * 1000)
+
+
+@attrs.define(eq=False)
+class Item:
+    """A record on its way into a batch."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp: int
+    partition: int
+    forced: bool = False  # room is taken whatever the bounds say: its bytes are accounted for already
+    asked: bool = False  # it has waited for room: those still waiting came later
+    free: bool = False  # any partition will do
+    sent_at: float = 0.0  # when `send` took it; set where it is forced
+    deadline: float = float("inf")  # when its waiting for room ends; infinity before it has waited
+    content: bytes = b""  # key, value and headers, encoded
+
+    def __attrs_post_init__(self) -> None:
+        self.content = encode_content(self.key, self.value, self.headers)
+
+    @property
+    def alone(self) -> int:
+        """Bytes of a batch that holds nothing else."""
+        return HEADER_SIZE + len(encode_record(0, 0, self.content))

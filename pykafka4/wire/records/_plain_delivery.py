@@ -1,0 +1,125 @@
+"""Handles of records that were sent, in plain Python. Rule: a handle keeps no memory of its batch.
+
+The counterpart of `_delivery.pxi`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from pykafka4.errors import DeliveryFailed, ForkedClientError, KafkaTimeoutError
+from pykafka4.records import ProducerRecord, RecordMetadata
+from pykafka4.wire.records._plain_arguments import Item
+from pykafka4.wire.records._plain_batch import ACKED, FAILED, NAMES, SPLIT, Batch, call_back
+from pykafka4.wire.records._plain_topic import PARKING
+from pykafka4.wire.records.common import fresh
+
+__all__ = ["Delivery"]
+
+
+class Delivery:
+    """What `send` returns: the promise of one record's outcome. Keeping it keeps no batch memory."""
+
+    __slots__ = ("_place", "_sizes", "timestamp_ms")
+
+    def __init__(self, r: Item) -> None:
+        self._place: tuple[Batch, int]  # its batch and its index there: replaced in one step, as several threads may look at once
+        self.timestamp_ms = r.timestamp
+        self._sizes = tuple(-1 if data is None else len(data) for data in (r.key, r.value))
+
+    def _found(self) -> tuple[Batch, int]:
+        """The batch it belongs to, through splits, and its index there."""
+        batch, index = place = self._place
+        while batch.state == SPLIT:
+            start, there, batch = next(run for run in reversed(batch._parts) if index >= run[0])
+            index += there - start
+            self._place = place = batch, index
+        return place
+
+    def _home(self) -> Batch:
+        return self._found()[0]
+
+    @property
+    def topic(self) -> str:
+        """The topic it goes to."""
+        return self._place[0].topic
+
+    @property
+    def partition(self) -> int | None:
+        """The partition it goes to; None while none was chosen."""
+        partition = self._home().partition
+        return partition if partition >= 0 else None
+
+    def done(self) -> bool:
+        """Whether the outcome is there."""
+        return self._home().state >= ACKED
+
+    @property
+    def settled(self) -> bool:
+        """Whether the outcome is there and its batch's callbacks have returned."""
+        return self._home()._settled
+
+    def _await_outcome(self, timeout: float | None) -> tuple[Batch, int]:
+        if not self.done() and not self._place[0]._acc._hooks.wait(self.done, timeout):
+            where = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+            raise KafkaTimeoutError(f"{where}: not acknowledged within {timeout:g} s; still being sent; status() of the producer says why")
+        return self._found()
+
+    def _failure(self, b: Batch, index: int) -> DeliveryFailed:
+        if index not in b._looked_at:
+            b._looked_at.add(index)
+            if b._acc._hooks.failure_seen is not None:
+                b._acc._hooks.failure_seen(b._failed_before)
+        return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._record(index), fresh(b._cause))
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Where the record lies (`RecordMetadata`), once it is acknowledged.
+
+        `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, DeliveryFailed when it failed.
+        """
+        b, index = self._await_outcome(timeout)
+        if b.state == FAILED:
+            raise self._failure(b, index)
+        offset = b._base_offset + index if b._base_offset >= 0 else -1
+        return RecordMetadata(b.topic, b.partition, offset, b._append_time if b._append_time >= 0 else self.timestamp_ms, *self._sizes)
+
+    def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
+        """The DeliveryFailed of a record that failed, None for one that was acknowledged; waits like `result`."""
+        b, index = self._await_outcome(timeout)
+        return self._failure(b, index) if b.state == FAILED else None
+
+    def lost(self) -> list[ProducerRecord]:
+        """Its record, if that failed. Does not count as looking at the failure."""
+        b, index = self._found()
+        return [b._record(index)] if b.state == FAILED else []
+
+    def add_done_callback(self, fn: Callable[[Delivery], object]) -> None:
+        """Have `fn(delivery)` called on the callback executor, once, when the outcome is there (at once if it is)."""
+        if not callable(fn):
+            raise TypeError(f"{self.topic}: a callback must be callable, not {type(fn).__name__}")
+        acc = self._place[0]._acc
+        if isinstance(acc.refusal, ForkedClientError):  # nobody here brings the outcome, and the lock may be held by who is not here
+            raise acc.refusal.again()
+        with acc._lock():
+            b, index = self._found()
+            pending = b.state < ACKED
+            if pending:
+                rows = b._extras if b.partition != PARKING else b._home.parked_at(index).extras
+                rows.append((self, fn))
+        if not pending:
+            acc._hooks.submit(lambda: call_back(fn, self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("cannot pickle 'Delivery' object")
+
+    def __await__(self) -> Generator[Any, Any, RecordMetadata]:
+        awaiting = self._place[0]._acc._hooks.awaiting
+        assert awaiting is not None
+        return awaiting(self)
+
+    def __repr__(self) -> str:
+        b = self._home()
+        if b.partition == PARKING:
+            return f"<Delivery {b.topic} waiting for a partition>"
+        return f"<Delivery {b.topic}-{b.partition} {NAMES[b.state]}>" if b.partition >= 0 else f"<Delivery {b.topic} {NAMES[b.state]}>"

@@ -1,0 +1,92 @@
+# Writing records into batches. Rule: a record is encoded once, straight into the batch it will be sent in.
+
+
+cdef struct Item:                  # a record on its way into a batch
+    const char* key
+    const char* value
+    const char* headers
+    int64_t key_size, value_size, headers_size
+    int64_t timestamp
+    double sent_at                 # when `send` took it; set where it is forced
+    double deadline                # when its waiting for room ends; INFINITY before it has waited
+    int32_t partition
+    bint free                      # any partition will do
+    bint forced                    # room is taken whatever the bounds say: its bytes are accounted for already
+    bint asked                     # it has waited for room: those still waiting came later
+    bint news                      # the loop is to be woken once the record is written
+
+
+cdef inline int64_t body_size(Item* r, int64_t delta, int64_t index) noexcept nogil:
+    """Bytes of a record after its length."""
+    cdef int64_t size = 1 + varint_size(delta) + varint_size(index) + varint_size(r.key_size) + varint_size(r.value_size) + r.headers_size
+    if r.key_size > 0:
+        size += r.key_size
+    if r.value_size > 0:
+        size += r.value_size
+    return size
+
+
+cdef inline int64_t alone_size(Item* r) noexcept nogil:
+    """Bytes of a batch that holds nothing else."""
+    cdef int64_t body = body_size(r, 0, 0)
+    return HEADER + varint_size(body) + body
+
+
+cdef void put(Batch b, Item* r, int64_t body) noexcept:
+    """Write `r` at the end of `b`, which has room for it."""
+    cdef char* p = put_varint(b.buf + b.used, body)
+    if b.count == 0:
+        b.base_timestamp = b.max_timestamp = r.timestamp
+    elif r.timestamp > b.max_timestamp:
+        b.max_timestamp = r.timestamp
+    p[0] = 0
+    p = put_varint(p + 1, r.timestamp - b.base_timestamp)
+    p = put_varint(p, b.count)
+    p = put_varint(p, r.key_size)
+    if r.key_size > 0:
+        memcpy(p, r.key, r.key_size)
+        p += r.key_size
+    p = put_varint(p, r.value_size)
+    if r.value_size > 0:
+        memcpy(p, r.value, r.value_size)
+        p += r.value_size
+    memcpy(p, r.headers, r.headers_size)
+    b.used = <int32_t>(p + r.headers_size - b.buf)
+    b.count += 1
+
+
+cdef int put_raw(Accumulator acc, Batch b, Item* r, int64_t headers, const char* rest, const char* end) except -1:
+    """Write a record decoded from another batch; `rest` are its headers without their count."""
+    cdef int64_t body
+    cdef char count[10]
+    cdef int32_t grown
+    r.headers = count
+    r.headers_size = put_varint(count, headers) - count
+    body = body_size(r, r.timestamp - b.base_timestamp if b.count else 0, b.count) + (end - rest)
+    if b.used + 10 + body > b.cap:
+        grown = <int32_t>(b.used + 10 + body + b.cap // 2)
+        acc.grow(b.home, b, grown)
+    put(b, r, body)
+    memcpy(b.buf + b.used, rest, end - rest)
+    b.used += <int32_t>(end - rest)
+    return 0
+
+
+cdef int follow(Batch b, Item* r, object callback) except -1:
+    """Note the callback of the record that is written next."""
+    cdef Meta* meta
+    cdef int32_t metas
+    if b.count >= b.metas:
+        metas = max(64, b.count * 2)
+        meta = <Meta*>realloc(b.meta, metas * sizeof(Meta))
+        if meta == NULL:
+            raise MemoryError
+        b.meta = meta
+        b.metas = metas
+    while PyList_GET_SIZE(b.callbacks) < b.count:
+        b.callbacks.append(None)
+    b.callbacks.append(callback)
+    b.meta[b.count].timestamp = r.timestamp
+    b.meta[b.count].key_size = <int32_t>r.key_size
+    b.meta[b.count].value_size = <int32_t>r.value_size
+    return 0

@@ -1,0 +1,86 @@
+"""Writing batch headers and records, in every format. Rule: values are taken as they are; whoever calls has checked them.
+
+No other plain-Python code writes them; what reads them is `decoder`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable
+from typing import Final
+
+from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.records.checksum import crc32c
+from pykafka4.wire.records.layout import HEADER_SIZE, LOG_OVERHEAD
+
+__all__ = ["encode_content", "encode_header", "encode_message", "encode_record", "varint"]
+
+_UNCHECKED: Final = struct.Struct(">qiibI")  # offset, length, leader epoch, magic, checksum
+_CHECKED: Final = struct.Struct(">hiqqqhii")  # from the attributes to the count: what the checksum covers of the header
+
+
+def _encode_varint(n: int) -> bytes:
+    n = n << 1 if n >= 0 else (-n << 1) - 1
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+_SMALL: Final = [_encode_varint(n) for n in range(2048)]  # most of those that records need
+
+
+def varint(n: int) -> bytes:
+    """`n` as a zig-zag varint, int32 and int64 alike."""
+    return _SMALL[n] if 0 <= n < 2048 else _encode_varint(n)
+
+
+def encode_record(timestamp_delta: int, offset_delta: int, content: bytes) -> bytes:
+    """A record of magic 2 with this `content` (`encode_content`)."""
+    body = b"\0" + varint(timestamp_delta) + varint(offset_delta) + content
+    return varint(len(body)) + body
+
+
+def encode_content(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> bytes:
+    """What of a record does not depend on its place: key, value and headers."""
+    pairs = [_sized(name.encode()) + _sized(data) for name, data in headers]
+    return _sized(key) + _sized(value) + varint(len(pairs)) + b"".join(pairs)
+
+
+def _sized(data: bytes | None) -> bytes:
+    return b"\x01" if data is None else varint(len(data)) + data
+
+
+def encode_header(
+    records: Buffer,
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    count: int,
+) -> bytes:
+    """The header of a batch of magic 2, with its checksum. `records` are the bytes behind it, compressed if they are sent so."""
+    times = base_timestamp_ms, max_timestamp_ms
+    checked = _CHECKED.pack(attributes, last_offset_delta, *times, producer_id, producer_epoch, base_sequence, count)
+    crc = crc32c(records, crc32c(checked))
+    return _UNCHECKED.pack(base_offset, HEADER_SIZE + len(records) - LOG_OVERHEAD, leader_epoch, 2, crc) + checked
+
+
+def encode_message(offset: int, magic: int, attributes: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> bytes:
+    """A message of magic 0 or 1, which is a record with a header of its own."""
+    time = struct.pack(">q", timestamp_ms) if magic == 1 else b""
+    checked = struct.pack(">bb", magic, attributes) + time + _prefixed(key) + _prefixed(value)
+    return struct.pack(">qiI", offset, len(checked) + 4, zlib.crc32(checked)) + checked
+
+
+def _prefixed(data: bytes | None) -> bytes:
+    return b"\xff\xff\xff\xff" if data is None else struct.pack(">i", len(data)) + data

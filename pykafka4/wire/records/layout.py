@@ -1,0 +1,46 @@
+"""The layout of record batches. Rule: numbers only; how they are written and read is in `encoder` and `decoder`.
+
+Magic 2 is the record batch of today, magic 0 and 1 are the messages of the message sets before it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "ATTRIBUTES",
+    "BASE_OFFSET",
+    "BASE_SEQUENCE",
+    "BASE_TIMESTAMP",
+    "CODEC_BITS",
+    "CONTROL_BIT",
+    "COUNT",
+    "CRC",
+    "CREATE_TIME",
+    "HEADER_SIZE",
+    "LAST_OFFSET_DELTA",
+    "LEADER_EPOCH",
+    "LEAST_BATCH",
+    "LEAST_RECORD",
+    "LENGTH",
+    "LOG_APPEND_BIT",
+    "LOG_APPEND_TIME",
+    "LOG_OVERHEAD",
+    "MAGIC",
+    "MAX_TIMESTAMP",
+    "NO_TIMESTAMP",
+    "PRODUCER_EPOCH",
+    "PRODUCER_ID",
+    "TRANSACTIONAL_BIT",
+]
+
+# Where the fields of a batch header lie; messages of magic 0 and 1 share the first, second and MAGIC.
+BASE_OFFSET, LENGTH, LEADER_EPOCH, MAGIC, CRC, ATTRIBUTES, LAST_OFFSET_DELTA = 0, 8, 12, 16, 17, 21, 23
+BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE, COUNT = 27, 35, 43, 51, 53, 57
+HEADER_SIZE: Final = 61
+LOG_OVERHEAD: Final = 12  # offset and length, which the length does not count
+LEAST_BATCH: Final = {0: 26, 1: 34, 2: HEADER_SIZE}  # bytes, by magic, with offset and length
+LEAST_RECORD: Final = 7  # bytes: one each for length, attributes, timestamp, offset, key, value, headers
+
+CODEC_BITS, LOG_APPEND_BIT, TRANSACTIONAL_BIT, CONTROL_BIT = 0x07, 0x08, 0x10, 0x20  # of the attributes
+CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP = 0, 1, -1
