@@ -55,6 +55,7 @@ NEEDED = {
     "tests/compat": ("psutil",),
     "tests/spark": ("pyspark", "pyarrow", "psutil"),
     "tests/simulation": ("greenlet",),
+    "tests/docs": ("sybil",),
 }
 
 

@@ -1,4 +1,4 @@
-"""A Kafka cluster in memory, for tests without a broker. docs/testing.md shows how.
+"""A Kafka cluster in memory, for tests without a broker. docs/guide/testing.md shows how.
 
 `ModelServer` listens on 127.0.0.1 for any Kafka client; the pytest fixture `kafka_server` is one. `ModelCluster` is the same, but has no
 sockets. Each package may use those below it:
