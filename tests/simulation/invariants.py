@@ -14,6 +14,7 @@ from uuid import UUID
 
 import attrs
 
+from pykafka4.core import INFINITY
 from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition
@@ -126,6 +127,7 @@ class Sent:
     called: bool  # whether there is a callback at all
     delivery: Delivery | None = None  # None while `send` runs, and when the handle was dropped
     accepted: bool = False
+    taken: float = INFINITY  # when `send` returned: a batch has it since then at the latest
     parked: bool = False  # its topic was not known yet
     dropped: bool = False  # the application kept no handle
     answers: int = 0  # how often the callback ran
@@ -237,7 +239,7 @@ class Watch:
         self.idempotent, self.acks, self.buffer_memory = idempotent, acks, buffer_memory
         self._delivery_timeout, self._drain = delivery_timeout, drain
         self._filling = linger + delivery_timeout / 10  # how long a batch takes records, at most
-        self._timed_out: dict[TopicPartition, list[tuple[float, float | None, bool]]] = defaultdict(list)  # sent, callback ran, parked
+        self._timed_out: dict[TopicPartition, list[tuple[Sent, float | None]]] = defaultdict(list)  # and when the callback ran
         self.others: list[Watch] = []  # of other producers: what they sent is theirs
         self.forgetful: set[str] = set()  # topics whose brokers lost what they knew of producers
         self.unordered: set[str] = set()  # topics where brokers could not keep the order, whatever the client did
@@ -281,7 +283,7 @@ class Watch:
 
     def accept(self, sent: Sent, delivery: Delivery) -> None:
         """`send` returned."""
-        sent.accepted, sent.parked = True, delivery.partition is None
+        sent.accepted, sent.taken, sent.parked = True, self._clock(), delivery.partition is None
         self.accepted += 1
         if sent.dropped:
             return
@@ -357,7 +359,7 @@ class Watch:
         now = self._clock() if sent.answers else min(self._clock(), sent.at + self._delivery_timeout)  # without a callback nobody saw it
         why = f"{sent.value[:40]!r}, sent at {sent.at:.3f}, failed at {now:.3f}: {error}"
         if code == "TIMED_OUT" and tp is not None:
-            self._timed_out[tp].append((sent.at, now if sent.answers else None, sent.parked))
+            self._timed_out[tp].append((sent, now if sent.answers else None))
         if code == "TIMED_OUT" or tp is None:  # a topic may stay unknown for unknown_topic_timeout_ms
             proven = tp is not None and tp in self._flows and self._flows[tp].proven
             calm = self.disturbances.calm(tp if proven else None, sent.at, now)
@@ -536,21 +538,22 @@ class Watch:
                     )
 
     def _look_at_timeouts(self) -> None:
-        """A batch is given up when its oldest record is as old as `delivery_timeout_ms`. It takes records for a tenth of that.
+        """A batch is given up when its oldest record is as old as `delivery_timeout_ms`. It takes records for a tenth of that,
+        from when its first record is in it, which may have waited in `send` before.
 
         Those that waited for their topic are put into batches whatever their age.
         """
         if self.closed or any(sent.dropped and not sent.called for sent in self.sent):
             return  # the oldest record may be one whose outcome nobody sees
         for tp, failed in self._timed_out.items():
-            for sent_at, seen, _ in failed:
+            for sent, seen in failed:
                 if seen is not None and not any(
-                    older <= seen - self._delivery_timeout + EARLY
-                    and (parked or sent_at <= older + self._filling + EARLY)
+                    older.at <= seen - self._delivery_timeout + EARLY
+                    and (older.parked or sent.at <= older.taken + self._filling + EARLY)
                     and (other is None or abs(other - seen) < EARLY)
-                    for older, other, parked in failed
+                    for older, other in failed
                 ):
-                    raise Broken("no needless failure", f"{tp}: given up after {seen - sent_at:.3f} s of {self._delivery_timeout:g}")
+                    raise Broken("no needless failure", f"{tp}: given up after {seen - sent.at:.3f} s of {self._delivery_timeout:g}")
 
 
 @attrs.define
