@@ -144,6 +144,19 @@ def test_a_loop_that_crashes_at_any_point_gives_every_record_one_outcome(server:
     outcomes.check()
 
 
+def test_a_loop_that_crashes_fails_the_records_that_no_broker_has_answered(server: ModelServer) -> None:
+    server.do(lambda cluster: [cluster.stop_broker(node) for node in cluster.brokers])
+    producer, outcomes = Producer(bootstrap_servers=server.bootstrap_servers), Outcomes()
+    outcomes.send(producer)
+    loop = producer._core.runtime.loop
+    producer._core.runtime.engine.network.poll = Bomb(1).wrap(len)  # type: ignore[method-assign]
+    loop.wake()
+    until(lambda: outcomes.complete, "an outcome for the record")
+    assert outcomes.failed == 1
+    assert "an injected failure" in str(loop.crashed)
+    producer.close(SECONDS)
+
+
 @pytest.mark.parametrize("where", ["membership", "fetcher", "offsets", "coordinator"])
 def test_a_consumer_that_fails_raises_in_every_call_and_leaves_the_others_alone(
     client: Client, where: str, monkeypatch: pytest.MonkeyPatch

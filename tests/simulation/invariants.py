@@ -14,6 +14,8 @@ from uuid import UUID
 
 import attrs
 
+from pykafka4.core import INFINITY
+from pykafka4.core.metadata.topic import CONTRADICTED
 from pykafka4.error_table import BY_NAME, Written
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition
@@ -126,6 +128,7 @@ class Sent:
     called: bool  # whether there is a callback at all
     delivery: Delivery | None = None  # None while `send` runs, and when the handle was dropped
     accepted: bool = False
+    taken: float = INFINITY  # when `send` returned: a batch has it since then at the latest
     parked: bool = False  # its topic was not known yet
     dropped: bool = False  # the application kept no handle
     answers: int = 0  # how often the callback ran
@@ -202,6 +205,11 @@ class Truth:
         log = self._cluster.log(*tp)
         return (r for b in log.batches if b.base_offset < offset for r in log.records_in(b) if r.offset < offset)
 
+    def partitions_if(self, topic: str, ids: frozenset[UUID]) -> frozenset[TopicPartition]:
+        """The partitions of the topic of that name, if its id is among `ids`."""
+        found = self._cluster.topics.get(topic)
+        return frozenset() if found is None or found.id not in ids else frozenset(p.tp for p in found.partitions)
+
     def existing(self, place: Place) -> bool:
         """Whether the topic is the one it was appended to."""
         topic = self._cluster.topics.get(place.tp.topic)
@@ -237,7 +245,8 @@ class Watch:
         self.idempotent, self.acks, self.buffer_memory = idempotent, acks, buffer_memory
         self._delivery_timeout, self._drain = delivery_timeout, drain
         self._filling = linger + delivery_timeout / 10  # how long a batch takes records, at most
-        self._timed_out: dict[TopicPartition, list[tuple[float, float | None, bool]]] = defaultdict(list)  # sent, callback ran, parked
+        self._timed_out: dict[TopicPartition, list[tuple[Sent, float | None]]] = defaultdict(list)  # and when the callback ran
+        self._misled: set[tuple[str, float]] = set()
         self.others: list[Watch] = []  # of other producers: what they sent is theirs
         self.forgetful: set[str] = set()  # topics whose brokers lost what they knew of producers
         self.unordered: set[str] = set()  # topics where brokers could not keep the order, whatever the client did
@@ -281,7 +290,7 @@ class Watch:
 
     def accept(self, sent: Sent, delivery: Delivery) -> None:
         """`send` returned."""
-        sent.accepted, sent.parked = True, delivery.partition is None
+        sent.accepted, sent.taken, sent.parked = True, self._clock(), delivery.partition is None
         self.accepted += 1
         if sent.dropped:
             return
@@ -345,9 +354,13 @@ class Watch:
         record = error.record
         if record is None or (record.value, record.key, record.headers) != (sent.value, sent.key, sent.headers):
             raise Broken("failed records come back", f"{sent.value[:40]!r} came back as {record!r}")
-        if error.written is Written.NO and self.truth.places.get(sent.value):
+        if self._surely_not_written(sent, error) and self.truth.places.get(sent.value):
             raise Broken("not written is not in the log", f"{sent.value[:40]!r} failed ({error}) and lies in the log")
         self._explain(sent, error, code)
+
+    def _surely_not_written(self, sent: Sent, error: DeliveryFailed) -> bool:
+        """Brokers take sequences in order: what is numbered behind a refused batch is not written. One that lost its state takes any."""
+        return error.written is Written.NO and sent.topic not in self.forgetful
 
     def _explain(self, sent: Sent, error: DeliveryFailed, code: str) -> None:
         """A failure has a reason outside the client."""
@@ -357,7 +370,7 @@ class Watch:
         now = self._clock() if sent.answers else min(self._clock(), sent.at + self._delivery_timeout)  # without a callback nobody saw it
         why = f"{sent.value[:40]!r}, sent at {sent.at:.3f}, failed at {now:.3f}: {error}"
         if code == "TIMED_OUT" and tp is not None:
-            self._timed_out[tp].append((sent.at, now if sent.answers else None, sent.parked))
+            self._timed_out[tp].append((sent, now if sent.answers else None))
         if code == "TIMED_OUT" or tp is None:  # a topic may stay unknown for unknown_topic_timeout_ms
             proven = tp is not None and tp in self._flows and self._flows[tp].proven
             calm = self.disturbances.calm(tp if proven else None, sent.at, now)
@@ -377,9 +390,18 @@ class Watch:
             raise self.broken
         self.look_at_logs()
         self.look_at_ledger(sender, acc)
+        self._look_at_topics(sender)
         self.look_at_flows()
         if acc.reserved > self.buffer_memory:
             raise Broken("memory is bounded", f"{acc.reserved} bytes in use, buffer_memory is {self.buffer_memory}")
+
+    def _look_at_topics(self, sender: Sender) -> None:
+        """A client that was told of a new topic first, and of the old one after it, takes the old one for the newer, for so long."""
+        for name, known in sender.cluster._topics.items():
+            if known.former_ids and (since := known.behind_since) is not None and (name, since) not in self._misled:
+                self._misled.add((name, since))
+                if tps := self.truth.partitions_if(name, known.former_ids):
+                    self.disturbances.add(self._clock(), since + CONTRADICTED, tps)
 
     def look_at_logs(self) -> None:
         """What was appended since the last look."""
@@ -389,12 +411,14 @@ class Watch:
         for value, place in fresh:
             sent, tp = self.by_value.get(value), place.tp
             if sent is None and any(value in other.by_value for other in self.others):
+                if self.truth.lies(place):
+                    self._look_for_truncation(place)
                 continue
             if sent is None or sent.topic != tp.topic:
                 raise Broken("no foreign records", f"{value[:40]!r} was not sent to {tp} and lies there")
             self._look_at_content(sent, place)
             error = sent.delivery.exception(0) if sent.delivery is not None and sent.judged else None
-            if isinstance(error, DeliveryFailed) and error.written is Written.NO:
+            if isinstance(error, DeliveryFailed) and self._surely_not_written(sent, error):
                 raise Broken("not written is not in the log", f"{value[:40]!r} failed ({error}) and came into the log later")
             if not self.truth.lies(place):  # its leader was lost in the same step, before this look
                 continue
@@ -536,21 +560,26 @@ class Watch:
                     )
 
     def _look_at_timeouts(self) -> None:
-        """A batch is given up when its oldest record is as old as `delivery_timeout_ms`. It takes records for a tenth of that.
+        """A batch is given up when its oldest record is as old as `delivery_timeout_ms`. It takes records for a tenth of that,
+        from when its first record is in it, which may have waited in `send` before.
 
-        Those that waited for their topic are put into batches whatever their age.
+        Those that waited for their topic are put into batches whatever their age. What is left of a batch that was divided, because a
+        broker refused it, is as old as the whole was; the oldest record may be in another part.
         """
+        divided = set().union(*self.refused.values())
         if self.closed or any(sent.dropped and not sent.called for sent in self.sent):
             return  # the oldest record may be one whose outcome nobody sees
         for tp, failed in self._timed_out.items():
-            for sent_at, seen, _ in failed:
+            for sent, seen in failed:
+                if seen is not None and tp in divided and seen - sent.at >= self._delivery_timeout - self._filling - EARLY:
+                    continue
                 if seen is not None and not any(
-                    older <= seen - self._delivery_timeout + EARLY
-                    and (parked or sent_at <= older + self._filling + EARLY)
+                    older.at <= seen - self._delivery_timeout + EARLY
+                    and (older.parked or sent.at <= older.taken + self._filling + EARLY)
                     and (other is None or abs(other - seen) < EARLY)
-                    for older, other, parked in failed
+                    for older, other in failed
                 ):
-                    raise Broken("no needless failure", f"{tp}: given up after {seen - sent_at:.3f} s of {self._delivery_timeout:g}")
+                    raise Broken("no needless failure", f"{tp}: given up after {seen - sent.at:.3f} s of {self._delivery_timeout:g}")
 
 
 @attrs.define

@@ -80,9 +80,10 @@ def test_without_the_bug_of_the_consumer_the_same_search_finds_nothing(mutant: P
 
 
 def kept_seeds() -> list[tuple[int, str]]:
-    """The seeds in `seeds.txt`, and the bug that each is kept for."""
+    """The seeds in `seeds.txt` that are kept for a mutant, and its name."""
     lines = (Path(__file__).with_name("seeds.txt")).read_text().splitlines()
-    return [(int(line.split()[0]), line.split()[1]) for line in lines if line[:1].isdigit()]
+    words = [line.split() for line in lines if line[:1].isdigit()]
+    return [(int(seed), name) for seed, name, *sentence in words if not sentence]
 
 
 @pytest.mark.parametrize(("seed", "name"), kept_seeds())

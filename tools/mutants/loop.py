@@ -9,7 +9,6 @@ from tools.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 ONE_MACHINE = "tests/core/test_engine.py::test_an_exception_ends_its_machine_with_waiters_told_and_the_others_go_on"
-CRASHED_LOOP = "tests/test_isolation.py::test_a_loop_that_crashes_at_any_point_gives_every_record_one_outcome"
 QUEUE = "tests/core/metadata/test_metadata_queue.py::"
 LEADERLESS = "tests/core/metadata/test_recovery.py::test_thousands_of_partitions_without_leader_cost_no_connection_and_no_scan"
 
@@ -61,7 +60,7 @@ MUTANTS: Final = (
         old="        self._deliver += self.engine.crash(reason)\n",
         new="        self.engine.crash(reason)\n",
         breaks="a crash of the loop loses delivery callbacks",
-        tests=(CRASHED_LOOP,),
+        tests=("tests/test_isolation.py::test_a_loop_that_crashes_fails_the_records_that_no_broker_has_answered",),
     ),
     Mutant(
         file="pykafka4/net/loop.py",

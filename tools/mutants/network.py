@@ -514,4 +514,25 @@ MUTANTS: Final = (
         breaks="a burst of calls waits for one thread",
         tests=("tests/net/handoff/test_workers.py::test_a_burst_of_blocking_work_gets_a_thread_for_each_although_one_is_idle",),
     ),
+    Mutant(
+        file="pykafka4/core/metadata/topic.py",
+        old="        return now - self.behind_since < CONTRADICTED\n",
+        new="        return True\n",
+        breaks="who hears of a new topic first, and of the old one from a broker that lags behind, never finds the new one",
+        tests=("tests/core/metadata/test_cluster.py::test_an_id_that_was_replaced_is_believed_when_nobody_has_told_another_for_long",),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/topic.py",
+        old="        self.former_ids -= {topic_id}\n",
+        new="",
+        breaks="a topic id that came back counts as replaced, and ends the topic again after a while",
+        tests=("tests/core/metadata/test_cluster.py::test_an_id_that_was_replaced_is_believed_when_nobody_has_told_another_for_long",),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/topic.py",
+        old="        if not older:\n            self.behind_since = None\n        elif self.behind_since is None:",
+        new="        if older and self.behind_since is None:",
+        breaks="a broker that lags behind is believed although others tell the present topic id",
+        tests=("tests/core/metadata/test_cluster.py::test_an_id_that_was_replaced_is_not_believed_while_somebody_tells_the_present_one",),
+    ),
 )

@@ -1,8 +1,8 @@
 """Cluster. Rule: the picture only moves forward; an older leader epoch, a missing topic or an empty answer never takes knowledge away.
 
 Brokers learn of changes at different times, so an answer can be older than what is known already. Leader epochs (per topic id) tell the
-older from the newer; a topic id that was replaced never comes back. Only when nobody tells anything newer than older epochs for long are
-they the truth: a topic without an id was made anew, or the cluster was restored from what it was before.
+older from the newer; an answer with a topic id that was replaced is older, too. Only when nobody tells anything else for long is that the
+truth: a topic without an id was made anew, the cluster was restored from what it was before, or the id that came later was the older one.
 """
 
 from __future__ import annotations
@@ -497,7 +497,7 @@ class Cluster:
         before = known.picture()
         if told.error_code:
             self._apply_error(now, told.name or "", known, told.error_code)
-        elif told.topic_id in known.former_ids:
+        elif known.is_replaced(now, told.topic_id):
             return False
         else:
             if known.missing_since is not None and told.topic_id == NO_UUID:  # nothing else tells a topic made anew from the old one

@@ -1,4 +1,4 @@
-"""Topic. Rule: a leader of an older epoch is not believed, unless for long nobody tells anything newer.
+"""Topic. Rule: an older leader epoch, or a topic id that was replaced, is not believed, unless for long nobody tells anything else.
 
 What is known of one topic; `Cluster` asks, and notes here what it is told.
 """
@@ -16,7 +16,7 @@ from pykafka4.error_table import ErrorCode
 
 __all__ = ["CONTRADICTED", "Leader", "Topic"]
 
-CONTRADICTED = 30.0  # seconds for which only older epochs are told: brokers that lag behind do so for less
+CONTRADICTED = 30.0  # seconds for which only what is older is told: brokers that lag behind do so for less
 
 
 @attrs.frozen
@@ -39,7 +39,7 @@ class Topic:
     available: list[int] = attrs.Factory(list)
     error: ErrorCode | None = None
     missing_since: float | None = None
-    behind_since: float | None = None  # only older epochs than those known were told since
+    behind_since: float | None = None  # only older epochs than those known, or ids that were replaced, were told since
     asked_at: float = -INFINITY
     not_before: float = -INFINITY
 
@@ -60,6 +60,18 @@ class Topic:
             return
         self.epochs[partition] = max(epoch, self.epochs[partition])
         self.leaders[partition] = leader
+
+    def is_replaced(self, now: float, topic_id: UUID) -> bool:
+        """Whether an answer with that id is about a topic that was deleted, and so older than what is known.
+
+        Ids have no order: who hears of a new topic first, and of the old one from a broker that lags behind, takes the old one for the
+        newer. So a replaced id is believed again when nobody has told another for long.
+        """
+        if topic_id not in self.former_ids:
+            return False
+        if self.behind_since is None:
+            self.behind_since = now
+        return now - self.behind_since < CONTRADICTED
 
     def compare(self, now: float, told: Mapping[int, int]) -> None:
         """Before `lead`, with the epochs of a whole answer: those that everybody has contradicted for long are forgotten."""
@@ -91,7 +103,8 @@ class Topic:
         """This name belongs to another topic now."""
         if self.topic_id is not None:
             self.former_ids |= {self.topic_id}
-        self.topic_id, self.leaders, self.epochs = topic_id, [], []
+        self.former_ids -= {topic_id}
+        self.topic_id, self.leaders, self.epochs, self.behind_since = topic_id, [], [], None
 
     def resize(self, partitions: int) -> None:
         """Have room for so many. With a topic id fewer than before means an older answer; without, perhaps another topic."""

@@ -277,6 +277,37 @@ def test_brokers_too_old_for_epochs_are_believed() -> None:
     assert world.engine.cluster.leader(T0) == Leader(2, -1)
 
 
+def test_an_id_that_was_replaced_is_believed_when_nobody_has_told_another_for_long() -> None:
+    """A broker that lagged behind told of the old topic after the others had told of the new one."""
+    world = knowing()
+    new = world.picture
+    told(world, metadata({"t": (OTHER, [(3, 9), (3, 9)])}))
+    told(world, new)
+    world.run(CONTRADICTED / 2)
+    told(world, new)
+    assert world.engine.cluster.topic_id("t") == OTHER
+    world.run(CONTRADICTED / 2)
+    told(world, new)
+    assert world.engine.cluster.topic_id("t") == ID
+    assert world.engine.cluster.leader(T0) == Leader(1, 5)
+    told(world, metadata({"t": (OTHER, [(3, 9), (3, 9)])}))
+    assert world.engine.cluster.topic_id("t") == ID, "now that one is the older"
+    told(world, metadata({"t": (ID, [(2, 6), (2, 7)])}))
+    assert world.engine.cluster.leader(T0) == Leader(2, 6)
+
+
+def test_an_id_that_was_replaced_is_not_believed_while_somebody_tells_the_present_one() -> None:
+    world = knowing()
+    old, new = world.picture, metadata({"t": (OTHER, [(3, 0), (3, 0)])})
+    for _ in range(4):
+        told(world, new)
+        told(world, old)
+        world.run(CONTRADICTED / 2)
+    told(world, old)
+    assert world.engine.cluster.topic_id("t") == OTHER
+    assert world.engine.cluster.leader(T0) == Leader(3, 0)
+
+
 def test_fewer_partitions_of_the_same_topic_id_are_an_older_answer() -> None:
     world = knowing()
     told(world, metadata({"t": (ID, [(1, 5)])}))
