@@ -1,7 +1,7 @@
 """Producer. Rule: a record accepted by `send` gets exactly one outcome, and nothing here waits without a deadline.
 
 The handle is here. What it stands for is `producer.core`, which stays when the handle is gone; `producer.forgotten` says what comes then.
-What a `Delivery` needs is `producer.outcomes`.
+What a `Delivery` needs is `producer.deliveries`.
 """
 
 from __future__ import annotations

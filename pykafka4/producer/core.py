@@ -22,7 +22,7 @@ from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Gate
-from pykafka4.producer.outcomes import FORKED, Outcomes
+from pykafka4.producer.deliveries import FORKED, Deliveries
 from pykafka4.records import ProducerRecord
 from pykafka4.wire.records.compression import CODECS, compress, require_codec
 from pykafka4.wire.records.hot import Accumulator, Batch, Delivery
@@ -55,7 +55,7 @@ class Core(Attachment[Sender]):
         """Start what `undo` or `close` stop."""
         config = self.config
         self.connect(self._given, config, self._executor)
-        self.signal, self.gate = Outcomes(self.runtime.callbacks), Gate(self._count_waiters, self._starving)
+        self.signal, self.gate = Deliveries(self.runtime.callbacks), Gate(self._count_waiters, self._starving)
         self.acc = Accumulator(
             batch_size=config.batch_size,
             linger=config.linger_ms / 1000,

@@ -224,7 +224,7 @@ def test_a_delivery_is_awaited_while_a_callback_waits_for_that(
 ) -> None:
     producer, got = make(linger_ms=0), list[Any]()
     if where == "in the callback":
-        monkeypatch.setattr("pykafka4.producer.outcomes.AWAIT_CALLBACK_SECONDS", 3_600.0)
+        monkeypatch.setattr("pykafka4.producer.deliveries.AWAIT_CALLBACK_SECONDS", 3_600.0)
 
     async def again() -> int:
         server.delay("Produce", 0.2)  # the outcome is not there yet when the task begins to wait

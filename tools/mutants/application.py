@@ -535,14 +535,14 @@ MUTANTS: Final = (
         tests=("tests/producer/test_growth.py::test_a_partition_that_brokers_deny_for_a_while_is_refused_and_then_at_once",),
     ),
     Mutant(
-        file="pykafka4/producer/outcomes.py",
+        file="pykafka4/producer/deliveries.py",
         old="            timer = loop.call_later(pause, look)\n",
         new="            timer = loop.call_later(3_600.0, look)\n",
         breaks="`await delivery` never ends on an asyncio loop that a callback waits for",
         tests=("tests/producer/test_handle.py::test_a_delivery_is_awaited_while_a_callback_waits_for_that",),
     ),
     Mutant(
-        file="pykafka4/producer/outcomes.py",
+        file="pykafka4/producer/deliveries.py",
         old="often = self._callbacks.on_executor() or self._callbacks.in_callback()",
         new="often = self._callbacks.on_executor()",
         breaks="`await delivery` in a callback waits for another callback",

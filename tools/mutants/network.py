@@ -431,7 +431,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        file="pykafka4/producer/outcomes.py",
+        file="pykafka4/producer/deliveries.py",
         old="        self._callbacks.post(fn)\n",
         new="        self._callbacks.submit(fn)\n",
         breaks="a signal handler that comes while a callback is handed over stops the loop",

@@ -1,4 +1,4 @@
-"""Outcomes. Rule: whoever waits for a delivery gets its outcome, from whatever thread or task; in a forked child an error.
+"""Deliveries. Rule: whoever waits for a delivery gets its outcome, from whatever thread or task; in a forked child an error.
 
 Deliveries may outlive their producer, and keep nothing of it alive but this.
 """
@@ -17,7 +17,7 @@ from pykafka4.net.handoff.workers import Callbacks
 from pykafka4.records import RecordMetadata
 from pykafka4.wire.records.hot import Delivery
 
-__all__ = ["FORKED", "Outcomes"]
+__all__ = ["FORKED", "Deliveries"]
 
 AWAIT_SECONDS: Final = 0.005  # between two looks at a delivery where no callback may be waited for
 AWAIT_CALLBACK_SECONDS: Final = 0.1  # the first such pause elsewhere: callbacks bring the outcome, but may be held up; doubles
@@ -25,7 +25,7 @@ AWAIT_LONGEST_SECONDS: Final = 1.0  # the longest that it grows to
 FORKED: Final = "this producer was made in the parent process; make a Producer in this one"
 
 
-class Outcomes(Signal):
+class Deliveries(Signal):
     """What handles need: no more of a producer than that, for they may outlive it. In a forked child no outcome comes any more."""
 
     __slots__ = ("_callbacks", "_seen", "forked")
