@@ -164,12 +164,12 @@ def count_a_failure_too_few(patch: pytest.MonkeyPatch) -> None:
 
 
 def count_a_success_as_failure(patch: pytest.MonkeyPatch) -> None:
-    def landed(original: Any, self: Ledger, records: int) -> None:
+    def acknowledged(original: Any, self: Ledger, records: int) -> None:
         original(self, records)
         self.acked -= 1
         self.failures_seen += 1
 
-    around(patch, Ledger, "landed", landed)
+    around(patch, Ledger, "acknowledged", acknowledged)
 
 
 # ---- its end
