@@ -247,6 +247,7 @@ class Watch:
         self._filling = linger + delivery_timeout / 10  # how long a batch takes records, at most
         self._timed_out: dict[TopicPartition, list[tuple[Sent, float | None]]] = defaultdict(list)  # and when the callback ran
         self._misled: set[tuple[str, float]] = set()
+        self.misled_until = 0.0
         self.others: list[Watch] = []  # of other producers: what they sent is theirs
         self.forgetful: set[str] = set()  # topics whose brokers lost what they knew of producers
         self.unordered: set[str] = set()  # topics where brokers could not keep the order, whatever the client did
@@ -401,7 +402,8 @@ class Watch:
             if known.former_ids and (since := known.behind_since) is not None and (name, since) not in self._misled:
                 self._misled.add((name, since))
                 if tps := self.truth.partitions_if(name, known.former_ids):
-                    self.disturbances.add(self._clock(), since + CONTRADICTED, tps)
+                    self.misled_until = since + CONTRADICTED
+                    self.disturbances.add(self._clock(), self.misled_until, tps)
 
     def look_at_logs(self) -> None:
         """What was appended since the last look."""

@@ -95,6 +95,7 @@ class Simulation(Schedule[Plan, Report]):
         self._note_throttling()
         self.sharp = "metadata_max_idle_ms" not in self.plan.options  # a topic that is learnt anew depends on everything
         self.weather = Weather(self.timeline, self.random, self.cluster, self.plan.climate, self.note)
+        self.weather.users += self.plan.neighbours
         self.weather.on_failed = lambda node: self.disturb(0.0, node=node)
         self.watch = self._new_watch()
         self.truth = self.watch.truth
@@ -340,7 +341,7 @@ class Simulation(Schedule[Plan, Report]):
         if self.plan.crash:
             self._crash_at = self.timeline.now + self.random.uniform(0.05, self.plan.trouble)
         limit = start + self.plan.trouble + self.most_seconds()
-        while not self._ended and self.timeline.next_at < limit:
+        while not self._ended and self.timeline.next_at < max(limit, self.watch.misled_until + self.most_seconds()):
             self.world.step()
         if not self._ended:
             left = [sent for party in self.parties for sent in party.watch.open_records()]

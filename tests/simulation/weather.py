@@ -28,7 +28,7 @@ __all__ = ["Climate", "Path", "VirtualTransport", "Weather"]
 
 SOCKET_DELAY = 0.0005  # until the socket has taken a write, at most
 SELECT_SECONDS = 0.00002  # what a `select` takes at least
-IDLE_TURNS = 10  # turns in a row with neither news nor a pause
+IDLE_TURNS = 10  # turns in a row with neither news nor a pause, of each producer or consumer
 MOST_TURNS = 60_000
 TURNS_PER_NEWS = 12  # a loop that turns more often than this is hot
 TURNS_PER_SECOND = 150
@@ -80,6 +80,7 @@ class Weather:
         self.dark: dict[int, float] = {}  # node: until when nothing gets through
         self.connects = 0
         self.inputs = 0
+        self.users = 1  # producers or consumers of the client
         self.max_frame = 1 << 31
         self.on_failed: Callable[[int], None] = lambda node: None  # told of a connection attempt that goes wrong by itself
         self.report: Callable[[Event], None] = lambda event: None  # told of what happens to connections
@@ -353,7 +354,7 @@ class VirtualTransport:
         self._foreign = foreign
         seconds = self.world.now() - self.began
         allowed = 200 + TURNS_PER_NEWS * (self.weather.inputs + foreign) + TURNS_PER_SECOND * seconds
-        if self._idle > IDLE_TURNS:
+        if self._idle > IDLE_TURNS * self.weather.users:
             self.world.fail(Broken("no hot loop", f"{self._idle} turns in a row without news and without a pause"))
         elif self.turns > allowed or self.turns > MOST_TURNS:
             self.world.fail(Broken("no hot loop", f"{self.turns} turns in {seconds:.3f} s with {self.weather.inputs} inputs"))
