@@ -252,6 +252,7 @@ class Watch:
         self.forgetful: set[str] = set()  # topics whose brokers lost what they knew of producers
         self.unordered: set[str] = set()  # topics where brokers could not keep the order, whatever the client did
         self.unsafe: set[bytes] = set()  # values whose request ended without a definite answer
+        self.unchecked: set[TopicPartition] = set()  # where a broker without state took what was numbered behind a refused batch
         self.unnumbered: set[bytes] = set()  # values that a broker acknowledged without knowing their offset
         self.truncated: set[TopicPartition] = set()  # partitions that lost committed records in an unclean election
         self.led_anew: set[TopicPartition] = set()  # partitions whose leader was lost: with acks=1 records may go with it
@@ -272,6 +273,7 @@ class Watch:
         """What brokers did to a log concerns all producers."""
         self.forgetful, self.unordered, self.truncated, self.led_anew = first.forgetful, first.unordered, first.truncated, first.led_anew
         self.unsafe, self.unnumbered, self.refused = first.unsafe, first.unnumbered, first.refused
+        self.unchecked = first.unchecked
 
     # ---- told by the application's actors
 
@@ -355,13 +357,10 @@ class Watch:
         record = error.record
         if record is None or (record.value, record.key, record.headers) != (sent.value, sent.key, sent.headers):
             raise Broken("failed records come back", f"{sent.value[:40]!r} came back as {record!r}")
-        if self._surely_not_written(sent, error) and self.truth.places.get(sent.value):
+        lies = any(place.tp not in self.unchecked for place in self.truth.places.get(sent.value, ()))
+        if error.written is Written.NO and lies:
             raise Broken("not written is not in the log", f"{sent.value[:40]!r} failed ({error}) and lies in the log")
         self._explain(sent, error, code)
-
-    def _surely_not_written(self, sent: Sent, error: DeliveryFailed) -> bool:
-        """Brokers take sequences in order: what is numbered behind a refused batch is not written. One that lost its state takes any."""
-        return error.written is Written.NO and sent.topic not in self.forgetful
 
     def _explain(self, sent: Sent, error: DeliveryFailed, code: str) -> None:
         """A failure has a reason outside the client."""
@@ -420,7 +419,7 @@ class Watch:
                 raise Broken("no foreign records", f"{value[:40]!r} was not sent to {tp} and lies there")
             self._look_at_content(sent, place)
             error = sent.delivery.exception(0) if sent.delivery is not None and sent.judged else None
-            if isinstance(error, DeliveryFailed) and self._surely_not_written(sent, error):
+            if isinstance(error, DeliveryFailed) and error.written is Written.NO and tp not in self.unchecked:
                 raise Broken("not written is not in the log", f"{value[:40]!r} failed ({error}) and came into the log later")
             if not self.truth.lies(place):  # its leader was lost in the same step, before this look
                 continue

@@ -441,6 +441,9 @@ class Simulation(Schedule[Plan, Report]):
         if result.error in FINAL_CODES:
             topic, _, partition = where.rpartition("-")
             self.watch.refused[result.error].add(TopicPartition(topic, int(partition)))
+        if result.unchecked:
+            topic, _, partition = where.rpartition("-")
+            self.watch.unchecked.add(TopicPartition(topic, int(partition)))
         if (result.error == "DUPLICATE_SEQUENCE_NUMBER" or result.duplicate) and result.base_offset < 0:
             self.watch.unnumbered.update(values_in(data))
         if self._story is not None and (header := parse_header(bytes(data))) is not None:

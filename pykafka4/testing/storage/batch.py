@@ -85,6 +85,7 @@ class Appended:
     next_offset: int = -1  # the offset after the batch, of its first copy for a duplicate
     record_errors: tuple[RecordError, ...] = ()
     message: str | None = None
+    unchecked: bool = False  # the log knew nothing of the producer, and took a sequence that is not its first
 
 
 def request_refusal(data: bytes, version: int) -> Appended | None:

@@ -80,6 +80,7 @@ class PartitionLog:
         invalid = self._record_errors(records)
         if invalid is not None:
             return invalid
+        unchecked = False
         if header.producer_id >= 0:
             known = self.producers.get(header.producer_id, deque())
             first_copy = next((b for b in known if b.header.sequences == header.sequences), None)
@@ -88,9 +89,10 @@ class PartitionLog:
             refused = self._sequence_refusal(known[-1].header if known else None, header)
             if refused:
                 return Appended(refused)
+            unchecked = not known and header.base_sequence > 0
         base = self.end_offset
         self._take(batch)
-        return Appended("NONE", base, stamp, next_offset=self.end_offset)
+        return Appended("NONE", base, stamp, next_offset=self.end_offset, unchecked=unchecked)
 
     def _record_errors(self, records: tuple[WireRecord, ...]) -> Appended | None:
         """The refusal of the whole batch when some of its records are not valid; bad timestamps name the error."""
