@@ -516,8 +516,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/metadata/topic.py",
-        old="        return now - self.behind_since < CONTRADICTED\n",
-        new="        return True\n",
+        old="        return topic_id in self.former_ids and not self._contradicted(now)\n",
+        new="        return topic_id in self.former_ids\n",
         breaks="who hears of a new topic first, and of the old one from a broker that lags behind, never finds the new one",
         tests=("tests/core/metadata/test_cluster.py::test_an_id_that_was_replaced_is_believed_when_nobody_has_told_another_for_long",),
     ),
@@ -530,8 +530,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/metadata/topic.py",
-        old="        if not older:\n            self.behind_since = None\n        elif self.behind_since is None:",
-        new="        if older and self.behind_since is None:",
+        old="        if not older:\n            self.behind_since = None\n        elif self._contradicted(now):",
+        new="        if older and self._contradicted(now):",
         breaks="a broker that lags behind is believed although others tell the present topic id",
         tests=("tests/core/metadata/test_cluster.py::test_an_id_that_was_replaced_is_not_believed_while_somebody_tells_the_present_one",),
     ),

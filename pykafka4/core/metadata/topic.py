@@ -67,21 +67,21 @@ class Topic:
         Ids have no order: who hears of a new topic first, and of the old one from a broker that lags behind, takes the old one for the
         newer. So a replaced id is believed again when nobody has told another for long.
         """
-        if topic_id not in self.former_ids:
-            return False
-        if self.behind_since is None:
-            self.behind_since = now
-        return now - self.behind_since < CONTRADICTED
+        return topic_id in self.former_ids and not self._contradicted(now)
 
     def compare(self, now: float, told: Mapping[int, int]) -> None:
         """Before `lead`, with the epochs of a whole answer: those that everybody has contradicted for long are forgotten."""
         older = [partition for partition, epoch in told.items() if -1 < epoch < self.epochs[partition]]
         if not older:
             self.behind_since = None
-        elif self.behind_since is None:
-            self.behind_since = now
-        elif now - self.behind_since >= CONTRADICTED:
+        elif self._contradicted(now):
             self.forget_epochs(older)
+
+    def _contradicted(self, now: float) -> bool:
+        """Something older was told again: whether nothing else has been for so long that it is the truth."""
+        if self.behind_since is None:
+            self.behind_since = now
+        return now - self.behind_since >= CONTRADICTED
 
     def forget_epochs(self, partitions: Iterable[int]) -> None:
         """Whatever is told next of these is believed."""

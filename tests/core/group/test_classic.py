@@ -33,13 +33,6 @@ from pykafka4.wire.protocol.messages_group import (
 )
 
 
-@pytest.fixture
-def talk() -> Talk:
-    talk = Talk(group_id="g", session_timeout_ms=10_000, heartbeat_interval_ms=3_000, max_poll_interval_ms=60_000)
-    talk.cluster.set("t", [1, 2, 1])
-    return talk
-
-
 @pytest.mark.parametrize("before", MemberState)
 @pytest.mark.parametrize("after", MemberState)
 def test_only_the_moves_of_the_table_are_possible(talk: Talk, before: MemberState, after: MemberState) -> None:

@@ -23,13 +23,6 @@ from pykafka4.wire.protocol.messages_group import (
 )
 
 
-@pytest.fixture
-def talk() -> Talk:
-    talk = Talk(group_id="g", session_timeout_ms=10_000, heartbeat_interval_ms=3_000, max_poll_interval_ms=60_000)
-    talk.cluster.set("t", [1, 2, 1])
-    return talk
-
-
 def test_nothing_is_asked_before_the_application_polls(talk: Talk) -> None:
     talk.machine.membership.subscribe(("t",))
     assert talk.run() == []

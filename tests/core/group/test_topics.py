@@ -15,13 +15,6 @@ from pykafka4.wire.protocol.messages_group import (
 )
 
 
-@pytest.fixture
-def talk() -> Talk:
-    talk = Talk(group_id="g", session_timeout_ms=10_000, heartbeat_interval_ms=3_000, max_poll_interval_ms=60_000)
-    talk.cluster.set("t", [1, 2, 1])
-    return talk
-
-
 def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
     talk.machine.membership.subscribe(("t", "tpyo"))
     talk.cluster.set("tpyo", error="UNKNOWN_TOPIC_OR_PARTITION")
