@@ -1,7 +1,7 @@
 """The list of faults that schedules are drawn from, simulated ones and those on real brokers.
 
-Invariant: a fault has one name and one place for how long it lasts. `tests/simulation/plan.py` and `consumer_plan.py` say how the model
-cluster does it, `actions.py` how real brokers do; for each fault that real brokers cannot be made to do, `unreal` says why.
+Invariant: a fault has one name and one place for how long it lasts. `plan.py` and `consumer_plan.py` in `tests/simulation/plans` say how
+the model cluster does it, `actions.py` how real brokers do; for each fault that real brokers cannot be made to do, `unreal` says why.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from schedules import Hunt
 
 __all__ = ["Check", "checks", "found_by", "without_a_mutant"]
 
-HERE = Path(__file__).parent
+SIMULATION = Path(__file__).parents[1]
 
 
 @attrs.frozen
@@ -23,9 +23,9 @@ class Check:
     words: tuple[str, ...]
 
 
-def checks(folder: Path = HERE) -> list[Check]:
-    """All checks in the modules of a folder, its tests left out."""
-    return [check for path in sorted(folder.glob("*.py")) if not path.name.startswith("test_") for check in _checks_in(path)]
+def checks(folder: Path = SIMULATION) -> list[Check]:
+    """All checks in the modules of a folder and of those in it, its tests left out."""
+    return [check for path in sorted(folder.rglob("*.py")) if not path.name.startswith("test_") for check in _checks_in(path)]
 
 
 def _checks_in(path: Path) -> Iterable[Check]:

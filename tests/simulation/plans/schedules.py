@@ -124,8 +124,8 @@ def summed(parts: Iterable[Seen], count: int) -> Seen:
 
 
 def kept(name: str) -> list[int]:
-    """The seeds in a file beside this one."""
-    return [int(line.split()[0]) for line in Path(__file__).with_name(name).read_text().splitlines() if line[:1].isdigit()]
+    """The seeds in a file beside the tests."""
+    return [int(line.split()[0]) for line in (Path(__file__).parents[1] / name).read_text().splitlines() if line[:1].isdigit()]
 
 
 def stories_of(kind: Kind, seed: int) -> list[list[str]]:
