@@ -1,7 +1,7 @@
 """States. Rule: docs/states.md and its diagrams are drawn from the tables that the client runs on, and are never edited by hand.
 
-`python -m tools.states` writes them; with `--check` it only says whether the files are what would be written. Every `Transitions` table of
-`pykafka4.core` is drawn, and the batch's table of the plain core. What a state means is written here: a state without a line is an error.
+`python -m tools.states` writes them; with `--check` it only checks that they are up to date. Every `Transitions` table of
+`pykafka4.core` is drawn, and the batch's table of the plain core. The meanings of states are written here; a state without one is an error.
 
 A diagram is a column of states. An arrow to the next state down is straight; all others to one state share a line beside the column: on the
 right those that lead down, on the left those that lead up. A dot joins a state to the line; where there is none, lines only cross.
@@ -172,7 +172,7 @@ def main() -> int:
     if sys.argv[1:] == ["--check"]:
         stale = [path for path, text in rendered.items() if not path.exists() or path.read_text() != text]
         for path in stale:
-            print(f"{path.relative_to(ROOT)} is not what the tables of states say: make states", file=sys.stderr)
+            print(f"{path.relative_to(ROOT)} is out of date: run `make states`", file=sys.stderr)
         return 1 if stale else 0
     PICTURES.mkdir(parents=True, exist_ok=True)
     for path, text in rendered.items():

@@ -1,4 +1,4 @@
-"""The page about states is what the client's tables say, and every table is on it."""
+"""docs/states.md shows every table of states, and `--check` notices when a table has changed."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_a_changed_table_fails_the_check_until_it_is_rendered_again(
     monkeypatch.setitem(connection.TABLE._table, ConnectionState.READY, set())
     assert check(monkeypatch) == 1
     assert capsys.readouterr().err.splitlines() == [
-        "docs/states.md is not what the tables of states say: make states",
-        "docs/assets/states/connection.svg is not what the tables of states say: make states",
+        "docs/states.md is out of date: run `make states`",
+        "docs/assets/states/connection.svg is out of date: run `make states`",
     ]
 
 
