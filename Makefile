@@ -13,7 +13,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz bench bench-against bench-idle bench-first bench-outage options clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz bench bench-against bench-idle bench-first bench-outage options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ compat: kafka ## old brokers: produce, consume and groups on 0.11 to 3.9, readin
 mutants: base ## deliberate bugs, and a sample of mutations of core/; a test must notice each (WORDS=… SAMPLE=… SEED=…)
 	$(PY) -m tools.mutants --sample $(SAMPLE) $(if $(SEED),--seed $(SEED)) $(WORDS)
 
-check: base ## ruff, format, mypy --strict, import contracts, what is rendered from the options, the documentation site; long files and functions are reported
+check: base ## ruff, format, mypy --strict, import contracts, what is rendered from options and state tables, the documentation site; long files and functions are reported
 	@$(PY) -m tools.sizes
 	@$(MAKE) --no-print-directory --keep-going lint formatted types contracts documented docs
 
@@ -68,7 +68,7 @@ lint: ; $(PY) -m ruff check
 formatted: ; $(PY) -m ruff format --check
 types: ; $(PY) -m mypy
 contracts: ; .venv/bin/lint-imports --no-cache
-documented: ; $(PY) -m tools.options --check
+documented: ; $(PY) -m tools.options --check && $(PY) -m tools.states --check
 docs: ## the documentation site, in build/site; a broken link or unknown name is an error
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
 
@@ -102,6 +102,9 @@ bench-outage: base ## what a client costs while 3,000 partitions have no leader,
 
 options: base ## render docs/options.md and pykafka4/options.py from the configuration
 	$(PY) -m tools.options
+
+states: base ## render docs/states.md and its diagrams from the tables of states
+	$(PY) -m tools.states
 
 clean: ## remove what was built here; the cache of jars outside the tree stays
 	rm -rf .venv .make build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,1 +1,1 @@
-"""Small scripts of the project. Rule: the standard library and pykafka4's public leaves only; what a user needs lives in the package."""
+"""Scripts for those who change the project. Rule: the package never imports them; what a user needs lives in the package."""

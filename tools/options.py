@@ -1,6 +1,6 @@
 """Renders docs/options.md and pykafka4/options.py from `pykafka4.config`; neither is ever edited by hand.
 
-`python -m tools.options` writes them; with `--check` it only says whether the files are what would be written.
+`python -m tools.options` writes them; with `--check` it only checks that they are up to date.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> int:
     if sys.argv[1:] == ["--check"]:
         stale = [path for path, text in rendered.items() if not path.exists() or path.read_text() != text]
         for path in stale:
-            print(f"{path.relative_to(ROOT)} is not what pykafka4/config.py says: make options", file=sys.stderr)
+            print(f"{path.relative_to(ROOT)} is out of date: run `make options`", file=sys.stderr)
         return 1 if stale else 0
     for path, text in rendered.items():
         path.write_text(text)

@@ -1,7 +1,7 @@
-"""Every Python block of the documentation runs, in the order of its page, against the model cluster; every link leads somewhere.
+"""Every Python block of the documentation runs, page by page, against the model cluster; no link is broken.
 
-`localhost:9092` in a block is the test's server. The topic `orders` exists, with two partitions and some records. What else a block
-needs is in a comment of its page (`<!-- invisible-code-block: python`), which readers do not see.
+`localhost:9092` in a block is the test's server. The topic `orders` exists, with two partitions and some records. Other
+set-up for a block is in a comment on its page (`<!-- invisible-code-block: python`), which readers do not see.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(page: Path, servers: str) -> int:
     return len(blocks)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")  # those of the clients that people switch from
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")  # raised by the other clients
 @pytest.mark.parametrize("page", [page for page in PAGES if CODE.search(page.read_text()) and page not in REAL], ids=name)
 def test_the_code_of_a_page_runs(page: Path, kafka_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging.getLogger("pykafka4"), "level", logging.NOTSET)  # put back afterwards, whatever a page sets
@@ -68,6 +68,6 @@ def test_the_code_of_a_page_about_real_clusters_runs(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_to_pages(page: Path) -> None:
+def test_links_are_not_broken(page: Path) -> None:
     broken = [link for link, _ in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert broken == []

@@ -1,0 +1,184 @@
+"""States. Rule: docs/states.md and its diagrams are drawn from the tables that the client runs on, and are never edited by hand.
+
+`python -m tools.states` writes them; with `--check` it only checks that they are up to date. Every `Transitions` table of
+`pykafka4.core` is drawn, and the batch's table of the plain core. The meanings of states are written here; a state without one is an error.
+
+A diagram is a column of states. An arrow to the next state down is straight; all others to one state share a line beside the column: on the
+right those that lead down, on the left those that lead up. A dot joins a state to the line; where there is none, lines only cross.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pykafka4.core
+from pykafka4.core import Transitions
+from pykafka4.wire.records import _plain_batch
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE, PICTURES = ROOT / "docs" / "states.md", ROOT / "docs" / "assets" / "states"
+WIDTH, HEIGHT, ROW, LANE, MARGIN = 170, 36, 66, 26, 14  # of a state; from state to state; from line to line; around everything
+COLOURS = ("#00796b", "#b71c1c", "#283593", "#ef6c00", "#6a1b9a", "#4e342e", "#0277bd")
+Table = dict[str, list[str]]  # for each state those that may follow it, in the table's order
+
+MEANINGS = {
+    "connection": {
+        "CONNECTING": "the socket is connecting",
+        "NEGOTIATING": "ApiVersions is in flight",
+        "AUTHENTICATING": "reserved for SASL; left at once, as only PLAINTEXT is supported",
+        "READY": "requests are sent",
+        "CLOSED": "closed, with the reason; reconnecting makes a new connection",
+    },
+    "producer identity": {
+        "NONE": "InitProducerId has to be sent, after a back-off if it failed before",
+        "ASKING": "InitProducerId is in flight",
+        "READY": "queues begin their epochs under this producer id",
+        "FATAL": "refused for good: every record fails",
+    },
+    "position": {
+        "UNKNOWN": "the committed offset has to be looked up",
+        "ASKING": "OffsetFetch is in flight",
+        "RESETTING": "ListOffsets looks up the first or last offset, as `auto_offset_reset` or a seek says",
+        "FETCHING": "the partition is part of Fetch requests",
+        "STOPPED": "an error or a truncated log; reading continues at a new position, after a seek",
+    },
+    "group member": {
+        "UNJOINED": "not in the group; joins when topics are subscribed to and the back-off is over",
+        "JOINING": "JoinGroup is in flight; the coordinator waits for the other members",
+        "SYNCING": "SyncGroup is in flight; the coordinator waits for the leader's assignment",
+        "STABLE": "has an assignment and sends heartbeats",
+        "REVOKING": "a rebalance has begun; the application has to give its partitions back in `poll`",
+        "LEAVING": "LeaveGroup is in flight, or waits until the coordinator is found",
+        "FATAL": "refused for good; a change of the subscription starts over",
+    },
+    "batch": {
+        "OPEN": "takes records",
+        "SEALED": "takes no more records; waits in its queue or is in flight",
+        "ACKED": "acknowledged; its records have their offsets",
+        "FAILED": "failed for good, as `not written` or `maybe written`",
+        "SPLIT": "too large for its topic; replaced by two halves",
+    },
+}
+
+
+def tables() -> Iterator[tuple[str, str, Table]]:
+    """(name, module, table) of each state machine."""
+    found = {}
+    for module in pkgutil.walk_packages(pykafka4.core.__path__, "pykafka4.core."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, Transitions):
+                found[value.name] = module.name, value._table
+    for name, (where, table) in sorted(found.items()):
+        yield name, where, {state.name: [to.name for to in type(state) if to in follow] for state, follow in table.items()}
+    names = _plain_batch.NAMES
+    batch = {names[state]: [names[to] for to in sorted(follow)] for state, follow in _plain_batch.FOLLOWS.items()}
+    yield "batch", _plain_batch.__name__, batch
+
+
+def lines(table: Table, down: bool) -> list[tuple[int, list[int]]]:
+    """(target, sources) of each line on one side, the shortest first. `down`: those to states further down, else those up."""
+    states = list(table)
+    sides = []
+    for target, name in enumerate(states):
+        sources = [source for source, state in enumerate(states) if name in table[state]]
+        beside = [source for source in sources if (source < target - 1 if down else source > target)]
+        if beside:
+            sides.append((target, beside))
+    return sorted(sides, key=lambda line: max(abs(line[0] - source) for source in line[1]))
+
+
+def side(table: Table, down: bool, edge: int) -> list[str]:
+    """The lines on one side of the column, whose border there is at x = `edge`."""
+    every = lines(table, down)
+    away = 1 if down else -1
+    ends: dict[int, list[tuple[int, bool]]] = {}  # for each state the lines that touch it: (number, whether it leads here), upper first
+    for number, (target, sources) in enumerate(every):
+        ends.setdefault(target, []).append((number, True))
+        for source in sources:
+            ends.setdefault(source, []).append((number, False))
+
+    def at(state: int, number: int, arrives: bool) -> float:
+        here = sorted(ends[state], key=lambda end: (not end[1], -end[0]), reverse=not down)
+        return MARGIN + state * ROW + HEIGHT * (here.index((number, arrives)) + 1) / (len(here) + 1)
+
+    parts = []
+    for number, (target, sources) in enumerate(every):
+        x, colour = edge + away * LANE * (number + 1), COLOURS[target % len(COLOURS)]
+        to, starts = at(target, number, True), [at(source, number, False) for source in sources]
+        far = min(starts) if down else max(starts)
+        parts.append(f'<path d="M{x} {far:g}V{to:g}H{edge + away * 2}" stroke="{colour}" marker-end="url(#{colour[1:]})"/>')
+        parts += [f'<path d="M{edge} {y:g}H{x}" stroke="{colour}"/>' for y in starts]
+        parts += [f'<circle cx="{x}" cy="{y:g}" r="3" fill="{colour}" stroke="none"/>' for y in starts if y != far]
+    return parts
+
+
+def draw(table: Table) -> str:
+    """The diagram as SVG. States that nothing follows have a double border."""
+    states = list(table)
+    left = MARGIN + LANE * (len(lines(table, down=False)) + 1)
+    middle, right = left + WIDTH // 2, left + WIDTH
+    width, height = right + LANE * (len(lines(table, down=True)) + 1) + MARGIN, 2 * MARGIN + ROW * (len(states) - 1) + HEIGHT
+    used = sorted({COLOURS[index % len(COLOURS)] for index in range(len(states))})
+    heads = "".join(
+        f'<marker id="{colour[1:]}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+        f'<path d="M0 0L8 4L0 8z" fill="{colour}" stroke="none"/></marker>'
+        for colour in used
+    )
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" fill="none" '
+        'stroke-width="1.5" font-family="sans-serif" font-size="13">',
+        f'<defs>{heads}</defs><rect width="{width}" height="{height}" rx="6" fill="#fff"/>',
+    ]
+    for index, state in enumerate(states):
+        y = MARGIN + index * ROW
+        border = '<rect x="{0}" y="{1}" width="{2}" height="{3}" rx="6" fill="#eceff1" stroke="#37474f"/>'
+        parts.append(border.format(left, y, WIDTH, HEIGHT))
+        if not table[state]:
+            parts.append(border.format(left + 3, y + 3, WIDTH - 6, HEIGHT - 6))
+        parts.append(f'<text x="{middle}" y="{y + HEIGHT // 2 + 5}" text-anchor="middle" fill="#263238">{state}</text>')
+        if index and state in table[states[index - 1]]:
+            colour = COLOURS[index % len(COLOURS)]
+            parts.append(f'<path d="M{middle} {y - ROW + HEIGHT}V{y - 2}" stroke="{colour}" marker-end="url(#{colour[1:]})"/>')
+    return "\n".join([*parts, *side(table, True, right), *side(table, False, left), "</svg>"]) + "\n"
+
+
+def render() -> dict[Path, str]:
+    """The text of each file."""
+    files = {}
+    page = [INTRODUCTION]
+    for name, module, table in tables():
+        picture = PICTURES / f"{name.replace(' ', '-')}.svg"
+        files[picture] = draw(table)
+        page.append(f"\n## {name.capitalize()}\n\nDeclared in `{module}`.\n\n![States of a {name}](assets/states/{picture.name})\n")
+        page.append("| state | meaning | may be followed by |\n|---|---|---|")
+        page += [f"| `{state}` | {MEANINGS[name][state]} | {', '.join(f'`{to}`' for to in table[state])} |" for state in table]
+    return {PAGE: "\n".join(page) + "\n", **files}
+
+
+INTRODUCTION = """# States
+
+Drawn by `make states` from the tables that the client runs on. A transition that is not in its table raises an error; it is never ignored.
+
+Read a diagram from the top: the first state is at the top, and states that nothing follows have a double border. All arrows to one state
+share a colour and, where they do not come from the state above, a line. A dot joins a state to the line; lines without a dot only cross."""
+
+
+def main() -> int:
+    rendered = render()
+    if sys.argv[1:] == ["--check"]:
+        stale = [path for path, text in rendered.items() if not path.exists() or path.read_text() != text]
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is out of date: run `make states`", file=sys.stderr)
+        return 1 if stale else 0
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for path, text in rendered.items():
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
