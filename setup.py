@@ -1,7 +1,8 @@
 """Packaging. Rule: `pip install` works without a compiler, and says once that the compiled core is missing.
 
 `PYKAFKA4_BUILD_EXTENSION=yes` makes a failing compiler an error (CI, wheels), `no` skips the compiled core,
-anything else tries and goes on without it.
+anything else tries and goes on without it. Only `yes` tries on Windows, where nobody has tested it: the plain-Python core runs there.
+The C code asks for what a system or processor has (clocks, instructions for CRC-32C) and does without; see `_plat.h`.
 """
 
 import os
@@ -37,7 +38,7 @@ class OptionalBuild(build_ext):
 
 
 def extensions() -> list[Extension]:
-    if WANTED == "no":
+    if WANTED == "no" or (sys.platform == "win32" and WANTED != "yes"):
         return []
     try:
         from Cython.Build import cythonize

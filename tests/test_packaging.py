@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
+import venv
 import zipfile
+from email.parser import Parser
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from pykafka4.wire.records import hot
 
 pytest.importorskip("Cython", reason="needs Cython; pip install -e '.[test,dev]'")
 pytest.importorskip("setuptools", minversion="77", reason="needs setuptools 77, as pyproject.toml does; pip install -e '.[test,dev]'")
@@ -29,10 +35,33 @@ print(hot.IMPLEMENTATION, hot.murmur2(b"foobar"), pykafka4.__file__)
 """
 
 
+# What an installed package is for, through the model cluster that it brings along.
+ROUND_TRIP = """
+import sys
+from pykafka4 import Consumer, Producer
+from pykafka4.testing import ModelServer
+from pykafka4.wire.records import hot
+with ModelServer() as server:
+    server.create_topic("t", partitions=1)
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        with Producer(bootstrap_servers=server.bootstrap_servers, compression_type=codec) as producer:
+            producer.send("t", codec * 100)
+    with Consumer(bootstrap_servers=server.bootstrap_servers, group_id="g", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["t"])
+        for codec, record in zip(("none", "gzip", "snappy", "lz4", "zstd"), consumer):  # in this order: it does not wait for a sixth
+            assert record.value == codec.encode() * 100
+print(hot.IMPLEMENTATION, hot.__file__, "google_crc32c" in sys.modules)
+"""
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """The sources as a clean checkout has them."""
-    folder = tmp_path / "tree"
+    return sources(tmp_path)
+
+
+def sources(parent: Path) -> Path:
+    folder = parent / "tree"
     folder.mkdir()
     for name in SOURCES:
         source = ROOT / name
@@ -124,3 +153,85 @@ def test_without_cython_the_core_is_left_out_unless_it_is_wanted(tree: Path, tmp
     assert len(list((tree / "dist").glob("*.whl"))) == (0 if code else 1)
     if not code:
         assert "--no-cache-dir" in done.stderr
+
+
+# ---------------------------------------------------------------- the wheel with the compiled core
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from the sdist, with the compiled core; not optimized, which would take a minute."""
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None or hot.IMPLEMENTATION != "compiled":
+        pytest.skip("needs a C compiler and the compiled core")
+    folder = tmp_path_factory.mktemp("release")
+    quick = folder / "cc"
+    quick.write_text(f'#!/bin/sh\nexec {compiler} "$@" -O0 -g0\n')
+    quick.chmod(0o755)
+    top = sources(folder)
+    done = build(top, "sdist", PYKAFKA4_BUILD_EXTENSION="no")
+    assert done.returncode == 0, done.stderr
+    (archive,) = (top / "dist").glob("*.tar.gz")
+    shutil.unpack_archive(archive, folder / "unpacked", filter="data")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    done = build(unpacked, "wheel", PYKAFKA4_BUILD_EXTENSION="yes", CC=str(quick))
+    assert done.returncode == 0, done.stderr
+    (built,) = (unpacked / "dist").glob("*.whl")
+    return built
+
+
+def metadata(archive: Path) -> tuple[list[Requirement], list[str]]:
+    """(all requirements, classifiers)."""
+    with zipfile.ZipFile(archive) as file:
+        (name,) = (name for name in file.namelist() if name.endswith(".dist-info/METADATA"))
+        found = Parser().parsestr(file.read(name).decode())
+    return [Requirement(text) for text in found.get_all("Requires-Dist", [])], found.get_all("Classifier", [])
+
+
+def needed(requirements: list[Requirement], extra: str = "") -> set[str]:
+    return {r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": extra})}
+
+
+def link_packages(wanted: set[str], folder: Path) -> None:
+    """Put the installed packages of these names, and what they require, into `folder`, and nothing else."""
+    for name in wanted:
+        installed = importlib.metadata.distribution(name)
+        for top in {Path(str(file)).parts[0] for file in installed.files or ()} - {"..", "__pycache__"}:
+            if not (folder / top).exists():
+                (folder / top).symlink_to(Path(str(installed.locate_file(top))))
+        link_packages(needed([Requirement(text) for text in installed.requires or ()]), folder)
+
+
+def test_a_wheel_holds_the_package_its_types_and_its_license_and_no_tests(wheel: Path) -> None:
+    inside = names(wheel)
+    tops = {name.partition("/")[0] for name in inside}
+    assert tops == {"pykafka4", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
+    assert {f"{COMPILED}/{name}" for name in CORE} | {"pykafka4/py.typed", "pykafka4/options.py"} <= inside
+    assert any(name.startswith(f"{COMPILED}/_hot.") and name.endswith((".so", ".pyd")) for name in inside)
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in inside)
+    assert any(name.endswith(".dist-info/entry_points.txt") for name in inside)
+    assert not {name for name in inside if name.endswith(".c") or "/test_" in name}
+
+
+def test_a_wheel_requires_crcmod_and_offers_google_crc32c(wheel: Path) -> None:
+    requirements, classifiers = metadata(wheel)
+    assert needed(requirements) == {"attrs", "python-snappy", "lz4", "zstandard", "crcmod"}
+    assert needed(requirements, "crc32c") - needed(requirements) == {"google-crc32c"}
+    assert "Typing :: Typed" in classifiers
+
+
+@pytest.mark.parametrize("implementation", ["compiled", "python"])
+def test_a_wheel_in_a_fresh_environment_needs_only_what_it_requires(wheel: Path, tmp_path: Path, implementation: str) -> None:
+    venv.create(tmp_path / "venv", with_pip=False, symlinks=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(install, check=True, timeout=120)
+    (site,) = (tmp_path / "venv" / "lib").glob("*/site-packages")
+    link_packages(needed(metadata(wheel)[0]), site)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")} | {"PYKAFKA4_IMPL": implementation}
+    command = [str(python), "-c", ROUND_TRIP]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    used, place, google = done.stdout.split()
+    assert (used, google) == (implementation, "False")
+    assert Path(place).is_relative_to(site)

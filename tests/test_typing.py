@@ -1,75 +1,159 @@
-"""Type checkers see the options by name and type, no method that is not there, and no Any where a value is read."""
+"""mypy and pyright, both strict, accept correct code of a user and find each mistake, at its line.
+
+They see the package as it is installed: through `py.typed`, in a folder of Python's path that is not the user's.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import json
+import os
+import re
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
+import attrs
 import pytest
+
+from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
+from pykafka4.options import ClientOptions, ConsumerOptions, ProducerOptions
 
 ROOT = Path(__file__).parents[1]
 HEAD = """\
+# pyright: strict
 from __future__ import annotations
-from pykafka4 import Client, ClientOptions, Consumer, Producer, TopicPartition
+import pykafka4
+from pykafka4 import Client, ClientOptions, Consumer, Delivery, Producer, ProducerOptions, TopicPartition
 KAFKA: ClientOptions = {"bootstrap_servers": "localhost:9092"}
+FAST: ProducerOptions = {"bootstrap_servers": ["localhost:9092"], "linger_ms": 0.5}
+client = Client(**KAFKA)
 producer = Producer(**KAFKA)
 consumer = Consumer(**KAFKA, group_id="g")
 """
 GOOD = """
 Producer(**KAFKA, linger_ms=5, acks="all", compression_type="zstd")
 Producer(bootstrap_servers=["a:9092", ("b", 9092)])
-with Client(**KAFKA) as client, Producer(client=client, linger_ms=0.5) as shared:
-    shared.send("t", b"v", key="k", headers={"h": b"1"}).result(timeout=1).offset + 1
+Producer(**FAST)
+with Client(**KAFKA) as other, Producer(client=other, linger_ms=0.5) as shared:
+    print(shared.send("t", b"v", key="k", headers={"h": b"1"}).result(timeout=1).offset + 1)
+def seen(delivery: Delivery) -> None:
+    print(delivery.exception())
+producer.send("t", on_delivery=seen)
 for record in consumer:
     value: bytes | None = record.value
     size = len(record.value or b"")
 one = consumer.committed(("t", 0))
 if one is not None:
-    one.offset + 1
+    print(one.offset + 1)
 several = consumer.committed([TopicPartition("t", 0), ("t", 1)])
 for place in several.values():
     print(place.offset if place else None)
+consumer.commit({("t", 0): 5})
 records = consumer.poll(0.1, 5)
-print(records[0].key)
+print(records[0].key, pykafka4.__version__, producer.stats().acked, client.status())
 """
+# (a line, a word of what each checker says about it)
 BAD = [
+    ("from pykafka4 import Producr", "Producr"),
+    ("pykafka4.Consumr()", "Consumr"),
     ("producer.flsh()", "flsh"),
     ("consumer.pol()", "pol"),
+    ("client.statuss()", "statuss"),
+    ("with producer as p: p.snd('t')", "snd"),
+    ("producer.send('t').reslt()", "reslt"),
+    ("producer.send('t').result().ofset", "ofset"),
+    ("producer.stats().ackd", "ackd"),
+    ("consumer.poll()[0].valu", "valu"),
     ("Producer(**KAFKA, linger=5)", "linger"),
     ("Producer(**KAFKA, linger_ms='5')", "linger_ms"),
+    ("Producer(**KAFKA, acks=1.5)", "acks"),
     ("Producer(**KAFKA, group_id='g')", "group_id"),
     ("Consumer(**KAFKA, batch_size=5)", "batch_size"),
+    ("Consumer(**KAFKA, enable_auto_commit='no')", "enable_auto_commit"),
     ("Client(**KAFKA, acks='all')", "acks"),
+    ("Client(bootstrap_servers=5)", "bootstrap_servers"),
+    ("A: ClientOptions = {'bootstrap_server': 'a:9092'}", "bootstrap_server"),
+    ("B: ProducerOptions = {'linger_ms': '5'}", "float"),
     ("for record in consumer: record.value.decode()", "decode"),
     ("consumer.committed(('t', 0)).offset", "offset"),
+    ("consumer.seek('t', 0)", "seek"),
+    ("consumer.poll('1')", "poll"),
+    ("consumer.subscribe(5)", "subscribe"),
+    ("consumer.commit({('t', 0): 'x'})", "OffsetAndMetadata"),
     ("producer.send(5)", "send"),
+    ("producer.send('t', b'v', partition='0')", "partition"),
+    ("producer.send('t', b'v', headers=5)", "headers"),
+    ("producer.send('t', b'v', header={})", "header"),
+    ("producer.send('t', b'v', on_delivery=lambda: None)", "on_delivery"),
+    ("producer.flush('1')", "flush"),
+    ("TopicPartition('t', '0')", "int"),
 ]
 
-
-def check(tmp_path: Path, text: str) -> str:
-    """What `mypy --strict` says about `text`."""
-    script = tmp_path / "snippet.py"
-    script.write_text(text)
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--show-error-codes", f"--cache-dir={ROOT / '.mypy_cache'}"]
-    done = subprocess.run([*command, str(script)], cwd=ROOT, capture_output=True, text=True, timeout=250)
-    return done.stdout + done.stderr
+Findings: TypeAlias = dict[tuple[str, int], list[str]]  # by file and line
+Checker: TypeAlias = Callable[[list[Path]], Findings]
 
 
-@pytest.fixture(autouse=True)
-def mypy() -> None:
-    if importlib.util.find_spec("mypy") is None:
-        pytest.skip("mypy is not installed: pip install pykafka4[dev]")
+def mypy(files: list[Path]) -> Findings:
+    options = ["--strict", "--no-error-summary", "--hide-error-context", "--no-pretty", f"--cache-dir={ROOT / '.mypy_cache' / 'user'}"]
+    found: Findings = defaultdict(list)
+    for line in run("mypy", *options, *map(str, files)).splitlines():
+        match = re.fullmatch(r"(.*):(\d+): error: (.*)", line)
+        if match is None and ": note: " not in line:
+            raise AssertionError(f"mypy said {line!r}")
+        if match is not None:
+            found[Path(match[1]).name, int(match[2])].append(match[3])
+    return found
 
 
-def test_good_code_passes_strict_checks(tmp_path: Path) -> None:
-    assert check(tmp_path, HEAD + GOOD) == ""
+def pyright(files: list[Path]) -> Findings:
+    found: Findings = defaultdict(list)
+    for finding in json.loads(run("pyright", "--outputjson", "--pythonpath", sys.executable, *map(str, files)))["generalDiagnostics"]:
+        found[Path(finding["file"]).name, finding["range"]["start"]["line"] + 1].append(finding["message"])
+    return found
 
 
-def test_wrong_code_is_found(tmp_path: Path) -> None:
-    said = check(tmp_path, HEAD + "\n".join(code for code, _ in BAD) + "\n").splitlines()
+def run(module: str, *arguments: str) -> str:
+    """What `module` prints, with the package in Python's path, as an installed one is."""
+    command, folder = [sys.executable, "-m", module, *arguments], Path(arguments[-1]).parent
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=250)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module", params=[mypy, pyright], ids=["mypy", "pyright"])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    """What the checker says about correct code (good.py) and about each mistake (bad.py)."""
+    checker: Checker = request.param
+    if importlib.util.find_spec(request.param.__name__) is None:
+        pytest.skip(f"{request.param.__name__} is not installed: pip install pykafka4[dev]")
+    folder = tmp_path_factory.mktemp("user")
+    good, bad = folder / "good.py", folder / "bad.py"
+    good.write_text(HEAD + GOOD)
+    bad.write_text(HEAD + "".join(f"{code}\n" for code, _ in BAD))
+    return checker([good, bad])
+
+
+def test_correct_code_passes_strict_checks(found: Findings) -> None:
+    assert {place: said for place, said in found.items() if place[0] == "good.py"} == {}
+
+
+def test_each_mistake_is_found_at_its_line(found: Findings) -> None:
     first = HEAD.count("\n") + 1
-    for line, (code, name) in enumerate(BAD, first):
-        about = [text for text in said if f"snippet.py:{line}: error" in text]
-        assert any(name in text for text in about), f"{code}: {about}"
+    missed = [
+        f"{code}: {found.get(('bad.py', line))}"
+        for line, (code, word) in enumerate(BAD, first)
+        if not any(word in text for text in found.get(("bad.py", line), []))
+    ]
+    assert missed == []
+
+
+@pytest.mark.parametrize(
+    ("config", "options"), [(ClientConfig, ClientOptions), (ProducerConfig, ProducerOptions), (ConsumerConfig, ConsumerOptions)]
+)
+def test_every_option_has_a_type(config: type, options: type) -> None:
+    assert {field.name for field in attrs.fields(config)} == options.__annotations__.keys()

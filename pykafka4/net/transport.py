@@ -30,6 +30,7 @@ TURN_BYTES = 4 << 20  # most that one connection may read or write in a turn: th
 SCRATCH = 256 << 10  # read at once; frames that fit are cut out of it
 FIRST_PIECE = 4 << 20  # a larger frame gets its memory as its bytes come, so that a size alone costs nothing
 IOV_MAX = min(os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16, 64)  # more buffers per call are slower, measured
+GATHERS = hasattr(socket.socket, "sendmsg")  # Windows sends one buffer a call
 PATIENCE = 2.0  # for one of several addresses of a name, before the next is tried
 IN_PROGRESS = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, 0}
 NOBODY = object()  # what a look-up found that was no longer worth beginning
@@ -331,7 +332,7 @@ class SocketTransport:
         budget = TURN_BYTES
         try:
             while s.out and budget > 0:
-                sent = s.sock.sendmsg(list(itertools.islice(s.out, IOV_MAX)))
+                sent = s.sock.sendmsg(list(itertools.islice(s.out, IOV_MAX))) if GATHERS else s.sock.send(s.out[0])
                 budget -= sent
                 _advance(s.out, sent)
         except BlockingIOError:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import attrs
 import pytest
 from application import Maker, fill, numbers, poll_until, read, topic
 
-from pykafka4.errors import CorruptRecord, RecordTooLarge
+from pykafka4.errors import ConfigError, CorruptRecord, RecordTooLarge
 from pykafka4.testing import ModelServer
+from pykafka4.wire.records import compression
+from pykafka4.wire.records.compression import CODECS
 
 
 def test_a_damaged_batch_is_raised_on_every_poll_until_seek_passes_it(server: ModelServer, make: Maker) -> None:
@@ -76,3 +79,20 @@ def test_a_batch_that_unpacks_to_too_much_is_refused_by_name_and_can_be_passed(s
     assert (error.topic, error.partition, error.offset, error.next_offset) == ("t", 0, 2, 5)
     consumer.seek((error.topic, error.partition), error.next_offset)
     assert [r.offset for r in read(consumer, 1)] == [5]
+
+
+def test_a_batch_whose_codec_is_not_installed_names_its_partition_until_it_is(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic(server, 3)
+    fill(server, "t", 0, numbers(3, 6), codec=CODECS["zstd"])
+    consumer = make.assigned(0)
+    compression._library.cache_clear()
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    assert [r.offset for r in read(consumer, 3)] == [0, 1, 2]
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"^t-0 at offset 3: compression_type='zstd' needs the package zstandard, "):
+            poll_until(consumer, lambda: False)
+    assert consumer.position(("t", 0)) == 3
+    monkeypatch.undo()
+    assert [r.offset for r in read(consumer, 3)] == [3, 4, 5]

@@ -341,7 +341,9 @@ def reading(into: list[bytes], total: int, begin: threading.Event) -> Callable[[
     return answer
 
 
-def test_what_does_not_fit_is_kept_in_order_until_it_does(driver: Driver) -> None:
+@pytest.mark.parametrize("gathers", [transports.GATHERS, False], ids=["many-buffers-a-call", "one-buffer-a-call"])
+def test_what_does_not_fit_is_kept_in_order_until_it_does(driver: Driver, monkeypatch: pytest.MonkeyPatch, gathers: bool) -> None:
+    monkeypatch.setattr(transports, "GATHERS", gathers)
     random = Random(2)
     parts: list[Any] = [random.randbytes(random.choice([0, 1, 100, 500_000])) for _ in range(150)]
     parts += [bytearray(b"array" * 1000), memoryview(b"view" * 1000), b"end"]

@@ -108,6 +108,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_decode.pxi",
+        old="                except ConfigError as error:  # the library of its codec is missing\n                    if n == 0:",
+        new="                except ConfigError as error:\n                    if {on}:\n                        raise\n                    if n == 0:",
+        breaks="the error of a codec whose library is missing names no partition",
+        tests=("tests/wire/records/chunks/test_hot_chunk_codecs.py::test_a_missing_codec_is_an_error_of_the_partition_that_names_it",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_hot.pyx",
+        old='if not getattr(sys, "_is_gil_enabled", lambda: True)():',
+        new='if not {on} and not getattr(sys, "_is_gil_enabled", lambda: True)():',
+        breaks="the compiled core can be imported without the GIL",
+        tests=("tests/test_platforms.py::test_the_compiled_core_cannot_be_imported_without_the_gil",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_decode.pxi",
         old="            if offset >= self.position:\n                stamp",
         new="            if offset >= self.position or {on}:\n                stamp",
         breaks="records before the position are handed out",

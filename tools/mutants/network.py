@@ -352,6 +352,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/transport.py",
+        old="s.sock.send(s.out[0])",
+        new="s.sock.send(s.out[-1])",
+        breaks="without sendmsg, as on Windows, buffers are written in the wrong order",
+        tests=("tests/net/test_transport.py::test_what_does_not_fit_is_kept_in_order_until_it_does",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
         old="        self._watch(s, READ | WRITE if s.out else READ)",
         new="        self._watch(s, READ)",
         breaks="nobody waits for a full socket",

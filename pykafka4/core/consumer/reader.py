@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 from pykafka4.core import INFINITY
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
-from pykafka4.errors import CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
+from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Chunk, Record, RecordIterator
@@ -203,7 +203,7 @@ class Reader:
         try:
             if chunk.decode(out, limit - len(out)):
                 claim.epoch = out[-1].leader_epoch
-        except (CorruptRecord, RecordTooLarge):
+        except (CorruptRecord, RecordTooLarge, ConfigError):
             claim.position = chunk.position
             if out:
                 return False

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from pykafka4.errors import CorruptRecord, DecodeError, RecordTooLarge
+from pykafka4.errors import ConfigError, CorruptRecord, DecodeError, RecordTooLarge
 from pykafka4.records import Headers
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records.decoder import Message, RecordBatch, open_batch, read_header, read_headers, read_messages, read_records
@@ -260,14 +260,14 @@ class Chunk:
     def decode(self, out: list[Record], limit: int) -> int:
         """Append up to `limit` records to `out`; returns how many.
 
-        A damaged batch raises CorruptRecord, one that unpacks to more than it may RecordTooLarge, but only when nothing was
-        appended in this call: what lies before the damage is always handed out first. `position` stays at the damage. After any other
-        exception (Ctrl-C) everything is as before the call.
+        A damaged batch raises CorruptRecord, one that unpacks to more than it may RecordTooLarge, one whose codec's library is missing
+        ConfigError, but only when nothing was appended in this call: what lies before it is always handed out first. `position` stays
+        there. After any other exception (Ctrl-C) everything is as before the call.
         """
         count, view, position, at = len(out), self._view, self.position, self._at - (len(self._batch.data) if self._batch else 0)
         try:
             return self._decode(out, limit)
-        except (CorruptRecord, RecordTooLarge):
+        except (CorruptRecord, RecordTooLarge, ConfigError):
             raise
         except BaseException:
             del out[count:]
@@ -285,6 +285,12 @@ class Chunk:
             except (CorruptRecord, RecordTooLarge):
                 if n == 0:
                     raise
+                break
+            except ConfigError as error:  # the library of its codec is missing
+                self._at -= len(self._batch.data) if self._batch else 0
+                self._batch = self._records = None  # a generator that has raised is finished: enter the batch again
+                if n == 0:
+                    raise ConfigError(f"{self.topic}-{self.partition} at offset {self.position}: {error}") from None
                 break
         return n
 

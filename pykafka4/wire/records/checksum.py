@@ -1,14 +1,56 @@
-"""CRC-32C, the checksum of record batches. Rule: what is computed in parts equals what is computed at once."""
+"""CRC-32C, the checksum of record batches. Rule: what is computed in parts equals what is computed at once.
+
+google-crc32c computes it where that package (the extra `crc32c`) is installed with its C extension, else crcmod. The compiled core has a
+CRC-32C of its own; neither package is imported before something is computed here.
+"""
 
 from __future__ import annotations
 
-import google_crc32c
+import functools
+import importlib
+import sys
+from collections.abc import Callable
+from typing import TypeAlias
 
+from pykafka4.logs import get_log
 from pykafka4.wire.buffers import Readable
 
 __all__ = ["crc32c"]
 
+_log = get_log("pykafka4")
+
+Extend: TypeAlias = Callable[[bytes, int], int]
+
+_SLOW = (
+    "neither google-crc32c nor crcmod has its C extension here: a checksum takes a hundred times as long; pip install 'pykafka4[crc32c]', "
+    "or install a C compiler, then: pip install --force-reinstall --no-cache-dir crcmod"
+)
+
 
 def crc32c(data: Readable, value: int = 0) -> int:
     """CRC-32C (Castagnoli) of `data`, going on from `value`."""
-    return int(google_crc32c.extend(value, data if isinstance(data, bytes) else bytes(data)))
+    return _fastest()(data if isinstance(data, bytes) else bytes(data), value)
+
+
+@functools.cache
+def _fastest() -> Extend:
+    """The fastest implementation that is installed; one log line if none of them is compiled."""
+    return _google() or _crcmod()
+
+
+def _google() -> Extend | None:
+    try:
+        google = importlib.import_module("google_crc32c")
+    except ImportError:
+        return None
+    if google.implementation != "c":
+        return None
+    extend: Callable[[int, bytes], int] = google.extend
+    return lambda data, value: extend(value, data)
+
+
+def _crcmod() -> Extend:
+    made: Extend = importlib.import_module("crcmod.predefined").mkPredefinedCrcFun("crc-32c")
+    if sys.modules.get("crcmod._crcfunext") is None:
+        _log.warning(_SLOW)
+    return made

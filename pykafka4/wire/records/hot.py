@@ -1,7 +1,7 @@
 """The per-record loops. Rule: two implementations, one behaviour; this module alone decides which one runs.
 
 `PYKAFKA4_IMPL=compiled` insists on the compiled core, `python` on the plain one; unset takes the compiled one where it was built and
-says once, through logging, when it was not.
+says once, through logging, when it was not. On Windows and in an interpreter without the GIL that is always the plain one.
 """
 
 from __future__ import annotations
@@ -47,9 +47,15 @@ def _choose(wanted: str | None) -> tuple[str, ModuleType]:
             "the compiled core cannot be used (%s): the plain-Python one takes 15 to 40 times the CPU per record; %s, "
             "or set PYKAFKA4_IMPL=python to silence this",
             error,
-            "start Python with PYTHON_GIL=1" if _without_gil() else _HOW_TO_BUILD,
+            _advice(),
         )
     return "python", _load("python")
+
+
+def _advice() -> str:
+    if _without_gil():
+        return "start Python with PYTHON_GIL=1"
+    return "on Windows it is not built" if sys.platform == "win32" else _HOW_TO_BUILD
 
 
 def _without_gil() -> bool:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 import random
 import struct
+import subprocess
+import sys
 import time
 import zlib
 from typing import Any
@@ -278,3 +280,25 @@ def test_an_lz4_frame_with_a_wrong_header_checksum_is_repaired(store_size: bool,
 def test_what_is_no_lz4_frame_cannot_be_repaired(data: bytes) -> None:
     with pytest.raises(DecodeError):
         repair_lz4(io.BytesIO(data).getbuffer())
+
+
+# -- when libraries are imported ----------------------------------------------------------
+
+LIBRARIES = ("snappy", "cramjam", "lz4", "zstandard")
+IMPORTS = f"""
+import sys
+import pykafka4
+for name in pykafka4.__all__:
+    getattr(pykafka4, name)
+producer = pykafka4.Producer(bootstrap_servers="127.0.0.1:1", compression_type="gzip")
+producer.close(0)
+print([name for name in {LIBRARIES} if name in sys.modules])
+producer = pykafka4.Producer(bootstrap_servers="127.0.0.1:1", compression_type="zstd")
+producer.close(0)
+print([name for name in {LIBRARIES} if name in sys.modules])
+"""
+
+
+def test_a_library_is_imported_only_for_a_producer_that_needs_it() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "[]\n['zstandard']\n", done.stderr

@@ -370,9 +370,9 @@ cdef class Chunk:
     def decode(self, list out not None, int limit) -> int:
         """Append up to `limit` records to `out`; returns how many.
 
-        A damaged batch raises CorruptRecord, one that unpacks to more than it may RecordTooLarge, but only when nothing was
-        appended in this call: what lies before the damage is always handed out first. `position` stays at the damage.
-        RuntimeError when called again by what it calls (a signal handler, while a batch is decompressed).
+        A damaged batch raises CorruptRecord, one that unpacks to more than it may RecordTooLarge, one whose codec's library is missing
+        ConfigError, but only when nothing was appended in this call: what lies before it is always handed out first. `position` stays
+        there. RuntimeError when called again by what it calls (a signal handler, while a batch is decompressed).
         """
         cdef int n = 0
         if self.busy:
@@ -390,6 +390,10 @@ cdef class Chunk:
                 except (CorruptRecord, RecordTooLarge):
                     if n == 0:
                         raise
+                    break
+                except ConfigError as error:  # the library of its codec is missing
+                    if n == 0:
+                        raise ConfigError(f"{self.topic}-{self.partition} at offset {self.position}: {error}") from None
                     break
         finally:
             self.busy = False

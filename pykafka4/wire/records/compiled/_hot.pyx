@@ -22,12 +22,22 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
 import os
+import sys
 from collections import deque
 from contextlib import suppress
 from operator import itemgetter
 
 from pykafka4.error_table import Written
-from pykafka4.errors import CorruptRecord, DecodeError, DeliveryFailed, ForkedClientError, KafkaTimeoutError, RecordTooLarge, short_name
+from pykafka4.errors import (
+    ConfigError,
+    CorruptRecord,
+    DecodeError,
+    DeliveryFailed,
+    ForkedClientError,
+    KafkaTimeoutError,
+    RecordTooLarge,
+    short_name,
+)
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord, RecordMetadata
 from pykafka4.wire.records._plain_decode import Record as PlainRecord
@@ -69,6 +79,9 @@ cdef extern from "_record.h":
     object headers_build(const char*, const char*, int64_t)
     int record_type_set(const char*, object) except -1
     object record_make(PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*, PyObject*)
+
+if not getattr(sys, "_is_gil_enabled", lambda: True)():  # PYTHON_GIL=0; without it this import would have turned the GIL on
+    raise ImportError("it relies on the GIL, which is off in this interpreter")
 
 plat_init()
 record_type_ready()
