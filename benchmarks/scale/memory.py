@@ -20,6 +20,7 @@ __all__ = ["measure"]
 KIB = 2.0  # a partition
 LEFT = 0.1  # KiB a partition that may be left: buffers that are kept, and the collector's own
 SETTLE = 3.0  # seconds
+DELIVERY_MS = 15_000  # shorter than topics are kept, as it is by default: its timers keep what they watch
 KINDS = ("resident", "allocated")
 Step = Callable[[Process, Shape], None]
 
@@ -56,9 +57,9 @@ def note(table: Table, role: str, client: str, kind: str, figures: tuple[float, 
 
 def figures(role: str, client: str, shape: Shape, release: str, *, traced: bool) -> list[dict[str, int]]:
     """The memory of one process, step by step."""
-    module, few, everything, forget = ROLES[role]
+    module, words, few, everything, forget = ROLES[role]
     found: list[dict[str, Any]] = []
-    with serve(shape, release) as server, Process(module, client, server.ask("bootstrap")) as process:
+    with serve(shape, release) as server, Process(module, client, server.ask("bootstrap"), *words) as process:
         if traced:
             process.ask("trace")
         few(process, shape)
@@ -104,7 +105,7 @@ def write_few_again(process: Process, shape: Shape) -> None:
     process.ask("forget", shape.base)
 
 
-ROLES: dict[str, tuple[str, Step, Step, Step]] = {
-    "consumer": ("benchmarks.scale.reading", read_few, read_all, read_few_again),
-    "producer": ("benchmarks.scale.sending", write_few, write_all, write_few_again),
+ROLES: dict[str, tuple[str, tuple[int, ...], Step, Step, Step]] = {
+    "consumer": ("benchmarks.scale.reading", (), read_few, read_all, read_few_again),
+    "producer": ("benchmarks.scale.sending", (DELIVERY_MS,), write_few, write_all, write_few_again),
 }

@@ -1,6 +1,6 @@
 """Sending. Rule: a producer in a process of its own; what it sent counts when it is acknowledged, but for a partition without a leader.
 
-`python -m benchmarks.scale.sending CLIENT BOOTSTRAP` obeys the methods of `Orders`.
+`python -m benchmarks.scale.sending CLIENT BOOTSTRAP DELIVERY_TIMEOUT_MS` obeys the methods of `Orders`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from benchmarks.scale.shape import Place
 
 __all__ = ["Writer"]
 
-PATIENCE_MS = 3_600_000  # nothing fails during a run
-IDLE_MS = 10_000  # a topic that nothing was sent to for so long is forgotten
-FORGOTTEN_AFTER = 20.0  # seconds: by then it is
+BLOCK_MS = 3_600_000  # `send` waits for room in a full partition until the process ends
+IDLE_MS = 20_000  # a topic that nothing was sent to for so long is forgotten
+FORGOTTEN_AFTER = 35.0  # seconds: by then it is
 LONG = 300.0  # seconds
 FULL, VALUE = 16 << 20, bytes(1000)  # bytes that a partition without a leader is given (the most that ours takes), and a record of them
-STILL = 1.0  # seconds without another record: the partition is full
+STILL = 2.0  # seconds without another record: the partition is full; or until a topic is known
 
 
 class Writer(Protocol):
@@ -46,10 +46,10 @@ class Writer(Protocol):
 class Ours:
     """pykafka4."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, timeout_ms: int) -> None:
         import pykafka4
 
-        settings: Any = {"delivery_timeout_ms": PATIENCE_MS, "max_block_ms": PATIENCE_MS, "metadata_max_idle_ms": IDLE_MS}
+        settings: Any = {"delivery_timeout_ms": timeout_ms, "max_block_ms": BLOCK_MS, "metadata_max_idle_ms": IDLE_MS}
         self._producer = pykafka4.Producer(bootstrap_servers=bootstrap, **settings)
         self._sent = self._stuck = 0
 
@@ -71,29 +71,32 @@ class Ours:
             time.sleep(0.005)
 
     def fill(self, topic: str) -> None:
-        """A thread stays behind that waits for room there."""
+        """A thread stays behind that waits for room there. The topic is known before it begins."""
 
         def send() -> None:
             while True:
                 self._producer.send(topic, VALUE, partition=0)
                 self._stuck += 1
 
+        self._producer.send(topic, VALUE, partition=0)
+        self._stuck += 1
+        time.sleep(STILL)
         threading.Thread(target=send, daemon=True).start()
         seen, since = 0, time.monotonic()
-        while not seen or time.monotonic() < since + STILL:
-            assert time.monotonic() < since + LONG, f"{topic} takes no records"
+        while time.monotonic() < since + STILL:
             if self._stuck != seen:
                 seen, since = self._stuck, time.monotonic()
             time.sleep(0.05)
+        assert seen * len(VALUE) < FULL, f"{topic}-0 has taken {seen} records of {len(VALUE)} bytes, more than a partition may"
 
 
 class Theirs:
     """confluent-kafka."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, timeout_ms: int) -> None:
         import confluent_kafka
 
-        settings = {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": PATIENCE_MS}
+        settings = {"enable.idempotence": True, "acks": "all", "linger.ms": 5, "message.timeout.ms": timeout_ms}
         self._producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, **settings})
         self._stuck = 0
 
@@ -131,7 +134,7 @@ class Theirs:
                 self._producer.poll(0.01)
 
 
-WRITERS: dict[str, Callable[[str], Writer]] = {"pykafka4": Ours, "confluent": Theirs}
+WRITERS: dict[str, Callable[[str, int], Writer]] = {"pykafka4": Ours, "confluent": Theirs}
 
 
 class Orders(Memory):
@@ -171,8 +174,8 @@ class Orders(Memory):
 
 
 def main() -> None:
-    client, bootstrap = sys.argv[1:]
-    obey(Orders(WRITERS[client](bootstrap)))
+    client, bootstrap, timeout_ms = sys.argv[1:]
+    obey(Orders(WRITERS[client](bootstrap, int(timeout_ms))))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ __all__ = ["measure"]
 ONE = "one"  # the name of the topic whose partitions all others are compared with
 LEADERLESS = "leaderless"  # what the sink takes for the name of a topic without leaders
 MANY_TIMES, FULL_TIMES = 1.5, 1.1
+NEVER_MS = 3_600_000  # the delivery timeout
 WARM_UP = 3  # records for each partition, before anything is measured
 ALL, TEN, FULL = "all", "ten", "full"
 
@@ -40,7 +41,7 @@ def run(client: str, case: str, shape: Shape, records: int) -> dict[str, Any]:
     """One process and its figures; SystemExit if the sink has not got what was acknowledged."""
     topics = [ONE] if case == TEN else shape.names
     with Sink(brokers=shape.brokers, partitions=shape.partitions) as sink:
-        with Process("benchmarks.scale.sending", client, sink.bootstrap) as process:
+        with Process("benchmarks.scale.sending", client, sink.bootstrap, NEVER_MS) as process:
             warm_up = process.ask("keyed", topics, WARM_UP * shape.total)["records"]
             if case == FULL:
                 process.ask("fill", LEADERLESS)
