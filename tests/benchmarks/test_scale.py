@@ -47,7 +47,7 @@ def test_a_process_answers_ends_with_its_owner_and_fails_loudly() -> None:
         process.begin("add", 4, 4)
         assert process.answer() == 8
         process.begin("wait")
-        with pytest.raises(Failed, match="did not answer within 0.1 s"):
+        with pytest.raises(Failed, match=r"did not answer within 0\.1 s"):
             process.answer(0.1)
     with Process(__name__) as process:
         with pytest.raises(Failed, match="ended; its words are above"):
