@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bars import CLIENTS, Table
+from benchmarks.bars import CLIENTS, PEER, Table
 from integration.cluster import Cluster
 from integration.local.cluster import LocalCluster
 from integration.waiting import Deadline
@@ -113,6 +113,9 @@ def create(cluster: Cluster, topics: int) -> None:
 
 def subscribed(table: Table, bootstrap: str, topics: int, rounds: int) -> None:
     """The only member of a new group subscribes to many topics, with one record in each; the time includes joining."""
+    run = Run(PEER, "subscribe", bootstrap, f"{TOPICS}-{{}}", topics)  # the first group has brokers create the topic of offsets
+    run.event()
+    run.end()
     for number in range(rounds):
         for client in CLIENTS if number % 2 else reversed(CLIENTS):
             run = Run(client, "subscribe", bootstrap, f"{TOPICS}-{{}}", topics)
