@@ -13,7 +13,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz bench bench-against bench-idle bench-first bench-outage options states clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz bench bench-against bench-idle bench-first bench-outage bench-scale options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,11 +94,14 @@ bench-against: base ## CPU per record of this checkout against another commit's,
 bench-idle: kafka ## what an idle producer and consumer cost, with brokers and without
 	$(PY) -m benchmarks.idle
 
-bench-first: kafka ## first record of a fresh process, 2,000 partitions, idle members: beside confluent-kafka on the real cluster
+bench-first: kafka ## first record of a fresh process, of 2,000 partitions and of 1,000 topics, idle members: beside confluent-kafka on the real cluster
 	$(PY) -m benchmarks.first
 
 bench-outage: base ## what a client costs while 3,000 partitions have no leader, on the model cluster
 	$(PY) -m benchmarks.outage
+
+bench-scale: base ## what grows with partitions (10,000 of 1,000 topics on 100 model brokers), with its bars: beside confluent-kafka (BENCH_ROUNDS=…)
+	$(PY) -m benchmarks.scale --rounds $(BENCH_ROUNDS)
 
 options: base ## render docs/options.md and pykafka4/options.py from the configuration
 	$(PY) -m tools.options

@@ -1,8 +1,9 @@
-"""Compares with confluent-kafka, on a real cluster, what does not grow with records: the first record of a fresh process, 2,000 assigned
-partitions, and what many idle partitions and members cost.
+"""Compares with confluent-kafka, on a real cluster, what does not grow with records: the first record of a fresh process, of 2,000 assigned
+partitions and of 1,000 subscribed topics, and what many idle partitions and members cost.
 
-`python -m benchmarks.first` runs both clients in turns, each in a process of its own, and prints medians and their ratio. "Idle" is the
-CPU time of the whole process as a share of a core, with one poll a second.
+`python -m benchmarks.first` runs both clients in turns, each in a process of its own, and prints medians and their ratio: the first record
+may come no later than confluent-kafka's, and idling may cost no more than it does. "Idle" is the CPU time of the whole process as a share
+of a core, with one poll a second.
 """
 
 from __future__ import annotations
@@ -11,20 +12,24 @@ import argparse
 import itertools
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bars import CLIENTS, PEER, Table
+from integration.cluster import Cluster
 from integration.local.cluster import LocalCluster
+from integration.waiting import Deadline
 from pykafka4 import Producer
+from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest
 
-CLIENTS = ("pykafka4", "confluent")
 SCRIPT = Path(__file__).with_name("first_client.py")
-FEW, MANY = "bench-few", "bench-many"
+FEW, MANY, TOPICS = "bench-few", "bench-many", "bench-topic"
 LONGEST = 180.0
+AT_ONCE = 250  # topics in one request
+NO_LATER = 1.0  # times what confluent-kafka takes
 # An installed package has its byte code beside it, whatever this checkout's environment says about writing it.
 ENVIRONMENT = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(SCRIPT.parent.parent / "build" / "bytecode")}
 
@@ -62,23 +67,6 @@ class Run:
             stream.close()
 
 
-class Table:
-    """Figures of both clients, by row."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, dict[str, list[float]]] = {}
-
-    def note(self, row: str, client: str, figure: float) -> None:
-        self.rows.setdefault(row, {}).setdefault(client, []).append(figure)
-
-    def show(self) -> None:
-        """Print every row that has figures of both."""
-        print(f"{'medians':44}{'pykafka4':>12}{'confluent':>12}{'ratio':>8}")
-        for row, figures in self.rows.items():
-            ours, theirs = (statistics.median(figures[client]) for client in CLIENTS)
-            print(f"{row:44}{ours:12.4f}{theirs:12.4f}{ours / theirs:8.2f}", flush=True)
-
-
 def fresh(table: Table, bootstrap: str, rounds: int) -> None:
     """The first acknowledgement, and the first record read, by a process that has just begun."""
     for client, case in itertools.product(CLIENTS, ("produce", "consume")):  # byte code and the system's caches are there afterwards
@@ -91,7 +79,7 @@ def fresh(table: Table, bootstrap: str, rounds: int) -> None:
                 run = Run(client, case, bootstrap, FEW, 1)
                 event = run.event()
                 run.end()
-                table.note(f"{what}: seconds", client, event["at"])
+                table.note(f"{what}: seconds", client, event["at"], times=NO_LATER)
                 table.note(f"{what}: CPU seconds", client, event["cpu"])
 
 
@@ -101,11 +89,40 @@ def assigned(table: Table, bootstrap: str, partitions: int, rounds: int, seconds
         for client in CLIENTS if number % 2 else reversed(CLIENTS):
             run = Run(client, "consume", bootstrap, MANY, partitions)
             first, last = run.event(), run.event()
-            table.note(f"{partitions} partitions: first record, seconds", client, first["at"])
+            table.note(f"{partitions} partitions: first record, seconds", client, first["at"], times=NO_LATER)
             table.note(f"{partitions} partitions: all records, seconds", client, last["at"])
             table.note(f"{partitions} partitions: all records, CPU seconds", client, last["cpu"])
             run.idle(3.0)
-            table.note(f"{partitions} partitions: idle, share of a core", client, run.idle(seconds))
+            table.note(f"{partitions} partitions: idle, share of a core", client, run.idle(seconds), times=NO_LATER)
+            run.end()
+
+
+def create(cluster: Cluster, topics: int) -> None:
+    """Topics of one partition, many in a request; returns when the last of them has a leader."""
+    names = [f"{TOPICS}-{number}" for number in range(topics)]
+
+    def judge(response: Any, again: bool) -> None:
+        assert all(row.error_code in ((0, 36) if again else (0,)) for row in response.topics), response.topics[0]
+
+    for at in range(0, topics, AT_ONCE):
+        rows = [CreateTopicsRequest.Topic(name=name, num_partitions=1, replication_factor=1) for name in names[at : at + AT_ONCE]]
+        cluster.admin.order(CreateTopicsRequest(topics=rows, timeout_ms=30_000), judge, LONGEST)
+    for name in names:
+        cluster.wait_led(name, 1, Deadline(LONGEST))
+
+
+def subscribed(table: Table, bootstrap: str, topics: int, rounds: int) -> None:
+    """The only member of a new group subscribes to many topics, with one record in each; the time includes joining."""
+    run = Run(PEER, "subscribe", bootstrap, f"{TOPICS}-{{}}", topics)  # the first group has brokers create the topic of offsets
+    run.event()
+    run.end()
+    for number in range(rounds):
+        for client in CLIENTS if number % 2 else reversed(CLIENTS):
+            run = Run(client, "subscribe", bootstrap, f"{TOPICS}-{{}}", topics)
+            first, last = run.event(), run.event()
+            table.note(f"{topics} topics subscribed: first record, seconds", client, first["at"], times=NO_LATER)
+            table.note(f"{topics} topics subscribed: all records, seconds", client, last["at"])
+            table.note(f"{topics} topics subscribed: all records, CPU seconds", client, last["cpu"])
             run.end()
 
 
@@ -116,7 +133,7 @@ def members(table: Table, bootstrap: str, count: int, rounds: int, seconds: floa
             run = Run(client, "members", bootstrap, FEW, count)
             run.event()
             run.idle(settle)
-            table.note(f"{count} members: idle, share of a core", client, run.idle(seconds))
+            table.note(f"{count} members: idle, share of a core", client, run.idle(seconds), times=NO_LATER)
             run.end()
 
 
@@ -124,6 +141,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9, help="of fresh processes; the others run a third as often")
     parser.add_argument("--partitions", type=int, default=2000)
+    parser.add_argument("--topics", type=int, default=1000)
     parser.add_argument("--members", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each idle measurement")
     parser.add_argument("--settle", type=float, default=25.0, help="until members have joined")
@@ -132,13 +150,18 @@ def main() -> int:
     with LocalCluster() as cluster:
         cluster.create_topic(FEW, 6, 3)
         cluster.create_topic(MANY, arguments.partitions, 1)
+        create(cluster, arguments.topics)
         with Producer(bootstrap_servers=cluster.bootstrap) as producer:
             producer.send(FEW, b"x", partition=0)
             for number in range(arguments.partitions):
                 producer.send(MANY, b"x", partition=number)
+            for number in range(arguments.topics):
+                producer.send(f"{TOPICS}-{number}", b"x", partition=0)
         fresh(table, cluster.bootstrap, arguments.rounds)
         table.show()
         assigned(table, cluster.bootstrap, arguments.partitions, fewer, arguments.seconds)
+        table.show()
+        subscribed(table, cluster.bootstrap, arguments.topics, fewer)
         table.show()
         members(table, cluster.bootstrap, arguments.members, fewer, arguments.seconds, arguments.settle)
     table.show()

@@ -1,4 +1,5 @@
-"""One client in a process of its own, for `benchmarks.first`: `first_client.py CLIENT CASE BOOTSTRAP TOPIC PARTITIONS`.
+"""One client in a process of its own, for `benchmarks.first`: `first_client.py CLIENT CASE BOOTSTRAP TOPIC COUNT`. COUNT is that of
+partitions, of topics, or of members.
 
 Imports nothing but the client and what measures it, as the time of its imports is a part of what is measured. Prints one line of JSON per
 event: seconds since the epoch, and the CPU seconds used so far. The idle cases then obey: a number of seconds to be idle for, on a line.
@@ -7,6 +8,7 @@ event: seconds since the epoch, and the CPU seconds used so far. The idle cases 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import time
@@ -48,6 +50,23 @@ def assigned(client: str, bootstrap: str, topic: str, partitions: int) -> Poll:
         {"bootstrap.servers": bootstrap, "group.id": "nobody", "auto.offset.reset": "earliest", "enable.auto.commit": False}
     )
     other.assign([ck.TopicPartition(topic, number, ck.OFFSET_BEGINNING) for number in range(partitions)])
+    return lambda seconds: int(other.poll(seconds) is not None)
+
+
+def subscribed(client: str, bootstrap: str, topic: str, topics: int) -> Poll:
+    """The topics are named `topic` with a number in it; the member is alone in a group of its own."""
+    names, group = [topic.format(number) for number in range(topics)], f"{client}-{os.getpid()}"
+    if client == "pykafka4":
+        from pykafka4 import Consumer
+
+        consumer = Consumer(bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest")
+        consumer.subscribe(names)
+        return lambda seconds: len(consumer.poll(seconds))
+    import confluent_kafka as ck
+
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "partition.assignment.strategy": "range"}
+    other = ck.Consumer({**settings, "auto.offset.reset": "earliest"})
+    other.subscribe(names)
     return lambda seconds: int(other.poll(seconds) is not None)
 
 
@@ -97,7 +116,7 @@ def main() -> None:
         report()
         idle(poll)
         return
-    poll = assigned(client, bootstrap, topic, int(count))
+    poll = (subscribed if case == "subscribe" else assigned)(client, bootstrap, topic, int(count))
     left, deadline = int(count), time.monotonic() + WAIT
     first = True
     while left > 0 and time.monotonic() < deadline:

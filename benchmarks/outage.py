@@ -11,9 +11,9 @@ import argparse
 import json
 import subprocess
 import sys
-import threading
 import time
 
+from benchmarks.meter import loop_cpu
 from pykafka4 import Consumer, Producer, TopicPartition
 from pykafka4.net.transport import SocketTransport
 from pykafka4.testing import ModelServer
@@ -28,13 +28,6 @@ START = 120.0  # seconds
 
 def names(topics: int) -> list[str]:
     return [f"outage-{number}" for number in range(topics)]
-
-
-def loop_clock() -> float:
-    """CPU seconds of the client's loop thread."""
-    thread = next(t for t in threading.enumerate() if t.name == "pykafka4-loop")
-    assert thread.ident is not None
-    return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
 
 
 class Work:
@@ -66,14 +59,14 @@ class Work:
 
     def spend(self, seconds: float) -> tuple[float, float]:
         """Let time pass; the loop's share of a core, and the connections it tried to open a second."""
-        began, used, attempts = time.monotonic(), loop_clock(), self.attempts
+        began, used, attempts = time.monotonic(), loop_cpu(), self.attempts
         while (left := began + seconds - time.monotonic()) > 0:
             if self.consumer is not None:
                 self.consumer.poll(timeout=min(left, 1.0))
             else:
                 time.sleep(min(left, 1.0))
         passed = time.monotonic() - began
-        return (loop_clock() - used) / passed, (self.attempts - attempts) / passed
+        return (loop_cpu() - used) / passed, (self.attempts - attempts) / passed
 
     def count_attempts(self) -> None:
         """Every connection that the transport is told to open counts."""

@@ -1,10 +1,11 @@
 /* Sink. Rule: a fake Kafka cluster that costs less than any client it serves, so that what is measured is the client.
  *
- * One epoll thread plays all brokers, one listening port each; partition p is led by broker p % brokers.
+ * One epoll thread plays all brokers, one listening port each; leaders are dealt round, from a broker on that the topic's name says.
  *   Produce  counts the records of the batch headers and acknowledges at once; nothing is stored.
  *   Fetch    serves one prebuilt batch again and again with its offset patched, up to a log end, then holds the request for a moment.
  *   ListOffsets tells how much there is: records acknowledged or, where a log is served, its end.
- * It advertises versions before the flexible ones: every client speaks them and the code stays small. Any topic name exists.
+ * It advertises versions before the flexible ones: every client speaks them and the code stays small. Any topic name exists; records are
+ * counted by the number of the partition, whatever the topic. Topics whose name begins with LEADERLESS have no leaders.
  * It trusts its peers (a benchmark on 127.0.0.1) and dies with the process that started it.
  *
  * usage: sink BROKERS PARTITIONS LOG_END [RECORDS_PER_BATCH=150] [VALUE_SIZE=100] [verify]
@@ -30,11 +31,11 @@
 
 enum {
     IN = 16 << 20,       /* bytes of requests a connection may have waiting; a larger request closes it */
-    OUT = 64 << 10,      /* bytes of small answers, record data apart */
+    OUT = 1 << 20,       /* bytes of small answers, record data apart; the largest names 30,000 partitions in an answer to Metadata */
     FULL = 48 << 10,     /* beyond this much of OUT the next request waits */
     CHUNK = 1 << 20,     /* most record data per partition and answer */
-    PARTITIONS = 64,
-    BROKERS = 8,
+    PARTITIONS = 64,     /* of a topic */
+    BROKERS = 128,
     HOLD = 10,           /* milliseconds a fetch at the log end waits at most; a client's own limit would measure the tail of a run */
     IOVECS = 4 * PARTITIONS + 8,
     HEADER = 61,         /* of a record batch */
@@ -167,7 +168,7 @@ static void build_batch(void) {
 
 typedef struct { int key, low, high; } Range;
 static const Range RANGES[] = {{0, 3, 7}, {1, 4, 11}, {2, 1, 2}, {3, 0, 4}, {10, 0, 0}, {18, 0, 3}, {22, 0, 1}};
-enum { APIS = sizeof RANGES / sizeof RANGES[0], UNSUPPORTED_VERSION = 35, COORDINATOR_NOT_AVAILABLE = 15 };
+enum { APIS = sizeof RANGES / sizeof RANGES[0], UNSUPPORTED_VERSION = 35, COORDINATOR_NOT_AVAILABLE = 15, LEADER_NOT_AVAILABLE = 5 };
 
 static char *api_versions(Conn *c, int version, const char *b, char *o) {
     (void)c, (void)b;
@@ -182,13 +183,22 @@ static char *api_versions(Conn *c, int version, const char *b, char *o) {
     return compact ? put8(o, 0) : o;
 }
 
+static const char LEADERLESS[] = "leaderless";
+
+static int is_leaderless(const char *name, int n) {
+    return n >= (int)sizeof LEADERLESS - 1 && !memcmp(name, LEADERLESS, sizeof LEADERLESS - 1);
+}
+
 static char *one_topic(int version, const char *name, int n, char *o) {
+    uint32_t first = 0;
+    int none = is_leaderless(name, n);
+    for (int i = 0; i < n; i++) first = first * 31 + (uint8_t)name[i];
     o = put_text(put16(o, 0), name, n);
     if (version >= 1) o = put8(o, 0);
     o = put32(o, partitions);
     for (int p = 0; p < partitions; p++) {
-        int leader = p % brokers + 1;
-        o = put32(put32(put16(o, 0), p), leader);
+        int leader = (first + p) % brokers + 1;
+        o = put32(put32(put16(o, none ? LEADER_NOT_AVAILABLE : 0), p), none ? -1 : leader);
         o = put32(put32(o, 1), leader);             /* replicas */
         o = put32(put32(o, 1), leader);             /* in sync */
     }

@@ -32,11 +32,16 @@ def binary() -> Path:
 
 
 class Sink:
-    """A fake cluster. `served`: records per partition to consume, each with `headers` headers; 0: what is produced is counted."""
+    """A fake cluster. `served`: records per partition to consume, each with `headers` headers; 0: what is produced is counted.
 
-    def __init__(self, served: int = 0, verify: str = "", headers: int = 0) -> None:
-        self.served = served
-        argv = [str(binary()), str(BROKERS), str(PARTITIONS), str(served), str(BATCH), str(VALUE), str(headers), verify]
+    Any name is that of a topic of so many `partitions`; one that begins with "leaderless" has no leaders.
+    """
+
+    def __init__(
+        self, served: int = 0, verify: str = "", headers: int = 0, *, brokers: int = BROKERS, partitions: int = PARTITIONS
+    ) -> None:
+        self.served, self.partitions = served, partitions
+        argv = [str(binary()), str(brokers), str(partitions), str(served), str(BATCH), str(VALUE), str(headers), verify]
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.ports = [int(port) for port in self.process.stdout.readline().split()]
@@ -54,15 +59,15 @@ class Sink:
         self.process.stdout.close()
 
     def ends(self, topic: str) -> dict[int, int]:
-        """The end of each partition: what was served or acknowledged."""
-        return list_ends(self.ports[0], topic)
+        """The end of each partition: what was served, or acknowledged in the partitions of this number of all topics."""
+        return list_ends(self.ports[0], topic, self.partitions)
 
 
-def list_ends(port: int, topic: str) -> dict[int, int]:
+def list_ends(port: int, topic: str, partitions: int) -> dict[int, int]:
     """ListOffsets v1, which the sink's brokers all answer alike."""
     name = topic.encode()
-    wanted = b"".join(struct.pack(">iq", partition, LATEST) for partition in range(PARTITIONS))
-    body = struct.pack(">hhih", 2, 1, 1, -1) + struct.pack(">iih", -1, 1, len(name)) + name + struct.pack(">i", PARTITIONS) + wanted
+    wanted = b"".join(struct.pack(">iq", partition, LATEST) for partition in range(partitions))
+    body = struct.pack(">hhih", 2, 1, 1, -1) + struct.pack(">iih", -1, 1, len(name)) + name + struct.pack(">i", partitions) + wanted
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(struct.pack(">i", len(body)) + body)
         size = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))[0]

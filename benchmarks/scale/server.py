@@ -1,0 +1,80 @@
+"""Server. Rule: the brokers run in a process of their own, so that the CPU time of a client's process is the client's alone.
+
+They are the model cluster's: the sink has no leaders that move. Release 2.8 by default: there a Fetch names topics, and the model answers
+one of 100 partitions in 1 ms. (Later ones name topics by id, which the model looks up one after another; that takes 14 ms.)
+`python -m benchmarks.scale.server RELEASE BROKERS TOPICS PARTITIONS` obeys the methods of `Orders`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import AbstractContextManager
+
+from benchmarks.scale.orders import Process, obey
+from benchmarks.scale.shape import Place, Shape
+from pykafka4.testing import ModelServer
+from pykafka4.testing.model import ModelCluster
+from pykafka4.wire.records.batch import WireRecord
+
+__all__ = ["RELEASE", "serve"]
+
+RELEASE = "2.8"
+REPLICAS = 2  # so that a leader can move
+
+
+def serve(shape: Shape, release: str) -> AbstractContextManager[Process]:
+    """A cluster with one record in each partition."""
+    return Process("benchmarks.scale.server", release, shape.brokers, shape.topics, shape.partitions)
+
+
+class Orders:
+    """What a case can have the cluster do."""
+
+    def __init__(self, server: ModelServer) -> None:
+        self._server = server
+        self._began = (0.0, 0.0)
+
+    def bootstrap(self) -> str:
+        """The addresses of a few brokers."""
+        return ",".join(self._server.bootstrap_servers.split(",")[:3])
+
+    def append(self, places: list[Place], count: int, size: int) -> int:
+        """Write `count` batches of one record of `size` bytes to each partition; how many there are of them."""
+
+        def act(cluster: ModelCluster) -> None:
+            for topic, partition in places:
+                for _ in range(count):
+                    cluster.append(topic, partition, [WireRecord(timestamp_ms=cluster.wall_ms(), key=None, value=bytes(size))])
+
+        self._server.do(act)
+        return count * len(places)
+
+    def move(self, topic: str, partition: int) -> int:
+        """The other replica leads the partition; which broker that is."""
+        return self._server.do(lambda cluster: cluster.move_leader(topic, partition))
+
+    def watch(self) -> None:
+        """From now on `fetches` counts."""
+        self._began = (time.monotonic(), self._server.do(lambda cluster: cluster.requests["Fetch"]))
+
+    def fetches(self) -> float:
+        """Fetches a second that reached the cluster since `watch`."""
+        began, before = self._began
+        count = self._server.do(lambda cluster: cluster.requests["Fetch"])
+        return (count - before) / (time.monotonic() - began)
+
+
+def main() -> None:
+    release, *sizes = sys.argv[1:]
+    shape = Shape(*map(int, sizes))
+    with ModelServer(shape.brokers, release=release) as server:
+        for number, name in enumerate(shape.names):
+            server.create_topic(name, shape.partitions, leaders=shape.leaders(number), replicas=min(REPLICAS, shape.brokers))
+        orders = Orders(server)
+        orders.append(shape.places, 1, 100)
+        obey(orders)
+
+
+if __name__ == "__main__":
+    main()
