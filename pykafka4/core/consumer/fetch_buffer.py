@@ -2,8 +2,8 @@
 
 What waits for `poll`: chunks, and markers among them. Only the thread that polls comes here.
 
-Ctrl-C can arrive after every call and at every turn of a loop. So each step can be done again, and what an interrupted one leaves of a claim
-in the line is always its beginning: no item is taken before an older one of the same partition.
+Ctrl-C can arrive after every call and at every turn of a loop. So each step can be done again, and what an interrupted one leaves of a
+claim in the line is always its beginning: no item is taken before an older one of the same partition.
 """
 
 from __future__ import annotations

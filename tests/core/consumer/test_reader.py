@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -843,16 +844,14 @@ ACTS: dict[str, Callable[[Desk, Sequence[TopicPartition]], object]] = {
 
 @pytest.mark.parametrize("what", ["pause", "resume", "seek", "position", "next offset", "release", "poll"])
 def test_what_is_done_to_one_partition_does_not_look_at_the_others(what: str) -> None:
-    few, many = (steps(lambda desk=crowd(count, what): ACTS[what](desk, [tp(9)])) for count in (10, 300))  # type: ignore[misc]
+    desks = [crowd(count, what) for count in (10, 300)]
+    few, many = (steps(partial(ACTS[what], desk, [tp(9)])) for desk in desks)
     assert many < 2 * few
 
 
 @pytest.mark.parametrize("what", ["pause", "resume", "seek", "relieve", "position", "next offset", "release"])
 def test_what_is_done_to_all_partitions_takes_steps_in_proportion_to_their_number(what: str) -> None:
-    few, many = (
-        steps(lambda desk=crowd(count, what), tps=list(map(tp, range(count))): ACTS[what](desk, tps))  # type: ignore[misc]
-        for count in (10, 100)
-    )
+    few, many = (steps(partial(ACTS[what], crowd(count, what), [tp(p) for p in range(count)])) for count in (10, 100))
     assert many < 15 * few
 
 
