@@ -92,9 +92,11 @@ def as_partitions(partitions: object) -> dict[TopicPartition, None]:
 
 
 def _refuse_duplicates(items: Sequence[object], what: str) -> None:
-    twice = [item for i, item in enumerate(items) if item in items[:i]] if len(set(items)) < len(items) else []
-    if twice:
-        raise ConfigError(f"{what} {twice[0]} is named twice")
+    seen: set[object] = set()
+    for item in items if len(set(items)) < len(items) else ():
+        if item in seen:
+            raise ConfigError(f"{what} {item} is named twice")
+        seen.add(item)
 
 
 def check_limit(max_records: int | None, default: int) -> int:

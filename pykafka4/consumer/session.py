@@ -7,7 +7,7 @@ wait here: `_look` for the next records, `_take_news` for the last commit before
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from operator import length_hint
 from threading import Thread
@@ -23,8 +23,8 @@ from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.consumer.reader import Reader
-from pykafka4.core.subscription import Assigned, Claim, Start
+from pykafka4.core.consumer.reader import Move, Reader
+from pykafka4.core.subscription import Assigned, Start
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
@@ -66,8 +66,12 @@ class Session(Attachment[ConsumerMachine]):
         engine.add(machine, "consumer")
         return machine
 
-    def _reseek(self, old: Claim, new: Claim, start: Start | int) -> None:
-        self.post(lambda _: self.machine.fetcher.seek(old, new, start))
+    def _reseek(self, moves: Collection[Move]) -> None:
+        def seek(now: float) -> None:
+            for move in moves:
+                self.machine.fetcher.seek(*move)
+
+        self.post(seek)
 
     def check(self) -> None:
         """Raise what every call would raise."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
 from application import Listener, Maker, poll_until, read, topic
 from interrupts import interrupted, interrupts, share
 
-from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.consumer.reader import Move, Reader
 from pykafka4.core.group.classic import ClassicProtocol
 from pykafka4.core.group.coordinator import Reaction
 from pykafka4.core.group.protocol import MemberState
@@ -58,10 +58,12 @@ class Desk:
             self.fetch(p, 4)
             self.fetch(p, 4)
 
-    def _reseek(self, old: Claim, new: Claim, start: Any) -> None:
-        if self.current[old.tp.partition] is old:
-            self.current[old.tp.partition] = new
-            self.offset[old.tp.partition] = start
+    def _reseek(self, moves: Collection[Move]) -> None:
+        for old, new, start in moves:
+            if self.current[old.tp.partition] is old:
+                assert isinstance(start, int)
+                self.current[old.tp.partition] = new
+                self.offset[old.tp.partition] = start
 
     def fetch(self, p: int, count: int) -> None:
         claim, first = self.current[p], self.offset[p]

@@ -11,7 +11,7 @@ import attrs
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Outcome, Reply, Request
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.consumer.reader import Move, Reader
 from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import LANE
@@ -166,7 +166,7 @@ class Talk:
         self.recovery = Recovery(self.cluster)
         self.network: Any = Network()
         self.notified = 0
-        self.reader = Reader(lambda: self.now, self._notify, lambda old, new, start: self.machine.fetcher.seek(old, new, start))
+        self.reader = Reader(lambda: self.now, self._notify, self._reseek)
         self.config = config(**options)
         cluster: Any = self.cluster
         recovery: Any = self.recovery
@@ -176,6 +176,10 @@ class Talk:
 
     def _notify(self) -> None:
         self.notified += 1
+
+    def _reseek(self, moves: Iterable[Move]) -> None:
+        for move in moves:
+            self.machine.fetcher.seek(*move)
 
     # ---- turning
 

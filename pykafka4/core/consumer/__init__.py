@@ -9,5 +9,6 @@ Modules; each line imports only from lines below it:
     start_offsets  where positions begin: committed offsets, resets, topics that were created again
     positions      all positions of a consumer, and what the application is told of them
     searches       first and last offsets of partitions (ListOffsets)
-    reader         what waits for `poll`, and which offsets are finished; called by the loop and by the application's thread
+    reader         what `poll` takes, and which offsets are finished; called by the loop and by the application's thread
+    fetch_buffer   what waits for `poll`: in order of arrival, and by claim
 """

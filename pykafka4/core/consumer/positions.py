@@ -19,8 +19,11 @@ __all__ = ["Intake", "Positions"]
 class Intake(Protocol):
     """Where fetched data goes: the thread that polls."""
 
-    consumed: int  # bytes read or dropped since the beginning; the application writes it
     resume_at: float  # set here: wake the loop when `consumed` reaches this
+
+    @property
+    def consumed(self) -> int:
+        """Bytes read or dropped since the beginning; the application's thread counts them."""
 
     def put(self, item: object) -> None:
         """Hand over a chunk or event."""

@@ -19,18 +19,19 @@ from operator import length_hint
 from typing import Any, TypeVar, cast
 
 from pykafka4.core import INFINITY
+from pykafka4.core.consumer.fetch_buffer import FetchBuffer
 from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Chunk, Record, RecordIterator
 
-__all__ = ["Place", "Reader"]
+__all__ = ["Move", "Place", "Reader"]
 
 log = get_log("pykafka4.consumer")
 
 Place = tuple[int, int]  # offset of the next record to read, leader epoch of the one before it
-Reseek = Callable[[Claim, Claim, "Start | int"], None]
+Move = tuple[Claim, Claim, "Start | int"]  # the old claim, the new one, where it reads on
 
 IN_LIST, IN_LOOP = 0, 1  # how many of the records given out one by one are still being worked on
 
@@ -55,8 +56,8 @@ def _whole(method: Step) -> Step:
 class Reader:
     """Chunks in, records out, and how far the application has come."""
 
-    def __init__(self, clock: Callable[[], float], notify: Callable[[], None], reseek: Reseek) -> None:
-        """`clock` is monotonic; `notify` wakes the polling thread; `reseek(old, new, start)` has the loop read on elsewhere."""
+    def __init__(self, clock: Callable[[], float], notify: Callable[[], None], reseek: Callable[[Collection[Move]], None]) -> None:
+        """`clock` is monotonic; `notify` wakes the polling thread; `reseek(moves)` has the loop read on elsewhere."""
         self._clock, self._notify, self._reseek = clock, notify, reseek
         # written by the loop
         self.arrivals: deque[Any] = deque()
@@ -66,7 +67,6 @@ class Reader:
         self._seen: tuple[RecordIterator | None, int] = (None, 0)  # how far a `for` loop had come when the loop thread looked last
         self._seen_at = -INFINITY  # when it had moved on
         # written by the application, read by the loop
-        self.consumed = 0
         self.finished: dict[TopicPartition, Place] = {}
         self.ticket: Ticket | None = None
         self.idle: float | None = -INFINITY
@@ -77,16 +77,20 @@ class Reader:
         self.events: deque[Assigned | Ended] = deque()
         self.notices: deque[KafkaError] = deque()
         self.fatal: KafkaError | None = None
-        self._queue: deque[Any] = deque()  # chunks and markers, in order of arrival
-        self._aside: deque[Any] = deque()  # those of paused partitions
-        self._handed: list[tuple[Claim, int, int]] = []  # (claim, position, epoch) behind the records given out last
+        self._buffer = FetchBuffer()
+        self._handed: dict[Claim, Place] = {}  # where each claim stands behind the records given out last
         self._iterator: RecordIterator | None = None  # these, when they are given out one by one
         self._held = IN_LIST
         self._out: list[Record] | None = None  # what the poll under way decoded
-        self._replacement: list[tuple[Claim, Claim, Start | int]] = []  # a seek under way: old claims, new ones, where to
+        self._replacement: list[Move] = []  # a seek under way
         self._islice_from = -1  # how many the iterator had given when the poll under way took a list of it
 
     # ---------------------------------------------------------------- the loop's side
+
+    @property
+    def consumed(self) -> int:
+        """Bytes read or dropped since the beginning."""
+        return self._buffer.consumed
 
     def put(self, item: object) -> None:
         """Hand over a chunk or event, in order; `news` makes it known, and an event ends a `for` loop's list early."""
@@ -116,7 +120,7 @@ class Reader:
 
     def progress(self) -> dict[TopicPartition, Place]:
         """What is finished by now; in a `for` loop that is everything before the record in hand."""
-        finished, iterator, handed = self.finished.copy(), self._iterator, tuple(self._handed)
+        finished, iterator, handed = self.finished.copy(), self._iterator, self._handed.copy()
         given = 0 if iterator is None else iterator.given  # before the list is looked at: it only shrinks, which makes less finished
         if iterator is None or self._held != IN_LOOP or self.idle is None or self._iterator is not iterator:
             return finished  # between two lists
@@ -148,13 +152,15 @@ class Reader:
         if iterator is not None:
             self._held = IN_LIST
             if length_hint(iterator):  # a loop was left early: the rest of its list was never given out
-                self.finished.update(self._within(IN_LIST))
+                places = self._within(IN_LIST)
+                self.finished.update(places)
+                self._handed = {claim: place for claim, place in self._handed.items() if places.get(claim.tp, place) != place}
                 return
             self._iterator = None
-        for claim, position, epoch in self._handed:
+        for claim, place in self._handed.items():
             if claim.live:
-                self.finished[claim.tp] = (position, epoch)
-        self._handed.clear()
+                self.finished[claim.tp] = place
+        self._handed = {}
 
     def _drop_empty_list(self) -> None:
         """A revocation or a seek in the middle of a poll may take what a loop left of its list: the buffered chunks come next."""
@@ -186,8 +192,7 @@ class Reader:
             return list(islice(iterator, limit))
         out: list[Record] = []
         self._out = out
-        while queue := self._queue:  # a marker may replace it
-            item = queue[0]
+        while (item := self._buffer.first) is not None:
             if item.__class__ is not Chunk:
                 if not TAKE[item.__class__](self, item, bool(out)):
                     break
@@ -209,12 +214,10 @@ class Reader:
                 return False
             raise
         claim.position = chunk.position
-        self._handed.append((claim, chunk.position, claim.epoch))
-        if not chunk.exhausted:
-            return len(out) < limit  # stopped before damage: the next attempt raises it, once these are handed out
-        self._let_go(claim, chunk.size)
-        self._queue.popleft()
-        return len(out) < limit
+        self._handed[claim] = (chunk.position, claim.epoch)
+        if chunk.exhausted:
+            self._buffer.pop(claim, chunk)
+        return len(out) < limit  # one stopped before damage raises it at the next attempt, once these are handed out
 
     def take_one_by_one(self, limit: int) -> Iterator[Record]:
         """The same for a `for` loop, which holds one record at a time; what it leaves is given out by the next call of either.
@@ -264,26 +267,27 @@ class Reader:
             if self._held == IN_LOOP or in_hand:
                 _later(self.finished, self._within(self._held))
         elif in_hand:
-            _later(self.finished, {claim.tp: (position, epoch) for claim, position, epoch in self._handed if claim.live})
+            _later(self.finished, {claim.tp: place for claim, place in self._handed.items() if claim.live})
         return dict(self.finished)
 
     def position(self, tp: TopicPartition) -> int | None:
         """The offset of the record of `tp` handed out next, if it is known."""
-        known = self.claims[tp].position
-        listed = None if self._iterator is None else self._within(IN_LIST).get(tp)
-        return known if listed is None else listed[0]
+        claim = self.claims[tp]
+        if self._iterator is None or claim not in self._handed:
+            return claim.position
+        left = islice(self._iterator.records, self._iterator.given, None)
+        listed = (record.offset for record in left if record.partition == tp.partition and record.topic == tp.topic)
+        return next(listed, self._handed[claim][0])
 
     def next_offset(self, tp: TopicPartition) -> int | None:
         """The offset of the record of `tp` handed out next; None while it is being found out. Raises what keeps it from that."""
         known = self.position(tp)
         if known is not None:
             return known
-        for item in (*self._queue, *self._aside):
-            if _claim_of(item) is self.claims[tp]:
-                if isinstance(item, Trouble):
-                    raise item.error.again()
-                return item.offset if isinstance(item, (Located, Truncated)) else item.position
-        return None
+        item = self._buffer.first_of(self.claims[tp])
+        if isinstance(item, Trouble):
+            raise item.error.again()
+        return None if item is None else item.position if isinstance(item, Chunk) else item.offset
 
     # ---------------------------------------------------------------- partitions
 
@@ -323,15 +327,11 @@ class Reader:
     @_whole
     def purge(self, claims: Iterable[Claim]) -> None:
         """Drop what is buffered of `claims`, and what a loop left of its list."""
-        gone = set(claims)
-        queue = deque([item for item in self._queue if _claim_of(item) not in gone])
-        aside = deque([item for item in self._aside if _claim_of(item) not in gone])
-        dropped = [item for item in (*self._queue, *self._aside) if item.__class__ is Chunk and item.serial in gone]
-        for chunk in dropped:
-            chunk.serial.consumed += chunk.size
-        self._queue, self._aside, self.consumed = queue, aside, self.consumed + sum([chunk.size for chunk in dropped])
-        if self._iterator is not None:
-            self._shorten(gone)
+        gone = tuple(claims)
+        self._buffer.drop(gone)
+        listed = [claim for claim in gone if claim in self._handed]
+        if self._iterator is not None and listed:
+            self._shorten(listed)
 
     def _shorten(self, claims: Collection[Claim]) -> None:
         """Take the records of `claims` that were not given out yet back out of the list; its iterator goes on over what is left.
@@ -345,9 +345,9 @@ class Reader:
         for record in reversed(rest):
             if (record.topic, record.partition) in tps:
                 first[record.topic, record.partition] = (record.offset, record.leader_epoch)
-        self._handed = [(c, *first.get(c.tp, (position, epoch))) for c, position, epoch in self._handed]
         for claim in claims:
             if claim.tp in first:
+                self._handed[claim] = first[claim.tp]
                 claim.position = first[claim.tp][0]
         records[given:] = [r for r in rest if (r.topic, r.partition) not in tps]
 
@@ -357,7 +357,7 @@ class Reader:
 
     @_whole
     def seek_all(self, tps: Collection[TopicPartition], start: Start | int) -> None:
-        """The same for several; what is buffered is looked through once."""
+        """The same for several."""
         for tp in tps:
             if isinstance(start, int):
                 self.finished[tp] = (start, -1)
@@ -384,8 +384,8 @@ class Reader:
         if not self._replacement:
             return
         current = [(old, new, start) for old, new, start in self._replacement if self.claims.get(old.tp) in (old, new)]
-        for old, new, start in current:
-            self._reseek(old, new, start)
+        self._reseek(current)
+        for old, new, _ in current:
             self.claims[old.tp] = new
             old.live = False
         self.purge([old for old, _, _ in current])
@@ -395,40 +395,28 @@ class Reader:
     def pause(self, *tps: TopicPartition) -> None:
         """Hand out nothing of these for now. What a loop has of them in its list is fetched again after `resume`."""
         self.paused.update(tps)
-        if self._iterator is not None:
-            self._step_back(self._first_left(self._iterator, set(tps)))
-        claims = {self.claims[tp] for tp in tps}
-        moved = [item for item in self._queue if _claim_of(item) in claims]
-        for item in moved:
-            _own(item)
-        queue = deque([item for item in self._queue if _claim_of(item) not in claims])
-        aside = deque([*moved, *self._aside])
-        self._queue, self._aside = queue, aside
-
-    def _first_left(self, iterator: RecordIterator, tps: Collection[TopicPartition]) -> dict[Claim, int]:
-        """The claims of `tps` of which a loop has records left in its list, and the offset of the first of these."""
-        rest = iterator.records[iterator.given :]
-        first = {tp: r.offset for r in reversed(rest) if (tp := TopicPartition(r.topic, r.partition)) in tps}
-        return {self.claims[tp]: offset for tp, offset in first.items()}
+        claims = [self.claims[tp] for tp in tps]
+        listed = {claim.tp: claim for claim in claims if claim in self._handed}
+        if self._iterator is not None and listed:
+            self._step_back(_first_left(self._iterator, listed))
+            claims = [self.claims[tp] for tp in tps]
+        self._buffer.set_aside(claims)
 
     @_whole
     def resume(self, *tps: TopicPartition) -> None:
         """Hand these out again."""
-        claims = {self.claims[tp] for tp in tps if tp in self.paused}
-        queue = deque([*self._queue, *(item for item in self._aside if _claim_of(item) in claims)])
-        aside = deque([item for item in self._aside if _claim_of(item) not in claims])
-        self._queue, self._aside = queue, aside
+        self._buffer.bring_back([self.claims[tp] for tp in tps if tp in self.paused])
         self.paused.difference_update(tps)
 
     @_whole
     def relieve(self) -> None:
         """When all the room there is holds data of paused partitions, drop it: the others must get on."""
-        if self.resume_at == INFINITY or self._queue or not self._aside:
+        if self.resume_at == INFINITY:
             return
         offsets: dict[Claim, int] = {}
-        for chunk in [item for item in self._aside if item.__class__ is Chunk]:
-            known = self.position(chunk.serial.tp)
-            offsets.setdefault(chunk.serial, chunk.position if known is None else known)
+        for claim, chunk in self._buffer.only_aside().items():
+            known = self.position(claim.tp)
+            offsets[claim] = chunk.position if known is None else known
         self._step_back(offsets)
 
     def _step_back(self, offsets: Mapping[Claim, int]) -> None:
@@ -436,25 +424,16 @@ class Reader:
         if not offsets:
             return
         replaced = self._replace({claim: (offset, claim.epoch) for claim, offset in offsets.items()})
-        self._handed = [(replaced.get(c, c), position, epoch) for c, position, epoch in self._handed]
+        self._handed.update({new: self._handed[old] for old, new in replaced.items() if old in self._handed})
 
     # ---------------------------------------------------------------- what arrives
 
-    def _let_go(self, claim: Claim, size: int) -> None:
-        claim.consumed += size
-        self.consumed += size
-
     def _arrive(self, item: Any) -> None:
-        claim = _claim_of(item)
-        assert claim is not None
-        if not claim.live:
-            if item.__class__ is Chunk:
-                self._let_go(claim, item.size)
-        elif claim.tp in self.paused:
-            _own(item)
-            _append_once(self._aside, item)
-        else:
-            _append_once(self._queue, item)
+        claim: Claim = item.serial if item.__class__ is Chunk else item.claim
+        if claim.live:
+            self._buffer.append(claim, item, aside=claim.tp in self.paused)
+        elif item.__class__ is Chunk:
+            self._buffer.let_go(claim, item.size)
 
     def _arrive_trouble(self, trouble: Trouble) -> None:
         if trouble.claim is not None:
@@ -465,7 +444,8 @@ class Reader:
             self.fatal = trouble.error
 
     def _arrive_event(self, event: Assigned | Ended) -> None:
-        _append_once(self.events, event)
+        if not self.events or self.events[-1] is not event:  # an interrupted attempt may have appended it already
+            self.events.append(event)
 
     # ---------------------------------------------------------------- markers whose turn has come
 
@@ -481,8 +461,8 @@ class Reader:
                 return False
             self.finished[claim.tp] = (located.offset, located.epoch)
         claim.position, claim.epoch = located.offset, located.epoch
-        self._handed.append((claim, located.offset, located.epoch))
-        self._queue.popleft()
+        self._handed[claim] = (located.offset, located.epoch)
+        self._buffer.pop(claim, located)
         return True
 
     def _take_trouble(self, trouble: Trouble, records_before: bool) -> bool:
@@ -490,7 +470,7 @@ class Reader:
             return False
         if trouble.lasting is Lasting.ONCE and trouble.claim is not None:
             trouble.claim.troubled = False
-            self._queue.popleft()
+            self._buffer.pop(trouble.claim, trouble)
         raise trouble.error.again()
 
     def _take_truncated(self, truncated: Truncated, records_before: bool) -> bool:
@@ -515,9 +495,9 @@ class Reader:
         return True
 
 
-def _within(iterator: RecordIterator, given: int, handed: Iterable[tuple[Claim, int, int]], held: int) -> dict[TopicPartition, Place]:
+def _within(iterator: RecordIterator, given: int, handed: Mapping[Claim, Place], held: int) -> dict[TopicPartition, Place]:
     """Where the partitions of `handed` stand when `given` records were given out and the last `held` of them are not finished."""
-    places = {claim.tp: (position, epoch) for claim, position, epoch in handed if claim.live}
+    places = {claim.tp: place for claim, place in handed.items() if claim.live}
     for record in reversed(iterator.records[max(0, given - held) :]):
         tp = TopicPartition(record.topic, record.partition)
         if tp in places:
@@ -533,22 +513,14 @@ def _later(places: dict[TopicPartition, Place], others: Mapping[TopicPartition, 
     return places
 
 
-def _own(item: Any) -> None:
-    """Nobody knows how long it is put aside: a small chunk must not hold on to the large response it came in, which nobody counts."""
-    if item.__class__ is Chunk:
-        item.own()
-
-
-def _append_once(line: deque[Any], item: object) -> None:
-    """Append, unless an interrupted attempt has done so already."""
-    if not line or line[-1] is not item:
-        line.append(item)
-
-
-def _claim_of(item: Any) -> Claim | None:
-    """Whose it is."""
-    claim: Claim | None = item.serial if item.__class__ is Chunk else item.claim
-    return claim
+def _first_left(iterator: RecordIterator, claims: Mapping[TopicPartition, Claim]) -> dict[Claim, int]:
+    """The claims of which a loop has records left in its list, and the offset of the first of these."""
+    first: dict[Claim, int] = {}
+    for record in reversed(iterator.records[iterator.given :]):
+        claim = claims.get(TopicPartition(record.topic, record.partition))
+        if claim is not None:
+            first[claim] = record.offset
+    return first
 
 
 ARRIVE: Mapping[type, Callable[[Reader, Any], None]] = {

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -11,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykafka4.core import INFINITY
-from pykafka4.core.consumer import reader as reader_module
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Assigned, Claim, Credentials, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
 from pykafka4.errors import CorruptRecord, KafkaError, LogTruncated
+from pykafka4.records import TopicPartition
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
 
@@ -25,7 +29,7 @@ class Desk:
     def __init__(self, partitions: int = 1) -> None:
         self.seeks: list[tuple[Claim, Claim, Start | int]] = []
         self.now = 50.0
-        self.reader = Reader(lambda: self.now, lambda: None, lambda *seek: self.seeks.append(seek))
+        self.reader = Reader(lambda: self.now, lambda: None, self.seeks.extend)
         self.claims = [Claim(tp(p)) for p in range(partitions)]
         self.reader.adopt(self.claims)
 
@@ -794,42 +798,95 @@ def test_a_cut_below_what_was_read_says_how_many_offsets_are_gone(desk: Desk, ca
     assert "3 offsets that were read" in caplog.text
 
 
-@pytest.mark.parametrize("what", ["seek", "pause", "resume", "relieve", "position"])
-def test_what_is_done_to_all_partitions_looks_at_what_is_buffered_only_a_few_times(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    """Ten thousand partitions with something buffered of each: seconds in each call otherwise."""
-    count = 200
-    desk = Desk(count)
-    tps = [tp(p) for p in range(count)]
-    for p in range(count):
-        desk.put(0, 2, p)
-    assert len(desk.poll(count)) == count
+def steps(act: Callable[[], object]) -> int:
+    """How many bytecodes `act` takes: unlike its time, almost the same on every machine (the interpreter merges some when it is warm)."""
+    count, before = 0, sys.gettrace()
+
+    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def crowd(partitions: int, what: str) -> Desk:
+    """A desk with two chunks of each partition, the first half read."""
+    desk = Desk(partitions)
+    for first in (0, 2):
+        for p in range(partitions):
+            desk.put(first, 2, p)
+    assert len(desk.poll(2 * partitions)) == 2 * partitions
+    desk.poll(1)
     if what in ("resume", "relieve"):
-        desk.reader.pause(*tps)
+        desk.reader.pause(*map(tp, range(partitions)))
         desk.reader.resume_at = 0
-    looks = 0
+    return desk
 
-    def look(item: Any, claim_of: Any = reader_module._claim_of) -> Any:
-        nonlocal looks
-        looks += 1
-        return claim_of(item)
 
-    monkeypatch.setattr(reader_module, "_claim_of", look)
-    if what == "seek":
-        desk.reader.seek_all(tps, Start.EARLIEST)
-        assert [new.tp for _, new, _ in desk.seeks] == tps
-    elif what == "pause":
-        desk.reader.pause(*tps)
-    elif what == "resume":
-        desk.reader.resume(*tps)
-    elif what == "relieve":
-        desk.reader.relieve()
-        assert len(desk.seeks) >= count / 2
-    else:
-        assert [desk.reader.next_offset(place) for place in tps[: count // 2]] == [2] * (count // 2)
-    assert looks <= 5 * count
-    monkeypatch.undo()
-    if what in ("pause", "resume", "relieve"):
-        assert len(desk.poll(2 * count)) == (count if what == "resume" else 0)
+ACTS: dict[str, Callable[[Desk, Sequence[TopicPartition]], object]] = {
+    "pause": lambda desk, tps: desk.reader.pause(*tps),
+    "resume": lambda desk, tps: desk.reader.resume(*tps),
+    "seek": lambda desk, tps: desk.reader.seek_all(tps, Start.EARLIEST),
+    "relieve": lambda desk, tps: desk.reader.relieve(),
+    "position": lambda desk, tps: [desk.reader.position(place) for place in tps],
+    "next offset": lambda desk, tps: [desk.reader.next_offset(place) for place in tps],
+    "release": lambda desk, tps: desk.reader.release([desk.reader.claims[place] for place in tps]),
+    "poll": lambda desk, tps: desk.poll(1),
+}
+
+
+@pytest.mark.parametrize("what", ["pause", "resume", "seek", "position", "next offset", "release", "poll"])
+def test_what_is_done_to_one_partition_does_not_look_at_the_others(what: str) -> None:
+    desks = [crowd(count, what) for count in (10, 300)]
+    few, many = (steps(partial(ACTS[what], desk, [tp(9)])) for desk in desks)
+    assert many < 2 * few
+
+
+@pytest.mark.parametrize("what", ["pause", "resume", "seek", "relieve", "position", "next offset", "release"])
+def test_what_is_done_to_all_partitions_takes_steps_in_proportion_to_their_number(what: str) -> None:
+    few, many = (steps(partial(ACTS[what], crowd(count, what), [tp(p) for p in range(count)])) for count in (10, 100))
+    assert many < 15 * few
+
+
+def test_what_all_partitions_had_buffered_comes_out_after_they_were_paused_and_resumed_together() -> None:
+    desk = crowd(10, "resume")
+    assert desk.poll() == []
+    desk.reader.resume(*map(tp, range(10)))
+    assert {p: [r.offset for r in rest if r.partition == p] for rest in [desk.poll()] for p in range(10)} == {
+        p: [3] if p == 0 else [2, 3] for p in range(10)
+    }
+
+
+def test_a_poll_that_goes_on_with_the_list_of_a_loop_does_not_look_at_partitions_that_are_through() -> None:
+    """Their markers were taken with that list: all of them on the first poll of a consumer."""
+
+    def cost(markers: int) -> int:
+        desk = Desk(markers + 1)
+        for p in range(1, markers + 1):
+            desk.reader.put(Located(desk.claims[p], 7))
+        desk.put(0, 5)
+        next(desk.loop())
+        desk.poll(1)
+        taken = steps(lambda: desk.poll(1))
+        assert all(desk.finished(p) == 7 for p in range(1, markers + 1))
+        return taken
+
+    assert cost(300) < 2 * cost(10)
+
+
+def test_a_seek_of_many_partitions_is_one_order_to_the_loop() -> None:
+    orders: list[int] = []
+    reader = Reader(lambda: 0.0, lambda: None, lambda moves: orders.append(len(moves)))
+    reader.adopt([Claim(tp(p)) for p in range(10)])
+    reader.seek_all([tp(p) for p in range(10)], Start.LATEST)
+    assert orders == [10]
 
 
 def test_pausing_several_partitions_takes_all_of_them_out_of_a_loops_list() -> None:

@@ -15,6 +15,7 @@ from pykafka4.consumer.session import Session
 from pykafka4.core import INFINITY, Effects
 from pykafka4.core.consumer import source
 from pykafka4.core.consumer.fetch_answers import FetchAnswers
+from pykafka4.core.consumer.fetch_buffer import FetchBuffer
 from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.positions import Positions
@@ -44,7 +45,7 @@ def commit_what_is_prefetched(patch: pytest.MonkeyPatch) -> None:
 def commit_what_is_in_hand(patch: pytest.MonkeyPatch) -> None:
     def leave(original: Any, self: Reader) -> None:
         original(self)
-        self.finished.update({claim.tp: (position, epoch) for claim, position, epoch in self._handed if claim.live})
+        self.finished.update({claim.tp: place for claim, place in self._handed.items() if claim.live})
 
     around(patch, Reader, "leave", leave)
 
@@ -293,10 +294,11 @@ def lose_a_chunk_of_what_was_cut(patch: pytest.MonkeyPatch) -> None:
     """What waits for the application when the log is cut is dropped, but for the last."""
 
     def truncate(original: Any, self: Positions, position: Any, *where: Any, **options: Any) -> None:
-        queue = self._intake._queue  # type: ignore[attr-defined]
-        mine = [item for item in queue if hasattr(item, "next_offset") and item.serial is position.claim]
-        for chunk in mine[:-1]:
-            queue.remove(chunk)
+        buffer: FetchBuffer = self._intake._buffer  # type: ignore[attr-defined]
+        items = buffer._items.get(position.claim, ())
+        for chunk in [item for item in items if hasattr(item, "next_offset")][:-1]:
+            items.remove(chunk)  # type: ignore[union-attr]
+            buffer._line.pop(chunk, None)
         original(self, position, *where, **options)
 
     around(patch, Positions, "truncate", truncate)
