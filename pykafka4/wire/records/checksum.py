@@ -1,4 +1,4 @@
-"""CRC-32C, the checksum of record batches. Rule: what is computed in parts equals what is computed at once."""
+"""CRC-32C, the checksum of record batches. Rule: computing it in parts gives the same result as at once."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ __all__ = ["crc32c"]
 
 
 def crc32c(data: Readable, value: int = 0) -> int:
-    """CRC-32C (Castagnoli) of `data`, going on from `value`."""
+    """CRC-32C (Castagnoli) of `data`, continuing from `value`."""
     return int(google_crc32c.extend(value, data if isinstance(data, bytes) else bytes(data)))
