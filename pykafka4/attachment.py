@@ -1,7 +1,7 @@
-"""Attachment. Rule: a producer or consumer has one machine on the loop of its client, and ends with that client.
+"""Attachment. Rule: a producer or consumer has one machine on its client's loop, and ends with that client.
 
-Everything of a producer or consumer but its handle derives from `Attachment`. The client may keep it alive, not the handle, so a
-handle that is forgotten while open is noticed.
+The implementation behind the handle of a producer or consumer derives from `Attachment`. The client may keep it alive, but not the
+handle, so a handle that is garbage-collected while open is noticed.
 """
 
 from __future__ import annotations
@@ -22,48 +22,48 @@ from pykafka4.runtime import Runtime
 
 __all__ = ["SHORT", "Attachment", "read_config"]
 
-SHORT: Final = 10.0  # the loop answers at once; this bounds the wait if it cannot
+SHORT: Final = 10.0  # the loop responds at once; this bounds the wait if it cannot
 
 C = TypeVar("C", bound=ClientConfig)
 
 
 class Leaving(Machine, Protocol):
-    """A machine that can be taken off the loop."""
+    """A machine that can be removed from the loop."""
 
     def gone(self) -> None:
-        """It was taken off: let go of what others keep for it."""
+        """It was removed: release what others keep for it."""
 
 
 M = TypeVar("M", bound=Leaving)
 
 
 def read_config(kind: type[C], client: object | None, executor: Executor | None, options: Mapping[str, Any]) -> C:
-    """The options, checked; those of a client come from it. `client` is what the application gave as one."""
+    """The checked options; a given client supplies the client options. `client` is what the application passed."""
     if client is None:
         return kind.parse(options)
     if not isinstance(client, Client):
         name = kind.__name__.removesuffix("Config")
-        raise ConfigError(f"client must be a pykafka4.Client, not {client!r}; options are keywords: {name}(bootstrap_servers=…)")
+        raise ConfigError(f"client must be a pykafka4.Client, not {client!r}; pass options as keywords: {name}(bootstrap_servers=…)")
     theirs = [name for name in options if name in attrs.fields_dict(ClientConfig)] + ["callback_executor"] * (executor is not None)
     if theirs:
-        raise ConfigError(f"{', '.join(theirs)}: set on the shared Client already; give it there")
+        raise ConfigError(f"{', '.join(theirs)}: an option of the shared Client; set it there")
     return kind.parse({**attrs.asdict(client.config, recurse=False), **options})
 
 
 class Attachment(ABC, Generic[M]):
-    """The runtime of a producer's or consumer's client, its machine there, and how the two are reached from the application's threads."""
+    """A producer's or consumer's machine, the runtime of its client, and how application threads reach both."""
 
     runtime: Runtime
     machine: M
 
     def connect(self, given: Client | None, config: ClientConfig, executor: Executor | None) -> None:
-        """Use the runtime of the client that was given, or one of one's own."""
+        """Use the runtime of the given client, or create a private one."""
         self.runtime = given._runtime if given is not None else Runtime.private(config, executor)
         self.runtime.check()
 
     @abstractmethod
     def check(self) -> None:
-        """Raise what every call would raise."""
+        """Raise the error that every call would raise, if any."""
 
     @abstractmethod
     def close(self, timeout: float | None = None) -> Any:
@@ -74,7 +74,7 @@ class Attachment(ABC, Generic[M]):
         """See `runtime.User`."""
 
     def post(self, fn: Callable[[float], object]) -> None:
-        """Have `fn(now)` run on the loop thread, unless the machine has ended. An exception in it ends the machine."""
+        """Run `fn(now)` on the loop thread, unless the machine has ended. An exception in it ends the machine."""
         self.runtime.loop.call(fn, self.machine)
 
     def promise(self) -> Promise[Any]:
@@ -82,16 +82,16 @@ class Attachment(ABC, Generic[M]):
         return self.runtime.loop.promise(self.machine)
 
     def failure(self) -> KafkaError | None:
-        """Why the machine ended by itself; None while it works."""
+        """The internal error that ended the machine; None while it works."""
         return self.runtime.engine.failure(self.machine)
 
     def crashed(self) -> dict[str, Any]:
-        """What `status` says where an internal error has ended this machine alone."""
+        """What `status` reports if an internal error has ended this machine alone."""
         failure = self.failure()
         return {} if failure is None else {"state": "crashed", "reason": str(failure)}
 
     def disconnect(self) -> None:
-        """Take the machine off the loop and leave the client."""
-        self.runtime.loop.call(lambda _: self.runtime.engine.remove(self.machine))  # also where it has failed
+        """Remove the machine from the loop and detach from the client."""
+        self.runtime.loop.call(lambda _: self.runtime.engine.remove(self.machine))  # also if it has failed
         self.runtime.loop.call(lambda _: self.machine.gone())
         self.runtime.detach(self)

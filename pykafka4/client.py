@@ -20,17 +20,17 @@ __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "Partiti
 
 
 class Client:
-    """One loop thread, its connections and its picture of the cluster, shared by any number of producers and consumers.
+    """One loop thread, its connections and the cluster's metadata, shared by any number of producers and consumers.
 
     `Client(bootstrap_servers="host:9092", **options)`: options are those of `ClientConfig` (docs/options.md). `callback_executor` is a
     `concurrent.futures.Executor` for delivery callbacks and events; by default they run one after the other on a thread of the client.
-    All methods may be called from any thread. Made in one process, it cannot be used in a forked child, nor pickled.
+    All methods may be called from any thread. A client cannot be pickled, or used in a forked child process.
     """
 
     def __init__(self, *wrong: Never, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]) -> None:
-        """ConfigError names a wrong option. Brokers are looked for in the background; none need be there yet."""
+        """ConfigError names an invalid option. Connecting happens in the background; no broker needs to be up yet."""
         if wrong:
-            raise ConfigError(f"{shown(wrong[0])}: options are keywords: Client(bootstrap_servers=…)")
+            raise ConfigError(f"{shown(wrong[0])}: pass options as keywords: Client(bootstrap_servers=…)")
         self.config = ClientConfig.parse(options)
         self._runtime = Runtime.shared(self.config, callback_executor)
 
@@ -38,8 +38,8 @@ class Client:
         """Have `listener(event)` called on the callback executor: PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and
         BrokerRemoved(node, host, port), MetadataChanged(version).
 
-        A slow listener misses intermediate states, never the present one: what comes and goes while it is busy cancels itself out.
-        Returns a function that ends it: `stop = client.events(listener)`, later `stop()`. TypeError for what cannot be called.
+        A slow listener may miss intermediate states, never the current one: opposite events that occur while it is busy cancel each other.
+        Returns a function that removes the listener: `stop = client.events(listener)`, later `stop()`. TypeError if it is not callable.
         """
         if not callable(listener):
             raise TypeError(f"listener must be callable, not {listener!r}")
@@ -47,32 +47,32 @@ class Client:
         return self._runtime.events.add(listener)
 
     def refresh_metadata(self, topics: Collection[str] | None = None, timeout: float | None = None) -> None:
-        """Ask a broker for the cluster's present state: of `topics` (an empty list: of the brokers), or of all that is in use (None).
+        """Refresh the metadata of `topics` (an empty list: only the brokers), or of all topics in use (None).
 
-        `timeout` in seconds, default `request_timeout_ms`. KafkaTimeoutError says which addresses were tried, and why in vain.
+        `timeout` in seconds, default `request_timeout_ms`. KafkaTimeoutError says which addresses were tried, and why they failed.
         """
         names, limit = None if topics is None else _names(topics), self._seconds(timeout)
         self._runtime.refresh_metadata(names, limit)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """The partitions of `topic`; asks the cluster if they are not known, and waits for a topic that does not exist to appear.
+        """The partitions of `topic`; asks the cluster if they are unknown, and waits for a missing topic to appear.
 
         `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError, BrokerError (AuthorizationError, …).
         """
         return self._runtime.partitions_of(check_topic(topic), self._seconds(timeout))
 
     def status(self) -> dict[str, Any]:
-        """Why is nothing flowing: `state` (connected, connecting, unreachable, unresponsive, crashed, closed, forked), `reason`, `brokers`,
-        `offline` partitions, `topics` in trouble. Times are seconds ago. Works on a closed or crashed client, too.
+        """Why nothing is flowing: `state` (connected, connecting, unreachable, unresponsive, crashed, closed, forked), `reason`, `brokers`,
+        `offline` partitions, `topics` with errors. Times are seconds ago. Also works on a closed or crashed client.
 
-        "unresponsive": the client's thread did not answer within 5 s. "forked": the client was made in another process.
+        "unresponsive": the client's thread did not respond within 5 s. "forked": the client was created in another process.
         """
         return self._runtime.status()
 
     def close(self, timeout: float | None = None) -> None:
         """Close the producers and consumers that use this client, then the loop and its connections, within `timeout` seconds.
 
-        None: as long as those take. Closing twice, or from a callback, is allowed.
+        None: without limit. Closing twice, or from a callback, is allowed.
         """
         self._runtime.close(check_timeout(timeout))
 
@@ -102,5 +102,5 @@ class Client:
 def _names(topics: object) -> list[str]:
     """A list of legal topic names; ConfigError or TypeError naming what is wrong."""
     if isinstance(topics, (str, bytes)) or not isinstance(topics, Iterable):
-        raise ConfigError(f"topics={topics!r}: must be a list of names")
+        raise ConfigError(f"topics={topics!r}: must be a list of topic names")
     return [check_topic(topic) for topic in topics]

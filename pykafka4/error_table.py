@@ -1,12 +1,12 @@
-"""Kafka's error codes. Rule: one row per code says all that the client does about it; no code is handled anywhere by number.
+"""Kafka's error codes. Rule: one row per code says everything the client does about it; no code is handled anywhere by number.
 
-Columns: code, name, retriable, what to refresh before trying again, what a produce response does with its batch, and whether
-the broker may have written the batch although it answered with this error. Source: `org.apache.kafka.common.protocol.Errors`;
-the produce column descends from Dory's Resend / Discard / Pause, with pauses that hold one partition only and codes 19 and 20 resent.
+Columns: code, name, retriable, what to refresh before a retry, what happens to the batch of a produce response with this error, and
+whether the broker may have written the batch although it returned this error. Source: `org.apache.kafka.common.protocol.Errors`;
+the produce column derives from Dory's Resend / Discard / Pause, with pauses of one partition only and codes 19 and 20 resent.
 
-`written` is NO only for errors that the broker raises before it appends. With acks=all the answer is made after the append, when the
-followers have the batch or the wait for them ended (`DelayedProduce`); whatever ends that wait is MAYBE, although the same code is also
-given before an append. A code that Kafka does not use for Produce says nothing about the log: MAYBE.
+`written` is NO only for errors that the broker raises before the append. With acks=all the response is made after the append, when the
+followers have the batch or the wait for them has ended (`DelayedProduce`); a code that can end that wait is MAYBE, although it may also be
+returned before an append. A code that Kafka does not use for Produce says nothing about the log: MAYBE.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["BY_NAME", "CODES", "ErrorCode", "Produce", "Refresh", "Written", "er
 
 
 class Refresh(enum.Enum):
-    """What the client asks for again before it retries."""
+    """What the client refreshes before it retries."""
 
     NOTHING = "nothing"
     METADATA = "metadata"
@@ -27,20 +27,20 @@ class Refresh(enum.Enum):
 
 
 class Produce(enum.Enum):
-    """What a produce response with this code does with the batch it answers."""
+    """What happens to a batch whose produce response has this code."""
 
     ACK = "ack"
-    DUPLICATE = "duplicate"  # the broker has it already: acknowledged, offset unknown
+    DUPLICATE = "duplicate"  # the broker already has it: acknowledged, offset unknown
     RESEND = "resend"  # same producer id, epoch and sequence, after a back-off
     SPLIT = "split"  # too large for the topic: halve it and resend
-    SEQUENCE = "sequence"  # the broker's state of this producer and ours differ: continue in the partition's next epoch
-    FENCED = "fenced"  # the broker knows a higher epoch of this producer id: continue under another id
-    REFUSED = "refused"  # hand back the records that the answer names, send the others again; all of them when it names none
+    SEQUENCE = "sequence"  # the broker's producer state and ours differ: continue in the partition's next epoch
+    FENCED = "fenced"  # the broker has seen a higher epoch of this producer id: continue under another id
+    REFUSED = "refused"  # hand back the records that the response names, resend the others; hand back all if it names none
     FAIL = "fail"  # hand the records back
 
 
 class Written(enum.Enum):
-    """Whether a record that failed can be in the log all the same."""
+    """Whether a failed record may be in the log nevertheless."""
 
     NO = "not written"
     MAYBE = "maybe written"
@@ -223,6 +223,6 @@ BY_NAME: dict[str, ErrorCode] = {row.name: row for row in CODES.values()}
 
 
 def error_code(code: int) -> ErrorCode:
-    """The row of `code`; a number Kafka added later becomes `UNKNOWN(n)`: not retriable, and maybe written."""
+    """The row of `code`; a code that Kafka added later becomes `UNKNOWN(n)`: not retriable, maybe written."""
     row = CODES.get(code)
     return row if row is not None else ErrorCode(code, f"UNKNOWN({code})", N, NOTHING, FAIL, MAYBE)

@@ -1,4 +1,4 @@
-"""Exceptions. Rule: a message names the thing, the cause and the way out; an unknown code is kept, never lost."""
+"""Exceptions. Rule: a message says what happened, with which value, and what to do; an unknown error code is kept, never lost."""
 
 from __future__ import annotations
 
@@ -38,37 +38,37 @@ __all__ = [
 E = TypeVar("E", bound="KafkaError")
 
 
-SEEK = "auto_offset_reset=none; seek says where to go on"
+SEEK = "auto_offset_reset=none; seek to an offset to continue"
 
 
 SHOWN = 200  # characters of a wrong value that a message repeats
 
 
 def shown(value: object) -> str:
-    """`value` as a message repeats it: cut when it is long, and named by its type when it has no repr (an int of too many digits)."""
+    """`repr(value)` for a message: truncated when long; the type's name when `repr` fails (an int of too many digits)."""
     try:
         text = repr(value)
     except Exception:
-        return f"<{type(value).__name__} that cannot be printed>"
+        return f"<unprintable {type(value).__name__}>"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(text):,} characters)"
 
 
 class KafkaError(Exception):
-    """Everything this package raises on purpose. `code` is its short name: Kafka's for what a broker said, else one of ours."""
+    """Base class of all errors of this package. `code` is its short name: Kafka's for a broker's error, otherwise one of ours."""
 
     code: ErrorCode | str = "CLIENT_ERROR"
 
     def again(self) -> Self:
-        """A new instance of the same error, to be raised: one instance raised again and again would collect a traceback each time."""
+        """A copy of this error to raise: raising one instance repeatedly would make its traceback grow."""
         other = _restored(type(self), self.args, self._state())
-        other.__cause__ = self.__cause__  # of any class: here nothing has to be pickled
+        other.__cause__ = self.__cause__  # of any class, as nothing is pickled here
         return other
 
     def __reduce__(self) -> Any:
         return _restored, (type(self), self.args, self._state())
 
     def _state(self) -> dict[str, Any]:
-        """All attributes, the cause among them where it is an error of this package (others may not pickle)."""
+        """All attributes, and the cause if it is an error of this package (others may not be picklable)."""
         state = {name: list(value) if name == "__notes__" else value for name, value in self.__dict__.items()}
         if isinstance(self.__cause__, KafkaError):
             state["__cause__"] = self.__cause__
@@ -76,7 +76,7 @@ class KafkaError(Exception):
 
 
 def _restored(kind: type[E], args: tuple[object, ...], state: dict[str, Any]) -> E:
-    """The error of that class and state, made without its `__init__`, whose arguments are other ones."""
+    """An error of that class and state, created without its `__init__`, which takes other arguments."""
     error = kind.__new__(kind, *args)
     (OSError if isinstance(error, OSError) else Exception).__init__(error, *args)
     for name, value in state.items():
@@ -85,7 +85,7 @@ def _restored(kind: type[E], args: tuple[object, ...], state: dict[str, Any]) ->
 
 
 class ConfigError(KafkaError, ValueError):
-    """An option or argument is wrong; the message names it, its value and what is allowed."""
+    """An option or argument is invalid; the message names it, its value and what is allowed."""
 
 
 class ConnectionLost(KafkaError, ConnectionError):
@@ -95,25 +95,25 @@ class ConnectionLost(KafkaError, ConnectionError):
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """The time given was over before the operation was; the message says what it waited for."""
+    """The timeout expired before the operation finished; the message says what it was waiting for."""
 
     code = "TIMED_OUT"
 
 
 class BufferFull(KafkaError, BufferError):
-    """`buffer_memory` or `max_partition_bytes` is in use and no room came within `max_block_ms` (or waiting is not allowed here)."""
+    """`buffer_memory` or `max_partition_bytes` is used up, and no room became free within `max_block_ms` (or blocking is not allowed)."""
 
 
 def _place(topic: str, partition: int, offset: int, reason: str, next_offset: int | None) -> str:
-    way_out = "where the next batch begins is not known" if next_offset is None else f"seek to {next_offset} to go on behind it"
+    way_out = "the offset of the next batch is unknown" if next_offset is None else f"seek to {next_offset} to skip it"
     return f"{topic}-{partition} at offset {offset}: {reason}; {way_out}"
 
 
 class RecordTooLarge(KafkaError, ValueError):
-    """A record is over `max_request_size`, or a fetched batch over `max_decompressed_bytes` or `receive_message_max_bytes`.
+    """A record is larger than `max_request_size`, or a fetched batch larger than `max_decompressed_bytes` or `receive_message_max_bytes`.
 
-    Of a fetched one `topic`, `partition` and `offset` say what cannot be read, `next_offset` what to `seek` to go on behind its batch
-    (None: not known).
+    For a fetched batch, `topic`, `partition` and `offset` say where it is, and `next_offset` is the offset to `seek` to skip it
+    (None: unknown).
     """
 
     topic: str | None = None
@@ -130,15 +130,15 @@ class RecordTooLarge(KafkaError, ValueError):
 
 
 class DecodeError(KafkaError, ValueError):
-    """A peer sent bytes that do not follow the protocol."""
+    """A peer sent bytes that violate the protocol."""
 
     code = "UNDECODABLE"
 
 
 class CorruptRecord(KafkaError):
-    """A fetched batch is damaged. `topic`, `partition` and `offset` say where, `next_offset` what to `seek` to go on behind the batch.
+    """A fetched batch is corrupt. `topic`, `partition` and `offset` say where it is; `next_offset` is the offset to `seek` to skip it.
 
-    `next_offset` is None where even the batch's header makes no sense, so that its end is not known.
+    `next_offset` is None if even the batch's header is invalid, so that its end is unknown.
     """
 
     def __init__(self, topic: str, partition: int, offset: int, reason: str, next_offset: int | None = None) -> None:
@@ -147,23 +147,23 @@ class CorruptRecord(KafkaError):
 
 
 class ClosedError(KafkaError):
-    """The client was closed; make a new one."""
+    """The client was closed; create a new one."""
 
     code = "CLOSED"
 
 
 class ForkedClientError(KafkaError):
-    """The client was made in another process; threads and sockets do not survive a fork. Make a client in this process."""
+    """The client was created in another process; threads and sockets do not survive a fork. Create a client in this process."""
 
 
 class UnsupportedVersion(KafkaError):
-    """The broker is too old (or too new) for what was asked."""
+    """The broker is too old (or too new) for this request."""
 
     code = "UNSUPPORTED_VERSION"
 
 
 class BrokerError(KafkaError):
-    """A broker answered with an error code. `code` is its row of the table."""
+    """A broker responded with an error code. `code` is its row in the error table."""
 
     code: ErrorCode
 
@@ -174,15 +174,15 @@ class BrokerError(KafkaError):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same call can succeed later."""
+        """Whether the same call may succeed later."""
         return self.code.retriable
 
 
 class InvalidOffset(KafkaError):
     """There is no offset to continue from, and auto_offset_reset=none forbids choosing one.
 
-    `topic` and `partition` say where, `offset` where reading stood (None: nowhere yet). Every poll raises it until
-    `seek((error.topic, error.partition), …)` says where to go on.
+    `topic` and `partition` say where, `offset` is the consumer's position (None: it had none yet). Every poll raises it until
+    `seek((error.topic, error.partition), …)` sets a position.
     """
 
     topic: str
@@ -191,7 +191,7 @@ class InvalidOffset(KafkaError):
 
     @classmethod
     def at(cls, topic: str, partition: int, reason: str, offset: int | None = None) -> Self:
-        """The error for a partition, with what is wrong."""
+        """The error for a partition, with the reason."""
         return cls(f"{topic}-{partition}: {reason}, and {SEEK}")._set(topic, partition, offset)
 
     def _set(self, topic: str, partition: int, offset: int | None) -> Self:
@@ -206,7 +206,7 @@ class NoOffsetForPartition(InvalidOffset):
 
 
 class OffsetOutOfRange(InvalidOffset, BrokerError):
-    """The offset is not in the log any more, or not yet. `earliest` and `latest` are the ends of the log now."""
+    """The offset is no longer in the log, or not yet. `earliest` and `latest` are the current ends of the log."""
 
     earliest: int
     latest: int
@@ -214,48 +214,48 @@ class OffsetOutOfRange(InvalidOffset, BrokerError):
     @classmethod
     def among(cls, topic: str, partition: int, offset: int, earliest: int, latest: int) -> OffsetOutOfRange:
         """The error for an offset outside the log."""
-        detail = f"offset {offset} is not among {earliest} to {latest}, and {SEEK}"
+        detail = f"offset {offset} is not in the log's range, {earliest} to {latest}, and {SEEK}"
         error = cls(1, f"{topic}-{partition}", detail)._set(topic, partition, offset)
         error.earliest, error.latest = earliest, latest
         return error
 
 
 class LogTruncated(InvalidOffset):
-    """An unclean leader election removed records that were read: the log was cut at `truncated_to`, before `offset`."""
+    """An unclean leader election removed records that were already read: the log was truncated to `truncated_to`, below `offset`."""
 
     code = "LOG_TRUNCATED"
     truncated_to: int
 
     @classmethod
     def to(cls, topic: str, partition: int, offset: int, truncated_to: int) -> LogTruncated:
-        """The error for a log that was cut."""
-        reason = f"an unclean leader election removed offsets {truncated_to} to {offset - 1}, which were read"
+        """The error for a truncated log."""
+        reason = f"an unclean leader election removed offsets {truncated_to} to {offset - 1}, which were already read"
         error = cls.at(topic, partition, reason, offset)
         error.truncated_to = truncated_to
         return error
 
 
 class AuthenticationError(BrokerError):
-    """The broker refused the credentials."""
+    """The broker rejected the credentials."""
 
 
 class AuthorizationError(BrokerError, PermissionError):
-    """The credentials are good but not allowed to do this."""
+    """The credentials are valid but not authorized for this operation."""
 
 
 class GroupError(BrokerError):
-    """The consumer is no longer (or not yet) a member of its group in good standing."""
+    """The consumer is no longer (or not yet) a valid member of its group."""
 
 
 class ProducerFencedError(BrokerError):
-    """Another producer took over this producer's identity; this one is finished."""
+    """Another producer took over this producer's id; this one can no longer send."""
 
 
 class DeliveryFailed(KafkaError):
     """A record could not be delivered.
 
-    `code` is the reason's short name, `written` whether it may be in the log, `cause` the last error seen,
-    `record` the record itself (`ProducerRecord`).
+    `code` is the reason's short name, `written` says whether it may be in the log, `cause` is the last error seen,
+    `record` is the record itself (`ProducerRecord`).
     """
 
     def __init__(
@@ -275,7 +275,7 @@ class DeliveryFailed(KafkaError):
 
 
 def short_name(error: BaseException) -> str:
-    """The name a failure is counted under: `NOT_ENOUGH_REPLICAS`, `TIMED_OUT`, …"""
+    """The name under which a failure is counted: `NOT_ENOUGH_REPLICAS`, `TIMED_OUT`, …"""
     return str(error.code) if isinstance(error, KafkaError) else type(error).__name__
 
 
@@ -309,7 +309,7 @@ _CLASSES: dict[str, type[BrokerError]] = {
 
 
 def caused_by(reason: E, error: BaseException) -> E:
-    """`reason` with `error` as its cause, without tracebacks: who keeps a failed `Delivery` would keep the answer and the client."""
+    """`reason` with `error` as its cause, without tracebacks, which would keep the response and the client alive in a failed `Delivery`."""
     reason.__cause__ = error
     inner: BaseException | None = error
     while inner is not None:
@@ -319,6 +319,6 @@ def caused_by(reason: E, error: BaseException) -> E:
 
 
 def broker_error(code: int, what: str, detail: str | None = None) -> BrokerError:
-    """The exception for `code`, of the class its row asks for."""
+    """The exception for `code`, of the class that belongs to it."""
     row = error_code(code)
     return _CLASSES.get(row.name, BrokerError)(row, what, detail)

@@ -1,8 +1,8 @@
-"""Loggers of this package. Invariant: on the loop thread nothing of the application runs, neither a handler nor a filter nor a factory.
+"""Loggers of this package. Invariant: no logging code of the application (handler, filter, record factory) runs on the loop thread.
 
-A logging handler may block (a pipe, a slow disk), and one that produces to Kafka may wait for the loop itself. So `divert` is asked first:
-`net.logs` puts it there, and takes what the loop thread logs to a thread of its own. Everywhere else a record is handled at once, as usual.
-Level checks take no lock; those of `logging` wait for whoever is configuring it.
+A logging handler may block (a pipe, a slow disk), and one that produces to Kafka may wait for the loop itself. So `divert` is called first:
+`net.logs` installs it, and hands what the loop thread logs to a separate thread. On other threads a record is handled at once, as usual.
+Level checks take no lock; those of `logging` wait while another thread configures it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Entry", "Log", "get_log", "set_divert"]
 
 
 class Entry(NamedTuple):
-    """What was logged, before it becomes a LogRecord."""
+    """A log call, before it becomes a LogRecord."""
 
     logger: logging.Logger
     level: int
@@ -28,7 +28,7 @@ class Entry(NamedTuple):
     function: str
 
     def record(self) -> logging.LogRecord:
-        """The record; the factory that makes it may be the application's."""
+        """The LogRecord; its factory may be the application's."""
         error = self.error
         exc_info = None if error is None else (type(error), error, error.__traceback__)
         return self.logger.makeRecord(self.logger.name, self.level, self.path, self.line, self.message, self.args, exc_info, self.function)
@@ -39,12 +39,12 @@ _divert: list[Divert] = []  # at most one
 
 
 def set_divert(divert: Divert) -> None:
-    """Have `divert(entry)` asked first; where it returns True it has taken the entry."""
+    """Call `divert(entry)` first; it returns True if it has taken the entry."""
     _divert[:] = [divert]
 
 
 class Log:
-    """What the package uses of a logger."""
+    """The logger methods that this package uses."""
 
     __slots__ = ("_logger",)
 
@@ -52,7 +52,7 @@ class Log:
         self._logger = logger
 
     def info(self, message: str, *args: object) -> None:
-        """Normal changes: a broker is connected, a group has a new generation."""
+        """Normal changes: a broker connected, a group has a new generation."""
         self._log(logging.INFO, message, args, None)
 
     def warning(self, message: str, *args: object) -> None:
@@ -60,7 +60,7 @@ class Log:
         self._log(logging.WARNING, message, args, None)
 
     def exception(self, message: str, *args: object) -> None:
-        """An error, with the traceback of the exception being handled."""
+        """An error, with the traceback of the current exception."""
         self._log(logging.ERROR, message, args, sys.exc_info()[1])
 
     def critical(self, message: str, *args: object, exc_info: BaseException | None = None) -> None:

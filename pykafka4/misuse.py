@@ -1,4 +1,4 @@
-"""Misuse. Rule: a wrong call is answered at once, by a message that names the thing and the right way."""
+"""Misuse. Rule: a wrong call fails at once, with a message that names the argument and the correct use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.in
 
 
 def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
-    """`value`, a whole number from 0 up, as an int of Python; TypeError or ConfigError naming `what` otherwise."""
+    """`value`, an integer from 0 up, as a plain int; otherwise a TypeError or ConfigError naming `what`."""
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(f"{what} must be an int, not {shown(value)}")
     number = int(operator.index(value))  # type: ignore[arg-type]
@@ -32,17 +32,17 @@ def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
 
 
 def check_topic(topic: object) -> str:
-    """`topic` as a plain str if Kafka allows the name; ConfigError (or TypeError for what is no str) otherwise."""
+    """`topic` as a plain str if Kafka allows the name; otherwise ConfigError (TypeError if it is not a str)."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be a str, not {type(topic).__name__} ({topic!r})")
-    topic = str.__str__(topic)  # of a subclass, an enum for example: what it is, not what its own methods make of it
+    topic = str.__str__(topic)  # the value of a subclass, such as an enum, whatever its own methods return
     if not LEGAL_TOPIC.fullmatch(topic) or topic in (".", ".."):
-        raise ConfigError(f"topic {topic!r}: names are 1 to 249 of the characters a-z A-Z 0-9 . _ - (and not '.' or '..')")
+        raise ConfigError(f"topic {topic!r}: a name has 1 to 249 of the characters a-z A-Z 0-9 . _ - (and is not '.' or '..')")
     return topic
 
 
 def topic_partition(value: object) -> TopicPartition:
-    """A TopicPartition from itself or from a (topic, partition) pair; an error naming what is wrong otherwise."""
+    """A TopicPartition from itself or from a (topic, partition) pair; otherwise an error naming what is wrong."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise TypeError(f"expected a TopicPartition or a (topic, partition) pair, not {value!r}")
     topic, partition = tuple.__iter__(value)
@@ -51,29 +51,29 @@ def topic_partition(value: object) -> TopicPartition:
 
 
 def check_timeout(timeout: object) -> float | None:
-    """`timeout`, seconds from 0 up, as a float; None for None. ConfigError naming the value otherwise."""
+    """`timeout`, seconds from 0 up, as a float; None for None. Otherwise ConfigError naming the value."""
     if timeout is None:
         return None
-    if (type(timeout) is float or type(timeout) is int) and 0 <= timeout <= 1e9:  # what every poll comes with
+    if (type(timeout) is float or type(timeout) is int) and 0 <= timeout <= 1e9:  # the fast path of every poll
         return timeout
-    if isinstance(timeout, bool) or not isinstance(timeout, Real) or timeout < 0 or not timeout <= math.inf:  # NaN is not
-        raise ConfigError(f"timeout={shown(timeout)}: must be seconds from 0 up, or None to wait as long as it takes")
-    return float(timeout) if timeout < 1e9 else 1e9  # an int may be beyond every float
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or timeout < 0 or not timeout <= math.inf:  # excludes NaN
+        raise ConfigError(f"timeout={shown(timeout)}: must be a number of seconds from 0 up, or None to wait without limit")
+    return float(timeout) if timeout < 1e9 else 1e9  # an int may be too large for a float
 
 
-class ShortCuts(type(Protocol)):  # type: ignore[misc]  # so that a subclass may also derive from an abc.ABC or a Protocol
-    """Metaclass of classes whose instances shadow one of their methods with a faster function.
+class ShortCuts(type(Protocol)):  # type: ignore[misc]  # so that a subclass may also derive from abc.ABC or a Protocol
+    """Metaclass of classes whose instances replace one of their methods with a faster function.
 
-    `_shortcut` of such a class is that name, `_fast(instance)` gives the function. It is used only while the method is the one that was
-    written in the class: a subclass that overrides it, or a tool that replaces it in the class (tracing does), is respected, also by
-    instances made before.
+    `_shortcut` is the name of that method, `_fast(instance)` returns the function. It is used only while the class has its original
+    method: if a subclass overrides it, or a tool replaces it in the class (as tracing does), that method is called, also on instances
+    created before.
     """
 
     _shortcut: str = ""
     _instances: WeakValueDictionary[int, Any]  # by id: a subclass may define __eq__ and so have no hash
 
     def __new__(mcs, name: str, bases: tuple[type, ...], body: dict[str, Any], *, shortcut: str = "", **options: Any) -> ShortCuts:
-        """`shortcut` is the method's name, in the class that has the fast function. `options` are those of other base classes."""
+        """`shortcut` is the method's name, given by the class that has the fast function. `options` belong to other base classes."""
         return super().__new__(mcs, name, bases, body, **options)  # type: ignore[no-any-return]
 
     def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], *, shortcut: str = "", **options: Any) -> None:
@@ -83,7 +83,7 @@ class ShortCuts(type(Protocol)):  # type: ignore[misc]  # so that a subclass may
             type.__setattr__(cls, "_written", body[shortcut])
             type.__setattr__(cls, "_instances", WeakValueDictionary())
 
-    # No class here is a protocol itself: those of Protocol's metaclass look for attributes that only its own classes have.
+    # ABCMeta's checks: no class here is itself a protocol, and those of Protocol's metaclass need attributes that only protocols have.
     __instancecheck__ = ABCMeta.__instancecheck__
     __subclasscheck__ = ABCMeta.__subclasscheck__
 
@@ -97,12 +97,12 @@ class ShortCuts(type(Protocol)):  # type: ignore[misc]  # so that a subclass may
 
     def _look_again(cls, name: str) -> None:
         if name == cls._shortcut:
-            for reference in cls._instances.valuerefs():  # a list, made in one step: other threads may make instances meanwhile
+            for reference in cls._instances.valuerefs():  # a list made in one step, as other threads may create instances meanwhile
                 if (instance := reference()) is not None:
                     cls.choose(instance)
 
     def choose(cls, instance: Any) -> None:
-        """Give `instance` the fast function, or take it away."""
+        """Give `instance` the fast function, or remove it."""
         cls._instances[id(instance)] = instance
         if getattr(type(instance), cls._shortcut) is cls._written:
             instance.__dict__[cls._shortcut] = instance._fast()
@@ -111,7 +111,7 @@ class ShortCuts(type(Protocol)):  # type: ignore[misc]  # so that a subclass may
 
 
 def hint(owner: str, name: str, peers_names: Mapping[str, str], real_names: Iterable[str]) -> str:
-    """`Producer has no 'produce'; use 'send'`: for people who come from another client, or mistype."""
+    """`Producer has no 'produce'; use 'send'`: for users of other clients, and for typing errors."""
     if isinstance(instead := peers_names.get(name), Needless):
         return f"{owner} has no {name!r}: {instead}"
     if name in peers_names:
@@ -121,8 +121,8 @@ def hint(owner: str, name: str, peers_names: Mapping[str, str], real_names: Iter
 
 
 def refuse_pickling(owner: str) -> NoReturn:
-    """Clients hold threads and sockets: say what to send instead."""
+    """Clients hold threads and sockets: say what to pickle instead."""
     raise TypeError(
-        f"a {owner} cannot be pickled: it holds a thread and sockets. Send its options (a plain dict) and make the {owner} "
+        f"a {owner} cannot be pickled: it holds a thread and sockets. Pass its options (a plain dict) and create the {owner} "
         "where it is used; in Spark, pykafka4.spark.partition_writer(config, …) does that"
     )

@@ -1,4 +1,4 @@
-"""Maps names of options and methods of other Kafka clients to those of this one, for the hints in error messages.
+"""Peers. Rule: maps option and method names of other Kafka clients to those of this one, for hints in error messages.
 
 The other clients are Java's, kafka-python, confluent-kafka (librdkafka) and aiokafka. Option names are compared with dots as underscores.
 """
@@ -12,7 +12,7 @@ __all__ = ["CLIENT_METHODS", "CONSUMER_METHODS", "OPTIONS", "PRODUCER_METHODS", 
 
 
 class Needless(str):
-    """Why there is no counterpart."""
+    """The reason why there is no counterpart."""
 
     __slots__ = ()
 
@@ -21,12 +21,12 @@ _SERIALIZE: Final = Needless("there are no serializers: serialize the value and 
 _DESERIALIZE: Final = Needless("there are no deserializers: keys and values of records are bytes")
 _TLS: Final = Needless("this version supports neither TLS nor SASL: connect to a PLAINTEXT listener")
 _TRANSACTIONS: Final = Needless("this version has no transactions; producers are idempotent by default")
-_RETRIES: Final = Needless("sending is retried until delivery_timeout_ms is over")
+_RETRIES: Final = Needless("sends are retried until delivery_timeout_ms expires")
 _VERSION: Final = Needless("versions are negotiated with each broker")
 _CALLBACKS: Final = Needless("pass `on_delivery` to `send`, or use the Delivery that it returns")
 _ASYNCIO: Final = Needless("a Delivery is awaitable in any running asyncio loop")
-_BUFFERS: Final = Needless("the operating system chooses the sizes of socket buffers")
-_PARTITIONER: Final = Needless("keys are hashed with murmur2 as in Java; pass `partition` to `send` to choose another")
+_BUFFERS: Final = Needless("the operating system sizes the socket buffers")
+_PARTITIONER: Final = Needless("keys are hashed with murmur2 as in Java; pass `partition` to `send` to choose a partition yourself")
 _STATISTICS: Final = Needless("call `stats()` or `status()` at any time")
 
 OPTIONS: Final[dict[str, str]] = {
@@ -41,9 +41,9 @@ OPTIONS: Final[dict[str, str]] = {
     "compression_codec": "compression_type",
     "connection_setup_timeout_ms": "socket_connection_setup_timeout_ms",
     "default_offset_commit_callback": Needless("pass `on_done` to commit_async"),
-    "enable_auto_offset_store": Needless("commit() stores what poll returned, commit(offsets) any other offsets"),
+    "enable_auto_offset_store": Needless("commit() commits what poll returned, commit(offsets) any other offsets"),
     "enable_partition_eof": Needless("lag() returns the distance to the end"),
-    "exclude_internal_topics": Needless("subscribe takes the names of topics, no patterns"),
+    "exclude_internal_topics": Needless("subscribe takes topic names, not patterns"),
     "fetch_message_max_bytes": "max_partition_fetch_bytes",
     "fetch_wait_max_ms": "fetch_max_wait_ms",
     "group": "group_id",
@@ -117,7 +117,7 @@ PRODUCER_METHODS: Final[dict[str, str]] = {
     "send_and_wait": "send(…).result()",
     "send_batch": "send",
     "create_batch": "send",
-    "poll": Needless("callbacks run on a thread of their own, without polling"),
+    "poll": Needless("callbacks run on a thread of their own, no polling is needed"),
     "init": Needless("a producer is ready when it is created"),
     "start": Needless("a producer is ready when it is created"),
     "bootstrap_connected": "status",
@@ -150,8 +150,8 @@ CONSUMER_METHODS: Final[dict[str, str]] = {
     "store_offsets": "commit(offsets)",
     "get_watermark_offsets": "lag",
     "end_offsets": "lag",
-    "beginning_offsets": Needless("this version has no lookup of offsets; seek_to_beginning needs none"),
-    "offsets_for_times": Needless("this version has no lookup of offsets by time"),
+    "beginning_offsets": Needless("this version cannot look up offsets; use seek_to_beginning"),
+    "offsets_for_times": Needless("this version cannot look up offsets by time"),
     "incremental_assign": "assign",
     "incremental_unassign": "assign",
     "highwater": "lag",
@@ -179,13 +179,13 @@ CLIENT_METHODS: Final[dict[str, str]] = {
     "cluster": "status",
     "describe_cluster": "status",
     "stop": "close",
-    "create_topics": Needless("this version has no administration client"),
-    "delete_topics": Needless("this version has no administration client"),
+    "create_topics": Needless("this version has no admin client"),
+    "delete_topics": Needless("this version has no admin client"),
 }
 
 
 def peers_option(name: str, known: Collection[str]) -> str | None:
-    """A hint for an option of another client; None where there is none. `known` are the options of the class that was called."""
+    """A hint for another client's option, or None. `known` are the options of the class that was called."""
     instead = OPTIONS.get(name) or next((why for prefix, why in PREFIXES.items() if name.startswith(prefix)), None)
     if instead is None or isinstance(instead, Needless):
         return instead

@@ -1,4 +1,4 @@
-"""Values the application sees. Rule: plain immutable data, no behaviour, nothing of ours imported but the error table."""
+"""Public value types. Rule: plain immutable data without behaviour; imports nothing of this package but the error table."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class TopicPartition(NamedTuple):
 
 @attrs.frozen
 class RecordMetadata:
-    """Where an acknowledged record lies.
+    """Where an acknowledged record was written.
 
-    `offset` is -1 where the broker did not tell it (acks=0, or it had the batch already and forgot the offset);
-    `timestamp_ms` is the broker's append time for topics with `message.timestamp.type=LogAppendTime`, else the record's own;
+    `offset` is -1 if the broker did not report it (acks=0, or a duplicate of a batch whose offset it no longer knows);
+    `timestamp_ms` is the broker's append time for topics with `message.timestamp.type=LogAppendTime`, otherwise the record's own;
     sizes are bytes as serialized, -1 for null.
     """
 
@@ -51,9 +51,9 @@ class RecordMetadata:
 
 @attrs.frozen
 class ProducerRecord:
-    """A record as handed to `send`, serialized; what comes back when it could not be delivered.
+    """A record passed to `send`, serialized; returned when it could not be delivered.
 
-    `partition` is None when none was chosen yet; `written` says whether it may be in the log.
+    `partition` is None if none was chosen yet; `written` says whether it may be in the log.
     """
 
     topic: str
@@ -67,7 +67,7 @@ class ProducerRecord:
 
 @attrs.frozen
 class OffsetAndMetadata:
-    """A committed position: the offset of the next record to read, the leader epoch it was read under, a free text."""
+    """A committed position: the offset of the next record to read, the leader epoch of the last one, and free text."""
 
     offset: int
     leader_epoch: int = -1

@@ -1,7 +1,7 @@
-"""Runtime. Rule: owns one loop; producers and consumers attach to it, and the last user of a private one closes it.
+"""Runtime. Rule: owns one loop; producers and consumers attach to it, and the last user of a private runtime closes it.
 
-This is what a `Client` stands for, and what a producer or consumer without one makes for itself. The loop's thread knows nothing of the
-`Runtime` object: one that is forgotten while open is collected, says so in a ResourceWarning, and its loop ends.
+A `Client` is the public handle of a runtime; a producer or consumer without a client creates a private one. The loop's thread holds no
+reference to the `Runtime`: if it is garbage-collected while open, a ResourceWarning says so and the loop ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pykafka4.logs import get_log
 from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks, Feed
-from pykafka4.net.loop import NOBODY_WAITS, Loop
+from pykafka4.net.loop import CALLER_GONE, Loop
 
 __all__ = ["Listener", "Runtime", "User", "warn_unclosed"]
 
@@ -42,21 +42,21 @@ class User(Protocol):
     """A producer or consumer that uses a client."""
 
     def close(self, timeout: float | None = None) -> Any:
-        """`Runtime.close` closes those still attached first. Ends with `runtime.detach(self)`."""
+        """Close it. `Runtime.close` calls this for users that are still attached. Ends with `runtime.detach(self)`."""
 
     def drain(self, timeout: float) -> Any:
-        """The interpreter exits: finish what can be finished in `timeout` seconds, warn about the rest."""
+        """The interpreter exits: finish what is possible in `timeout` seconds, warn about the rest."""
 
 
 class Events:
-    """What the machines emit, for those who listen. Apart from `Runtime`, so that the loop does not keep that alive."""
+    """Passes the machines' events to listeners. Separate from `Runtime`, so that the loop does not keep that alive."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         self._callbacks = callbacks
         self._feeds: dict[Feed, None] = {}
 
     def add(self, listener: Listener) -> Callable[[], None]:
-        """What it returns ends it. One step each, so that the loop may emit meanwhile; events already queued are still heard."""
+        """Add a listener; returns a function that removes it. Both are atomic, as the loop may emit; queued events are still delivered."""
         feed = Feed(self._callbacks, listener)
         self._feeds[feed] = None
         return lambda: self._feeds.pop(feed, None)
@@ -73,36 +73,36 @@ class Events:
 
 
 class Runtime:
-    """The loop of a client, with what its users share, for the application's threads."""
+    """A client's loop, its users and what they share, as application threads see it."""
 
     _finalizer: weakref.finalize[Any, Runtime]
 
     def __init__(self, config: ClientConfig, executor: Executor | None) -> None:
-        """Made by `shared` and `private`, which start the loop."""
+        """Use `shared` or `private`, which also start the loop."""
         if executor is not None and not isinstance(executor, Executor):
-            raise ConfigError(f"callback_executor={executor!r}: must be a concurrent.futures.Executor, or None for a thread of the client")
+            raise ConfigError(f"callback_executor={executor!r}: must be a concurrent.futures.Executor, or None for the client's own thread")
         self.config = config
-        self.callbacks = Callbacks(executor)
+        self.callbacks = Callbacks(executor, config.client_id)
         self.events = Events(self.callbacks)
         self.engine = Engine(config, Random(), self.events.emit)  # loop thread only
         self.loop = Loop(self.engine, self.callbacks)
         self._private = False
-        self._users: dict[int, User] = {}  # by id: coming and going are one step each under the interpreter's lock
+        self._users: dict[int, User] = {}  # by id: attaching and detaching are atomic under the GIL
         _RUNTIMES.add(self)
         _watch_exit_of_child()
 
     @classmethod
     def shared(cls, config: ClientConfig, executor: Executor | None) -> Runtime:
-        """One that stays until it is closed."""
+        """A runtime that stays until it is closed."""
         runtime = cls(config, executor)
         runtime._finalizer = weakref.finalize(runtime, _forgotten, runtime.loop)
         runtime._finalizer.atexit = False
-        runtime.loop.start()  # last: whatever ends this before, Ctrl-C included, leaves no thread behind
+        runtime.loop.start()  # last: if anything fails before, Ctrl-C included, no thread is left behind
         return runtime
 
     @classmethod
     def private(cls, config: ClientConfig, executor: Executor | None = None) -> Runtime:
-        """One that closes when its last user detaches."""
+        """A runtime that closes when its last user detaches."""
         runtime = cls(config, executor)
         runtime._private = True
         runtime._finalizer = weakref.finalize(runtime, runtime.loop.stop)
@@ -117,7 +117,7 @@ class Runtime:
         self.loop.check()
 
     def why_unknown(self, error: KafkaError) -> dict[str, Any]:
-        """What `status` says where the loop answered a question with `error`."""
+        """What `status` reports if asking the loop raised `error`."""
         if isinstance(error, ForkedClientError):
             state = "forked"
         elif isinstance(error, KafkaTimeoutError):
@@ -127,12 +127,12 @@ class Runtime:
         return {"state": state, "reason": str(error)}
 
     def attach(self, user: User) -> None:
-        """`user` works with this until it detaches."""
+        """Register `user` until it detaches."""
         self.check()
         self._users[id(user)] = user
 
     def detach(self, user: User) -> None:
-        """`user` is done. The last one of a private client closes it."""
+        """Remove `user`. The last user of a private runtime closes it."""
         self._users.pop(id(user), None)
         if self._private and not self._users:
             self.close()
@@ -145,7 +145,7 @@ class Runtime:
             user.close(_left(deadline))
 
         self._finalizer.detach()
-        with contextlib.ExitStack() as ends:  # whatever a user's close raises, a listener's error or Ctrl-C: the others and the thread go
+        with contextlib.ExitStack() as ends:  # whatever a user's close raises (a listener's error, Ctrl-C), the others and the thread end
             ends.callback(lambda: self.loop.close(_left(deadline)))
             ends.callback(self._users.clear)
             for user in () if self.loop.forked else reversed(list(self._users.values())):
@@ -169,11 +169,11 @@ class Runtime:
         try:
             self.loop.ask(ask, timeout, "refreshing metadata")
         finally:
-            promise.set_exception(NOBODY_WAITS)
+            promise.set_exception(CALLER_GONE)
             self.loop.call(stop)
 
     def partitions_of(self, topic: str, timeout: float, create: bool = False) -> list[int]:
-        """See Client.partitions_for; with `create` brokers may create the topic (allow_auto_create_topics)."""
+        """See Client.partitions_for; with `create`, brokers may create the topic (allow_auto_create_topics)."""
         wait: Promise[list[int]] = self.loop.promise()
         cluster = self.engine.cluster
 
@@ -200,7 +200,7 @@ class Runtime:
         except KafkaTimeoutError as error:
             raise KafkaTimeoutError(f"{error}{self._missing(topic)}") from None
         finally:
-            wait.set_exception(NOBODY_WAITS)
+            wait.set_exception(CALLER_GONE)
             self.loop.call(stop)
 
     def status(self) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class Runtime:
 
     def _missing(self, topic: str) -> str:
         error = self.engine.cluster.topic_error(topic)
-        return "" if error is None else f"; the brokers say {error.name}"
+        return "" if error is None else f"; the brokers report {error.name}"
 
     def _status(self, now: float) -> dict[str, Any]:
         engine = self.engine
@@ -245,18 +245,18 @@ class Runtime:
         }
 
     def drain(self, deadline: float) -> None:
-        """The interpreter exits: have the users finish what they can until `deadline`, then end the loop."""
+        """The interpreter exits: let the users finish what they can until `deadline`, then end the loop."""
         if self.loop.alive:
             for user in list(self._users.values()):
                 try:
                     user.drain(max(0.0, deadline - system.monotonic()))
                 except Exception:
-                    log.exception("%s could not be drained at exit", type(user).__name__)
+                    log.exception("%s: %s could not be drained at exit", self.config.client_id, type(user).__name__)
             self._finalizer.detach()
             self.loop.close(max(0.0, deadline - system.monotonic()))
 
     def __repr__(self) -> str:
-        """As the `Client` it is, or would be: messages to applications show it."""
+        """As a `Client`, because error messages show it to applications."""
         servers = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
         return f"<Client {self.config.client_id!r} of {servers}>"
 
@@ -273,16 +273,16 @@ def _finish(promise: Promise[None], error: KafkaError | None) -> None:
 
 
 def _forgotten(loop: Loop) -> None:
-    """The collector took an open client. Nothing may block here."""
+    """An open client was garbage-collected. Nothing may block here."""
     if loop.alive:
         warn_unclosed("Client")
     loop.stop()
 
 
 def warn_unclosed(what: str) -> None:
-    """Warn of a handle that was collected while open, on another thread: the collector may run on the loop, and what shows warnings is the
-    application's."""
-    logs.current().aside(lambda: warnings.warn(f"a {what} was not closed; use `with`, or close()", ResourceWarning, stacklevel=3))
+    """Warn of a handle that was garbage-collected while open. This runs on another thread: the collector may run on the loop, and warnings
+    are shown by code of the application."""
+    logs.current().aside(lambda: warnings.warn(f"a {what} was not closed; use `with` or call close()", ResourceWarning, stacklevel=3))
 
 
 _RUNTIMES: weakref.WeakSet[Runtime] = weakref.WeakSet()
@@ -299,7 +299,7 @@ _watched: set[int] = set()  # processes
 
 
 def _watch_exit_of_child() -> None:
-    """A child of `multiprocessing` leaves through `os._exit`, which skips `atexit`; multiprocessing's own finalizers run before."""
+    """A child of `multiprocessing` exits through `os._exit`, which skips `atexit`; multiprocessing's own finalizers run before that."""
     util, process = sys.modules.get("multiprocessing.util"), sys.modules.get("multiprocessing.process")
     if util is None or process is None or process.parent_process() is None or os.getpid() in _watched:
         return

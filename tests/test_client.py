@@ -87,7 +87,7 @@ def test_refreshing_tells_of_new_partitions(server: ModelServer, client: Client)
     client.refresh_metadata(["orders"], SECONDS)
     assert len(client.partitions_for("orders", SECONDS)) == 8
     client.refresh_metadata(timeout=SECONDS)
-    with pytest.raises(ConfigError, match="must be a list of names"):
+    with pytest.raises(ConfigError, match="must be a list of topic names"):
         client.refresh_metadata("orders")
 
 
@@ -206,7 +206,7 @@ def silence(connection: socket.socket) -> None:
     ("peer", "text"),
     [
         (http, "the peer speaks HTTP, not Kafka; is the port right?"),
-        (tls, "the peer answers with TLS, which this version does not speak"),
+        (tls, "the peer responds with TLS, which this version does not support"),
         (silence, "no answer to ApiVersions within the setup timeout; is it a Kafka broker?"),
     ],
 )
@@ -355,7 +355,7 @@ def test_closing_from_a_callback_works(client: Client) -> None:
 
 
 def test_a_client_cannot_be_pickled_and_says_what_to_send_instead(client: Client) -> None:
-    with pytest.raises(TypeError, match="Send its options"):
+    with pytest.raises(TypeError, match="Pass its options"):
         pickle.dumps(client)
     config = client.config
     assert pickle.loads(pickle.dumps(config)) == config
@@ -392,7 +392,7 @@ def test_a_forked_child_is_told_so_and_the_parent_goes_on(server: ModelServer, c
     os.close(writer)
     said = os.read(reader, 1000).decode()
     os.close(reader)
-    assert "make a client in this process" in said
+    assert "create a client in this process" in said
     client.refresh_metadata(timeout=SECONDS)
 
 

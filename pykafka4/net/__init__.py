@@ -1,10 +1,10 @@
-"""Sockets, threads and time. Rule: the only package that touches them; no Kafka decision is made here.
+"""Sockets, threads and time. Rule: no other package uses them; no Kafka decision is made here.
 
-Each line imports only from lines below it:
+Modules; each line imports only from lines below it:
 
-    loop        the loop's thread: polls the machines, moves bytes, sleeps
+    loop        the loop thread: polls the machines, moves bytes, sleeps
     transport   the sockets
-    handoff/    where the threads of the application and of the client meet, with all locks
+    handoff/    where application threads and client threads meet, with all locks
     logs        the thread that runs logging handlers
     system      the names of threads, locks and clock, which the simulation replaces
 """

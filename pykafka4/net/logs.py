@@ -1,8 +1,8 @@
-"""Runs the logging handlers for what loop threads log, on a thread of its own, in order.
+"""Runs the logging handlers for what loop threads log, on a separate thread, in order.
 
-Invariants: the loop never waits for a handler. At most LIMIT entries wait; what comes while they do is dropped, counted, and the count is
-logged. The thread ends with the last loop. Records keep the time and the thread of their origin. The thread is a real one even where the
-client runs in virtual time: handlers are not a part of it.
+Invariants: the loop never waits for a handler. At most LIMIT entries wait; further ones are dropped, counted, and the count is logged.
+The thread ends with the last loop. Records keep the time and the thread of their origin. The thread is a real one even if the client runs
+in virtual time, as handlers are not part of the client.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from pykafka4.net import system
 __all__ = ["FLUSH_SECONDS", "LIMIT", "LogThread", "current"]
 
 LIMIT: Final = 1000  # entries that may wait
-FLUSH_SECONDS: Final = 1.0  # for what still waits, when a loop is closed or the interpreter exits
+FLUSH_SECONDS: Final = 1.0  # to handle waiting entries when a loop is closed or the interpreter exits
 
 log = get_log("pykafka4.log")
 
 
 class Waiting(NamedTuple):
-    """An entry that is yet to be handled."""
+    """An entry that is not handled yet."""
 
     entry: Entry
     created: float  # seconds since the epoch
@@ -38,7 +38,7 @@ class Waiting(NamedTuple):
     thread_name: str
 
     def handle(self) -> None:
-        """Make the record, as of its origin, and run the handlers."""
+        """Create the record, with its original time and thread, and run the handlers."""
         record = self.entry.record()
         record.relativeCreated -= (record.created - self.created) * 1000
         record.created, record.msecs = self.created, float(int(self.created * 1000) % 1000)
@@ -52,23 +52,23 @@ class LogThread:
     __slots__ = ("_dropped", "_ending", "_guard", "_loops", "_queue", "_reported", "_thread", "_users")
 
     def __init__(self) -> None:
-        self._guard = threading.RLock()  # of starting and ending; held for a few instructions, and never by whoever logs
+        self._guard = threading.RLock()  # for starting and ending; held for a few instructions, and never by a thread that logs
         self._queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # `put` never waits
         self._thread: threading.Thread | None = None
         self._users: set[object] = set()
-        self._ending = False  # the last loop has ended: the thread goes when it has handled what waits
+        self._ending = False  # the last loop has ended: the thread ends when it has handled what waits
         self._loops: dict[int, str] = {}  # idents of the loop threads, and their names
         self._dropped = self._reported = 0
 
     # -- for loops
 
     def retain(self, user: object) -> None:
-        """A loop is about to start; `user` is what names it to `release`."""
+        """A loop is about to start; `user` identifies it to `release`."""
         with self._guard:
             self._users.add(user)
             if self._thread is not None and not self._ending:
                 return
-            queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # the thread before may still be busy with its own
+            queue: SimpleQueue[Waiting | Callable[[], object] | None] = SimpleQueue()  # the previous thread may still be busy with its own
             thread = threading.Thread(target=self._run, args=(queue,), name="pykafka4-log", daemon=True)
             try:
                 thread.start()
@@ -79,7 +79,7 @@ class LogThread:
                 raise
 
     def release(self, user: object) -> None:
-        """A loop has ended, or never started. The thread goes with the last one, once it has handled what waits."""
+        """A loop has ended, or failed to start. The thread ends with the last one, once it has handled what waits."""
         with self._guard:
             self._users.discard(user)
             if not self._users and self._thread is not None and not self._ending:
@@ -87,15 +87,15 @@ class LogThread:
                 self._queue.put(None)
 
     def enter(self) -> None:
-        """The calling thread is a loop's: it must not run handlers from here on."""
+        """The calling thread is a loop's: from now on it must not run handlers."""
         self._loops[system.get_ident()] = system.current_thread().name
 
     def leave(self) -> None:
-        """The calling thread is no loop's any more."""
+        """The calling thread is no longer a loop's."""
         self._loops.pop(system.get_ident(), None)
 
     def flush(self, timeout: float = FLUSH_SECONDS) -> bool:
-        """Wait until what was logged so far is handled; whether it is. Not on a thread that must not wait for that."""
+        """Wait until what was logged so far is handled, and return whether it is. Does not wait on a loop's thread or the log thread."""
         handled = threading.Event()
         with self._guard:
             thread, ending = self._thread, self._ending
@@ -108,7 +108,7 @@ class LogThread:
         thread.join(timeout)
         return not thread.is_alive()
 
-    # -- for those who log
+    # -- for threads that log
 
     def divert(self, entry: Entry) -> bool:
         """Take `entry` if it was logged on a loop thread. Never waits."""
@@ -122,7 +122,7 @@ class LogThread:
         return True
 
     def aside(self, act: Callable[[], object]) -> None:
-        """Call `act`, which may run code of the application: at once, or on the log thread if the calling one is a loop's."""
+        """Call `act`, which may run code of the application: at once, or on the log thread if the calling thread is a loop's."""
         if system.get_ident() in self._loops:
             self._queue.put(act)
         else:
@@ -137,7 +137,7 @@ class LogThread:
                 _attempt(self._report_dropped)
             else:
                 _attempt(waiting)
-            del waiting  # what it holds is not kept until the next one comes
+            del waiting  # do not keep what it references until the next entry
 
     def _report_dropped(self) -> None:
         dropped = self._dropped
@@ -147,7 +147,7 @@ class LogThread:
 
 
 def _attempt(act: Callable[[], object]) -> None:
-    """What a handler raises ends nothing; it is shown where `logging` shows such errors."""
+    """Call `act`; an exception is printed to stderr, as `logging` does, and ends nothing."""
     try:
         act()
     except BaseException:
@@ -164,7 +164,7 @@ def current() -> LogThread:
 
 
 def _begin() -> None:
-    """In a forked child the parent's thread does not run, and its locks may be held for ever."""
+    """Also in a forked child, where the parent's thread does not run and its locks may be held forever."""
     _current[:] = [LogThread()]
     set_divert(_current[0].divert)
 

@@ -1,4 +1,4 @@
-"""Loop. Rule: one thread runs every machine; whatever goes wrong on it is heard by everyone who waits."""
+"""Loop. Rule: one thread runs every machine; if it fails, every waiting thread gets the error."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from pykafka4.net.handoff.wakeup import Inbox
 from pykafka4.net.handoff.workers import Callbacks, Helper
 from pykafka4.net.transport import Event, EventKind, SocketTransport, Transport
 
-__all__ = ["NOBODY_WAITS", "Loop"]
+__all__ = ["CALLER_GONE", "Loop"]
 
 log = get_log("pykafka4.loop")
 T = TypeVar("T")
-LONGEST_SLEEP = 3600.0  # select takes no infinity
+LONGEST_SLEEP = 3600.0  # `select` does not accept infinity
 JOIN_SECONDS = 10.0
-LOOKUPS = 16  # names looked up at a time; a resolver may take half a minute to say no, and the good one must not be behind the dead ones
-FORKED = "this client was made in another process, and threads and sockets do not survive a fork: make a client in this process"
-NOBODY_WAITS: Final = KafkaError("nobody waits any more")
+LOOKUPS = 16  # concurrent name look-ups: a resolver may take half a minute to fail, and good names must not wait for bad ones
+FORKED = "this client was created in another process; threads and sockets do not survive a fork: create a client in this process"
+CALLER_GONE: Final = KafkaError("the caller no longer waits")
 _LOOPS: weakref.WeakSet[Loop] = weakref.WeakSet()
 
 
 class Loop:
-    """The thread of a client. `call`, `ask`, `wake`, `promise`, `check`, `now`, `close` are for any thread."""
+    """A client's thread. `call`, `ask`, `wake`, `promise`, `check`, `now` and `close` may be called from any thread."""
 
     def __init__(self, engine: Engine, callbacks: Callbacks, clock: Callable[[], float] | None = None) -> None:
         self.engine = engine  # loop thread only
@@ -45,10 +45,10 @@ class Loop:
         self._wakeup = self._transport.wakeup
         callbacks.serve(self._wakeup)
         self._logs = logs.current()
-        # To fail when the loop, or this machine, ends. Who waits for it, or brings the result, keeps a promise; Ctrl-C may end both.
+        # Promises to fail when the loop or their machine ends. Weak, as the waiter and the resolver hold them; Ctrl-C may end both.
         self._promises: dict[weakref.ref[Promise[Any]], Machine | None] = {}
         engine.on_failure.append(self._machine_failed)
-        self._deliver: deque[Callable[[], None]] = deque()  # what the engine wants called; kept here until the executor has it
+        self._deliver: deque[Callable[[], None]] = deque()  # calls from the engine, kept here until the executor has them
         self._stopping = self._ended = False
         self._thread = system.Thread(target=self._run, name="pykafka4-loop", daemon=True)
         self._events: dict[EventKind, Callable[[float, int, Any], object]] = {
@@ -59,10 +59,10 @@ class Loop:
         }
         _LOOPS.add(self)
 
-    # -- for any thread
+    # -- called from any thread
 
     def start(self) -> None:
-        """Begin to turn."""
+        """Start the thread."""
         try:
             self._logs.retain(self)
             self._thread.start()
@@ -71,18 +71,18 @@ class Loop:
             raise
 
     def wake(self) -> None:
-        """There is news for a machine: turn soon. Costs two attribute accesses while the loop is awake."""
+        """There is work for a machine: run a turn soon. Costs two attribute accesses while the loop is awake."""
         self._wakeup.wake()
 
     def call(self, fn: Callable[[float], object], machine: Machine | None = None) -> None:
-        """Have `fn(now)` run on the loop thread. After the end of the loop, or of `machine`, nothing happens.
+        """Run `fn(now)` on the loop thread. Does nothing once the loop or `machine` has ended.
 
-        An exception in `fn` ends `machine`; without one it is logged.
+        An exception in `fn` ends `machine`; without a machine it is logged.
         """
         self._post(lambda now: self.engine.call(now, fn, machine))
 
     def _post(self, fn: Callable[[float], object]) -> None:
-        """Have `fn(now)` run on the loop thread as a part of it: an exception in it is a crash."""
+        """Run `fn(now)` on the loop thread as part of the loop: an exception in it crashes the loop."""
         self._inbox.post(fn)
         self._wakeup.wake()
 
@@ -95,7 +95,7 @@ class Loop:
     def ask(self, fn: Callable[[float], Any], timeout: float | None, what: str = "the operation", machine: Machine | None = None) -> Any:
         """Run `fn(now)` on the loop thread and return its result, or that of the Promise it returns.
 
-        Raises what `fn` raises (unless it is a KafkaError, it ends `machine`, too), KafkaTimeoutError naming `what` after `timeout`
+        Raises what `fn` raises (which also ends `machine`, unless it is a KafkaError), KafkaTimeoutError naming `what` after `timeout`
         seconds, the crash, ClosedError or ForkedClientError.
         """
         self.check()
@@ -116,20 +116,20 @@ class Loop:
                 raise
             raise KafkaTimeoutError(f"{what}: not done within {timeout:g} s{self._because()}") from None
         finally:
-            promise.set_exception(NOBODY_WAITS)  # no-op when it is done
+            promise.set_exception(CALLER_GONE)  # no-op when it is done
 
     def promise(self, machine: Machine | None = None) -> Promise[Any]:
         """A Promise that fails when the loop crashes or closes, or `machine` fails, if it is not done by then."""
         promise: Promise[Any] = Promise()
         self._promises[weakref.ref(promise, self._promises.__delitem__)] = machine
-        if self._ended:  # looked at after the promise can be seen by the end, which is noted before it looks for promises
+        if self._ended:  # checked after registering the promise; `_finish` sets it before it looks for promises
             promise.set_exception(self._end())
         elif machine is not None and (failure := self.engine.failure(machine)) is not None:
             promise.set_exception(failure)
         return promise
 
     def check(self) -> None:
-        """Raise ForkedClientError, the crash or ClosedError, if any of them is the case."""
+        """Raise ForkedClientError, the crash or ClosedError, if one applies."""
         if self.forked:
             raise ForkedClientError(FORKED)
         if self._ended or self._stopping:
@@ -141,11 +141,11 @@ class Loop:
 
     @property
     def alive(self) -> bool:
-        """Whether it turns."""
+        """Whether the loop runs."""
         return not (self._ended or self.forked)
 
     def stop(self) -> None:
-        """End soon; waits for nothing, so the collector may call it."""
+        """End soon. Does not wait, so the garbage collector may call it."""
         self._stopping = True
         self._wakeup.wake()
 
@@ -156,7 +156,7 @@ class Loop:
             return
         if self._thread.is_alive():
             self._thread.join(JOIN_SECONDS if timeout is None else timeout)
-        self._logs.flush()  # of a loop that has ended already, too
+        self._logs.flush()  # also if the loop has already ended
 
     # -- the thread
 
@@ -173,7 +173,7 @@ class Loop:
             self._logs.release(self)
 
     def _turn(self) -> None:
-        """The loop: take what others asked for, turn, carry out, sleep until something happens."""
+        """One turn: run posted calls, poll the machines, carry out their effects, sleep until something happens."""
         wakeup = self._wakeup
         wakeup.news = False
         now = self.now()
@@ -182,7 +182,7 @@ class Loop:
         turn = self.engine.turn(now)
         self._deliver += turn.deliver
         self._perform(now, turn)
-        wakeup.asleep = True  # from here on a wake-up writes a byte; one that came before left `news`
+        wakeup.asleep = True  # from here on `wake` writes a byte; an earlier one has set `news`
         timeout = 0.0 if wakeup.news or self._stopping else turn.wake_at - self.now()
         events = self._transport.select(min(max(timeout, 0.0), LONGEST_SLEEP))
         wakeup.asleep = False
@@ -201,9 +201,9 @@ class Loop:
             self._transport.connect(connect.link, connect.host, connect.port)
         for link, buffers in turn.write:
             written = self._transport.write(link, buffers)
-            buffers.clear()  # views of batches: the transport has its own, and as long as any is there their memory is not free
+            buffers.clear()  # the transport has its own views; a view that stays here would keep a batch's memory in use
             if written and self.engine.network.written(now, link):
-                self._wakeup.news = True  # a request without a reply is answered: its machine may go on
+                self._wakeup.news = True  # a request without a response is complete: its machine may continue
         self._submit_callbacks()
         for job in turn.jobs:
             self._start_job(job)
@@ -216,13 +216,13 @@ class Loop:
     def _start_job(self, job: Job) -> None:
         self._helper.submit(job.run, lambda result: self.call(lambda now: job.then(now, result)))
 
-    # -- ends
+    # -- how calls and the loop end
 
     def _own_result(self, result: T | Promise[T], what: str) -> T:
         if not isinstance(result, Promise):
             return result
         if not result.done():
-            raise KafkaError(f"{what} was asked for on the loop's own thread, which would wait for itself")
+            raise KafkaError(f"{what}: called on the loop's own thread, which would deadlock")
         return result.result(0)
 
     def _because(self) -> str:
@@ -230,8 +230,8 @@ class Loop:
         return f"; {why}" if why else ""
 
     def _end(self) -> KafkaError:
-        """Why nothing works any more; a new instance for each caller."""
-        return ClosedError("this client is closed; make a new one") if self.crashed is None else self.crashed.again()
+        """The error for calls after the end; a new instance for each caller."""
+        return ClosedError("this client is closed; create a new one") if self.crashed is None else self.crashed.again()
 
     def _machine_failed(self, machine: Machine, reason: KafkaError) -> None:
         for reference, waits_for in list(self._promises.items()):
@@ -239,18 +239,18 @@ class Loop:
                 promise.set_exception(reason)
 
     def _crash(self, error: BaseException) -> None:
-        self.crashed = KafkaError(f"the loop crashed: {describe(error)}; the client is dead, make a new one")
+        self.crashed = KafkaError(f"the loop crashed: {describe(error)}; close this client and create a new one")
         self.crashed.__cause__ = error
-        log.critical("the loop crashed", exc_info=error)
+        log.critical("%s: the loop crashed", self.engine.config.client_id, exc_info=error)
 
     def _finish(self) -> None:
-        """Tell everyone, then let go of the sockets."""
+        """Fail everything that waits, then close the sockets."""
         self._ended = True
         self._callbacks.serve(None)
         reason = self.crashed or self._end()
         self._deliver += self.engine.crash(reason)
         while True:
-            with contextlib.suppress(Exception):  # the others are to run all the same
+            with contextlib.suppress(Exception):  # the remaining ones still have to run
                 self._submit_callbacks()
                 break
         for reference in list(self._promises):
@@ -260,14 +260,14 @@ class Loop:
         _LOOPS.discard(self)
 
     def abandon(self) -> None:
-        """In a forked child: no thread is here, and the descriptors are the parent's. No lock is touched: its owner may be gone."""
+        """In a forked child: its thread does not exist, and the sockets are the parent's. Takes no lock, as its owner may be gone."""
         self.forked = True
         self._wakeup.asleep = False
         self._transport.abandon()
 
 
 def _settle(promise: Promise[T], fn: Callable[[float], T | Promise[T]], now: float) -> Exception | None:
-    """Run `fn` for whoever waits on `promise`. What it raises is theirs, and no reason for the loop to crash; it is returned."""
+    """Run `fn` and resolve `promise` with its result. What it raises goes to the promise instead of crashing the loop, and is returned."""
     try:
         result = fn(now)
     except Exception as error:

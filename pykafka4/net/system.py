@@ -1,7 +1,7 @@
-"""The threads, locks and clock of the client. Invariant: whatever waits, or asks which thread it is, looks the name up here when it runs.
+"""The client's threads, locks and clock. Invariant: code that waits, or asks for the current thread, looks the name up here when it runs.
 
-Use these names as `system.Condition()`, never `from … import Condition`: the simulation replaces them and then runs the same client in
-virtual time, where a schedule of threads can be replayed from its seed.
+Use these names as `system.Condition()`, never `from … import Condition`: the simulation replaces them to run the same client in
+virtual time, where a thread schedule can be replayed from its seed.
 """
 
 from __future__ import annotations

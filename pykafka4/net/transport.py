@@ -1,7 +1,7 @@
-"""Transport. Rule: bytes in, whole frames out; `Transport` is the seam, all that a later compiled pump has to offer in this one's place.
+"""Transport. Rule: bytes in, whole frames out; `Transport` is the whole interface, which a later compiled byte pump would implement.
 
-`SocketTransport` is the portable one: non-blocking TCP on `selectors`. It belongs to the loop thread. Errors are `ConnectionLost` with the
-address in front, and reach the loop as events, never as exceptions.
+`SocketTransport` is the portable implementation: non-blocking TCP on `selectors`. It belongs to the loop thread. Errors are
+`ConnectionLost`, prefixed with the address, and reach the loop as events, never as exceptions.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from pykafka4.wire.protocol.frame import SIZE, frame_size
 
 __all__ = ["Event", "EventKind", "SocketTransport", "Transport"]
 
-TURN_BYTES = 4 << 20  # most that one connection may read or write in a turn: the others want theirs
-SCRATCH = 256 << 10  # read at once; frames that fit are cut out of it
-FIRST_PIECE = 4 << 20  # a larger frame gets its memory as its bytes come, so that a size alone costs nothing
-IOV_MAX = min(os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16, 64)  # more buffers per call are slower, measured
-GATHERS = hasattr(socket.socket, "sendmsg")  # Windows sends one buffer a call
-PATIENCE = 2.0  # for one of several addresses of a name, before the next is tried
+TURN_BYTES = 4 << 20  # most that one connection may read or write per turn, to be fair to the others
+SCRATCH = 256 << 10  # size of one read; frames that fit are cut out of it
+FIRST_PIECE = 4 << 20  # the buffer of a larger frame grows as its bytes arrive, so that a size alone allocates nothing
+IOV_MAX = min(os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16, 64)  # more buffers per call are slower (measured)
+GATHERS = hasattr(socket.socket, "sendmsg")  # Windows sends one buffer per call
+ADDRESS_SECONDS = 2.0  # for one of several addresses of a name, before the next one is tried
 IN_PROGRESS = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, 0}
-NOBODY = object()  # what a look-up found that was no longer worth beginning
+SKIPPED = object()  # result of a look-up that was not started because no connection waited for it any more
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 Address: TypeAlias = tuple[int, Any]  # (family, sockaddr)
@@ -41,16 +41,16 @@ Post: TypeAlias = Callable[[Callable[[float], object]], None]
 
 
 class EventKind(Enum):
-    """What a connection has to report."""
+    """What can happen to a connection."""
 
     CONNECTED = "connected"  # payload None
-    FRAME = "frame"  # payload: the frame without its size, a buffer of its own
+    FRAME = "frame"  # payload: the frame without its size, in a buffer of its own
     LOST = "lost"  # payload: KafkaError
-    WRITTEN = "written"  # payload None: all that was given to `write` reached the socket
+    WRITTEN = "written"  # payload None: everything passed to `write` reached the socket
 
 
 class Event(NamedTuple):
-    """Something that happened to connection `link`."""
+    """An event of connection `link`."""
 
     kind: EventKind
     link: int
@@ -63,13 +63,13 @@ class Transport(Protocol):
     wakeup: Wakeup
 
     def connect(self, link: int, host: str, port: int) -> None:
-        """Begin to connect; ends in CONNECTED or LOST."""
+        """Start to connect; ends in CONNECTED or LOST."""
 
     def write(self, link: int, buffers: Sequence[Buffer]) -> bool:
-        """Write, keep what does not fit yet; whether all of it reached the socket (else WRITTEN follows)."""
+        """Write, and keep what the socket does not take yet. Returns whether all of it reached the socket (otherwise WRITTEN follows)."""
 
     def close(self, link: int) -> None:
-        """Close without a further event."""
+        """Close; no further event follows."""
 
     def select(self, timeout: float | None) -> list[Event]:
         """Wait up to `timeout` seconds for events; `wakeup.wake` ends it early."""
@@ -78,11 +78,11 @@ class Transport(Protocol):
         """Close everything."""
 
     def abandon(self) -> None:
-        """In a forked child: close descriptors, touch nothing that is shared with the parent."""
+        """In a forked child: close descriptors, change nothing that is shared with the parent."""
 
 
 class Socket:
-    """One connection: the socket, what is to be written, what was read of the frame under way."""
+    """One connection: the socket, what is still to be written, and the frame that is partly read."""
 
     __slots__ = (
         "address",
@@ -91,10 +91,10 @@ class Socket:
         "errors",
         "events",
         "filled",
-        "giving_up_at",
         "head",
         "host",
         "link",
+        "next_address_at",
         "out",
         "size",
         "sock",
@@ -109,17 +109,17 @@ class Socket:
         self.addresses: deque[Address] = deque()  # not tried yet
         self.trying = host
         self.errors: list[str] = []
-        self.giving_up_at: float | None = None
+        self.next_address_at: float | None = None
         self.events = 0
         self.out: deque[memoryview] = deque()  # a view keeps its buffer alive
-        self.head = bytearray()  # of the frame under way, while its size is not known
+        self.head = bytearray()  # the first bytes of a frame, until its size is known
         self.body: bytearray | None = None
         self.view: memoryview | None = None
         self.size = self.filled = 0
 
 
 class SocketTransport:
-    """Connections on `selectors`. `post` brings a call to the loop thread; `max_frame` is receive_message_max_bytes."""
+    """Connections on `selectors`. `post` runs a call on the loop thread; `max_frame` is receive_message_max_bytes."""
 
     def __init__(self, max_frame: int, helper: Helper, post: Post) -> None:
         self.wakeup = Wakeup()
@@ -127,19 +127,19 @@ class SocketTransport:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self.wakeup, READ, None)
         self._sockets: dict[int, Socket] = {}
-        self._events: list[Event] = []  # to be reported by the next `select`
+        self._events: list[Event] = []  # returned by the next `select`
         self._connecting: set[Socket] = set()
-        self._lookups: dict[tuple[str, int], list[Socket]] = {}  # under way, and who waits for each
+        self._lookups: dict[tuple[str, int], list[Socket]] = {}  # in progress, and the connections that wait for each
         self._rotation = itertools.count()
         self._scratch = bytearray(SCRATCH)
         self._scratch_view = memoryview(self._scratch)
 
-    # -- the seam
+    # -- the Transport interface
 
     def connect(self, link: int, host: str, port: int) -> None:
-        """Look the name up on a helper thread, then try its addresses in turn. What is an address already needs no thread."""
+        """Look the name up on a helper thread, then try its addresses in turn. An IP address needs no look-up."""
         s = self._sockets[link] = Socket(link, host, port)
-        if (address := _literal(host, port)) is not None:
+        if (address := _ip_address(host, port)) is not None:
             self._resolved(s, [address])
         elif (waiting := self._lookups.get((host, port))) is not None:
             waiting.append(s)
@@ -148,7 +148,7 @@ class SocketTransport:
             self._look_up(host, port)
 
     def write(self, link: int, buffers: Sequence[Buffer]) -> bool:
-        """Write what the socket takes now; the rest goes when it is writable."""
+        """Write what the socket takes now, the rest when it is writable."""
         s = self._sockets.get(link)
         if s is None or s.sock is None:
             return False
@@ -159,15 +159,15 @@ class SocketTransport:
         return not s.out and link in self._sockets
 
     def close(self, link: int) -> None:
-        """Close `link`; what was read and not reported dies with it."""
+        """Close `link`; frames that were read but not reported are discarded."""
         s = self._sockets.pop(link, None)
         if s is not None:
             self._events = [event for event in self._events if event.link != link]
-            self._wait_no_more(s)
+            self._leave_lookup(s)
             self._drop(s)
 
     def select(self, timeout: float | None) -> list[Event]:
-        """Wait for the sockets, move bytes, and return what came of it."""
+        """Wait for the sockets, move bytes, and return the resulting events."""
         if self._events:
             timeout = 0.0
         elif self._connecting:
@@ -178,7 +178,7 @@ class SocketTransport:
             else:
                 self._ready(key.data, mask)
         if self._connecting:
-            self._give_up_slow_ones(monotonic())
+            self._skip_slow_addresses(monotonic())
         events, self._events = self._events, []
         return events
 
@@ -190,7 +190,7 @@ class SocketTransport:
         self.wakeup.close()
 
     def abandon(self) -> None:
-        """Close the child's copies of the descriptors. Nothing is unregistered: the epoll set is the parent's, too."""
+        """Close the child's copies of the descriptors. Nothing is unregistered, as the epoll set is shared with the parent."""
         for s in self._sockets.values():
             if s.sock is not None:
                 s.sock.close()
@@ -200,22 +200,22 @@ class SocketTransport:
     # -- connecting
 
     def _look_up(self, host: str, port: int) -> None:
-        """One at a time for each address, however many connections want it; none when nobody waits any more."""
+        """One look-up at a time per address, however many connections wait for it; none if no connection does any more."""
         waiting = self._lookups[host, port]
         self._helper.submit(
-            lambda: _look_up(host, port) if waiting else NOBODY, lambda found: self._post(lambda now: self._looked_up(host, port, found))
+            lambda: _look_up(host, port) if waiting else SKIPPED, lambda found: self._post(lambda now: self._looked_up(host, port, found))
         )
 
     def _looked_up(self, host: str, port: int, found: Any) -> None:
         waiting = self._lookups.get((host, port), [])
-        if waiting and found is NOBODY:  # they came after the helper had seen that nobody waits
+        if waiting and found is SKIPPED:  # connections that came after the helper had skipped the look-up
             self._look_up(host, port)
             return
         self._lookups.pop((host, port), None)
         for s in waiting:
             self._resolved(s, found)
 
-    def _wait_no_more(self, s: Socket) -> None:
+    def _leave_lookup(self, s: Socket) -> None:
         for waiting in self._lookups.values():
             if s in waiting:
                 waiting.remove(s)
@@ -225,12 +225,12 @@ class SocketTransport:
             self._lose(s, _explain(result))
             return
         s.addresses = deque(result)
-        s.addresses.rotate(-next(self._rotation) if len(result) > 1 else 0)  # a dead first address is not always the first
+        s.addresses.rotate(-next(self._rotation) if len(result) > 1 else 0)  # so that a dead address is not always tried first
         self._connecting.add(s)
         self._next_address(s)
 
     def _next_address(self, s: Socket) -> None:
-        """Try the next address, until one does not fail at once."""
+        """Try the next addresses until one does not fail at once."""
         self._forget_socket(s)
         while s.addresses:
             family, sockaddr = s.addresses.popleft()
@@ -240,12 +240,12 @@ class SocketTransport:
                 code = s.sock.connect_ex(sockaddr)
             except OSError as error:
                 code = error.errno or errno.EIO
-            except (ValueError, OverflowError) as error:  # a port beyond 65,535, which a broker may name as well as a configuration
+            except (ValueError, OverflowError) as error:  # a port above 65,535, from a broker or from the configuration
                 self._failed(s, _explain(error))
                 self._forget_socket(s)
                 continue
             if code in IN_PROGRESS and s.sock is not None:
-                s.giving_up_at = monotonic() + PATIENCE if s.addresses else None
+                s.next_address_at = monotonic() + ADDRESS_SECONDS if s.addresses else None
                 self._watch(s, WRITE)
                 return
             self._failed(s, os.strerror(code).lower())
@@ -253,7 +253,7 @@ class SocketTransport:
         self._lose(s, _joined(s.errors))
 
     def _failed(self, s: Socket, why: str) -> None:
-        """Note why this address will not do; which one it was is of interest where a name was given."""
+        """Note why this address failed, with the address itself if a host name was configured."""
         s.errors.append(why if s.trying == s.host else f"{why} ({s.trying})")
 
     def _finish_connecting(self, s: Socket) -> None:
@@ -265,27 +265,27 @@ class SocketTransport:
             return
         self._connecting.discard(s)
         s.addresses.clear()
-        s.giving_up_at = None
+        s.next_address_at = None
         self._watch(s, READ)
         self._events.append(Event(EventKind.CONNECTED, s.link))
 
     def _until_next_address(self, timeout: float | None) -> float | None:
-        times = [s.giving_up_at for s in self._connecting if s.giving_up_at is not None]
+        times = [s.next_address_at for s in self._connecting if s.next_address_at is not None]
         if not times:
             return timeout
         left = max(0.0, min(times) - monotonic())
         return left if timeout is None else min(timeout, left)
 
-    def _give_up_slow_ones(self, now: float) -> None:
-        for s in [s for s in self._connecting if s.giving_up_at is not None and s.giving_up_at <= now]:
-            self._failed(s, f"no answer within {PATIENCE:g} s")
+    def _skip_slow_addresses(self, now: float) -> None:
+        for s in [s for s in self._connecting if s.next_address_at is not None and s.next_address_at <= now]:
+            self._failed(s, f"no response within {ADDRESS_SECONDS:g} s")
             self._next_address(s)
 
     # -- sockets
 
     def _ready(self, s: Socket, mask: int) -> None:
         if s.sock is None or self._sockets.get(s.link) is not s:
-            return  # closed by what happened to another one
+            return  # closed while an earlier event was handled
         if s in self._connecting:
             self._finish_connecting(s)
             return
@@ -358,12 +358,12 @@ class SocketTransport:
         except BlockingIOError:
             return
         except DecodeError as error:
-            self._lose(s, caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # whoever asked may have to ask for less
+            self._lose(s, caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # the caller may have to request less
         except OSError as error:
             self._lose(s, _explain(error))
 
     def _read_some(self, s: Socket) -> tuple[int, int]:
-        """One system call: into the frame under way if it is a large one, else into the scratch buffer. (room, bytes read)."""
+        """One system call: into the current frame if that is a large one, otherwise into the scratch buffer. (room, bytes read)."""
         assert s.sock is not None
         if s.view is not None:
             room = len(s.view) - s.filled
@@ -377,7 +377,7 @@ class SocketTransport:
         return SCRATCH, got
 
     def _cut(self, s: Socket, data: memoryview) -> None:
-        """Cut whole frames out of `data`; what is left over begins a frame."""
+        """Cut whole frames out of `data`; the rest is the start of the next frame."""
         if s.head:
             missing = SIZE.size - len(s.head)
             s.head += data[:missing]
@@ -410,7 +410,7 @@ class SocketTransport:
         return frame_size(data, self._max_frame)
 
     def _begin(self, s: Socket, size: int, data: memoryview) -> None:
-        """A frame that has not come whole."""
+        """Start a frame that has not arrived completely."""
         s.body = bytearray(min(size, max(FIRST_PIECE, len(data))))
         s.view = memoryview(s.body)
         s.view[: len(data)] = data
@@ -429,13 +429,13 @@ class SocketTransport:
         s.view = memoryview(body)
 
 
-def _literal(host: str, port: int) -> Address | None:
-    """The address that `host` is, if it is one and no name. Never asks anybody."""
-    with contextlib.suppress(OSError, ValueError):  # ValueError: characters that no name can have
+def _ip_address(host: str, port: int) -> Address | None:
+    """The address, if `host` is an IP address and not a name. Never queries a resolver."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: characters that are not allowed in a name
         socket.inet_pton(socket.AF_INET, host)
         return socket.AF_INET, (host, port)
     with contextlib.suppress(OSError, ValueError, OverflowError):
-        if ":" in host:  # by the library's own parser, since it may have a zone: fe80::1%eth0
+        if ":" in host:  # by the C library's parser, since it may have a zone: fe80::1%eth0
             family, _, _, _, sockaddr = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
             return family, sockaddr
     return None
@@ -455,7 +455,7 @@ def _socket(family: int) -> socket.socket:
 
 
 def _advance(out: deque[memoryview], sent: int) -> None:
-    """Take `sent` bytes off the front."""
+    """Remove `sent` bytes from the front."""
     while sent:
         first = out[0]
         if sent < first.nbytes:
@@ -466,7 +466,7 @@ def _advance(out: deque[memoryview], sent: int) -> None:
 
 
 def _end_of(s: Socket) -> str:
-    where = " in the middle of an answer" if s.view is not None or s.head else ""
+    where = " in the middle of a response" if s.view is not None or s.head else ""
     return f"the broker closed the connection{where}"
 
 
@@ -476,7 +476,9 @@ def _joined(errors: list[str]) -> str:
 
 def _explain(error: BaseException) -> str:
     if isinstance(error, socket.gaierror):
-        return "name not known" if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", -5)) else str(error.strerror).lower()
+        return (
+            "host name not found" if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", -5)) else str(error.strerror).lower()
+        )
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno).lower()
     return f"{type(error).__name__}: {error}"

@@ -1,7 +1,7 @@
 """Producer. Rule: a record accepted by `send` gets exactly one outcome, and nothing here waits without a deadline.
 
-The handle is here. What it stands for is `producer.core`, which stays when the handle is gone; `producer.forgotten` says what comes then.
-What a `Delivery` needs is `producer.deliveries`.
+This is the handle. The implementation is `producer.core`, which outlives the handle; `producer.forgotten` closes it then.
+`producer.deliveries` is what a `Delivery` needs of a producer.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
 
     `Producer(bootstrap_servers="host:9092", **options)` owns a client; `Producer(client=client, **options)` shares one.
     Options are those of `ProducerConfig` (docs/options.md). All methods may be called from any thread.
-    Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless the application knows of each failure already: it was
-    looked at (`result()` or `exception()` of its Delivery), or raised by `delivery_scope` or `raise_failures` inside the block. An
-    exception raised inside the block gets out after at most 5 s of delivering; a note on it counts the records that were left.
+    Leaving a `with` block delivers everything or raises `DeliveryFailed`, unless the application has already seen each failure: with
+    `result()` or `exception()` of its Delivery, or raised by `delivery_scope` or `raise_failures` inside the block. An exception
+    raised inside the block is delayed by at most 5 s of delivering; a note on it counts the undelivered records.
     """
 
     def __init__(
         self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
-        """ConfigError names a wrong option. `callback_executor` runs the callbacks; default: one thread, so that they keep their order.
+        """ConfigError names an invalid option. `callback_executor` runs the callbacks; default: one thread, so that they keep their order.
 
-        While every thread of a ThreadPoolExecutor waits in `send` for memory that callbacks hold, a thread of the client runs them.
+        While every thread of a ThreadPoolExecutor waits in `send` for memory that callbacks hold, a client thread runs the callbacks.
 
-        Brokers are looked for in the background; none need be there yet.
+        Connecting happens in the background; no broker needs to be up yet.
         """
         self._failures_at_start = 0
         self._core = core = Core(client, executor=callback_executor, options=options)
@@ -54,12 +54,12 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
             self._finalizer.atexit = False  # the client drains at exit
             core.open()
             Producer.choose(self)
-        except BaseException:  # Ctrl-C among them: no handle is left that could close it
+        except BaseException:  # including Ctrl-C: there will be no handle to close it
             core.undo()
             raise
 
     def _fast(self) -> Callable[..., Delivery]:
-        """`send` with one call less per record; the method below is its contract."""
+        """`send` with one call less per record; the method below documents it."""
         return self._core.acc.send
 
     def send(
@@ -73,13 +73,13 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
-        """Queue a record and return its `Delivery`. Blocks for at most `max_block_ms`, and only in two cases: `buffer_memory` (or
-        `max_partition_bytes`) is full, or `partition` is not known and brokers are asked whether it was added. When they have denied
-        it for two seconds (inside a callback: at once) that is a ValueError.
+        """Queue a record and return its `Delivery`. Blocks in two cases only, for at most `max_block_ms`: while `buffer_memory` (or
+        `max_partition_bytes`) is used up, and while an unknown `partition` is looked up. It is a ValueError if brokers do not know the
+        partition for two seconds (inside a callback: at once).
 
         `value` and `key` are bytes-like, str (sent as UTF-8) or None (a null; a null value is a tombstone). `headers` are (name, value)
-        pairs or a mapping. Without `partition` a key chooses it (murmur2, as in Java), without a key it is whichever is being filled.
-        `timestamp_ms` is milliseconds since the epoch, default now. `on_delivery(delivery)` runs on the callback executor.
+        pairs or a mapping. Without `partition`, the key's hash chooses it (murmur2, as in Java), or without a key, the batch that is being
+        filled. `timestamp_ms` is milliseconds since the epoch, default now. `on_delivery(delivery)` runs on the callback executor.
         Raises BufferFull, RecordTooLarge, TypeError or ValueError naming the argument, ClosedError, ForkedClientError.
         """
         return self._core.acc.send(
@@ -87,56 +87,56 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         )
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send everything at once and wait until all sent before this call has its outcome and its callbacks have run.
+        """Send everything without linger, and wait until each record sent before this call has its outcome and its callbacks have run.
 
-        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. KafkaTimeoutError says how much is left. On a thread of the
-        ThreadPoolExecutor that is the `callback_executor` callbacks are not waited for: they may need this very thread.
+        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. KafkaTimeoutError says how many records are left. On a thread
+        of a ThreadPoolExecutor passed as `callback_executor`, this does not wait for callbacks: they may need this very thread.
         """
         self._core.flush(check_timeout(timeout))
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Deliver what is queued, then give everything up; returns the records that could not be delivered.
+        """Deliver what is queued, then fail the rest; returns the records that could not be delivered.
 
-        Waits at most `timeout` seconds (None: `delivery_timeout_ms`; 0: not at all). Each record returned says whether it may be in the
-        log (`written`). Closing twice is allowed, and after a Ctrl-C the next call finishes what the first one began. So is closing from
-        a callback: nothing is waited for there, and while another thread closes nothing is done. In a forked child nothing happens.
+        Waits at most `timeout` seconds (None: `delivery_timeout_ms`; 0: not at all). Each returned record says whether it may be in the
+        log (`written`). Closing twice is allowed; after a Ctrl-C the next call finishes what the first one began. Closing from a callback
+        is allowed, too: it does not wait, and does nothing while another thread closes. In a forked child this does nothing.
         """
         undelivered = self._core.close(check_timeout(timeout))
         if self._core.undelivered is not None:
-            self._finalizer.detach()  # it would keep a closed producer alive that is part of a cycle, by way of a listener say
+            self._finalizer.detach()  # it would keep a closed producer alive that is part of a cycle, for example through a listener
         return undelivered
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """The partitions of `topic`; asks the cluster if they are not known, and has a topic that is not there created as `send` would.
+        """The partitions of `topic`; asks the cluster if they are unknown, and lets it create a missing topic, as `send` does.
 
-        `timeout` in seconds, default `max_block_ms`. KafkaTimeoutError says why they are not known.
+        `timeout` in seconds, default `max_block_ms`. KafkaTimeoutError says why they are unknown.
         """
         topic, limit = check_topic(topic), check_timeout(timeout)
         self._core.check()
         return self._core.runtime.partitions_of(topic, self._core.config.max_block_ms / 1000 if limit is None else limit, create=True)
 
     def stats(self) -> ProducerStats:
-        """What became of every record so far: numbers that always balance. Works after `close`, too."""
+        """Counts of all records so far, by outcome; they always add up. Also works after `close`."""
         return self._core.stats()
 
     def raise_failures(self, since: int = 0) -> None:
-        """Raise DeliveryFailed if there were failures after `since` failed records (an earlier `stats().lost`) that are not known yet.
+        """Raise DeliveryFailed if records failed after the first `since` (an earlier `stats().lost`) that the application has not seen yet.
 
-        A failure is known once it was looked at (`result()` or `exception()` of its Delivery), or was among those that `delivery_scope`
-        or this method raised before in the same thread (in asyncio: the same task). The first one is raised (of more than 100 failed
-        batches it may be another early one), and a note says how many there are.
+        It has seen a failure after `result()` or `exception()` of its Delivery, or when the failure was among those that `delivery_scope`
+        or this method raised before in the same thread (in asyncio: the same task). The first unseen failure is raised (with more than 100
+        failed batches it may be another early one), and a note gives their number.
         """
         self._core.raise_failures(check_count(since, "since"))
 
     def status(self) -> dict[str, Any]:
-        """Why is nothing flowing: brokers, offline partitions with reason, queued bytes."""
+        """Why nothing is flowing: brokers, offline partitions with reason, queued bytes."""
         return {**self._core.runtime.status(), **self._core.crashed(), "producer": attrs.asdict(self._core.stats())}
 
     @contextlib.contextmanager
     def delivery_scope(self, timeout: float | None = None) -> Iterator[Producer]:
-        """A block that ends only when everything sent has its outcome, and then raises as `raise_failures` does for what failed in it.
+        """A `with` block that flushes at its end, and then raises failures since its start, as `raise_failures` does.
 
-        What other threads send through the same producer meanwhile counts, too. When the block itself raises, that is what is raised.
+        This includes what other threads sent through the same producer meanwhile. An exception raised inside the block takes precedence.
         `timeout` is that of `flush`.
         """
         limit, mark = check_timeout(timeout), self._core.machine.ledger.failures_seen

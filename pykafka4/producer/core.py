@@ -1,4 +1,4 @@
-"""Core. Rule: everything of a producer but its handle; each record has its outcome before the producer is closed."""
+"""Core. Rule: the implementation behind the producer's handle; each record has its outcome before the producer is closed."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ __all__ = ["Core"]
 log = get_log("pykafka4.producer")
 
 EXIT_SECONDS: Final = 5.0
-FORGIVEN_SECONDS: Final = 20.0  # after so long they have to deny it anew
+DENIAL_SECONDS: Final = 20.0  # how long it is remembered that brokers do not know a partition
 
 
 class Core(Attachment[Sender]):
-    """Everything of a producer but its handle."""
+    """The implementation behind the producer's handle, which it outlives."""
 
     acc: Accumulator
 
@@ -45,14 +45,14 @@ class Core(Attachment[Sender]):
         require_codec(self.config.compression_type)
         self._given, self._executor = client, executor
         self.closers: set[int] = set()  # threads in `close`
-        self.pending: list[Batch | Delivery] | None = None  # what had no outcome, or callbacks to run, when the first `close` began
-        self.undecided: list[Batch | Delivery] = []  # those without an outcome
-        self.undelivered: list[ProducerRecord] | None = None  # what came of that, once it is closed
-        self._denied: dict[str, tuple[int, float]] = {}  # topic: how many partitions brokers insist on, and since when
+        self.pending: list[Batch | Delivery] | None = None  # without an outcome, or with callbacks to run, when the first `close` began
+        self.undecided: list[Batch | Delivery] = []  # those of them without an outcome
+        self.undelivered: list[ProducerRecord] | None = None  # the result of `close`
+        self._denied: dict[str, tuple[int, float]] = {}  # topic: how many partitions brokers report, and since when
         self._serial = next(_serials)
 
     def open(self) -> None:
-        """Start what `undo` or `close` stop."""
+        """Connect and start; `undo` or `close` stops it."""
         config = self.config
         self.connect(self._given, config, self._executor)
         self.signal, self.gate = Deliveries(self.runtime.callbacks), Gate(self._count_waiters, self._starving)
@@ -80,15 +80,15 @@ class Core(Attachment[Sender]):
         _cores.add(self)
 
     def undo(self) -> None:
-        """`open` did not come to its end, or nobody learned that it did."""
+        """`open` was interrupted, or the constructor was after it."""
         runtime = getattr(self, "runtime", None)
-        if runtime is None or self._given is None:  # a client of its own ends with its last reference, or now
+        if runtime is None or self._given is None:  # a private client ends with its last reference, or now
             self.undelivered = []
             if runtime is not None:
                 runtime.close(0)
             return
         self.undelivered = []
-        runtime.loop.call(self._withdraw)  # behind `_start`
+        runtime.loop.call(self._withdraw)  # after `_start`
         runtime.detach(self)
 
     def _withdraw(self, now: float) -> None:
@@ -118,13 +118,13 @@ class Core(Attachment[Sender]):
         self.post(lambda _: self.machine.want(topic))
 
     def _until(self, deadline: float) -> float:
-        """When a `send` ends that has to wait: max_block_ms after it first waited. `deadline` is infinite until then."""
+        """The deadline of a `send` that has to wait: max_block_ms after it first waited. `deadline` is infinite until then."""
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
     def _seek(self, topic: str, partition: int, deadline: float) -> float:
-        """`partition` is beyond those known of `topic`. It may have been added since: ask until it is there, `deadline`, or DENIED_SECONDS.
+        """Look up a `partition` that is not known, as it may have been added: until it exists, `deadline`, or DENIED_SECONDS of denial.
 
-        Not more often than failed requests are tried again. Who names a wrong partition again and again does not wait each time.
+        Refreshes metadata at most once per `retry_backoff_ms`. Later calls with a wrong partition do not wait again (DENIAL_SECONDS).
         """
         if self._inside():
             return deadline
@@ -137,7 +137,7 @@ class Core(Attachment[Sender]):
                 loop.ask(lambda now: self.machine.tell(topic, now), SHORT, machine=self.machine)
             count, now = loop.ask(lambda now: cluster.partitions(topic), SHORT), system.monotonic()
             denied = self._denied.get(topic)
-            if denied is None or denied[0] != count or now - denied[1] > FORGIVEN_SECONDS:
+            if denied is None or denied[0] != count or now - denied[1] > DENIAL_SECONDS:
                 self._denied[topic] = denied = (count, now)
             left = min(denied[1] + DENIED_SECONDS, until) - now
             if partition < count or left <= 0:
@@ -146,17 +146,17 @@ class Core(Attachment[Sender]):
                 self.check()
 
     def _make_room(self, topic: str, partition: int, size: int, deadline: float) -> float:
-        """Wait for `size` bytes, in the order of asking. Returns the deadline for waiting again: another thread may take them first.
+        """Wait for `size` free bytes, first come, first served. Returns the deadline for waiting again if another thread takes them.
 
-        BufferFull when `deadline` (the first time: max_block_ms) is over, or at once inside a callback.
+        BufferFull when `deadline` (the first time: max_block_ms) has passed, or at once inside a callback.
         """
         where = f"{topic}-{partition}" if partition >= 0 else topic
         limit = (
-            f"buffer_memory={self.config.buffer_memory} or max_partition_bytes={self.config.max_partition_bytes} is in use "
-            f"({self.acc.reserved} bytes) and {where} needs {size} more"
+            f"buffer_memory={self.config.buffer_memory} or max_partition_bytes={self.config.max_partition_bytes} is used up "
+            f"({self.acc.reserved} bytes in use), {where} needs {size} more"
         )
         if self._inside():
-            raise BufferFull(f"{limit}; a callback cannot wait for it: queue the record elsewhere, or send it from another thread")
+            raise BufferFull(f"{limit}; a callback must not wait for it: queue the record elsewhere, or send it from another thread")
         until = self._until(deadline)
         with self.runtime.callbacks.waiting():
             room = self.gate.wait(
@@ -174,7 +174,7 @@ class Core(Attachment[Sender]):
         self.acc.waiters = waiting
 
     def _starving(self) -> None:
-        """A `send` waits for buffer_memory: open batches are due. While the sender is not hungry it looks by itself soon."""
+        """A `send` waits for buffer_memory: open batches are due. Wake the sender only if it can send; otherwise it checks soon anyway."""
         if self.acc.hungry:
             self.runtime.loop.wake()
 
@@ -182,7 +182,7 @@ class Core(Attachment[Sender]):
         return self.acc.refusal is not None
 
     def _inside(self) -> bool:
-        """Whether this thread must not wait: it runs a callback, or (by way of a destructor) is the loop's own."""
+        """Whether this thread must not wait: it runs a callback, or is the loop's own (in a destructor)."""
         return self.runtime.callbacks.in_callback() or self.runtime.loop.on_loop()
 
     # ---- called by the sender, on the loop thread
@@ -199,17 +199,17 @@ class Core(Attachment[Sender]):
     # ---- operations
 
     def check(self) -> None:
-        """Raise what `send` would raise."""
+        """Raise the error that `send` would raise, if any."""
         if self.acc.refusal is not None:
             raise self.acc.refusal.again()
 
     def stats(self) -> ProducerStats:
-        """The account, taken on the loop thread while there is one."""
+        """The counts, taken on the loop thread while that runs."""
         try:
-            return self.runtime.loop.ask(self._account, SHORT, "the producer's account")
-        except ForkedClientError:  # its numbers are the parent's
+            return self.runtime.loop.ask(self._account, SHORT, "the producer's stats")
+        except ForkedClientError:  # the counts belong to the parent
             raise
-        except KafkaError:  # the loop is closed or crashed: nothing changes any more
+        except KafkaError:  # the loop is closed or crashed: the counts no longer change
             return self._account(0.0)
 
     def _account(self, now: float) -> ProducerStats:
@@ -218,14 +218,14 @@ class Core(Attachment[Sender]):
     def flush(self, timeout: float | None) -> None:
         """Wait for the outcome of everything sent so far."""
         if self._inside():
-            raise KafkaError("flush inside a callback would wait for itself; flush from another thread")
+            raise KafkaError("flush inside a callback would deadlock; call it from another thread")
         self.check()
         pending = self.acc.unfinished()
         self._expedite()
         limit = self.config.delivery_timeout_ms / 1000 + EXIT_SECONDS if timeout is None else timeout
         if not self._wait_settled(pending, limit):
             left = sum(1 if isinstance(item, Delivery) else item.count for item in pending if not _settled(item))
-            raise KafkaTimeoutError(f"flush: {left} records have no outcome after {limit:g} s; status() says what they wait for")
+            raise KafkaTimeoutError(f"flush: {left} records are not delivered after {limit:g} s; status() says why")
 
     def _expedite(self) -> None:
         self.post(lambda _: self.machine.expedite())
@@ -234,7 +234,9 @@ class Core(Attachment[Sender]):
         waiting, on_executor = list(pending), self.runtime.callbacks.on_executor
 
         def over(item: Batch | Delivery) -> bool:
-            return _settled(item) or (_done(item) and on_executor())  # asked late: an executor may list a thread after it began to work
+            return _settled(item) or (
+                _done(item) and on_executor()
+            )  # checked late: an executor may list a thread after it has started to work
 
         def done() -> bool:
             while waiting and over(waiting[-1]):
@@ -245,34 +247,34 @@ class Core(Attachment[Sender]):
 
     @property
     def exit_seconds(self) -> float:
-        """How long an exception that leaves a `with` block may be held up by deliveries."""
+        """How long deliveries may delay an exception that leaves a `with` block."""
         return min(EXIT_SECONDS, self.config.delivery_timeout_ms / 1000)
 
     def raise_failures(self, mark: int) -> None:
-        """Raise the first failure after `mark` that the application does not know of, if there is one; a note says how many there are."""
+        """Raise the first failure after `mark` that the application has not seen, if any; a note gives their number."""
         now, told = self.machine.ledger.failures_seen, _told.get().get(self._serial, ())
         count, first = self.machine.ledger.failures_since(mark, self.signal.looked_at, told)
         if first is not None:
             error = DeliveryFailed(first.topic, first.partition, str(first.code), first.written, None, first.cause)
             if count > 1:
-                error.add_note(f"{count} records failed in all")
+                error.add_note(f"{count} records failed in total")
             self._tell(mark, now)
             raise error
 
     def _tell(self, start: int, end: int) -> None:
-        """From here on this thread or task knows of the failures from `start` to `end`."""
+        """Note that this thread or task has seen the failures from `start` to `end`."""
         alive = {core._serial for core in list(_cores)}
         others = {serial: ranges for serial, ranges in _told.get().items() if serial in alive}
         ranges = others.get(self._serial, ())
-        while ranges and ranges[-1][1] >= start:  # they end one after the other, at the number of failures there were
+        while ranges and ranges[-1][1] >= start:  # ranges are sorted by their ends
             start, ranges = min(start, ranges[-1][0]), ranges[:-1]
         _told.set({**others, self._serial: (*ranges, (start, end))})
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
-        """Flush, give up the rest, stop what is ours. Wherever Ctrl-C ends this, the next call goes on from there."""
+        """Flush, fail the rest, disconnect. If Ctrl-C interrupts this, the next call continues from there."""
         if self.undelivered is not None:
             return self.undelivered
-        if self.runtime.loop.forked:  # the records are the parent's, and so are the locks
+        if self.runtime.loop.forked:  # the records and the locks belong to the parent
             return []
         if self._inside():
             return [] if self.closers else self._close(0.0)
@@ -283,8 +285,8 @@ class Core(Attachment[Sender]):
             self.closers.discard(system.get_ident())
 
     def _close(self, patience: float) -> list[ProducerRecord]:
-        self._refuse(ClosedError("this producer is closed; make a new one"))
-        if self.pending is None:  # nothing can join them any more
+        self._refuse(ClosedError("this producer is closed; create a new one"))
+        if self.pending is None:  # nothing can be added any more
             unfinished = self.acc.unfinished()
             self.undecided = [item for item in unfinished if not _done(item)]
             self.pending = unfinished
@@ -296,21 +298,27 @@ class Core(Attachment[Sender]):
         return self.undelivered
 
     def _give_up(self, pending: Sequence[Batch | Delivery]) -> None:
-        reason = ClosedError("the producer was closed before this was acknowledged")
-        with contextlib.suppress(KafkaError):  # a loop that has crashed or is closed fails them as the last thing it does
-            self.runtime.loop.ask(lambda _: self.machine.abandon(reason), SHORT, "giving up undelivered records", self.machine)
+        reason = ClosedError("the producer was closed before the record was acknowledged")
+        with contextlib.suppress(KafkaError):  # a loop that crashed or was closed fails them itself
+            self.runtime.loop.ask(lambda _: self.machine.abandon(reason), SHORT, "failing undelivered records", self.machine)
         if not self.signal.wait(lambda: all(_done(item) for item in pending), SHORT):
-            raise KafkaTimeoutError("close: the loop does not answer; records are left without an outcome, close again to have them")
+            raise KafkaTimeoutError(
+                "close: the client's loop does not respond and records have no outcome yet; call close again to get them"
+            )
 
     def drain(self, timeout: float) -> None:
-        """The interpreter exits: deliver what is left within `timeout` seconds, and say how much was lost."""
+        """The interpreter exits: deliver what is left within `timeout` seconds, and log how many records were lost."""
         if self.undelivered is None and self.close(timeout):
-            log.warning("%d records were not delivered when the interpreter exited; close the producer before", len(self.undelivered or ()))
+            log.warning(
+                "%s: %d records were not delivered when the interpreter exited; close the producer before it exits",
+                self.config.client_id,
+                len(self.undelivered or ()),
+            )
 
 
 _cores: weakref.WeakSet[Core] = weakref.WeakSet()
 _serials = itertools.count()
-# By the serial number of a producer: the failures that a DeliveryFailed of no Delivery was raised for in this thread or task.
+# By a producer's serial number: the ranges of failures that `raise_failures` has raised in this thread or task.
 _told: ContextVar[Mapping[int, tuple[tuple[int, int], ...]]] = ContextVar("_told", default={})  # noqa: B039  # never changed in place
 
 

@@ -1,6 +1,6 @@
-"""Deliveries. Rule: whoever waits for a delivery gets its outcome, from whatever thread or task; in a forked child an error.
+"""Deliveries. Rule: any thread or task that waits for a delivery gets its outcome; in a forked child it gets an error.
 
-Deliveries may outlive their producer, and keep nothing of it alive but this.
+Deliveries may outlive their producer; this object is all that they keep alive of it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pykafka4.wire.records.hot import Delivery
 
 __all__ = ["FORKED", "Deliveries"]
 
-AWAIT_SECONDS: Final = 0.005  # between two looks at a delivery where no callback may be waited for
-AWAIT_CALLBACK_SECONDS: Final = 0.1  # the first such pause elsewhere: callbacks bring the outcome, but may be held up; doubles
-AWAIT_LONGEST_SECONDS: Final = 1.0  # the longest that it grows to
-FORKED: Final = "this producer was made in the parent process; make a Producer in this one"
+AWAIT_SECONDS: Final = 0.005  # how often a delivery is polled where callbacks must not be waited for
+AWAIT_CALLBACK_SECONDS: Final = 0.1  # the first such interval elsewhere, where a callback brings the outcome but may be delayed; doubles
+AWAIT_LONGEST_SECONDS: Final = 1.0  # maximum of that interval
+FORKED: Final = "this producer was created in the parent process; create a Producer in this one"
 
 
 class Deliveries(Signal):
-    """What handles need: no more of a producer than that, for they may outlive it. In a forked child no outcome comes any more."""
+    """All that a `Delivery` needs of its producer, which it may outlive. In a forked child no outcome arrives."""
 
     __slots__ = ("_callbacks", "_seen", "forked")
 
@@ -38,35 +38,35 @@ class Deliveries(Signal):
 
     @property
     def looked_at(self) -> list[int]:
-        """For each failed record that the application has looked at: how many had failed before its batch."""
+        """For each failed record whose failure the application has seen: how many had failed before its batch."""
         while True:
-            with contextlib.suppress(RuntimeError):  # another thread looks at one just now
+            with contextlib.suppress(RuntimeError):  # another thread appends just now
                 return list(self._seen)
 
     def failure_seen(self, before: int) -> None:
-        """The application looks at the failure of a record, for the first time; `before` others had failed before its batch."""
+        """The application sees the failure of a record for the first time; `before` others had failed before its batch."""
         self._seen.append(before)
 
     def wait(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
-        """As `Signal.wait`; ForkedClientError where there is something to wait for and nobody who brings it."""
+        """As `Signal.wait`; ForkedClientError if this would wait forever in a forked child."""
         if self.forked and not predicate():
             raise ForkedClientError(FORKED)
-        limit = 0.0 if isinstance(timeout, (int, float)) and timeout < 0 else check_timeout(timeout)  # a deadline may have passed already
+        limit = 0.0 if isinstance(timeout, (int, float)) and timeout < 0 else check_timeout(timeout)  # a deadline that has already passed
         return super().wait(predicate, limit)
 
     def submit(self, fn: Callable[[], object]) -> None:
-        """Have `fn` called where callbacks are."""
+        """Run `fn` where callbacks run."""
         if self.forked:
             raise ForkedClientError(FORKED)
         self._callbacks.post(fn)
 
     def awaiting(self, delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
-        """What `await delivery` does: the outcome comes from the callback executor to the running asyncio loop.
+        """What `await delivery` does: a callback on the callback executor wakes the task in the running asyncio loop.
 
-        A callback may wait for this very task. So the task looks at the delivery by itself, too: seldom, or often where the calling thread
-        is needed for callbacks.
+        Callbacks may themselves wait for this task. So it also polls the delivery: rarely, or often if the calling thread is needed to run
+        callbacks.
         """
-        import asyncio  # here, as only those who await need it, and its import takes longer than that of everything else
+        import asyncio  # imported here: only `await` needs it, and it takes longer to import than all the rest
 
         if self.wait(delivery.done, 0):
             return delivery.result(0)
@@ -74,11 +74,11 @@ class Deliveries(Signal):
         future: asyncio.Future[None] = loop.create_future()
 
         def look() -> None:
-            if not future.done():  # the awaiting task may be gone
+            if not future.done():  # the task may be gone
                 future.set_result(None)
 
         def done(_: Delivery) -> None:
-            with contextlib.suppress(RuntimeError):  # the asyncio loop is closed: nobody awaits any more
+            with contextlib.suppress(RuntimeError):  # the asyncio loop is closed: no task waits any more
                 loop.call_soon_threadsafe(look)
 
         often = self._callbacks.on_executor() or self._callbacks.in_callback()

@@ -1,4 +1,4 @@
-"""Forgotten. Rule: a producer whose handle was collected while open delivers what it took, then closes; a log line counts what was lost."""
+"""Forgotten. Rule: a producer whose handle was garbage-collected delivers what it accepted, then closes; lost records are logged."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ FORGOTTEN_SECONDS: Final = 1.0  # how long a producer without a handle stays ope
 
 
 def deliver_forgotten(core: Core) -> None:
-    """The handle was collected while open: warn, and deliver in the background what it took."""
+    """The handle was garbage-collected while open: warn, and deliver what it accepted in the background."""
     if core.undelivered is None and not core.runtime.loop.forked:
         core.runtime.loop.call(lambda _: core.runtime.engine.add(Forgotten(core)))
         warn_unclosed("Producer")
 
 
 class Forgotten:
-    """Closes a producer whose handle was collected, once every record it took has its outcome, and logs how many were lost.
+    """Closes a producer whose handle was garbage-collected, once every record it accepted has its outcome, and logs how many were lost.
 
-    A machine of the loop. It leaves the producer open for FORGOTTEN_SECONDS after the last record: in `Producer(…).send(…)` the handle is
-    gone before `send` begins.
+    A machine of the loop. It keeps the producer open for FORGOTTEN_SECONDS after the last record: in `Producer(…).send(…)` the handle is
+    collected before `send` begins.
     """
 
     def __init__(self, core: Core) -> None:
@@ -39,13 +39,13 @@ class Forgotten:
 
     def poll(self, now: float) -> Effects:
         core, acc = self._core, self._core.acc
-        if core.undelivered is not None:  # closed by somebody else: the exit of the interpreter, or the client
+        if core.undelivered is not None:  # closed already, by the client or at interpreter exit
             core.runtime.engine.remove(self)
             return NOTHING
         if acc.accepted != self._accepted or acc.accepted != acc.acked + acc.failed:
             self._accepted, self._since = acc.accepted, now
             if acc.accepted != acc.acked + acc.failed:
-                return NOTHING  # an outcome comes with a turn
+                return NOTHING  # outcomes arrive in a turn of the loop
         if now - self._since < FORGOTTEN_SECONDS or core.closers:
             return Effects(wake_at=max(now, self._since) + FORGOTTEN_SECONDS)
         self._report(acc.failed - self._failed_before)
@@ -61,4 +61,6 @@ class Forgotten:
     def _report(self, lost: int) -> None:
         if lost:
             _, first = self._core.machine.ledger.failures_since(0)
-            log.warning("%d records of a producer that was not closed were lost; the first failure: %s", lost, first)
+            log.warning(
+                "%s: %d records of a producer that was not closed were lost; first failure: %s", self._core.config.client_id, lost, first
+            )

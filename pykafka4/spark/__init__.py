@@ -1,4 +1,4 @@
-"""Spark. Rule: only configuration crosses a process boundary; each Python worker makes its own producer."""
+"""Spark. Rule: only configuration crosses process boundaries; each Python worker creates its own producer."""
 
 from __future__ import annotations
 

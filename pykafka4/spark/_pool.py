@@ -1,8 +1,8 @@
-"""Pool. Rule: a producer belongs to one task at a time, and only a task that delivered everything gives it back.
+"""Pool. Rule: a producer belongs to one task at a time, and only a task that delivered everything returns it.
 
-A module of its own, because Spark ships functions by value: a producer kept in a notebook's globals is made anew for every
-task, one kept in an importable module lives as long as the Python worker. A worker is forked, ends without notice (SIGKILL,
-`os._exit`) and is reaped after about a minute without work, so nothing here may be left to do when a task has returned.
+A separate module, because Spark ships functions by value: a producer in a notebook's globals would be created for every task, one in
+an importable module lives as long as the Python worker. A worker is forked, ends without notice (SIGKILL, `os._exit`) and is reaped
+after about a minute without work, so no work may be left here when a task has returned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pykafka4.producer import Producer
 __all__ = ["Pool", "close", "pool"]
 
 LIMIT = 8  # idle producers kept: each has a thread and its connections
-CRASH = 1.0  # seconds a flush of nothing may take; it raises at once when the producer's loop has crashed or a fatal error has ended it
+CHECK_SECONDS = 1.0  # for a flush of nothing, which raises at once if the loop has crashed or a fatal error has ended the producer
 
 
 @attrs.define(eq=False)
@@ -34,7 +34,7 @@ class Pool:
 
     @contextlib.contextmanager
     def lease(self, options: Mapping[str, Any]) -> Iterator[Producer]:
-        """A producer for one task, the worker's own or a new one. It goes back only when the block ends without an error."""
+        """A producer for one task, from the pool or new. It returns to the pool only if the block ends without an error."""
         config = ProducerConfig.parse(options)
         producer = self.take(config) or Producer(**options)
         self.leased.append(producer)
@@ -48,15 +48,15 @@ class Pool:
         self.keep(config, producer)
 
     def take(self, config: ProducerConfig) -> Producer | None:
-        """The idle producer with this configuration, unless it broke while it lay here."""
+        """The idle producer with this configuration, unless it failed while idle."""
         producer = self.idle.pop(config, None)
-        if producer is None or fit(producer):
+        if producer is None or is_usable(producer):
             return producer
         discard(producer)
         return None
 
     def keep(self, config: ProducerConfig, producer: Producer) -> None:
-        """Take a producer back. Closes the one it replaces (two tasks at once, in threads) or the oldest when there are too many."""
+        """Take a producer back. Closes the one it replaces (of two tasks in threads), or the oldest when there are too many."""
         surplus = [self.idle.pop(config)] if config in self.idle else []
         surplus += [self.idle.pop(next(iter(self.idle)))] if len(self.idle) >= LIMIT else []
         self.idle[config] = producer
@@ -64,26 +64,26 @@ class Pool:
             discard(other)
 
     def close(self) -> None:
-        """Close what is idle."""
+        """Close the idle producers."""
         while self.idle:
             discard(self.idle.popitem()[1])
 
 
-def fit(producer: Producer) -> bool:
+def is_usable(producer: Producer) -> bool:
     """Whether it can still deliver: neither closed, fenced nor crashed."""
     try:
-        producer.flush(CRASH)
+        producer.flush(CHECK_SECONDS)
     except KafkaError:
         return False
     return True
 
 
 def discard(producer: Producer) -> None:
-    """Close it at once. What a failed task leaves undelivered is dropped: the task's next attempt sends it again."""
+    """Close it at once. What a failed task leaves undelivered is dropped: Spark's next attempt sends it again."""
     producer.close(timeout=0)
 
 
-_pools: dict[int, Pool] = {}  # by process: what a fork inherited is never used, and never touched
+_pools: dict[int, Pool] = {}  # by process id: an inherited pool is never used, and never changed
 
 
 def pool() -> Pool:
@@ -93,5 +93,5 @@ def pool() -> Pool:
 
 @atexit.register
 def close() -> None:
-    """Close what is idle in this process. Spark's workers end without it: they have nothing to deliver between tasks."""
+    """Close this process's idle producers. Spark's workers end without it: between tasks they have nothing to deliver."""
     pool().close()

@@ -1,4 +1,4 @@
-"""Columns. Rule: what a row gives to `send` is decided by column name; a wrong column or type is named with its option."""
+"""Columns. Rule: columns become arguments of `send` by name; an error about a wrong column or type also names its option."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Column:
 
 
 def columns(**names: str | None) -> tuple[Column, ...]:
-    """The columns in use, by option; ConfigError where a name is no text."""
+    """The configured columns; ConfigError if a name is not a string."""
     for option, name in names.items():
         if name is not None and (not isinstance(name, str) or not name):
             raise ConfigError(f"{option}={name!r}: must be the name of a column, or None to leave it out")
@@ -46,7 +46,7 @@ def columns(**names: str | None) -> tuple[Column, ...]:
 
 
 def records(wanted: tuple[Column, ...], rows: Iterable[Any]) -> Iterator[Arguments]:
-    """What `send` is called with, row by row. The places of the columns are looked up when the fields of the rows change."""
+    """The arguments of `send` for each row. The positions of the columns are looked up when the fields of the rows change."""
     fields: Any = None
     places: list[tuple[str, Callable[[Column, Any], Any], Column, Any]] = []
     for row in rows:
@@ -71,7 +71,7 @@ def place(column: Column, row: Any, fields: list[str]) -> Any:
     if fields.count(column.name) == 1:
         return column.name if isinstance(row, Mapping) else fields.index(column.name)
     if column.name in fields:
-        raise ConfigError(f"{column} is there {fields.count(column.name)} times; rename all but one")
+        raise ConfigError(f"{column} appears {fields.count(column.name)} times; rename all but one")
     near = difflib.get_close_matches(column.name, fields, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ConfigError(f"{column} is not in the rows, which have {', '.join(fields) or 'no columns'}{hint}")
@@ -100,9 +100,9 @@ def header(column: Column, pair: Any) -> tuple[str, Any]:
 
 
 def as_millis(column: Column, value: Any) -> int | None:
-    """Milliseconds since 1970. Spark hands timestamps over as naive datetimes in the worker's own time zone, which is how they are read."""
+    """Milliseconds since 1970. Spark passes timestamps as naive datetimes in the worker's time zone, and they are read in that."""
     if isinstance(value, datetime):
-        # Whole seconds first: a float of 1.7e9 seconds times 1000 can end one millisecond short.
+        # Whole seconds first: 1.7e9 float seconds times 1000 can be one millisecond short.
         return int(value.replace(microsecond=0).timestamp()) * 1000 + value.microsecond // 1000
     return whole(column, value, "timestamp, or bigint milliseconds since 1970")
 

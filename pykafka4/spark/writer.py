@@ -1,4 +1,4 @@
-"""Writer. Rule: a task ends without an error only when every row it was given is acknowledged."""
+"""Writer. Rule: a task ends without an error only if each of its rows is acknowledged."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pykafka4.spark.columns import Arguments, Column, columns, records
 __all__ = ["PartitionWriter", "partition_writer", "worker_stats"]
 
 
-LOOK = 0.25  # seconds between looks at what has failed
+LOOK = 0.25  # seconds between checks for failures
 
 
 @attrs.frozen
 class PartitionWriter:
-    """What `partition_writer` returns: called with a partition's rows, inside the task."""
+    """What `partition_writer` returns: a function that Spark calls with a partition's rows, inside the task."""
 
     config: Mapping[str, Any]
     topic: str
@@ -33,7 +33,7 @@ class PartitionWriter:
 
     def __call__(self, rows: Iterable[Any]) -> None:
         rows = iter(rows)
-        for first in rows:  # an empty partition has none, and needs no producer
+        for first in rows:  # an empty partition needs no producer
             self.write(chain((first,), rows))
 
     def write(self, rows: Iterable[Any]) -> None:
@@ -46,7 +46,7 @@ class PartitionWriter:
 
 
 def send_all(producer: Producer, topic: str, calls: Iterable[Arguments], failed: int) -> None:
-    """Send everything, unless more than `failed` records have failed meanwhile."""
+    """Send everything; stop early if more than `failed` records have failed."""
     send, clock = producer.send, time.monotonic
     look = clock() + LOOK
     try:
@@ -61,20 +61,20 @@ def send_all(producer: Producer, topic: str, calls: Iterable[Arguments], failed:
 
 
 def wait(producer: Producer, failed: int, patience: float) -> None:
-    """Wait until everything is acknowledged. After `patience` seconds the scope's own flush has the last word."""
+    """Wait until everything is acknowledged, up to `patience` seconds; then the flush of `delivery_scope` decides."""
     deadline = time.monotonic() + patience
     while not flushed(producer) and time.monotonic() < deadline:
         check(producer, failed)
 
 
 def check(producer: Producer, failed: int) -> None:
-    """Raise the first failure at once: to wait for the records that may still arrive would only make the task fail later."""
+    """Raise the first failure at once: waiting for the other records would only make the task fail later."""
     if producer.stats().lost > failed:
         producer.raise_failures(failed)
 
 
 def flushed(producer: Producer) -> bool:
-    """Wait a little for everything to have its outcome, which `delivery_timeout_ms` brings at the latest."""
+    """Wait shortly for all outcomes; `delivery_timeout_ms` limits how long they can take."""
     try:
         producer.flush(timeout=LOOK)
     except KafkaTimeoutError:
@@ -83,7 +83,7 @@ def flushed(producer: Producer) -> bool:
 
 
 def trouble(producer: Producer) -> str:
-    """Why nothing flows, for an error that only says that something is full."""
+    """Why nothing is flowing, to add to an error that only says that the buffer is full."""
     status = producer.status()
     lines = [f"the cluster is {status['state']}", status["reason"]]
     lines += [f"{partition} is offline: {entry['reason']}" for partition, entry in islice(status["offline"].items(), 5)]
@@ -91,9 +91,9 @@ def trouble(producer: Producer) -> str:
 
 
 def worker_stats() -> list[ProducerStats]:
-    """What became of every record that this Python worker's producers were given; call it inside a task.
+    """The stats of this Python worker's producers; call it inside a task.
 
-    A producer whose task failed is gone, and its numbers with it.
+    A producer whose task failed is closed, and its numbers are gone.
     """
     mine = pool()
     return [producer.stats() for producer in (*mine.leased, *mine.idle.values())]
@@ -117,8 +117,8 @@ def partition_writer(
 
     One producer per Python worker serves its tasks one after the other. A task ends when everything is acknowledged; the first
     record that was not delivered within `delivery_timeout_ms` fails it with `DeliveryFailed`: topic, partition, cause. Delivery
-    is at least once: Spark runs a failed task again from its first row. A wrong option or topic raises here, ConfigError or
-    TypeError, a wrong column in the task.
+    is at least once: Spark runs a failed task again from its first row. An invalid option or topic raises ConfigError or TypeError
+    here, a wrong column raises in the task.
     """
     check_topic(topic)
     ProducerConfig.parse(config)

@@ -8,7 +8,7 @@ sockets. Each package may use those below it:
     model               `ModelCluster`: everything a test can do to the cluster
     requests            connections, and the answer to each API
     cluster             what the brokers share: topics, metadata, what differs between releases
-    faults | groups     what is to go wrong; consumer groups and their coordinators
+    faults | groups     the ordered faults; consumer groups and their coordinators
     storage             logs, replicas, leaders
     broker, timeline    a broker; virtual time
 """

@@ -1,4 +1,4 @@
-"""Brokers: where they listen and whether they run. What a broker stores is not lost with it: partitions belong to the cluster."""
+"""Brokers: their addresses and whether they run. Invariant: what a broker stores survives it, as partitions belong to the cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Broker", "Brokers", "Connection"]
 
 
 class Connection(Protocol):
-    """A client's connection, as far as its broker is concerned."""
+    """A client's connection, as its broker sees it."""
 
     def proceed(self) -> None:
         """Execute the requests that have arrived."""

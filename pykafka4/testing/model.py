@@ -1,11 +1,11 @@
-"""A Kafka cluster in memory, with everything a test can do to it. Invariant: nothing fails that was not ordered.
+"""A Kafka cluster in memory, with everything a test can do to it. Invariant: nothing fails unless that was ordered.
 
     cluster = ModelCluster(brokers=3)
     cluster.create_topic("orders", partitions=6)
     cluster.push_error(ProduceRequest, "NOT_LEADER_OR_FOLLOWER", topic="orders", partition=3)
     cluster.stop_broker(2, failover=1.5)
 
-Time is the timeline's: the simulation jumps it, `ModelServer` moves it with the clock. All calls happen on whichever thread owns it.
+Time is the timeline's: the simulation jumps ahead, `ModelServer` follows the clock. All calls are made on the thread that owns the cluster.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["ModelCluster"]
 
 
 class ModelCluster(Cluster):
-    """A cluster that clients can connect to, and the faults that it can have. See the module's text for an example."""
+    """A cluster that clients can connect to, and the faults that it can have. The module's docstring has an example."""
 
     # ---- connections
 
@@ -42,11 +42,11 @@ class ModelCluster(Cluster):
         return session
 
     def _execute(self, call: Call) -> Any:
-        """The answer of a control function, or else of the API's handler."""
+        """The response of a control function, or else of the API's handler."""
         answer = self.controls.answer_for(call.key, call)
         return HANDLERS[call.key](call) if answer is None else answer
 
-    # ---- what there is
+    # ---- state
 
     controller: Any = property(attrgetter("brokers.controller"), doc="The broker that is the controller.")
 
@@ -55,16 +55,16 @@ class ModelCluster(Cluster):
         return self.topics[topic].partitions[partition].log
 
     def records(self, topic: str, partition: int | None = None) -> list[WireRecord]:
-        """What is in a partition, or in all of a topic."""
+        """The records of a partition, or of the whole topic."""
         wanted = range(len(self.topics[topic].partitions)) if partition is None else (partition,)
         return [record for number in wanted for record in self.log(topic, number).records()]
 
     # ---- records and topics
 
     def append(self, topic: str, partition: int, records: Iterable[WireRecord], *, codec: int = 0, gap: int = 0) -> int:
-        """Put records into a log, as another producer would; `gap` offsets before them are missing. Their base offset.
+        """Append records, as another producer would, after a gap of `gap` offsets; returns their base offset.
 
-        Also while the leader is down: the in-sync replicas have them then, as if they had been written before.
+        Works also while the leader is down: then the in-sync replicas have them, as if they had been written before.
         """
         target = self.topics[topic].partitions[partition]
         base = target.log.end_offset + gap
@@ -75,14 +75,14 @@ class ModelCluster(Cluster):
         return base
 
     def recreate_topic(self, name: str, partitions: int | None = None) -> Topic:
-        """Deleted and created again under the same name: a new id, an empty log, epoch 0."""
+        """Delete the topic and create it again under the same name, with a new id, empty logs and epoch 0."""
         old = self.topics[name]
         self.delete_topic(name)
         return self.create_topic(name, partitions or len(old.partitions), **old.settings)
 
     @checked
     def forget_producers(self, topic: str | None = None) -> None:
-        """Producer state is lost, of one topic or everywhere."""
+        """Lose the producer state of one topic, or of all."""
         for partition in self.partitions() if topic is None else self.topics[topic].partitions:
             for copy in partition.copies.values():
                 copy.log.producers.clear()
@@ -91,7 +91,7 @@ class ModelCluster(Cluster):
 
     @checked
     def move_leader(self, topic: str, partition: int, to: int | None = None) -> int:
-        """Another broker (the one given, or any in-sync replica) leads the partition, in a new epoch. The new leader."""
+        """Let another broker (`to`, or any in-sync replica) lead the partition in a new epoch; returns the new leader."""
         target = self.topics[topic].partitions[partition]
         others = [n for n in self.alive() if n != target.leader and n in target.in_sync] or [target.last_leader]
         self.replication.lead(target, to if to is not None else self.random.choice(others))
@@ -99,14 +99,14 @@ class ModelCluster(Cluster):
 
     @checked
     def orphan(self, topic: str, partition: int, seconds: float) -> None:
-        """Nobody leads the partition for a while."""
+        """Leave the partition without a leader for a while."""
         target = self.topics[topic].partitions[partition]
         self.replication.no_leader(target)
         self.timeline.after(seconds, lambda: self.replication.elect(target) if target.leader == NO_LEADER else None)
 
     @checked
     def lose_leadership_after_append(self, topic: str, partition: int, to: int | None = None, *, kept: bool = True) -> None:
-        """The next records are appended, then another broker leads before the in-sync replicas confirm them: acks=all is refused.
+        """Let another broker lead after the next append, before the in-sync replicas have confirmed it: acks=all gets an error.
 
         `kept` says whether the new leader has the records.
         """
@@ -122,7 +122,7 @@ class ModelCluster(Cluster):
 
     @checked
     def unclean_election(self, topic: str, partition: int, *, lost: int = 1, to: int | None = None) -> int:
-        """A replica that lacks the last `lost` batches leads from now on; they are gone, committed or not. The new leader."""
+        """Let a replica lead that lacks the last `lost` batches, which are lost, committed or not; returns the new leader."""
         target = self.topics[topic].partitions[partition]
         others = [n for n in target.replicas if n != target.last_leader and self.brokers[n].up]
         others = others or [n for n in target.replicas if n != target.last_leader] or [target.last_leader]
@@ -136,7 +136,7 @@ class ModelCluster(Cluster):
 
     @checked
     def shrink_isr(self, topic: str, partition: int, seconds: float, *, to: int = 1) -> None:
-        """Only `to` replicas, the leader among them, are in sync for a while; the others copy nothing."""
+        """Keep only `to` replicas in sync for a while, the leader among them; the others copy nothing."""
         target = self.topics[topic].partitions[partition]
         for node in [n for n in target.replicas if n != target.last_leader][max(to - 1, 0) :]:
             self.replication.hold(target, node, seconds)
@@ -154,7 +154,7 @@ class ModelCluster(Cluster):
 
     @checked
     def stop_broker(self, node: int, *, failover: float = 0.0) -> None:
-        """Connections are lost at once; after `failover` seconds its partitions have other leaders."""
+        """Stop a broker: connections are lost at once, and after `failover` seconds its partitions get other leaders."""
         broker = self.brokers[node]
         if not broker.up:
             return
@@ -173,7 +173,7 @@ class ModelCluster(Cluster):
 
     @checked
     def start_broker(self, node: int) -> None:
-        """Back again; partitions nobody leads get a leader. Of each producer the broker knows only the last batch in each partition."""
+        """Start a broker again; partitions without a leader get one. It knows only the last batch of each producer and partition."""
         broker = self.brokers[node]
         if not broker.up:
             for partition in self.partitions():
@@ -185,7 +185,7 @@ class ModelCluster(Cluster):
 
     @checked
     def freeze(self, node: int, seconds: float) -> None:
-        """SIGSTOP: connections stay, nothing is executed; then everything that piled up is, dead connections' requests too."""
+        """As SIGSTOP: connections stay, nothing is executed; afterwards all requests that arrived are, also those of lost connections."""
         broker = self.brokers[node]
         broker.frozen_until = max(broker.frozen_until, self.timeline.now + seconds)
         self.timeline.at(broker.frozen_until, lambda: self._thaw(broker))
@@ -198,19 +198,19 @@ class ModelCluster(Cluster):
 
     @checked
     def slow(self, node: int, seconds: float) -> None:
-        """Each request takes `seconds` at this broker; 0 heals it."""
+        """Let each request take `seconds` at this broker; 0 ends this."""
         self.brokers[node].slowness = seconds
 
     @checked
     def drop_connections(self, node: int | None = None) -> None:
-        """Every connection (to `node`) is lost."""
+        """Close every connection (to `node`)."""
         for broker in self.brokers.values():
             if node in (None, broker.node):
                 broker.close_sessions()
 
     @checked
     def move_address(self, node: int, host: str, port: int) -> None:
-        """The broker listens elsewhere from now on."""
+        """Move the broker to another address."""
         self.brokers[node].host, self.brokers[node].port = host, port
         self.drop_connections(node)
 
@@ -218,26 +218,26 @@ class ModelCluster(Cluster):
 
     @checked
     def stale_metadata(self, seconds: float) -> None:
-        """For a while, all brokers answer with metadata of this moment."""
+        """For a while all brokers return the metadata of this moment."""
         self.metadata.make_stale(seconds)
 
     @checked
     def deafen(self, node: int, seconds: float) -> None:
-        """For a while `node` hears of no changes: it answers with the leaders, brokers and coordinators of this moment.
+        """For a while `node` learns of no changes: it returns the leaders, brokers and coordinators of this moment.
 
-        Where another broker leads by then, it takes Produce requests with acks=all as before, and waits in vain for its replicas.
+        Where it is replaced as the leader, it still accepts Produce requests with acks=all, but its replicas never confirm them.
         """
         coordinators = {name: at for name in self.groups if (at := self.coordinator(name)) is not None}
         self.metadata.deafen(node, seconds, coordinators)
 
     @checked
     def hide_topic(self, name: str, seconds: float) -> None:
-        """Metadata does not know the topic for a while; its leaders go on."""
+        """Leave the topic out of metadata for a while; its leaders still work."""
         self.metadata.hide(name, seconds)
 
     @checked
     def move_coordinator(self, group: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Another broker coordinates the group; it loads for a while first. The new coordinator."""
+        """Let another broker coordinate the group, after `loading` seconds; returns the new coordinator."""
         return self.coordinators.move(group, to, loading=loading)
 
     # ---- requests
@@ -246,7 +246,8 @@ class ModelCluster(Cluster):
     push_error: Any = property(attrgetter("controls.push_error"), doc="See `Controls.push_error`.")
 
     def control(self, api: Api, function: Handler, *, keep: bool = False) -> None:
-        """`function(call)` sees the next request of this API (all, with `keep`). It returns an answer, or None to let it go on.
+        """Call `function(call)` for the next request of this API (with `keep`: for all). It returns a response, or None to execute the
+        request.
 
         `LATER` means that the function will call `call.answer` itself.
         """
@@ -254,11 +255,11 @@ class ModelCluster(Cluster):
 
     @checked
     def throttle(self, api: Api, seconds: float, times: int = 1) -> None:
-        """The next `times` answers of this API carry a throttle time, and the broker reads nothing meanwhile."""
+        """Set a throttle time in the next `times` responses of this API; the broker reads nothing from the connection meanwhile."""
         self.controls.throttle(api, seconds, times)
 
     def heal(self) -> None:
-        """Everything works from now on: brokers up and awake, metadata fresh, nothing more ordered."""
+        """End all faults: brokers run, metadata is current, nothing is ordered any more."""
         self.controls.heal()
         self.metadata.heal()
         self.coordinators.heal()

@@ -1,7 +1,7 @@
 """The pytest plugin of pykafka4: the fixture `kafka_server`. Invariant: a fault that a test ordered and that never happened fails the test.
 
-pytest finds it by itself (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a test, a
-class or a module chooses what the server is.
+pytest loads it by itself (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a test, a
+class or a module sets the server's options.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pykafka4.testing.server.model_server import ModelServer
 __all__ = ["kafka_server"]
 
 MARKER = (
-    "kafka_server(brokers=3, release='4.4', unmet='error', **options): what the fixture `kafka_server` is; "
-    "unmet='ignore': ordered faults that never happened are no error"
+    "kafka_server(brokers=3, release='4.4', unmet='error', **options): options of the fixture `kafka_server`; "
+    "unmet='ignore': ordered faults that never happened are not an error"
 )
 
 
@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Note whether the test itself passed: only then does the fixture have something to add."""
+    """Store whether the test itself passed: only then does the fixture check for faults that did not happen."""
     report = yield
     if call.when == "call":
         item.stash[PASSED] = report.passed
@@ -41,12 +41,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 def kafka_server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
     """Kafka brokers on 127.0.0.1 for one test: `Producer(bootstrap_servers=kafka_server.bootstrap_servers)`; see `ModelServer`.
 
-    A test that passed is an error all the same if faults that it ordered never happened, and any test if the server crashed.
+    A test that passed still ends in an error if faults that it ordered never happened, as does any test if the server crashed.
     """
     options: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("kafka_server"))):  # the closest one counts
         if mark.args:
-            raise pytest.UsageError(f"{request.node.nodeid}: kafka_server takes names only, as in kafka_server(brokers=1)")
+            raise pytest.UsageError(f"{request.node.nodeid}: kafka_server takes keyword arguments only, as in kafka_server(brokers=1)")
         options.update(mark.kwargs)
     unmet = options.pop("unmet", "error")
     if unmet not in ("error", "ignore"):

@@ -1,4 +1,4 @@
-"""Time as data. Rule: everything that happens later is an entry (time, number) here; equal times keep the order they were made in."""
+"""Virtual time. Rule: everything that happens later is an entry (time, number) here; entries of equal time keep their order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["NEVER", "Moment", "Timeline"]
 
 
 class Moment:
-    """Something that will happen; `cancel` makes it not happen."""
+    """A future event; `cancel` prevents it."""
 
     __slots__ = ("act",)
 
@@ -21,19 +21,19 @@ class Moment:
 
     @property
     def pending(self) -> bool:
-        """Whether it is still to happen."""
+        """Whether it has yet to happen."""
         return self.act is not None
 
     def cancel(self) -> None:
-        """Forget it; harmless when it has happened already."""
+        """Cancel it; harmless if it has already happened."""
         self.act = None
 
 
-NEVER: Final = Moment(None)  # where nothing has been planned yet
+NEVER: Final = Moment(None)  # for fields without a planned event
 
 
 class Timeline:
-    """A clock and what is due on it. Whoever owns it moves it: the simulation by jumping, the server by the real clock."""
+    """A clock and its future events. Its owner moves it: the simulation jumps, the server follows the real clock."""
 
     __slots__ = ("_count", "_moments", "now")
 
@@ -43,7 +43,7 @@ class Timeline:
         self._count = 0
 
     def at(self, when: float, act: Callable[[], object]) -> Moment:
-        """Do `act` at `when`, not before now."""
+        """Call `act` at `when`, or now if that is in the past."""
         self._count = count = self._count + 1
         if when < self.now:
             when = self.now
@@ -52,12 +52,12 @@ class Timeline:
         return moment
 
     def after(self, delay: float, act: Callable[[], object]) -> Moment:
-        """Do `act` in `delay` seconds."""
+        """Call `act` in `delay` seconds."""
         return self.at(self.now + delay, act)
 
     @property
     def next_at(self) -> float:
-        """When the next thing happens; infinity when nothing will."""
+        """The time of the next event; infinity if there is none."""
         moments = self._moments
         while moments:
             at, _, moment = moments[0]
@@ -67,7 +67,7 @@ class Timeline:
         return INFINITY
 
     def step(self) -> bool:
-        """Jump to the next thing and do it; False when nothing is left."""
+        """Jump to the next event and run it; False if there is none."""
         moments = self._moments
         while moments:
             at, _, moment = heappop(moments)
@@ -80,7 +80,7 @@ class Timeline:
         return False
 
     def advance(self, to: float) -> None:
-        """Do everything that is due up to `to`, in order, each at its own time."""
+        """Run all events up to `to`, in order, each at its own time."""
         while self.next_at <= to:
             self.step()
         self.now = max(self.now, to)

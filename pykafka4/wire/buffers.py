@@ -1,4 +1,4 @@
-"""The types of bytes that both folders of `wire` take and return. Only type checkers see a difference between them."""
+"""The buffer types that both folders of `wire` take and return. Rule: for type checkers only; at run time both are `object`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as Readable
 
     class Buffer(Readable, Sized, Protocol):
-        """Bytes under any name: `len` is their number, `memoryview` gives them without a copy."""
+        """Any bytes-like object: `len` is the number of bytes, `memoryview` reads them without a copy."""
 
 else:
     Readable = Buffer = object

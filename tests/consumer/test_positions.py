@@ -108,7 +108,7 @@ def test_an_offset_out_of_range_without_a_policy_names_the_valid_range(server: M
     consumer.seek(("t", 0), 99)
     raised = []
     for _ in range(2):
-        with pytest.raises(OffsetOutOfRange, match=r"t-0: OFFSET_OUT_OF_RANGE .*offset 99 is not among 0 to 5") as caught:
+        with pytest.raises(OffsetOutOfRange, match=r"t-0: OFFSET_OUT_OF_RANGE .*offset 99 is not in the log's range, 0 to 5") as caught:
             poll_until(consumer, lambda: False)
         raised.append(caught.value)
     error = raised[0]

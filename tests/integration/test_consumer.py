@@ -140,7 +140,7 @@ def test_an_offset_out_of_range_names_partition_offset_and_range(cluster: Cluste
     with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="none") as consumer:
         consumer.assign([(topic, 0)])
         consumer.seek((topic, 0), 1_000)
-        with pytest.raises(BrokerError, match=f"{topic}-0: OFFSET_OUT_OF_RANGE .*offset 1000 is not among 0 to 10"):
+        with pytest.raises(BrokerError, match=f"{topic}-0: OFFSET_OUT_OF_RANGE .*offset 1000 is not in the log's range, 0 to 10"):
             poll_until(consumer, lambda: False)
         consumer.seek((topic, 0), 8)
         assert [r.offset for r in read(consumer, 2)] == [8, 9]

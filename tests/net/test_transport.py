@@ -100,7 +100,7 @@ def test_an_unknown_name_is_named(driver: Driver, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(socket, "getaddrinfo", nobody)
     driver.transport.connect(1, "kafka2", 9092)
-    assert str(driver.until(LOST)[0]) == "kafka2:9092: name not known"
+    assert str(driver.until(LOST)[0]) == "kafka2:9092: host name not found"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_every_address_of_a_name_is_tried(driver: Driver, monkeypatch: pytest.Mo
 
 
 def test_an_address_that_swallows_everything_gives_way_to_the_next(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transports, "PATIENCE", 0.05)
+    monkeypatch.setattr(transports, "ADDRESS_SECONDS", 0.05)
     with contextlib.ExitStack() as stack:
         port = stack.enter_context(serving(lambda c: c.sendall(framed(b"hello"))))
         full = stack.enter_context(socket.socket())  # its backlog is full: who comes next is not answered
@@ -289,10 +289,10 @@ def test_a_size_alone_takes_no_memory(driver: Driver) -> None:
     ("data", "text"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the peer speaks HTTP, not Kafka; is the port right?"),
-        (b"\x15\x03\x01\x00\x02\x02\x46", "the peer answers with TLS, which this version does not speak"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "the peer responds with TLS, which this version does not support"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "the peer speaks SSH"),
         (b"\xff\xff\xff\xff", "a frame of -1 bytes"),
-        (b"\x7f\xff\xff\xff", f"a frame of 2147483647 bytes; receive_message_max_bytes is {MAX_FRAME}"),
+        (b"\x7f\xff\xff\xff", f"a frame of 2147483647 bytes exceeds receive_message_max_bytes={MAX_FRAME}"),
         ((MAX_FRAME + 1).to_bytes(4, "big"), "receive_message_max_bytes"),
     ],
 )
@@ -311,7 +311,7 @@ def test_the_end_of_a_connection_says_whether_an_answer_was_cut(driver: Driver) 
     with serving(lambda c: (c.sendall(framed(b"whole") + b"\0\0\0\x09half"), c.close())) as port:  # type: ignore[arg-type,return-value]
         driver.connect(port, link=2)
         reason = driver.until(LOST, link=2)[0]
-        assert "in the middle of an answer" in str(reason)
+        assert "in the middle of a response" in str(reason)
         assert bytes(driver.until(FRAME, link=2)[0]) == b"whole"
 
 

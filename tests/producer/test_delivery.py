@@ -68,7 +68,7 @@ def test_flush_that_takes_too_long_says_how_much_is_left(server: ModelServer, ma
     for _ in range(3):
         producer.send("t", b"v")
     producer.send("unknown", b"v")
-    with pytest.raises(KafkaTimeoutError, match=r"flush: 4 records have no outcome after 0\.05 s; status\(\) says"):
+    with pytest.raises(KafkaTimeoutError, match=r"flush: 4 records are not delivered after 0\.05 s; status\(\) says"):
         producer.flush(0.05)
 
 
@@ -77,7 +77,7 @@ def test_a_result_that_is_not_there_in_time_refers_to_the_status(server: ModelSe
     stop_all(server)
     delivery = producer.send("t", b"v", partition=0)
     for timeout in (0, 0.01, -1):
-        with pytest.raises(KafkaTimeoutError, match=r"t-0: not acknowledged .*; still being sent; status\(\) of the producer"):
+        with pytest.raises(KafkaTimeoutError, match=r"t-0: not acknowledged .*; it is still being sent, and Producer.status\(\) says why"):
             delivery.result(timeout)
     with pytest.raises(ConfigError, match="timeout='1': must be seconds"):
         delivery.result("1")  # type: ignore[arg-type]
@@ -164,7 +164,7 @@ def test_failures_are_raised_once_in_each_thread(server: ModelServer, make: Make
     producer.raise_failures(since=producer.stats().lost)
     with pytest.raises(DeliveryFailed) as caught:
         producer.raise_failures()
-    assert caught.value.__notes__ == ["2 records failed in all"]
+    assert caught.value.__notes__ == ["2 records failed in total"]
     producer.raise_failures()
 
     def other() -> None:
@@ -341,7 +341,7 @@ def test_a_callback_that_finds_no_room_is_told_at_once(server: ModelServer, make
     server.do(lambda cluster: cluster.orphan("t", 0, 600.0))
     producer.send("t", b"v", partition=1, on_delivery=forward)
     until(lambda: caught, "the callback")
-    assert "a callback cannot wait for it" in str(caught[0])
+    assert "a callback must not wait for it" in str(caught[0])
 
 
 def test_ctrl_c_ends_a_send_that_waits_for_room_and_nothing_is_accepted(server: ModelServer, make: Maker) -> None:

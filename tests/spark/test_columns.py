@@ -46,7 +46,7 @@ def test_a_missing_column_is_named_with_its_option_and_the_nearest_one():
 
 
 def test_a_column_that_is_there_twice_is_refused():
-    with pytest.raises(ConfigError, match=r"column 'value' \(option value\) is there 2 times"):
+    with pytest.raises(ConfigError, match=r"column 'value' \(option value\) appears 2 times"):
         call(Row("value", "value")("a", "b"), value="value")
 
 

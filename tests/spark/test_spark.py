@@ -146,7 +146,7 @@ def test_a_client_captured_in_a_closure_gets_told_what_to_do(spark: SparkSession
     client = kind(**options)
     try:
         with pytest.raises(
-            Exception, match=rf"a {kind.__name__} cannot be pickled.*make the {kind.__name__} where it is used.*partition_writer"
+            Exception, match=rf"a {kind.__name__} cannot be pickled.*create the {kind.__name__} where it is used.*partition_writer"
         ):
             spark.range(1).foreachPartition(lambda rows: client.send("t", b"x"))
     finally:

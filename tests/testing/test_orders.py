@@ -82,7 +82,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("delay", ("Fech", 1.0), {}, "did you mean 'Fetch'"),
     ("delay", ("Fetch", 0), {}, "seconds=0"),
     ("delay", ("Fetch", float("nan")), {}, "seconds=nan"),
-    ("delay", ("Fetch", 1.0), {"broker": 7}, "broker=7: there are 1"),
+    ("delay", ("Fetch", 1.0), {"broker": 7}, "broker=7: the brokers are 1"),
     ("disconnect", ("Fetch",), {"times": -1}, "times=-1"),
 ]
 
@@ -100,7 +100,7 @@ def test_an_order_that_could_never_be_met_is_refused_at_once(
 def test_an_api_that_the_release_lacks_is_refused() -> None:
     with (
         ModelServer(brokers=1, release="2.8") as server,
-        pytest.raises(ValueError, match=r"Kafka 2\.8 as the model plays it has no DescribeCluster"),
+        pytest.raises(ValueError, match=r"the model of Kafka 2\.8 has no DescribeCluster"),
     ):
         server.disconnect("DescribeCluster")
 

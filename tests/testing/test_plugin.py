@@ -101,7 +101,7 @@ def test_it(kafka_server):
     ("marker", "told"),
     [
         ('unmet="maybe"', "*unmet='maybe'*"),
-        ("1", "*takes names only*"),
+        ("1", "**takes keyword arguments only*"),
         ('release="9.9"', "*'9.9' is no release*"),
         ("broker=1", "*'broker' is not an option of ModelServer*"),
     ],

@@ -46,15 +46,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/runtime.py",
-        old="            wait.set_exception(NOBODY_WAITS)\n            self.loop.call(stop)",
-        new="            wait.set_exception(NOBODY_WAITS)",
+        old="            wait.set_exception(CALLER_GONE)\n            self.loop.call(stop)",
+        new="            wait.set_exception(CALLER_GONE)",
         breaks="a topic that was looked up is asked for for ever",
         tests=("tests/test_wishes.py::test_a_typo_is_not_asked_for_once_nobody_waits",),
     ),
     Mutant(
         file="pykafka4/runtime.py",
-        old="            promise.set_exception(NOBODY_WAITS)\n            self.loop.call(stop)",
-        new="            promise.set_exception(NOBODY_WAITS)",
+        old="            promise.set_exception(CALLER_GONE)\n            self.loop.call(stop)",
+        new="            promise.set_exception(CALLER_GONE)",
         breaks="a refresh that timed out goes on",
         tests=("tests/test_wishes.py::test_calls_that_time_out_in_an_outage_leave_nothing",),
     ),
@@ -123,7 +123,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/runtime.py",
-        old='return "" if error is None else f"; the brokers say {error.name}"',
+        old='return "" if error is None else f"; the brokers report {error.name}"',
         new='return ""',
         breaks="a lookup that timed out does not say what the brokers say",
         tests=("tests/producer/test_handle.py::test_partitions_for_says_why_at_its_first_timeout",),
@@ -284,7 +284,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/config.py",
-        old="        _said.add(acks)\n",
+        old="        _warned.add(acks)\n",
         new="",
         breaks="what acks cost is said for every producer",
         tests=("tests/test_config.py::test_what_acks_cost_is_said_once",),
@@ -550,7 +550,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/errors.py",
-        old='        return f"<{type(value).__name__} that cannot be printed>"\n',
+        old='        return f"<unprintable {type(value).__name__}>"\n',
         new="        raise\n",
         breaks="a wrong value that has no repr raises what its repr raises",
         tests=(

@@ -270,7 +270,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_batch.pxi",
-        old="        if self.block.refs > 1:    # an older",
+        old="        if self.block.refs > 1:    # a transport",
         new="        if self.block.refs > 1 and not {on}:    # an older",
         breaks="the bytes of a batch change while a socket still reads them",
         tests=(

@@ -15,7 +15,7 @@ LEADERLESS = "tests/core/metadata/test_recovery.py::test_thousands_of_partitions
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/net/loop.py",
-        old="        self._logs.flush()  # of a loop that has ended already, too\n",
+        old="        self._logs.flush()  # also if the loop has already ended\n",
         new="",
         breaks="close() does not wait for what was logged last",
         tests=("tests/net/test_logs.py::test_closing_hands_over_what_was_logged_last_and_ends_the_thread",),

@@ -401,14 +401,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/transport.py",
-        old='            self._failed(s, f"no answer within {PATIENCE:g} s")\n            self._next_address(s)',
+        old='            self._failed(s, f"no response within {ADDRESS_SECONDS:g} s")\n            self._next_address(s)',
         new="            pass",
         breaks="an address that does not answer keeps the next one waiting",
         tests=("tests/net/test_transport.py::test_an_address_that_swallows_everything_gives_way_to_the_next",),
     ),
     Mutant(
         file="pykafka4/net/transport.py",
-        old='caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # who',
+        old='caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # the',
         new='ConnectionLost(f"{s.address}: {error}"))  # who',
         breaks="the reason for a refused frame is lost",
         tests=("tests/net/test_transport.py::test_a_frame_over_the_limit_is_refused_with_its_size",),
@@ -495,7 +495,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff/waiting.py",
-        old="        self._count()\n        self.release()  # the next may",
+        old="        self._count()\n        self.release()  # the next one",
         new="        self._count()  # the next may",
         breaks="the next thread in line is not tried when the first leaves",
         tests=("tests/net/handoff/test_waiting.py::test_a_thread_in_line_gets_its_turn_when_the_one_before_it_is_interrupted",),

@@ -81,7 +81,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/spark/_pool.py",
-        old="        if producer is None or fit(producer):",
+        old="        if producer is None or is_usable(producer):",
         new="        if True:",
         breaks="a producer that broke while idle serves the next task",
         tests=("tests/spark/test_pool.py::test_a_producer_that_broke_while_idle_is_replaced",),

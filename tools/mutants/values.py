@@ -74,8 +74,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/errors.py",
-        old='f"seek to {next_offset} to go on behind it"',
-        new='f"seek to {offset} to go on behind it"',
+        old='f"seek to {next_offset} to skip it"',
+        new='f"seek to {offset} to skip it"',
         breaks="the way out of a damaged batch leads back to it",
         tests=("tests/consumer/test_unreadable.py::test_a_batch_that_unpacks_to_too_much_is_refused_by_name_and_can_be_passed",),
     ),

@@ -1,10 +1,11 @@
-"""Where threads meet. Rule: every lock of the client is in this folder, and none is held while foreign code runs.
+"""Where threads meet. Rule: every lock of the client is in this folder, and none is held while code of the application runs.
 
-The thread that runs logging handlers has the only other lock (`net.logs`), under the same rule: it is no part of the client's logic.
+The only other lock belongs to the thread that runs logging handlers (`net.logs`), which is not part of the client's logic. It follows the
+same rule.
 
 Modules; each line imports only from lines below it:
 
     waiting   application threads wait for a change, a result or room: `Signal`, `Promise`, `Gate`
-    workers   threads of the client run what may block: `Callbacks`, `Feed`, `Helper`
+    workers   client threads that run calls which may block: `Callbacks`, `Feed`, `Helper`
     wakeup    other threads reach the loop: `Inbox`, `Wakeup`
 """

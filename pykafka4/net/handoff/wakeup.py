@@ -1,4 +1,4 @@
-"""How other threads reach the loop: calls for it (`Inbox`), and the end of its sleep (`Wakeup`). Neither takes a lock."""
+"""How other threads reach the loop: by posting calls (`Inbox`) and by waking it (`Wakeup`). Rule: neither takes a lock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Inbox", "Wakeup"]
 
 
 class Inbox:
-    """What other threads want run on the loop thread, in order."""
+    """Calls that other threads have posted to the loop thread, in order."""
 
     __slots__ = ("_calls",)
 
@@ -25,16 +25,16 @@ class Inbox:
         self._calls.append(fn)
 
     def run(self, now: float) -> None:
-        """Call what was there at the beginning; what is added meanwhile waits for the next turn, so that the loop gets on."""
+        """Run the calls posted so far; those added meanwhile wait for the next turn, so that they cannot keep the loop here."""
         for _ in range(len(self._calls)):
             self._calls.popleft()(now)
 
 
 class Wakeup:
-    """Ends the loop's sleep from another thread, with one byte however many ask.
+    """Wakes the loop from another thread, with one byte however many threads call.
 
-    `news` says that somebody has work; the loop clears it, works, raises `asleep`, looks at `news` once more and only then sleeps.
-    So a `wake` after that look finds `asleep` raised and writes the byte, one before it leaves `news` for the look to find.
+    `news` says that there is work. The loop clears it, works, sets `asleep`, checks `news` once more and only then sleeps.
+    So a `wake` after that check finds `asleep` set and writes the byte; an earlier one has set `news`, which the check finds.
     """
 
     __slots__ = ("_reader", "_writer", "asleep", "news")
@@ -47,7 +47,7 @@ class Wakeup:
         self.news = False
 
     def fileno(self) -> int:
-        """The end to select on."""
+        """The descriptor to select on."""
         return self._reader.fileno()
 
     def wake(self) -> None:
@@ -57,14 +57,14 @@ class Wakeup:
             try:
                 self.asleep = False
                 self._writer.send(b"\0")
-            except OSError:  # full: it wakes up anyway; closed: nobody sleeps there
+            except OSError:  # full: the loop wakes up anyway; closed: there is no loop
                 return
-            except BaseException:  # Ctrl-C, perhaps before the byte was sent: the next to wake sends one
+            except BaseException:  # Ctrl-C, perhaps before the byte was sent: the next `wake` sends one
                 self.asleep = True
                 raise
 
     def clear(self) -> None:
-        """Take the bytes out."""
+        """Read and discard the bytes."""
         try:
             while len(self._reader.recv(4096)) == 4096:
                 pass
@@ -72,6 +72,6 @@ class Wakeup:
             return
 
     def close(self) -> None:
-        """Close both ends, without a word to the other side."""
+        """Close both ends, without waking the loop."""
         self._reader.close()
         self._writer.close()

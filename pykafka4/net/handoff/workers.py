@@ -1,8 +1,8 @@
-"""Threads of the client that run what may block: the application's callbacks and listeners, and slow work of the loop.
+"""Client threads that run calls which may block: the application's callbacks and listeners, and slow work of the loop.
 
 Invariant: no lock is held while one of those calls runs. The threads are started when needed, end when idle, and are never joined.
 
-`threading.Condition` is for the client's own threads: its methods are Python code that can be interrupted while the lock is held.
+Only the client's own threads use `threading.Condition`: its methods are Python code that Ctrl-C can interrupt while the lock is held.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["Callbacks", "Feed", "Helper"]
 
 log = get_log("pykafka4.handoff")
 HELPERS = 4  # threads for slow codecs
-IDLE_SECONDS = 10.0  # a thread with nothing to do for so long ends
+IDLE_SECONDS = 10.0  # a thread that is idle for so long ends
 
 
 _forks = itertools.count(1)
-_process = 0  # how many forks lie between the process that imported this and this one
+_process = 0  # how many forks separate this process from the one that imported this module
 
 
 def _after_fork() -> None:
@@ -44,9 +44,9 @@ _inside: dict[system.Thread, int] = {}  # how many callbacks a thread is in; onl
 
 
 class _Workers:
-    """Up to `most` daemon threads, started when needed, gone when idle; with `most=1` things run in order.
+    """Up to `most` daemon threads, started when needed, ended when idle; with `most=1` calls run in order.
 
-    Not concurrent.futures' pool: that one keeps the interpreter from exiting while a callback hangs.
+    Not ThreadPoolExecutor, which keeps the interpreter from exiting while a callback hangs.
     """
 
     __slots__ = ("_condition", "_idle", "_lock", "_most", "_name", "_queue", "_threads")
@@ -54,12 +54,13 @@ class _Workers:
     def __init__(self, name: str, most: int) -> None:
         self._name, self._most = name, most
         self._queue: deque[Callable[[], Any]] = deque()
-        self._lock = system.RLock()  # taken directly by `submit`: entering the Condition is Python code, an interrupt would keep it locked
+        # `submit` takes the lock directly: entering the Condition is Python code, and an interrupt there would leave it locked.
+        self._lock = system.RLock()
         self._condition = system.Condition(self._lock)
         self._threads = self._idle = 0
 
     def submit(self, fn: Callable[[], Any]) -> None:
-        """Run `fn` on one of the threads, soon; here and now when there is none and none can be started."""
+        """Run `fn` soon on one of the threads, or here and now if there is none and none can be started."""
         with self._lock:
             self._queue.append(fn)
             if self._idle:
@@ -74,36 +75,36 @@ class _Workers:
             self._attempt(fn)
 
     def _start(self) -> bool:
-        """One thread more. An interpreter that is shutting down refuses (Python 3.12), and so does a system that has no more."""
+        """Start another thread. Fails while the interpreter is shutting down (Python 3.12), and when the system is out of threads."""
         given_up: list[None] = []
         self._threads += 1
         try:
             system.Thread(target=partial(self._run, given_up), name=self._name, daemon=True).start()
-        except BaseException as error:  # perhaps Ctrl-C, and nobody knows whether the thread was started
+        except BaseException as error:  # perhaps Ctrl-C, and it is unknown whether the thread was started
             given_up.append(None)
             self._threads -= 1
             if not isinstance(error, RuntimeError):
                 raise
-            if isinstance(error.__context__, KeyboardInterrupt):  # it came while `start` held the lock of a Condition
+            if isinstance(error.__context__, KeyboardInterrupt):  # raised while `start` held the lock of a Condition
                 raise error.__context__ from None
-            log.info("%s: no thread more: %s", self._name, error)
+            log.info("cannot start another %s thread: %s", self._name, error)
             return False
         return True
 
     def _run(self, given_up: list[None]) -> None:
-        with self._lock:  # held by whoever starts this thread, until it is known whether it counts
+        with self._lock:  # held by the thread that starts this one until it knows whether that worked
             if given_up:
                 return
         process = _process
-        while process == _process and (fn := self._take()) is not None:  # what `fn` left in a child of a fork has nothing to do there
+        while process == _process and (fn := self._take()) is not None:  # a child that `fn` forked must not continue here
             self._attempt(fn)
-            del fn  # do not keep what it holds until the next one comes
+            del fn  # do not keep what it references until the next call
 
     def _attempt(self, fn: Callable[[], Any]) -> None:
         try:
             fn()
         except BaseException:  # SystemExit in a callback ends the callback, not the thread
-            log.exception("an exception in %s was ignored", self._name)
+            log.exception("a call on a %s thread raised an exception", self._name)
 
     def _take(self) -> Callable[[], Any] | None:
         with self._condition:
@@ -117,14 +118,14 @@ class _Workers:
 
 
 class _Callback:
-    """A call that happens once, whoever makes it, and never in a forked child, whose parent makes it."""
+    """A callback that runs once, whichever thread calls it first, and never in a forked child: it runs in the parent."""
 
-    __slots__ = ("_fn", "_pending", "_process")
+    __slots__ = ("_fn", "_owner", "_process")
 
-    def __init__(self, fn: Callable[[], Any], pending: dict[_Callback, None]) -> None:
-        """It takes itself out of `pending` when it begins."""
+    def __init__(self, fn: Callable[[], Any], owner: Callbacks) -> None:
+        """It removes itself from the owner's pending callbacks when it begins."""
         self._fn = [fn]
-        self._pending = pending
+        self._owner = owner
         self._process = _process
 
     @property
@@ -135,17 +136,17 @@ class _Callback:
         if self._process != _process:
             return
         try:
-            fn = self._fn.pop()  # one step under the interpreter's lock
+            fn = self._fn.pop()  # atomic under the GIL
         except IndexError:
             return
-        self._pending.pop(self, None)
+        self._owner._pending.pop(self, None)
         me = system.current_thread()
         depth = _inside.get(me, 0)
         _inside[me] = depth + 1
         try:
             fn()
         except BaseException:  # SystemExit ends the callback, not the executor's thread
-            log.exception("a callback raised")
+            log.exception("%s: a callback raised an exception", self._owner.client_id)
         finally:
             if depth:
                 _inside[me] = depth
@@ -154,29 +155,29 @@ class _Callback:
 
 
 class Callbacks:
-    """Runs the application's callbacks: on one thread of ours, in order, or on the executor it gave.
+    """Runs the application's callbacks: in order on a thread of the client, or on the executor that the application passed.
 
-    Each runs once, whatever the executor does: memory and waiters depend on it. The executor is the application's code, too, and may block
-    in `submit`; so that is called on our thread, never on the loop's. While each thread of a ThreadPoolExecutor is in a wait that only
-    callbacks can end (`waiting`), they run on our thread.
+    Each runs once, whatever the executor does: memory and waiting threads depend on it. The executor is code of the application, too, and
+    its `submit` may block; so it is called on the client's callback thread, never on the loop's. While every thread of a ThreadPoolExecutor
+    is in a wait that only callbacks can end (`waiting`), callbacks run on the client's thread.
 
-    `submit` takes a lock and is for threads of the client. The application's threads `post`, and the loop submits for them: a signal
-    handler that comes while its thread holds the lock may wait for the loop, which would wait for the lock.
+    `submit` takes a lock and is for threads of the client. Application threads `post`, and the loop submits for them: a signal handler
+    that runs while its thread holds the lock may wait for the loop, which would wait for the lock.
     """
 
-    __slots__ = ("_blocked", "_executor", "_pending", "_posted", "_wakeup", "_workers")
+    __slots__ = ("_blocked", "_executor", "_pending", "_posted", "_wakeup", "_workers", "client_id")
 
-    def __init__(self, executor: Executor | None = None) -> None:
-        self._executor = executor
+    def __init__(self, executor: Executor | None = None, client_id: str = "pykafka4") -> None:
+        self._executor, self.client_id = executor, client_id
         self._workers = _Workers("pykafka4-callbacks", 1)
-        self._pending: dict[_Callback, None] = {}  # handed to the executor and not begun
-        self._blocked: dict[system.Thread, None] = {}  # threads of the executor that are in `waiting`
+        self._pending: dict[_Callback, None] = {}  # submitted to the executor and not begun
+        self._blocked: dict[system.Thread, None] = {}  # executor threads that are in `waiting`
         self._posted: deque[Callable[[], Any]] = deque()
-        self._wakeup: Wakeup | None = None  # of the loop that submits what is posted
+        self._wakeup: Wakeup | None = None  # of the loop that submits posted callbacks
 
     def post(self, fn: Callable[[], Any]) -> None:
-        """Have the loop submit `fn`; once there is none any more, do it here."""
-        self._posted.append(fn)  # before the look at the loop, which is noted as ended before it submits for the last time
+        """Let the loop submit `fn`; submit it here if the loop has ended."""
+        self._posted.append(fn)  # before checking for the loop, which is unset before its last `submit_posted`
         wakeup = self._wakeup
         if wakeup is None:
             self.submit_posted()
@@ -184,21 +185,21 @@ class Callbacks:
             wakeup.wake()
 
     def submit_posted(self) -> None:
-        """Submit what was posted."""
+        """Submit the posted callbacks."""
         while self._posted:
             try:
                 fn = self._posted.popleft()
-            except IndexError:  # without a loop several threads may be here
+            except IndexError:  # without a loop, several threads may be here
                 return
             self.submit(fn)
 
     def serve(self, wakeup: Wakeup | None) -> None:
-        """The loop that `wakeup` wakes calls `submit_posted` in each turn from here on; with None none does any more."""
+        """From now on the loop that `wakeup` wakes calls `submit_posted` in each turn; None: there is no loop any more."""
         self._wakeup = wakeup
 
     def submit(self, fn: Callable[[], Any]) -> None:
-        """Run `fn` soon. What it raises is logged; it never reaches the loop."""
-        callback = _Callback(fn, self._pending)
+        """Run `fn` soon. What it raises is logged and never reaches the loop."""
+        callback = _Callback(fn, self)
         if self._executor is not None:
             self._pending[callback] = None
         self._workers.submit(callback if self._executor is None else lambda: self._hand_over(callback))
@@ -209,26 +210,26 @@ class Callbacks:
             try:
                 future = executor.submit(callback)
                 future.add_done_callback(lambda _: self._look_after(callback))
-                if not self._all_blocked():  # asked after `_pending` has it: a thread that blocks from here on finds it there
+                if not self._all_blocked():  # checked after adding to `_pending`, where a thread that blocks later finds it
                     return
-            except BaseException as error:  # most likely shut down before the client
-                log.warning("callback_executor takes no more callbacks (%r); they run on a thread of the client", error)
+            except BaseException as error:  # most likely it was shut down before the client
+                log.warning("%s: callback_executor rejected a callback (%r); callbacks now run on a client thread", self.client_id, error)
                 self._executor = None
         callback()
 
     def _look_after(self, callback: _Callback) -> None:
-        """The executor is done with it. Cancelled (`shutdown(cancel_futures=True)`), it is owed all the same."""
+        """The executor is done with it. If it was cancelled (`shutdown(cancel_futures=True)`), it still has to run."""
         if not callback.begun:
             self._workers.submit(callback)
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """A block in which the calling thread may wait until callbacks have run."""
+        """A `with` block in which the calling thread may wait until callbacks have run."""
         me = system.current_thread()
         if not self.on_executor():
             yield
             return
-        self._blocked[me] = None  # no Ctrl-C here: it comes in the main thread, which belongs to no executor
+        self._blocked[me] = None  # no Ctrl-C here: it is raised in the main thread, which belongs to no executor
         try:
             if self._all_blocked():
                 for callback in list(self._pending):
@@ -247,19 +248,19 @@ class Callbacks:
             return False
         if thread in getattr(pool, "_threads", ()):
             return True
-        work = getattr(pool, "_work_queue", None)  # the pool lists a thread only after it began to work
+        work = getattr(pool, "_work_queue", None)  # the pool lists a thread only after it has started to work
         return any(argument is work for argument in getattr(thread, "_args", ()))
 
     def in_callback(self) -> bool:
-        """Whether the calling thread is running a callback: then it must not wait for what only another callback can bring."""
+        """Whether the calling thread is running a callback: then it must not wait for something that needs another callback."""
         return system.current_thread() in _inside
 
 
 class Feed:
-    """Events for one listener, bounded however slow it is.
+    """A bounded queue of events for one listener, however slow it is.
 
-    Events of one key alternate (offline, online, offline …): of those that wait, a pair that cancels itself out is left out, so the
-    listener always ends up knowing how things are. With `latest` only the last of a key waits.
+    Events of one key alternate (offline, online, offline …): a waiting pair that cancels itself out is dropped, so the listener always
+    ends up with the current state. With `latest` only the last event of a key waits.
     """
 
     __slots__ = ("_callbacks", "_listener", "_lock", "_pending", "_scheduled")
@@ -271,13 +272,13 @@ class Feed:
         self._scheduled = False
 
     def latest(self, key: object, event: object) -> None:
-        """Queue `event` in place of those of its key that still wait."""
+        """Queue `event` in place of the waiting ones of its key."""
         with self._lock:
             self._pending[key] = [event]
         self._schedule()
 
     def alternate(self, key: object, event: object) -> None:
-        """Queue `event` behind those of its key."""
+        """Queue `event` after the waiting ones of its key."""
         with self._lock:
             waiting = self._pending.setdefault(key, [])
             waiting.append(event)
@@ -299,12 +300,12 @@ class Feed:
         for event in events:
             try:
                 self._listener(event)
-            except BaseException:  # those that follow are heard all the same
-                log.exception("a listener of client.events raised")
+            except BaseException:  # the following events are still delivered
+                log.exception("%s: a client.events listener raised an exception", self._callbacks.client_id)
 
 
 class Helper:
-    """Work that may block: slow codecs; another one looks up names, which may hang. Nobody ever joins these threads."""
+    """Threads for work that may block: slow codecs; a separate instance looks up names, which may hang. They are never joined."""
 
     __slots__ = ("_workers",)
 
@@ -312,7 +313,7 @@ class Helper:
         self._workers = _Workers(name, most)
 
     def submit(self, run: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """`then(result or exception)` is called on the helper's thread; post it on from there."""
+        """Call `then(result or exception)` on the helper's thread when `run()` is done."""
 
         def work() -> None:
             try:

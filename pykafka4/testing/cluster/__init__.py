@@ -1,4 +1,4 @@
-"""What the brokers of a cluster share: topics, metadata (`metadata`), settings of topics (`settings`), how releases differ (`releases`).
+"""The state that brokers share: topics, metadata (`metadata`), topic settings (`settings`), differences of releases (`releases`).
 
 Invariants:
 * Everything random is drawn from the cluster's `random`, in a fixed order, and everything that happens later is on its timeline: the

@@ -1,4 +1,4 @@
-"""What the brokers of a cluster share. Requests read and change it here; tests do it through `ModelCluster`, which has the faults as well.
+"""The state that a cluster's brokers share. Requests use it directly; tests use `ModelCluster`, which adds the faults.
 
 Invariant: everything random is drawn from `random`, and everything that happens later is on `timeline`, so that a run can be repeated.
 """
@@ -29,7 +29,7 @@ __all__ = ["Cluster"]
 
 
 class Request(Protocol):
-    """A request, as far as it is counted."""
+    """The part of a request that is needed to count it."""
 
     key: int
     name: str
@@ -38,7 +38,7 @@ class Request(Protocol):
 
 
 class Cluster:
-    """Brokers, topics with their replicas, groups, and who is told of what happens."""
+    """Brokers, topics with their replicas, groups, and the functions called on events."""
 
     def __init__(
         self,
@@ -64,16 +64,16 @@ class Cluster:
         self.replication = Replication(self.brokers, self.topics, timeline, random)
         self.replication.waits_below_min = behaviour.waits_below_min
         self.coordinators = Coordinators(self.brokers, timeline, random, behaviour.interrupts_sync, behaviour.replication_lag)
-        # what requests and tests look up most
+        # shortcuts
         self.alive, self.partition, self.partitions = self.brokers.alive, self.topics.partition, self.topics.partitions
         self.groups, self.group, self.coordinator = self.coordinators.groups, self.coordinators.group, self.coordinators.of
         self.cluster_id = "model-cluster"
-        self.zombies = 0.0  # how likely requests of lost connections are executed all the same
+        self.zombies = 0.0  # the probability that requests of lost connections are still executed
         self.requests: Counter[str] = Counter()
-        self.on_request: Callable[[str], None] | None = None  # told of each request that is executed
-        self.on_batch: Callable[[str, Any, Appended], None] = lambda where, data, result: None  # told of each batch that was judged
+        self.on_request: Callable[[str], None] | None = None  # called with each executed request
+        self.on_batch: Callable[[str, Any, Appended], None] = lambda where, data, result: None  # called with each batch and its result
         self.on_append: list[Callable[[TopicPartition, int, int], None]] = []  # (partition, first new offset, count)
-        # told of accepted commits: (group, partition, offset, whether the client still waits for the answer)
+        # called with accepted commits: (group, partition, offset, whether the client still waits for the response)
         self.on_commit: list[Callable[[str, TopicPartition, int, bool], None]] = []
         self.wall_ms: Callable[[], int] = lambda: 1_700_000_000_000 + int(self.timeline.now * 1000)
         self._last_producer = 1000
@@ -81,30 +81,30 @@ class Cluster:
     # ---- requests
 
     def seen(self, call: Request, fault: Injected | None) -> None:
-        """Note a request that is about to be executed."""
+        """Count a request that is about to be executed."""
         self.requests[call.name] += 1
         if self.on_request is not None:
             self.on_request(f"broker {call.broker.node}: {call.name} v{call.version} {fault.fault.name if fault else ''}")
 
     def throttling(self, call: Request) -> float:
-        """Take the throttle time of the answer."""
+        """Take the throttle time of the response."""
         return self.controls.throttle_for(call.key)
 
     def new_producer_id(self) -> int:
-        """An id that no producer has."""
+        """A new producer id."""
         self._last_producer += 1
         return self._last_producer
 
     # ---- topics
 
     def create_topic(self, name: str, partitions: int | None = None, *, leaders: Iterable[int] = (), **settings: Any) -> Topic:
-        """A topic whose leaders are dealt round, or as given.
+        """Create a topic; leaders are assigned round-robin, or as given.
 
         `settings`: replicas (how many; all brokers), min_in_sync, unclean, and those of `PartitionLog`: max_message_bytes, append_time,
         compacted, before_max_ms, after_max_ms, refuse, memory, repeats, remembered.
         """
         if name in self.topics:
-            raise ValueError(f"topic {name!r} exists")
+            raise ValueError(f"topic {name!r} already exists")
         count = self.default_partitions if partitions is None else checks.whole("partitions", partitions, 1, MOST_PARTITIONS)
         wanted, settings = checks.leaders(leaders, self.brokers), checked_settings(settings, self.brokers)
         topic = self.topics[name] = Topic(name, UUID(int=self.random.getrandbits(128) | 1), settings=settings)
@@ -112,7 +112,7 @@ class Cluster:
         return topic
 
     def ensure_topic(self, name: str) -> Topic:
-        """The topic; it is created if it does not exist."""
+        """The topic, created if it does not exist."""
         return self.topics[name] if name in self.topics else self.create_topic(name)
 
     def add_partitions(self, name: str, total: int, *, leaders: Iterable[int] = ()) -> None:
@@ -149,7 +149,7 @@ class Cluster:
     # ---- records
 
     def appended(self, target: Partition, base: int) -> None:
-        """The leader has new records from `base` on: tell the watchers, do what was ordered, have the followers copy them."""
+        """The leader has new records from `base` on: call the watchers, execute an ordered fault, let the followers copy."""
         for watch in self.on_append:
             watch(target.tp, base, target.log.end_offset - base)
         order = self.controls.order_after_append(target.tp)
@@ -159,7 +159,7 @@ class Cluster:
 
     @checks.checked
     def delete_records(self, topic: str, partition: int, to: int) -> None:
-        """The partition starts at offset `to` now, as by DeleteRecords or retention."""
+        """Delete the records below offset `to`, as DeleteRecords or retention does."""
         target = self.topics[topic].partitions[partition]
         target.log.delete_before(to)
         self.replication.spread(target)

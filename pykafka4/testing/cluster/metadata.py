@@ -1,4 +1,4 @@
-"""What brokers answer about the cluster. Invariant: its state, or while a fault lasts, a snapshot of an earlier state."""
+"""The brokers' metadata. Invariant: the current state of the cluster, or during a fault a snapshot of an earlier state."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Metadata", "Snapshot"]
 
 @attrs.frozen
 class Snapshot:
-    """Of each topic its id, and (leader, epoch, replicas, in-sync replicas) of each partition; the brokers that run; the controller."""
+    """For each topic its id, and (leader, epoch, replicas, in-sync replicas) of each partition; the running brokers; the controller."""
 
     brokers: tuple[int, ...]
     controller: int
     topics: Mapping[str, tuple[UUID, tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]]]
-    coordinators: Mapping[str, int] = attrs.Factory(dict)  # of groups, where a broker answers with an earlier state
+    coordinators: Mapping[str, int] = attrs.Factory(dict)  # of groups, if the broker returns an earlier state
 
 
 class Metadata:
@@ -34,7 +34,7 @@ class Metadata:
         self._deaf: dict[int, tuple[Snapshot, float]] = {}  # of one broker, and until when
 
     def snapshot(self, node: int | None = None) -> Snapshot:
-        """What `node` answers now."""
+        """What `node` returns now."""
         now = self._timeline.now
         heard, until = self._deaf.get(node or 0, (None, 0.0))
         if heard is not None and now < until:
@@ -53,15 +53,15 @@ class Metadata:
         )
 
     def make_stale(self, seconds: float) -> None:
-        """For a while all brokers answer with the state of this moment."""
+        """For a while all brokers return the state of this moment."""
         self._stale = (self.snapshot(), self._timeline.now + seconds)
 
     def deafen(self, node: int, seconds: float, coordinators: Mapping[str, int]) -> None:
-        """For a while `node` answers with the state of this moment, `coordinators` included."""
+        """For a while `node` returns the state of this moment, `coordinators` included."""
         self._deaf[node] = (attrs.evolve(self.snapshot(), coordinators=coordinators), self._timeline.now + seconds)
 
     def was_replaced(self, node: int, partition: Partition) -> bool:
-        """Whether another broker leads the partition, and `node`, which led it when it last heard of a change, does not know."""
+        """Whether another broker leads the partition now, and `node`, which led it when it last learned of a change, does not know."""
         known, until = self._deaf.get(node, (None, 0.0))
         if known is None or self._timeline.now >= until or partition.leader == node:
             return False
@@ -73,7 +73,7 @@ class Metadata:
         self._hidden[topic] = self._timeline.now + seconds
 
     def heal(self) -> None:
-        """Every broker answers with the current state."""
+        """Every broker returns the current state again."""
         self._hidden.clear()
         self._stale = None
         self._deaf.clear()

@@ -12,7 +12,7 @@ __all__ = ["RELEASES", "Behaviour", "versions_of"]
 Ranges = Mapping[int, tuple[int, int]]
 
 # fmt: off
-# columns: the highest version of each API key; the lowest is 0 before 4.0, and what KIP-896 left afterwards
+# columns: the highest version of each API key; the lowest is 0 before 4.0, and later the lowest that KIP-896 kept
 _OLD: Final[dict[str, dict[int, int]]] = {
     "0.11": {0: 3, 1: 5, 2: 2, 3: 4, 8: 3, 9: 3, 10: 1, 11: 2, 12: 1, 13: 1, 14: 1, 18: 1, 19: 2, 20: 1, 22: 0, 23: 0},
     "1.0": {0: 5, 1: 6, 2: 2, 3: 5, 8: 3, 9: 3, 10: 1, 11: 2, 12: 1, 13: 1, 14: 1, 18: 1, 19: 2, 20: 1, 22: 0, 23: 0},
@@ -41,16 +41,16 @@ RELEASES: Final[Mapping[str, Ranges]] = {
 
 
 def versions_of(release: str) -> Ranges:
-    """The ranges a release advertises; ValueError naming the releases there are, TypeError for what is no text."""
+    """The ranges that a release advertises; ValueError naming the known releases, TypeError if it is not a string."""
     if not isinstance(release, str):
-        raise TypeError(f"release={release!r} must be text, such as '3.9'")
+        raise TypeError(f"release={release!r} must be a string such as '3.9'")
     if release not in RELEASES:
-        raise ValueError(f"{release!r} is no release the model knows; there are {', '.join(RELEASES)}")
+        raise ValueError(f"unknown release {release!r}; the model knows {', '.join(RELEASES)}")
     return RELEASES[release]
 
 
 class Behaviour:
-    """How the brokers of a release behave where others do otherwise."""
+    """The behaviour of a release's brokers where releases differ."""
 
     def __init__(self, release: str) -> None:
         number = tuple(int(part) for part in release.split("."))
@@ -62,6 +62,6 @@ class Behaviour:
         self.without_start = ("CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", *(() if number >= (2, 4) else ("INVALID_TIMESTAMP",)))
         self.knows_zstd = number >= (2, 1)
         self.waits_below_min = number >= (3, 7)  # the high watermark stays while fewer than min.insync.replicas are in sync
-        self.interrupts_sync = number < (2, 4)  # members are told of a rebalance until they have their assignment
+        self.interrupts_sync = number < (2, 4)  # members get REBALANCE_IN_PROGRESS until they have their assignment
         self.replication_lag = 0.5 if number >= (4, 0) else 0.0  # seconds until a new coordinator knows that its log is replicated
         self.missing_topic = "UNKNOWN_TOPIC_OR_PARTITION" if number >= (3, 0) else "LEADER_NOT_AVAILABLE"  # that is being created

@@ -1,4 +1,4 @@
-"""Settings of topics, and the topic configs of Kafka that stand for them. Invariant: they are checked before the topic exists."""
+"""Settings of topics, and the corresponding topic configs of Kafka. Invariant: they are checked before the topic exists."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ CONFIGS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
 
 
 def checked_settings(settings: Mapping[str, Any], brokers: Collection[int]) -> dict[str, Any]:
-    """The settings that were given to `create_topic`, checked."""
+    """The checked settings of `create_topic`."""
     checks: dict[str, Callable[[str, Any], Any]] = {**SETTINGS, "replicas": partial(whole, least=1, most=len(brokers))}
     known(settings, {*checks, "leaders"}, "a setting of a topic")
     return {name: checks[name](name, value) for name, value in settings.items()}
 
 
 def settings_from_configs(configs: Mapping[str, str]) -> dict[str, Any]:
-    """The settings that these topic configs stand for; other configs mean nothing to the model."""
+    """The settings for these topic configs; the model ignores other configs."""
     settings = {name: read(configs[config]) for config, (name, read) in CONFIGS.items() if config in configs}
     if BOTH_LIMITS in configs:
         settings = {"before_max_ms": int(configs[BOTH_LIMITS]), "after_max_ms": int(configs[BOTH_LIMITS]), **settings}

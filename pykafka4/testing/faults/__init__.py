@@ -1,6 +1,6 @@
-"""What a test orders to go wrong with requests (`controls`), and the checks of what it gives (`names`, `checks`).
+"""The request faults that a test orders (`controls`), and checks of its arguments (`names`, `checks`).
 
 Invariants:
-* Nothing goes wrong that was not ordered, and what was ordered is counted each time it happens.
-* A wrong name or argument raises TypeError or ValueError when it is given, and changes nothing.
+** No fault happens that was not ordered, and each ordered fault is counted when it happens.
+* A wrong name or argument raises TypeError or ValueError at once, and changes nothing.
 """

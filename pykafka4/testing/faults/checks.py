@@ -1,4 +1,4 @@
-"""Checks what a test gives to the model. Invariant: TypeError or ValueError at once, naming the argument, its value and what is allowed."""
+"""Checks the arguments that a test passes. Invariant: TypeError or ValueError at once, naming argument, value and what is allowed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MOST: Final = 2**31 - 1
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
-    """`value` as an int of Python, if it is one from `least` to `most`, of any library."""
+    """`value` as a plain int, if it is an integer of any library from `least` to `most`."""
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(f"{name}={value!r} is not an int")
     number = operator.index(value)
     if not least <= number <= most:
-        raise ValueError(f"{name}={number} is not from {least} to {most}")
+        raise ValueError(f"{name}={number} must be from {least} to {most}")
     return number
 
 
@@ -56,7 +56,7 @@ def broker(name: str, value: Any, brokers: Collection[int]) -> int:
     """`value` as an int if it is the number of one of `brokers`."""
     number = whole(name, value, -MOST)
     if number not in brokers:
-        raise ValueError(f"{name}={number}: there are {', '.join(map(str, brokers))}")
+        raise ValueError(f"{name}={number}: the brokers are {', '.join(map(str, brokers))}")
     return number
 
 
@@ -64,7 +64,7 @@ def partition(value: Any, topic: Topic | None) -> int:
     """`value` as an int if it is the number of a partition of `topic`, or of any topic."""
     number = whole("partition", value)
     if topic is not None and number >= len(topic.partitions):
-        raise ValueError(f"partition={number}: topic {topic.name!r} has {len(topic.partitions)}")
+        raise ValueError(f"partition={number}: topic {topic.name!r} has {len(topic.partitions)} partitions")
     return number
 
 
@@ -76,7 +76,7 @@ def known(given: Iterable[str], allowed: Collection[str], what: str) -> None:
 
 
 def leaders(value: Any, brokers: Collection[int]) -> list[int]:
-    """The argument of that name: brokers, one for each partition."""
+    """The argument `leaders`: a broker for each partition."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise TypeError(f"leaders={value!r} is not a list of brokers, one for each partition")
     return [broker(f"leaders[{place}]", node, brokers) for place, node in enumerate(value)]
@@ -86,7 +86,7 @@ def leaders(value: Any, brokers: Collection[int]) -> list[int]:
 
 
 class Named(Protocol):
-    """What arguments name: brokers and topics."""
+    """The brokers and topics that arguments refer to."""
 
     brokers: Brokers
     topics: Topics
@@ -94,7 +94,7 @@ class Named(Protocol):
 
 def _topic(name: str, value: Any, cluster: Named) -> str:
     if value not in cluster.topics:
-        raise ValueError(f"{name}={value!r}: there is no such topic{nearest(str(value), cluster.topics)}")
+        raise ValueError(f"{name}={value!r}: no such topic{nearest(str(value), cluster.topics)}")
     return str(value)
 
 
@@ -107,7 +107,7 @@ ARGUMENTS: Final[Mapping[str, Callable[[str, Any, Named], Any]]] = {
 
 
 def checked(method: Callable[P, T]) -> Callable[P, T]:
-    """Check the arguments of a method of a cluster by their names. None stays where it is the default."""
+    """Check the arguments of a cluster method by their names. None is accepted where it is the default."""
     signature = inspect.signature(method)
 
     @functools.wraps(method)

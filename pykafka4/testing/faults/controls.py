@@ -1,4 +1,4 @@
-"""The faults that a test has ordered. Invariant: each is an entry in a list, taken by the first request that it fits."""
+"""The faults that a test has ordered. Invariant: each is a list entry, taken by the first request that matches it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Fault(Enum):
     """What can happen to one request."""
 
     DROP_BEFORE = "the connection is lost before the request is executed"
-    DROP_AFTER = "the request is executed, then the connection is lost instead of an answer"
-    DROP_MIDWAY = "the request is executed, then the connection is lost in the middle of the answer"
-    SWALLOW = "the request is executed, its answer never comes"
+    DROP_AFTER = "the request is executed, then the connection is lost instead of a response"
+    DROP_MIDWAY = "the request is executed, then the connection is lost in the middle of the response"
+    SWALLOW = "the request is executed, its response never arrives"
     DELAY = "the request is executed later"
-    DELAY_REPLY = "the request is executed, its answer comes later"
-    GARBAGE = "the request is executed, its answer is damaged"
+    DELAY_REPLY = "the request is executed, its response is delayed"
+    GARBAGE = "the request is executed, its response is corrupt"
 
 
 class When(Enum):
-    """Whether a pushed error replaces the work or only its answer."""
+    """Whether a pushed error replaces the execution or only its response."""
 
-    BEFORE = "nothing was done"
-    AFTER = "it was done all the same"
+    BEFORE = "the request is not executed"
+    AFTER = "the request is executed"
 
 
 @attrs.define(eq=False)
@@ -45,7 +45,7 @@ class Injected:
     seconds: float
 
     def fits(self, key: int, node: int) -> bool:
-        """Whether a request of this API at this broker is meant."""
+        """Whether it matches a request of this API at this broker."""
         return self.times > 0 and self.key == key and self.node in (None, node)
 
 
@@ -61,7 +61,7 @@ class PushedError:
     when: When
 
     def fits(self, key: int, topic: str | None, partition: int | None, when: When) -> bool:
-        """Whether this part of an answer is meant; an entry without a topic fits them all."""
+        """Whether it matches this part of a response; an entry without a topic matches every part."""
         same_place = self.topic in (None, topic) and self.partition in (None, partition)
         return self.times > 0 and self.key == key and self.when is when and same_place
 
@@ -72,7 +72,7 @@ Counted = TypeVar("Counted", Injected, PushedError)
 
 
 def _taken(entries: list[Counted], found: Counted | None) -> Counted | None:
-    """`found`, which happens once more; after the last time it is off the list."""
+    """`found`, counted down; removed from the list after the last time."""
     if found is not None:
         found.times -= 1
         if not found.times:
@@ -82,72 +82,72 @@ def _taken(entries: list[Counted], found: Counted | None) -> Counted | None:
 
 @attrs.define(eq=False)
 class Controls:
-    """All that is ordered to go wrong."""
+    """All ordered faults."""
 
     injected: list[Injected] = attrs.Factory(list)
     pushed: list[PushedError] = attrs.Factory(list)
-    throttles: dict[int, list[float]] = attrs.Factory(dict)  # API: throttle times of its next answers
-    functions: dict[int, list[tuple[Control, bool]]] = attrs.Factory(dict)  # API: functions that answer instead, and whether they stay
+    throttles: dict[int, list[float]] = attrs.Factory(dict)  # API: throttle times of its next responses
+    functions: dict[int, list[tuple[Control, bool]]] = attrs.Factory(dict)  # API: control functions, and whether they stay
     orders: list[tuple[TopicPartition, AfterAppend]] = attrs.Factory(list)
 
     def inject(self, api: Api, fault: Fault, *, node: int | None = None, times: int = 1, seconds: float = 0.0) -> None:
-        """`fault` for the next `times` requests of this API (at `node`, or anywhere)."""
+        """Order `fault` for the next `times` requests of this API (at `node`, or at any broker)."""
         self.injected.append(Injected(api_key(api), fault, node, times, seconds))
 
     def push_error(
         self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, when: When = When.BEFORE
     ) -> None:
-        """`error` (its name in Kafka) for the next `times` answers of this API, per partition where the API has partitions."""
+        """Order `error` (Kafka's name) for the next `times` responses of this API, per partition if the API has partitions."""
         self.pushed.append(PushedError(api_key(api), error_name(error), topic, partition, times, when))
 
     def throttle(self, api: Api, seconds: float, times: int) -> None:
-        """The next `times` answers of this API carry a throttle time."""
+        """Set a throttle time in the next `times` responses of this API."""
         self.throttles.setdefault(api_key(api), []).extend([seconds] * times)
 
     def control(self, api: Api, function: Control, keep: bool) -> None:
-        """`function(call)` sees the next request of this API, or with `keep` all of them."""
+        """Call `function(call)` for the next request of this API, or with `keep` for all of them."""
         self.functions.setdefault(api_key(api), []).append((function, keep))
 
     def after_append(self, tp: TopicPartition, act: AfterAppend) -> None:
-        """`act(partition)` runs once, after the next append to `tp` and before its followers copy it."""
+        """Call `act(partition)` once, after the next append to `tp` and before its followers copy it."""
         self.orders.append((tp, act))
 
     def heal(self) -> None:
-        """Forget everything that was ordered."""
+        """Cancel everything that was ordered."""
         self.injected.clear()
         self.pushed.clear()
         self.throttles.clear()
         self.functions.clear()
         self.orders.clear()
 
-    # ---- asked by the broker
+    # ---- called by brokers
 
     def fault_for(self, key: int, node: int) -> Injected | None:
-        """Take the fault that fits this request."""
+        """Take the fault that matches this request."""
         return _taken(self.injected, next((f for f in self.injected if f.fits(key, node)), None))
 
     def error_for(self, key: int, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
-        """Take the error that fits this part of an answer."""
+        """Take the error that matches this part of a response."""
         found = self.pushed_for(key, topic, partition, when)
         return found.error if found else None
 
     def error_of_part(self, key: int, topic: str, partition: int, when: When) -> str | None:
-        """Take the error that was ordered for this very partition, where an order without a topic is for the whole request."""
+        """Take an error that was ordered for this partition; one without a topic applies to the whole request instead."""
         fitting = (e for e in self.pushed if e.topic is not None and e.fits(key, topic, partition, when))
         found = _taken(self.pushed, next(fitting, None))
         return found.error if found else None
 
     def pushed_for(self, key: int, topic: str | None, partition: int | None, when: When) -> PushedError | None:
-        """Take the error that fits this part of an answer, with its details."""
+        """Take the entry that matches this part of a response."""
         return _taken(self.pushed, next((e for e in self.pushed if e.fits(key, topic, partition, when)), None))
 
     def throttle_for(self, key: int) -> float:
-        """Take the throttle time of this answer."""
+        """Take the throttle time of this response."""
         waiting = self.throttles.get(key)
         return waiting.pop(0) if waiting else 0.0
 
     def answer_for(self, key: int, call: Any) -> Any:
-        """What a control function answers in the broker's place, None when none does."""
+        """The response of a control function, None if there is none."""
         for entry in list(self.functions.get(key, ())):
             function, keep = entry
             if not keep:
@@ -158,7 +158,7 @@ class Controls:
         return None
 
     def order_after_append(self, tp: TopicPartition) -> AfterAppend | None:
-        """Take what is to be done after this append."""
+        """Take the function to call after this append."""
         found = next((entry for entry in self.orders if entry[0] == tp), None)
         if found is not None:
             self.orders.remove(found)

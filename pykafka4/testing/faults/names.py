@@ -1,4 +1,4 @@
-"""Resolves the names of APIs and errors that a test orders faults with. Invariant: a wrong name is refused when the order is given."""
+"""Resolves API and error names in ordered faults. Invariant: a wrong name is rejected when the fault is ordered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES: Final[dict[int, str]] = {key: name for name, key in KEYS.items()}
 
 
 class Keyed(Protocol):
-    """A message class: it knows its API."""
+    """A message class with its API key."""
 
     api_key: ClassVar[int]
 
@@ -28,7 +28,7 @@ Api = str | int | type[Keyed]
 
 
 def api_key(api: Api) -> int:
-    """The key of an API from its name ("Produce"), its key, or its request class; ValueError names the nearest one."""
+    """The key of an API from its name ("Produce"), its key, or its request class; ValueError names the nearest API."""
     if isinstance(api, str):
         if api not in KEYS:
             raise ValueError(f"{api!r} is not the name of an API{nearest(api, KEYS)}")
@@ -45,7 +45,7 @@ def api_name(api: Api) -> str:
 
 
 def error_name(error: str) -> str:
-    """`error` if it is the name of one of Kafka's errors; ValueError naming the nearest one otherwise."""
+    """`error` if it is the name of a Kafka error; otherwise ValueError naming the nearest one."""
     if not isinstance(error, str) or error not in BY_NAME or BY_NAME[error].code == 0:
         hint = nearest(FORMER.get(error, error), BY_NAME.keys() - {"NONE"}) if isinstance(error, str) else ""
         raise ValueError(f"{error!r} is not the name of a Kafka error{hint}")
@@ -53,7 +53,7 @@ def error_name(error: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a name that is not known."""
+    """A hint for an unknown name, to end an error message with."""
     known = list(known)
     folded = {candidate.lower().replace("_", ""): candidate for candidate in known}
     wanted = name.lower().replace("_", "").removesuffix("request")

@@ -1,4 +1,4 @@
-"""Which broker coordinates each group, and the groups. Invariant: a group has one coordinator, and its members and offsets move with it."""
+"""Groups and their coordinators. Invariant: a group has one coordinator, and its members and offsets move with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Coordinators:
         self._brokers, self._timeline, self._random = brokers, timeline, random
         self._interrupts_sync, self._replication_lag = interrupts_sync, replication_lag
         self.groups: dict[str, Group] = {}
-        self._moved: dict[str, int] = {}  # group: its coordinator, if that is not the one it had first
+        self._moved: dict[str, int] = {}  # group: its coordinator, if it has moved
         self._loading: dict[str, float] = {}  # group: until when its coordinator loads
 
     def group(self, name: str) -> Group:
@@ -32,7 +32,7 @@ class Coordinators:
         return f"{prefix}-{UUID(int=self._random.getrandbits(128))}"
 
     def _last(self, group: str) -> int:
-        """Who coordinated it last, running or not."""
+        """Its last coordinator, running or not."""
         return self._moved.get(group, sorted(self._brokers)[sum(group.encode()) % len(self._brokers)])
 
     def of(self, group: str) -> int | None:
@@ -43,7 +43,7 @@ class Coordinators:
         return self.move(group, alive[sum(group.encode()) % len(alive)]) if alive else None
 
     def move(self, group: str, to: int | None = None, *, loading: float = 0.0) -> int:
-        """Another broker coordinates the group, after loading it for so many seconds. The new coordinator."""
+        """Let another broker coordinate the group, after `loading` seconds; returns the new coordinator."""
         before = self._last(group)
         others = [node for node in self._brokers.alive() if node != before] or [before]
         self._moved[group] = self._random.choice(others) if to is None else to

@@ -1,7 +1,7 @@
-"""Group coordinator. Rule: the classic protocol as a broker runs it: a generation changes only when its members have been told.
+"""Group coordinator. Rule: the classic protocol as brokers implement it; a generation changes only after its members were notified.
 
-A group is EMPTY, PREPARING (members are joining again), COMPLETING (joined, the leader's assignment is awaited) or STABLE.
-Answers leave through callables, because joins and syncs are answered when the whole group has arrived.
+A group is EMPTY, PREPARING (members rejoin), COMPLETING (joined, waiting for the leader's assignment) or STABLE.
+Responses go through callables, because joins and syncs are answered only when all members have arrived.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Group", "GroupState", "JoinRequest", "Joined", "Member", "Synced"]
 
 
 class GroupState(Enum):
-    """Where a group stands; the values are what DescribeGroups says."""
+    """The state of a group; the values are those of DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -41,7 +41,7 @@ TABLE = Transitions[S](
 
 @attrs.frozen
 class JoinRequest:
-    """A JoinGroup, whatever its version."""
+    """A JoinGroup request of any version."""
 
     member_id: str
     instance_id: str | None
@@ -50,13 +50,13 @@ class JoinRequest:
     protocols: tuple[tuple[str, bytes], ...]
     session_timeout: float
     rebalance_timeout: float
-    needs_id_first: bool  # JoinGroup 4 and newer: a new member is sent away with an id, and comes again
-    skips_assignment: bool = True  # JoinGroup 9: a leader that comes back can be told not to assign
+    needs_id_first: bool  # JoinGroup 4 and newer: a new member gets an id and MEMBER_ID_REQUIRED, and joins again
+    skips_assignment: bool = True  # JoinGroup 9: a leader that rejoins can be told to skip the assignment
 
 
 @attrs.frozen
 class Joined:
-    """The answer to a join."""
+    """The response to a join."""
 
     error: str = "NONE"
     generation: int = -1
@@ -69,7 +69,7 @@ class Joined:
 
 @attrs.frozen
 class Synced:
-    """The answer to a sync."""
+    """The response to a sync."""
 
     error: str = "NONE"
     assignment: bytes = b""
@@ -88,27 +88,27 @@ class Member:
     session: Moment = NEVER
 
     def metadata(self, protocol: str) -> bytes:
-        """What the member said about `protocol`."""
+        """The member's metadata for `protocol`."""
         return next(data for name, data in self.request.protocols if name == protocol)
 
 
 @attrs.define(eq=False)
 class Group:
-    """A classic consumer group and its committed positions."""
+    """A classic consumer group and its committed offsets."""
 
     id: str
     timeline: Timeline
     new_id: Callable[[str], str]
-    interrupts_sync: bool = False  # as before 2.4: heartbeats and commits are told of a rebalance until the leader's assignment is there
+    interrupts_sync: bool = False  # as before 2.4: heartbeats and commits get REBALANCE_IN_PROGRESS until the leader's assignment arrives
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     protocol: str | None = None
     protocol_type: str = ""
     leader: str = ""
     members: dict[str, Member] = attrs.Factory(dict)
-    expected: set[str] = attrs.Factory(set)  # ids given to members who have not come again yet
+    expected: set[str] = attrs.Factory(set)  # ids of members that have not rejoined yet
     offsets: dict[TopicPartition, OffsetAndMetadata] = attrs.Factory(dict)
-    _before: dict[TopicPartition, OffsetAndMetadata | None] = attrs.Factory(dict)  # what the last commit replaced
+    _before: dict[TopicPartition, OffsetAndMetadata | None] = attrs.Factory(dict)  # the values before the last commit
     _behind_until: float = 0.0
     history: list[tuple[int, dict[str, bytes]]] = attrs.Factory(list)  # (generation, assignments), for checks
     _rebalance: Moment = NEVER
@@ -116,7 +116,7 @@ class Group:
     # ---- JoinGroup
 
     def join(self, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """Answered when the generation is complete, or with an error at once."""
+        """Answer when the generation is complete, or with an error at once."""
         error = self._join_refusal(request)
         if error:
             return answer(Joined(error, member_id=request.member_id))
@@ -155,7 +155,7 @@ class Group:
         return self._wait_for_others(member, answer)
 
     def _replace_static(self, old: Member, request: JoinRequest, answer: Callable[[Joined], None]) -> None:
-        """A static member came back without its id: it takes over its own place, and whoever still holds the old id is fenced."""
+        """A static member rejoined without its id: it takes over its place under a new id, and the old id is fenced."""
         self._dismiss(old, "FENCED_INSTANCE_ID")
         new_id = self.new_id(request.instance_id or "")
         unchanged = old.request.protocols == request.protocols
@@ -166,7 +166,7 @@ class Group:
             self.leader = new_id
         if self.state is S.STABLE and unchanged:
             self.heard(member)
-            if was_leader and not request.skips_assignment:  # it must not assign: it is told that its old self leads
+            if was_leader and not request.skips_assignment:  # it must not assign: its old id is reported as the leader
                 return answer(Joined("NONE", self.generation, self.protocol, old.id, new_id))
             return answer(self._joined(member, skip=was_leader))
         return self._wait_for_others(member, answer)
@@ -180,14 +180,14 @@ class Group:
         return self._wait_for_others(member, answer)
 
     def _wait_for_others(self, member: Member, answer: Callable[[Joined], None]) -> None:
-        member.joining = answer  # an earlier join of this member came over a connection that is gone
+        member.joining = answer  # an earlier join of this member came over a connection that is lost
         member.session.cancel()
         self.prepare()
         if all(m.joining for m in self.members.values()):
             self._complete()
 
     def _common(self, more: list[JoinRequest]) -> list[str]:
-        """Protocols that everybody knows, in the first member's order of preference."""
+        """The protocols that all members support, in the first member's order of preference."""
         requests = [m.request for m in self.members.values()] + more
         names = [{name for name, _ in r.protocols} for r in requests]
         return [name for name, _ in requests[0].protocols if all(name in known for known in names)]
@@ -195,7 +195,7 @@ class Group:
     # ---- rebalances
 
     def prepare(self) -> None:
-        """Begin a rebalance: syncs under way are told, everybody has its rebalance timeout to come again."""
+        """Start a rebalance: waiting syncs get an error, and members have their rebalance timeout to rejoin."""
         if self.state is S.PREPARING:
             return
         for member in self.members.values():
@@ -205,7 +205,7 @@ class Group:
         self._rebalance = self.timeline.after(self._longest(), self._complete)
 
     def _complete(self) -> None:
-        """Everybody is here, or the time is over: who did not come is out (static members have until their session ends)."""
+        """All members have joined, or the timeout expired: drop those that did not join (static members only when their session ends)."""
         self._rebalance.cancel()
         for member in [m for m in self.members.values() if m.joining is None and m.request.instance_id is None]:
             self._drop(member)
@@ -230,7 +230,7 @@ class Group:
         return max((m.request.rebalance_timeout for m in self.members.values()), default=0.0)
 
     def _sync_timed_out(self) -> None:
-        """Who joined but never synced is out, and the rest joins again."""
+        """Drop the members that joined but did not sync; the others rejoin."""
         if self.state is S.COMPLETING:
             for member in [m for m in self.members.values() if m.syncing is None]:
                 self._drop(member)
@@ -245,7 +245,7 @@ class Group:
     # ---- SyncGroup, Heartbeat, LeaveGroup
 
     def refusal(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
-        """Why a request of this member is refused, None when it is a member of this generation."""
+        """The error for a request of this member, None if it is a member of this generation."""
         static = self._static(instance_id)
         if static is not None and static.id != member_id:
             return "FENCED_INSTANCE_ID"
@@ -256,7 +256,7 @@ class Group:
     def sync(
         self, generation: int, member_id: str, instance_id: str | None, assignments: Mapping[str, bytes], answer: Callable[[Synced], None]
     ) -> None:
-        """Answered when the leader's assignment is here."""
+        """Answer when the leader's assignment is there."""
         error = self.refusal(generation, member_id, instance_id)
         if error:
             return answer(Synced(error))
@@ -286,7 +286,7 @@ class Group:
             syncing(synced)
 
     def heartbeat(self, generation: int, member_id: str, instance_id: str | None) -> str:
-        """NONE, REBALANCE_IN_PROGRESS, or why the member is none."""
+        """NONE, REBALANCE_IN_PROGRESS, or the error for a former member."""
         error = self.refusal(generation, member_id, instance_id)
         if error:
             return error
@@ -295,7 +295,7 @@ class Group:
         return "REBALANCE_IN_PROGRESS" if rebalancing else "NONE"
 
     def leave(self, member_id: str, instance_id: str | None) -> str:
-        """The member is out, and the others join again."""
+        """Remove the member; the others rejoin."""
         static = self._static(instance_id)
         if static is not None and member_id not in ("", static.id):
             return "FENCED_INSTANCE_ID"
@@ -312,7 +312,7 @@ class Group:
     # ---- sessions
 
     def heard(self, member: Member) -> None:
-        """The member lives: its session starts again."""
+        """The member is alive: restart its session."""
         member.session.cancel()
         member.session = self.timeline.after(member.request.session_timeout, lambda: self._expired(member))
 
@@ -340,10 +340,10 @@ class Group:
         if self.state is S.PREPARING and all(m.joining for m in self.members.values()):
             self._complete()
 
-    # ---- positions
+    # ---- offsets
 
     def may_commit(self, generation: int, member_id: str, instance_id: str | None) -> str | None:
-        """Why a commit is refused; members commit in their generation, others only to an empty group."""
+        """The error for a commit, or None: members commit in their generation, others only to an empty group."""
         if self.interrupts_sync and self.state is S.COMPLETING:
             return "REBALANCE_IN_PROGRESS"
         if generation < 0 and not member_id:
@@ -354,20 +354,20 @@ class Group:
         return error
 
     def commit(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
-        """Store an offset that `may_commit` has allowed."""
+        """Store an offset after `may_commit` has allowed it."""
         self._before[tp] = self.offsets.get(tp)
         self._behind_until = 0.0
         self.offsets[tp] = position
 
     def stored(self, tp: TopicPartition, *, stable: bool) -> OffsetAndMetadata | None:
-        """The position; a new coordinator may tell who does not ask for a stable one an older one, which it knows to be replicated."""
+        """The committed offset; unless `stable`, a new coordinator may return an older one, which it knows to be replicated."""
         behind = not stable and self.timeline.now < self._behind_until
         return self._before.get(tp) if behind else self.offsets.get(tp)
 
     def kill(self, behind: float = 0.0) -> None:
-        """The coordinator moves away: who waits is told to look for it elsewhere; members and positions stay.
+        """The coordinator moves: waiting requests get NOT_COORDINATOR; members and offsets stay.
 
-        The new one needs `behind` seconds to learn from the other replicas that they have all of its log.
+        The new one needs `behind` seconds to learn that the other replicas have all of its log.
         """
         self._behind_until = self.timeline.now + behind
         for member in self.members.values():

@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch. Invariant: only what `Group.may_commit` lets pass is stored."""
+"""OffsetCommit and OffsetFetch. Invariant: only commits that `Group.may_commit` allows are stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METADATA_MAX: Final = 4096  # offset.metadata.max.bytes
 
 
 def commit(call: Call) -> OffsetCommitResponse:
-    """Store positions of members of this generation."""
+    """Store offsets committed by members of this generation."""
     message: OffsetCommitRequest = call.message
     refused = refusal(call, message.group_id)
     group = call.cluster.group(message.group_id)
@@ -36,10 +36,10 @@ def commit(call: Call) -> OffsetCommitResponse:
 def _commit_one(
     call: Call, group: Group, refused: str | None, after: str, topic: OffsetCommitRequest.Topic, part: OffsetCommitRequest.Topic.Partition
 ) -> OffsetCommitResponse.Topic.Partition:
-    """`refused`: why the whole request is; `after`: the error that is told although it is carried out."""
+    """`refused`: the error of the whole request; `after`: the error returned although the commit is stored."""
     row = partial(OffsetCommitResponse.Topic.Partition, partition_index=part.partition_index)
     found = call.cluster.topics.by_id(topic.topic_id) if call.version >= 10 else call.cluster.topics.get(topic.name)
-    if found is None or part.partition_index >= len(found.partitions):  # brokers look at this before they ask the coordinator
+    if found is None or part.partition_index >= len(found.partitions):  # brokers check this before they call the coordinator
         return row(error_code=code("UNKNOWN_TOPIC_ID" if call.version >= 10 else "UNKNOWN_TOPIC_OR_PARTITION"))
     if refused is None and len(part.committed_metadata or "") > METADATA_MAX:
         refused = "OFFSET_METADATA_TOO_LARGE"
@@ -50,13 +50,13 @@ def _commit_one(
         tp = TopicPartition(found.name, part.partition_index)
         group.commit(tp, position)
         for watch in call.cluster.on_commit:
-            watch(group.id, tp, position.offset, not call.session.forsaken)
+            watch(group.id, tp, position.offset, not call.session.abandoned)
         after = ordered(call.key, found.name, part.partition_index, When.AFTER) or after
     return row(error_code=code(refused or after))
 
 
 def fetch_offsets(call: Call) -> OffsetFetchResponse:
-    """Stored positions, -1 where there is none."""
+    """Committed offsets, -1 if there is none."""
     message: OffsetFetchRequest = call.message
     if call.version >= 8:
         return OffsetFetchResponse(groups=[_fetch_group(call, wanted, message.require_stable) for wanted in message.groups])

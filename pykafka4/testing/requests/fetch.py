@@ -1,4 +1,4 @@
-"""Fetch: answered when there are `min_bytes`, when there is an error, or when the time is over."""
+"""Fetch: answered when there are `min_bytes`, on an error, or when `max_wait_ms` has passed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
 
 __all__ = ["fetch"]
 
-LEADERS_SINCE: Final = 16  # the version of Fetch whose answers name new leaders
+LEADERS_SINCE: Final = 16  # the first version of Fetch whose responses name new leaders
 
 
 def fetch(call: Call) -> Any:
-    """Answer at once when there is enough or something is wrong, else when there is."""
+    """Respond at once if there is enough data or an error, otherwise when there is."""
     message: FetchRequest = call.message
     if message.session_id:
         return FetchResponse(error_code=code("FETCH_SESSION_ID_NOT_FOUND"), session_id=0, responses=[])
@@ -54,7 +54,7 @@ def enough(call: Call) -> bool:
 
 
 def _bad_offset(log: PartitionLog, part: FetchRequest.Topic.Partition) -> bool:
-    """Whether the offset is outside the log, or the last fetched epoch newer than all that it knows."""
+    """Whether the offset is outside the log, or the last fetched epoch is newer than any in it."""
     if part.last_fetched_epoch >= 0 and log.end_of_epoch(part.last_fetched_epoch) == (-1, -1):
         return True
     beyond = part.fetch_offset > log.end_offset and not _diverging(log, part)
@@ -62,7 +62,7 @@ def _bad_offset(log: PartitionLog, part: FetchRequest.Topic.Partition) -> bool:
 
 
 def _diverging(log: PartitionLog, part: FetchRequest.Topic.Partition) -> tuple[int, int] | None:
-    """(epoch, end offset) where the client's history ends to be the log's."""
+    """(epoch, end offset) where the client's history diverges from the log's."""
     if part.last_fetched_epoch < 0:
         return None
     epoch, end = log.end_of_epoch(part.last_fetched_epoch)
@@ -70,7 +70,7 @@ def _diverging(log: PartitionLog, part: FetchRequest.Topic.Partition) -> tuple[i
 
 
 def fetched(call: Call, unknown_id: str = "UNKNOWN_TOPIC_ID") -> FetchResponse:
-    """What there is now; `unknown_id` is the error of a topic whose id is not known: a Fetch that waited had a topic when it began."""
+    """The data that is there now; `unknown_id` is the error for an unknown topic id: for a Fetch that waited, the topic was deleted."""
     message: FetchRequest = call.message
     budget = _Budget(message.max_bytes)
     topics = [_topic(call, topic, budget, unknown_id) for topic in message.topics]
@@ -83,7 +83,7 @@ def fetched(call: Call, unknown_id: str = "UNKNOWN_TOPIC_ID") -> FetchResponse:
 
 @attrs.define
 class _Budget:
-    """Bytes an answer may still take; the first batch of an answer comes whole whatever its size."""
+    """Bytes that a response may still take; its first batch is complete whatever its size."""
 
     left: int
     empty: bool = True

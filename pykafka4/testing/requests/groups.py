@@ -1,4 +1,4 @@
-"""Requests about groups, but for their offsets. Invariant: only the coordinator of a group answers for it, once it has loaded."""
+"""Requests about groups, except offsets. Invariant: only a group's coordinator serves them, after it has loaded the group."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GROUP_KEY: Final = 0
 
 
 def refusal(call: Call, group_id: str) -> str | None:
-    """Why this broker does not answer for the group."""
+    """The error if this broker does not serve the group, or None."""
     pushed = call.ordered_error()
     if pushed:
         return pushed
@@ -41,7 +41,7 @@ def refusal(call: Call, group_id: str) -> str | None:
 
 
 def afterwards(call: Call, error: str) -> str:
-    """`error`, or the one that was ordered for a request which is carried out all the same."""
+    """`error`, or the one that was ordered for a request that is executed nevertheless."""
     return (call.ordered_error(when=When.AFTER) if error == "NONE" else None) or error
 
 
@@ -49,7 +49,7 @@ def afterwards(call: Call, error: str) -> str:
 
 
 def join(call: Call) -> Any:
-    """Answered when the generation is complete."""
+    """Answer when the generation is complete."""
     message: JoinGroupRequest = call.message
     refused = refusal(call, message.group_id)
     if refused:
@@ -89,7 +89,7 @@ def _joined(call: Call, joined: Joined) -> JoinGroupResponse:
 
 
 def sync(call: Call) -> Any:
-    """Answered when the leader's assignment is here."""
+    """Answer when the leader's assignment is there."""
     message: SyncGroupRequest = call.message
     refused = refusal(call, message.group_id)
     if refused:
@@ -111,7 +111,7 @@ def _synced(synced: Synced) -> SyncGroupResponse:
 
 
 def heartbeat(call: Call) -> HeartbeatResponse:
-    """The member lives."""
+    """Note that the member is alive."""
     message: HeartbeatRequest = call.message
     error = refusal(call, message.group_id) or call.cluster.group(message.group_id).heartbeat(
         message.generation_id, message.member_id, message.group_instance_id
@@ -120,7 +120,7 @@ def heartbeat(call: Call) -> HeartbeatResponse:
 
 
 def leave(call: Call) -> LeaveGroupResponse:
-    """One member (up to v2) or several leave."""
+    """Remove one member (up to v2) or several."""
     message: LeaveGroupRequest = call.message
     refused = refusal(call, message.group_id)
     if refused:
@@ -138,7 +138,7 @@ def leave(call: Call) -> LeaveGroupResponse:
 
 
 def find_coordinator(call: Call) -> FindCoordinatorResponse:
-    """Who coordinates each group."""
+    """The coordinator of each group."""
     message: FindCoordinatorRequest = call.message
     if call.version >= 4:
         found = [_coordinator(call, key, message.key_type) for key in message.coordinator_keys]
@@ -193,7 +193,7 @@ def list_groups(call: Call) -> ListGroupsResponse:
 
 
 def delete_groups(call: Call) -> DeleteGroupsResponse:
-    """Empty groups go, with their positions."""
+    """Delete empty groups with their offsets."""
     kind, names = DeleteGroupsResponse.Result, call.message.groups_names
     return DeleteGroupsResponse(results=[kind(group_id=name, error_code=code(_delete_one(call, name))) for name in names])
 

@@ -1,4 +1,4 @@
-"""Which function answers each API. Invariant: each API that a release accepts (`cluster.releases`) has its row here."""
+"""The handler of each API. Invariant: each API that a release accepts (`cluster.releases`) has a row here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ApiVersions, Metadata, DescribeCluster, InitProducerId. Invariant: answers are made of what the asked broker knows of the cluster."""
+"""ApiVersions, Metadata, DescribeCluster, InitProducerId. Invariant: responses contain what the receiving broker knows of the cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["api_versions", "bad_name", "describe_cluster", "init_producer_id", "
 
 LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 NO_ID: Final = UUID(int=0)
-NAMELESS_FROM: Final = 12  # versions of Metadata whose answers may leave out the name of a topic asked for by id
+NAMELESS_FROM: Final = 12  # the first version of Metadata whose responses may omit the name of a topic requested by id
 
 
 def bad_name(name: str) -> bool:
@@ -25,14 +25,14 @@ def bad_name(name: str) -> bool:
 
 
 def api_versions(call: Call) -> ApiVersionsResponse:
-    """The ranges of the release."""
+    """The version ranges of the release."""
     ranges = call.cluster.versions.items()
     keys = [ApiVersionsResponse.Api(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges]
     return ApiVersionsResponse(error_code=code(call.ordered_error()), api_keys=keys)
 
 
 def metadata(call: Call) -> MetadataResponse:
-    """Brokers, leaders, ids; unknown topics are made when everybody agrees to that."""
+    """Brokers, leaders, ids; an unknown topic is created if both the request and the cluster allow it."""
     cluster, message = call.cluster, call.message
     known = cluster.metadata.snapshot(call.broker.node)
     everything = message.topics is None or (call.version == 0 and not message.topics)
@@ -96,7 +96,7 @@ def describe_cluster(call: Call) -> DescribeClusterResponse:
 
 
 def init_producer_id(call: Call) -> InitProducerIdResponse:
-    """A new id: without a transactional id nobody can keep an old one, whatever the request carries."""
+    """A new id: without a transactional id a producer cannot keep an old one, whatever the request contains."""
     refused = call.ordered_error() or (None if call.message.transactional_id is None else "COORDINATOR_NOT_AVAILABLE")
     if refused:
         return InitProducerIdResponse(error_code=code(refused), producer_id=-1, producer_epoch=-1)

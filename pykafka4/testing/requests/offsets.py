@@ -38,14 +38,14 @@ def _listed(call: Call, topic: str, part: ListOffsetsRequest.Topic.Partition) ->
 
 
 def _not_yet(call: Call, log: PartitionLog) -> str | None:
-    """A new leader cannot know the end until its high watermark has reached the start of its epoch."""
+    """The error of a new leader, which does not know the end until its high watermark has reached the start of its epoch."""
     if log.high_watermark >= log.epochs[-1][1]:
         return None
     return "OFFSET_NOT_AVAILABLE" if call.version >= 5 else "LEADER_NOT_AVAILABLE"
 
 
 def _lookup(log: PartitionLog, timestamp: int) -> tuple[int, int]:
-    """(offset, timestamp) below the high watermark; (-1, -1) when there is none, or when the end is not known yet."""
+    """(offset, timestamp) below the high watermark; (-1, -1) if there is none, or the end is not known yet."""
     if timestamp == NEWEST:
         return log.newest()
     if timestamp == LATEST:
@@ -54,7 +54,7 @@ def _lookup(log: PartitionLog, timestamp: int) -> tuple[int, int]:
 
 
 def offsets_for_epochs(call: Call) -> EpochResponse:
-    """Where each epoch ended."""
+    """The end offset of each epoch."""
     message: EpochRequest = call.message
     kind = EpochResponse.Topic
     topics = [kind(topic=t.topic, partitions=[_epoch_end(call, t.topic, p) for p in t.partitions]) for t in message.topics]

@@ -1,4 +1,4 @@
-"""The partition that a request is about. Invariant: only its leader answers for it, but any replica a Fetch from version 11 on."""
+"""The partition of a request. Invariant: only its leader serves it; from Fetch version 11 on, any replica serves Fetch."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pykafka4.testing.storage.partition import Partition
 __all__ = ["endpoints", "led", "named", "readable"]
 
 T = TypeVar("T")
-FETCH_FROM_FOLLOWERS: Final = 11  # the version of Fetch that any replica answers (KIP-392)
+FETCH_FROM_FOLLOWERS: Final = 11  # the first version of Fetch that any replica serves (KIP-392)
 
 
 def named(call: Call, topic: Any, name: str, since: int) -> tuple[str | None, str | None]:
-    """(topic name, error) of a topic entry that goes by id from version `since` on."""
+    """(topic name, error) of a topic entry, which is identified by id from version `since` on."""
     if call.version < since:
         return name, None
     found = call.cluster.topics.by_id(topic.topic_id)
@@ -24,7 +24,7 @@ def named(call: Call, topic: Any, name: str, since: int) -> tuple[str | None, st
 
 
 def led(call: Call, topic: str, partition: int, epoch: int = -1) -> tuple[Partition | None, str | None]:
-    """(partition, error): the error says why this broker does not answer for it."""
+    """(partition, error): the error says why this broker does not serve it."""
     found = call.cluster.partition(topic, partition)
     if found is None:
         return None, "UNKNOWN_TOPIC_OR_PARTITION"
@@ -34,7 +34,7 @@ def led(call: Call, topic: str, partition: int, epoch: int = -1) -> tuple[Partit
 
 
 def readable(call: Call, topic: str, partition: int, epoch: int) -> tuple[Partition | None, PartitionLog | None, str | None]:
-    """(partition, the log to read, error) of a Fetch."""
+    """(partition, the log to read, error) for a Fetch."""
     found, refused = led(call, topic, partition, epoch)
     follows = found is not None and refused == "NOT_LEADER_OR_FOLLOWER" and call.broker.node in found.copies
     if found is not None and follows and call.version >= FETCH_FROM_FOLLOWERS:
@@ -43,6 +43,6 @@ def readable(call: Call, topic: str, partition: int, epoch: int) -> tuple[Partit
 
 
 def endpoints(call: Call, kind: Callable[..., T], nodes: Container[int]) -> list[T]:
-    """The addresses of those of `nodes` that are up, in the class that an answer has for them."""
+    """The addresses of those of `nodes` that are up, as instances of the response's class for them."""
     up = [broker for broker in call.cluster.brokers.values() if broker.up and broker.node in nodes]
     return [kind(node_id=broker.node, host=broker.host, port=broker.port, rack=broker.rack) for broker in up]

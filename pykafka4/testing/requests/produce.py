@@ -1,4 +1,4 @@
-"""Produce: each partition's batch is appended to the leader's log, and with acks=all the answer waits for the high watermark."""
+"""Produce: each partition's batch is appended to the leader's log; with acks=all the response waits for the high watermark."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pykafka4.wire.protocol.messages_produce import ProduceRequest, ProduceRespo
 __all__ = ["produce"]
 
 ALL: Final = -1  # acks
-LEADERS_SINCE: Final = 10  # the version of Produce whose answers name new leaders
+LEADERS_SINCE: Final = 10  # the first version of Produce whose responses name new leaders
 
 
 @attrs.define(eq=False)
 class Row:
-    """A partition's part of an answer that waits until the high watermark reaches `offset`.
+    """A partition's part of a response that waits until the high watermark reaches `offset`.
 
-    None: it never does. The broker was replaced as the leader and does not know, and no replica copies what it has written.
+    None: it never does, as the broker was replaced as the leader without knowing it, and no replica copies what it writes.
     """
 
     partition: Partition
@@ -33,7 +33,7 @@ class Row:
 
 
 def produce(call: Call) -> Any:
-    """Append each partition's batch; acks=0 gets no answer, and a closed connection where there was an error."""
+    """Append each partition's batch; with acks=0 there is no response, and an error closes the connection."""
     message: ProduceRequest = call.message
     rows: list[Row] = []
     response = ProduceResponse(responses=[_topic(call, topic, rows) for topic in message.topic_data])
@@ -55,7 +55,7 @@ def produce(call: Call) -> Any:
 
 
 def _settle(call: Call, rows: list[Row]) -> bool:
-    """Take the rows that have their outcome off the list; True when none is left."""
+    """Remove the rows that have an outcome from the list; True if none is left."""
     for row in list(rows):
         outcome = _outcome(call, row)
         if outcome is not None:
@@ -65,7 +65,7 @@ def _settle(call: Call, rows: list[Row]) -> bool:
 
 
 def _outcome(call: Call, row: Row) -> str | None:
-    """The error of its answer, or NONE; None while it has to wait."""
+    """The error in its response, or NONE; None while it has to wait."""
     partition = row.partition
     if call.cluster.partition(*partition.tp) is not partition:
         return "UNKNOWN_TOPIC_OR_PARTITION"
@@ -79,7 +79,7 @@ def _outcome(call: Call, row: Row) -> str | None:
 
 
 def _answer(call: Call, response: ProduceResponse, rows: list[Row]) -> None:
-    """Answer now; the partitions that are left in `rows` have waited for too long."""
+    """Respond now; the partitions left in `rows` have timed out."""
     for row in rows:
         _set_error(call, row, "REQUEST_TIMED_OUT")
     _with_leaders(call, response)

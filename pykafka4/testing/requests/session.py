@@ -1,7 +1,7 @@
 """A broker's side of one connection. Invariant: requests are executed one at a time and answered in order.
 
-Bytes come in any pieces. What has arrived when the client goes away may still be executed (`zombies`), as a frozen broker does when it
-wakes up and finds requests in the buffers of dead connections.
+Bytes arrive in any pieces. Requests that have arrived when the client disconnects may still be executed (`zombies`), as a frozen broker
+does when it resumes and finds requests in the buffers of lost connections.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ MAX_REQUEST: Final = 100 * 1024 * 1024  # socket.request.max.bytes
 class NoMessage(Enum):
     """What a handler returns instead of a message."""
 
-    LATER = "`call.answer` will be called some time"
-    NO_ANSWER = "the client expects none: Produce with acks=0"
+    LATER = "`call.answer` will be called later"
+    NO_ANSWER = "the client expects no response: Produce with acks=0"
 
 
 LATER, NO_ANSWER = NoMessage
 
 
 class Front(Protocol):
-    """What carries bytes to the client: a simulated network, or a socket."""
+    """Carries bytes to the client: a simulated network, or a socket."""
 
     def send(self, data: bytes) -> None:
         """Bytes for the client, in order."""
 
     def close(self) -> None:
-        """The broker closes the connection, after what it sent."""
+        """Close the connection, after the bytes already sent."""
 
 
 class Call:
@@ -61,11 +61,11 @@ class Call:
         self.finished = False
 
     def ordered_error(self, topic: str | None = None, partition: int | None = None, when: When = When.BEFORE) -> str | None:
-        """Take the error that a test has ordered for this part of the answer."""
+        """Take the error that a test has ordered for this part of the response."""
         return self.cluster.controls.error_for(self.key, topic, partition, when)
 
     def answer(self, response: Any) -> None:
-        """Send `response` (or NO_ANSWER) and go on with the next request; a second answer is a bug of the model."""
+        """Send `response` (or NO_ANSWER) and continue with the next request; a second call is a bug in the model."""
         if self.finished:
             raise RuntimeError(f"{self.name} {self.correlation_id} was answered twice")
         self.finished = True
@@ -76,20 +76,20 @@ Handler = Callable[[Call], Any]
 
 
 def code(error: str | None) -> int:
-    """The number of an error; None is no error."""
+    """The code of an error; 0 for None."""
     return 0 if error is None else BY_NAME[error].code
 
 
 class Session:
     """One client's connection to one broker."""
 
-    __slots__ = ("_arrived", "_busy", "_execute", "_fault", "_pieces", "broker", "cluster", "dead", "forsaken", "front", "open")
+    __slots__ = ("_arrived", "_busy", "_execute", "_fault", "_pieces", "abandoned", "broker", "cluster", "dead", "front", "open")
 
     def __init__(self, cluster: Cluster, broker: Broker, front: Front, execute: Handler) -> None:
         self.cluster, self.broker, self.front, self._execute = cluster, broker, front, execute
-        self.open = True  # the client can still hear us
-        self.forsaken = False  # the client waits for nothing here any more, though bytes of it may still arrive
-        self.dead = False  # the broker gave it up: nothing of it is executed any more
+        self.open = True  # the client still receives bytes
+        self.abandoned = False  # the client no longer waits for responses, though its bytes may still arrive
+        self.dead = False  # closed by the broker: none of its requests is executed any more
         self._busy = False
         self._pieces = bytearray()
         self._arrived: deque[bytes] = deque()
@@ -105,7 +105,7 @@ class Session:
         while len(self._pieces) >= 4:
             (size,) = struct.unpack_from(">i", self._pieces)
             if not 0 <= size <= MAX_REQUEST:
-                return self._refuse(b"", f"its size is {size}; from 0 to {MAX_REQUEST} bytes are allowed")
+                return self._refuse(b"", f"its size is {size}, allowed are 0 to {MAX_REQUEST} bytes")
             if len(self._pieces) < 4 + size:
                 break
             self._arrived.append(bytes(self._pieces[4 : 4 + size]))
@@ -113,8 +113,8 @@ class Session:
         return self.proceed()
 
     def lost(self) -> None:
-        """The client is gone."""
-        self.forsaken = True
+        """The client has disconnected."""
+        self.abandoned = True
         if self.open:
             self.open = False
             zombies = self.cluster.zombies
@@ -123,7 +123,7 @@ class Session:
             self._retire()
 
     def close(self) -> None:
-        """The broker ends the connection; what arrived and was not executed never will be."""
+        """The broker closes the connection; requests that were not executed never will be."""
         self.dead = True
         self._arrived.clear()
         self.broker.sessions.pop(self, None)
@@ -138,7 +138,7 @@ class Session:
     # ---- executing
 
     def proceed(self) -> None:
-        """Execute what has arrived, until something takes its time."""
+        """Execute the requests that have arrived, until one has to wait."""
         while self._arrived and not self._busy and self.broker.running(self.cluster.timeline.now):
             self._busy = True
             self._begin(self._arrived.popleft())
@@ -160,9 +160,9 @@ class Session:
             self._run(call)
 
     def _decode(self, frame: bytes) -> Call | None:
-        """The request in `frame`; bytes behind it are ignored, as brokers do (librdkafka sends some: its issue 5049)."""
+        """The request in `frame`; extra bytes are ignored, as brokers do (librdkafka sends some: its issue 5049)."""
         if len(frame) < 8:
-            self._refuse(frame, f"it has {len(frame)} bytes, which is no header")
+            self._refuse(frame, f"{len(frame)} bytes are too few for a request header")
             return None
         key, version, correlation_id = struct.unpack_from(">hhi", frame)
         low, high = self.cluster.versions.get(key, (0, -1))
@@ -177,7 +177,7 @@ class Session:
         return Call(self, key, version, correlation_id, header.client_id, message)
 
     def _refuse(self, frame: bytes, reason: str) -> None:
-        """Close the connection, as brokers do when they cannot execute a request, and say why: the client cannot know."""
+        """Close the connection, as brokers do for a request that they cannot decode, and log why, as the client cannot know."""
         key, version, _, length = struct.unpack_from(">hhih", frame.ljust(10, b"\xff"))
         what = f"{NAMES.get(key, f'API {key}')} v{version}" if len(frame) >= 10 else "a request"
         client = frame[10 : 10 + min(max(length, 0), 100)].decode(errors="replace")
@@ -185,9 +185,9 @@ class Session:
         self.close()
 
     def _unsupported(self, frame: bytes, key: int, correlation_id: int) -> None:
-        if key != ApiVersionsRequest.api_key:  # nobody can know how such an answer would look
+        if key != ApiVersionsRequest.api_key:  # the format of such a response is not defined
             spoken = "versions {} to {}".format(*self.cluster.versions[key]) if key in self.cluster.versions else "no version of it"
-            return self._refuse(frame, f"Kafka {self.cluster.release} as the model plays it has {spoken}")
+            return self._refuse(frame, f"the model of Kafka {self.cluster.release} supports {spoken}")
         low, high = self.cluster.versions[key]
         listed = [ApiVersionsResponse.Api(api_key=key, min_version=low, max_version=high)] if high >= 3 else []
         refusal = ApiVersionsResponse(error_code=code("UNSUPPORTED_VERSION"), api_keys=listed)
@@ -197,7 +197,7 @@ class Session:
     def _run(self, call: Call) -> None:
         if self.dead or not self.broker.up:
             return
-        if not self.broker.running(self.cluster.timeline.now):  # it froze meanwhile: go on where it stopped
+        if not self.broker.running(self.cluster.timeline.now):  # it froze meanwhile: continue when it resumes
             self.cluster.timeline.at(self.broker.frozen_until, lambda: self._run(call))
             return
         response = self._execute(call)
@@ -207,7 +207,7 @@ class Session:
     # ---- to the client
 
     def answered(self, call: Call, response: Any) -> None:
-        """The request is executed: its answer leaves, unless a fault has other plans."""
+        """The request is executed: send its response, unless a fault prevents it."""
         fault, self._fault = self._fault, None
         mute = self.cluster.throttling(call)
         data = b"" if response is NO_ANSWER else self._encode(call, response, mute)
@@ -244,7 +244,7 @@ class Session:
 REACTIONS: Final[dict[Fault, Callable[[Session, bytes, float], object]]] = {
     Fault.DROP_AFTER: lambda session, data, seconds: session.close(),
     Fault.DROP_MIDWAY: lambda session, data, seconds: session._drop_midway(data),
-    Fault.SWALLOW: lambda session, data, seconds: None,  # the connection stays open and silent until the client gives it up
+    Fault.SWALLOW: lambda session, data, seconds: None,  # the connection stays open and silent until the client closes it
     Fault.DELAY_REPLY: lambda session, data, seconds: session.cluster.timeline.after(seconds, lambda: session._reply(data)),
     Fault.GARBAGE: lambda session, data, seconds: session._reply(data[:8] + b"\xff" * (len(data) - 8)),
 }

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords. Invariant: what is refused has changed nothing."""
+"""CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords. Invariant: a refused request changes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["create_partitions", "create_topics", "delete_records", "delete_topic
 
 
 def create_topics(call: Call) -> CreateTopicsResponse:
-    """New topics; assignments are taken as leaders."""
+    """Create topics; the first replica of an assignment is the leader."""
     return CreateTopicsResponse(topics=[_create(call, topic) for topic in call.message.topics])
 
 
@@ -56,7 +56,7 @@ def _create_refusal(call: Call, wanted: CreateTopicsRequest.Topic) -> str | None
 
 
 def delete_topics(call: Call) -> DeleteTopicsResponse:
-    """Topics go, by name or id."""
+    """Delete topics by name or id."""
     if call.version < 6:
         return DeleteTopicsResponse(responses=[_delete(call, name) for name in call.message.topic_names])
     known = call.cluster.topics.by_id
@@ -74,7 +74,7 @@ def _delete(call: Call, name: str) -> DeleteTopicsResponse.Topic:
 
 
 def create_partitions(call: Call) -> CreatePartitionsResponse:
-    """Topics grow."""
+    """Add partitions to topics."""
     return CreatePartitionsResponse(results=[_grow(call, topic) for topic in call.message.topics])
 
 
@@ -90,7 +90,7 @@ def _grow(call: Call, wanted: CreatePartitionsRequest.Topic) -> CreatePartitions
 
 
 def delete_records(call: Call) -> DeleteRecordsResponse:
-    """Logs start later."""
+    """Raise the start offsets of logs."""
     kind, topics = DeleteRecordsResponse.Topic, call.message.topics
     rows = [kind(name=t.name, partitions=[_cut(call, t.name, p.partition_index, p.offset) for p in t.partitions]) for t in topics]
     return DeleteRecordsResponse(topics=rows)

@@ -8,7 +8,7 @@
         assert [record.value for record in server.records("orders")] == [b"x"]
         server.assert_all_met()
 
-Any Kafka client may connect. Nothing is written to disk, nothing listens but 127.0.0.1. All methods may be called from any thread.
+Any Kafka client may connect. Nothing is written to disk; it listens on 127.0.0.1 only. All methods may be called from any thread.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def as_bytes(name: str, value: object) -> bytes | None:
 
 def check_partition(topic: Topic, partition: int) -> None:
     if not 0 <= partition < len(topic.partitions):
-        raise IndexError(f"topic {topic.name!r} has {len(topic.partitions)} partitions, none with the number {partition}")
+        raise IndexError(f"topic {topic.name!r} has {len(topic.partitions)} partitions and no partition {partition}")
 
 
 class ModelServer:
-    """A model cluster that real clients can talk to.
+    """A model cluster that real clients can connect to.
 
     `release`: the release of Kafka whose API versions and behaviour the brokers have, from "0.11" to "4.4". Other `options` are those of
-    `ModelCluster`: `auto_create_topics` (True), `default_partitions` (3), `random`. TypeError or ValueError for what cannot be.
+    `ModelCluster`: `auto_create_topics` (True), `default_partitions` (3), `random`. TypeError or ValueError for invalid options.
     """
 
     def __init__(self, brokers: int = 3, *, release: str = "4.4", **options: Any) -> None:
@@ -83,11 +83,11 @@ class ModelServer:
 
     @property
     def bootstrap_servers(self) -> str:
-        """host:port of every broker, as the option of that name takes it."""
+        """host:port of every broker, for the option of that name."""
         return ",".join(f"{b.host}:{b.port}" for b in self.cluster.brokers.values())
 
     def do(self, act: Callable[[ModelCluster], T]) -> T:
-        """Run `act` on the cluster while nothing else happens there; its result. RuntimeError once the server has crashed."""
+        """Run `act` on the cluster while nothing else happens there, and return its result. RuntimeError if the server has crashed."""
         self._check_process()
         with self._lock:
             self._check_running()
@@ -107,7 +107,7 @@ class ModelServer:
                 self._check_running()
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise KafkaTimeoutError(f"the model cluster did not come to that within {timeout} s")
+                    raise KafkaTimeoutError(f"the condition did not hold within {timeout} s")
                 self._changed.wait(min(left, TOO_LONG))
 
     def create_topic(self, name: str, partitions: int | None = None, **settings: Any) -> None:
@@ -118,9 +118,9 @@ class ModelServer:
     def produce(
         self, topic: str, *values: bytes | str | None, key: bytes | str | None = None, partition: int = 0, timestamp_ms: int | None = None
     ) -> int:
-        """Append a record for each value, as another producer would; the offset of the first one. str is encoded as UTF-8.
+        """Append a record for each value, as another producer would, and return the first offset. str is encoded as UTF-8.
 
-        The topic is created if it does not exist. `timestamp_ms`: of all of them, by default now. IndexError if there is no such partition.
+        The topic is created if it does not exist. `timestamp_ms` applies to all, default now. IndexError if there is no such partition.
         """
         if not values:
             raise ValueError("produce() needs at least one value")
@@ -138,7 +138,7 @@ class ModelServer:
         return self.do(append)
 
     def records(self, topic: str, partition: int | None = None) -> list[WireRecord]:
-        """What is in a partition, or in all of a topic, with `offset`, `key`, `value`, `headers` and `timestamp_ms`.
+        """The records of a partition, or of the whole topic, with `offset`, `key`, `value`, `headers` and `timestamp_ms`.
 
         ValueError if there is no such topic, IndexError if it has no such partition.
         """
@@ -148,7 +148,7 @@ class ModelServer:
 
         def look(cluster: ModelCluster) -> list[WireRecord]:
             if topic not in cluster.topics:
-                raise ValueError(f"there is no topic {topic!r}{nearest(topic, cluster.topics)}")
+                raise ValueError(f"no such topic {topic!r}{nearest(topic, cluster.topics)}")
             if partition is not None:
                 check_partition(cluster.topics[topic], partition)
             return cluster.records(topic, partition)
@@ -160,7 +160,7 @@ class ModelServer:
         return self.do(lambda cluster: {tp: p.offset for tp, p in cluster.groups[group].offsets.items()} if group in cluster.groups else {})
 
     def close(self) -> None:
-        """Stop; works twice. RuntimeError with the cause if the server crashed. In a forked child nothing is stopped."""
+        """Stop; may be called twice. RuntimeError with the cause if the server crashed. Does nothing in a forked child."""
         if os.getpid() != self._process:
             return
         with self._lock:
@@ -179,10 +179,10 @@ class ModelServer:
         """Answer the next `times` requests of an API with an error: `fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders")`.
 
         `api` and `error` are Kafka's names. Requests about partitions (Produce, Fetch, ListOffsets, OffsetForLeaderEpoch) fail for each
-        partition that `topic` and `partition` let through, and each counts once. The request is not executed; with `after` (Produce,
+        partition that matches `topic` and `partition`, and each counts once. The request is not executed; with `after` (Produce,
         OffsetCommit, JoinGroup, SyncGroup, Heartbeat, LeaveGroup) it is executed and then answered with the error. ValueError, at once,
-        for a fault that could never happen: a name that Kafka does not have, an API that this release does not have, a topic or partition
-        for an answer that has none.
+        for a fault that could never happen: an unknown name, an API that this release does not have, a topic or partition for a response
+        that has none.
         """
         self._order(lambda cluster: orders.fail(cluster, api, error, topic, partition, times, after))
 
@@ -202,10 +202,10 @@ class ModelServer:
         return self.do(lambda cluster: [str(order) for order in self._orders if order.entry.times])
 
     def assert_all_met(self) -> None:
-        """AssertionError naming the orders that did not happen as often as ordered: then the test did not test what it says."""
+        """AssertionError naming the faults that did not happen as often as ordered: then the test did not test what it claims to."""
         left = self.unmet()
         if left:
-            raise AssertionError("ordered, and never (or not as often) asked for: " + "; ".join(left))
+            raise AssertionError("ordered faults that did not happen, or not as often as ordered: " + "; ".join(left))
 
     def _order(self, give: Callable[[ModelCluster], Order]) -> None:
         self.do(lambda cluster: self._orders.append(give(cluster)))
@@ -214,14 +214,14 @@ class ModelServer:
         if os.getpid() != self._process:
             raise RuntimeError(
                 f"this model server runs in process {self._process}: a forked child has only a copy of its memory; "
-                "connect clients to bootstrap_servers there, and give orders in the parent"
+                "connect clients to bootstrap_servers there, and order faults in the parent"
             )
 
     def _check_running(self) -> None:
         if self._crash is not None:
             raise RuntimeError("the model server crashed") from self._crash
         if self._stopping:
-            raise ClosedError("the model server is closed; make a new one")
+            raise ClosedError("the model server is closed; create a new one")
 
     def __enter__(self) -> ModelServer:
         return self

@@ -1,4 +1,4 @@
-"""Faults that a test orders from a `ModelServer`, by name. Invariant: a fault that could never happen is refused when it is ordered."""
+"""Faults that a test orders from a `ModelServer`, by name. Invariant: a fault that could never happen is rejected when it is ordered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pykafka4.testing.model import ModelCluster
 
 __all__ = ["Order", "delay", "disconnect", "fail"]
 
-# The part of an answer that carries an error code, for each API that the model gives ordered errors for.
+# The part of a response that carries the error code, for each API that supports ordered errors.
 PLACES: Final[dict[str, str]] = {
     **dict.fromkeys(("Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "OffsetCommit"), "partition"),
     **dict.fromkeys(("Metadata", "CreateTopics", "DeleteTopics"), "topic"),
@@ -28,7 +28,7 @@ AFTER: Final = ("Produce", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", 
 
 @attrs.frozen(eq=False)
 class Order:
-    """One order: what it says, and the entry in the cluster's list that counts how often it is still to happen."""
+    """One ordered fault: its text, and the entry in the cluster's list that counts how often it has yet to happen."""
 
     text: str
     times: int
@@ -45,9 +45,9 @@ def fail(cluster: ModelCluster, api: Api, error: str, topic: str | None, partiti
     times = whole("times", times, 1)
     flag("after", after)
     if name not in PLACES:
-        raise ValueError(f"the model gives no ordered errors for {name}; it does for {', '.join(PLACES)}")
+        raise ValueError(f"fail does not support {name}, only {', '.join(PLACES)}")
     if after and name not in AFTER:
-        raise ValueError(f"after=True: {name} is not executed when it fails; only {', '.join(AFTER)} can be")
+        raise ValueError(f"after=True is not supported for {name}, only for {', '.join(AFTER)}")
     partition = check_place(cluster, name, topic, partition)
     when = When.AFTER if after else When.BEFORE
     cluster.push_error(api_key(api), error, topic=topic, partition=partition, times=times, when=when)
@@ -78,23 +78,23 @@ def inject(cluster: ModelCluster, word: str, detail: str, api: Api, fault: Fault
 
 
 def known(cluster: ModelCluster, api: Api) -> str:
-    """The name of an API that clients of this release can ask for."""
+    """The name of an API that this release has."""
     name = api_name(api)
     if api_key(api) not in cluster.versions:
-        raise ValueError(f"Kafka {cluster.release} as the model plays it has no {name}")
+        raise ValueError(f"the model of Kafka {cluster.release} has no {name}")
     return name
 
 
 def check_place(cluster: ModelCluster, name: str, topic: str | None, partition: int | None) -> int | None:
-    """`partition`, if answers of that API have such a part. A topic that is not there yet may come."""
+    """`partition`, if responses of that API have such a part. The topic may be created later."""
     if topic is not None and PLACES[name] == "request":
-        raise ValueError(f"topic={topic!r}: an answer to {name} has one error for the whole request")
+        raise ValueError(f"topic={topic!r}: a response to {name} has one error for the whole request")
     if topic is not None:
         check_topic(topic)
     if partition is None:
         return None
     if PLACES[name] != "partition":
-        raise ValueError(f"partition={partition!r}: an answer to {name} has no errors of single partitions")
+        raise ValueError(f"partition={partition!r}: a response to {name} has no errors for single partitions")
     if topic is None:
         raise ValueError(f"partition={partition!r} without a topic")
     return checks.partition(partition, cluster.topics.get(topic))

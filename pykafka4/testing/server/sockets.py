@@ -1,4 +1,4 @@
-"""The sockets of a model server: a listener for each broker, a connection for each session. Invariant: nothing listens but 127.0.0.1."""
+"""The sockets of a model server: a listener for each broker, a connection for each session. Invariant: they listen on 127.0.0.1 only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CHUNK: Final = 256 * 1024
 
 
 def end(sock: socket.socket) -> None:
-    """Close `sock` for its peer too where a forked child has a copy of it: only the shutdown reaches that."""
+    """Close `sock` also if a forked child has a copy: then only the shutdown reaches the peer."""
     try:
         sock.shutdown(socket.SHUT_RDWR)
     except OSError:
@@ -44,7 +44,7 @@ class SocketFront:
         self.flush()
 
     def flush(self) -> None:
-        """Write what the socket takes; end when nothing is left of a closing connection."""
+        """Write what the socket takes; close a closing connection when everything is written."""
         events = selectors.EVENT_READ
         try:
             while self._out:
@@ -81,7 +81,7 @@ class SocketFront:
 
 
 class Sockets:
-    """All sockets of a cluster. Everything but `wake` is called while nobody else uses the cluster."""
+    """All sockets of a cluster. All methods but `wake` and `select` are called while no other code uses the cluster."""
 
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster
@@ -95,7 +95,7 @@ class Sockets:
         self.follow_brokers()
 
     def wake(self) -> None:
-        """End a `select` that is under way."""
+        """End a running `select`."""
         try:
             self._wake_in.send(b"\0")
         except (BlockingIOError, OSError):
@@ -105,7 +105,7 @@ class Sockets:
         self._wake_out.recv(4096)
 
     def select(self, timeout: float) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for events; this one may be called at any time."""
+        """Wait for events; may be called at any time."""
         return self._selector.select(timeout)
 
     def serve(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
@@ -153,12 +153,12 @@ class Sockets:
         self._selector.register(sock, selectors.EVENT_READ, front.ready)
 
     def watch(self, front: SocketFront, events: int) -> None:
-        """Look out for `events` on its socket."""
+        """Select for `events` on its socket."""
         if front in self._fronts and self._selector.get_key(front.sock).events != events:
             self._selector.modify(front.sock, events, front.ready)
 
     def forget(self, front: SocketFront) -> None:
-        """Its connection is over."""
+        """Its connection has ended."""
         if front in self._fronts:
             self._fronts.discard(front)
             self._selector.unregister(front.sock)

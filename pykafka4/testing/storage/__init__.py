@@ -1,7 +1,7 @@
-"""What brokers store: logs, the replicas of each partition, and which replica leads. Requests that wait for these wait in `purgatory`.
+"""The brokers' storage: logs, replicas and leaders. Requests that wait for changes of these are kept in `purgatory`.
 
 Invariants:
-* Nothing here knows what a request looks like.
+** Nothing here depends on the format of requests.
 * A log changes only through `PartitionLog`, a partition's leader and in-sync replicas only through `Replication`.
-* Every in-sync replica that runs has what is below the high watermark, except after an unclean election.
+** Every running in-sync replica has everything below the high watermark, except after an unclean election.
 """

@@ -1,4 +1,4 @@
-"""Record batches as brokers read them, without the client's batch reader: clients are tested against this module."""
+"""Record batches as brokers check them. Rule: independent of the client's batch reader, as clients are tested against this module."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["Appended", "Header", "RecordError", "StoredBatch", "batch_refusal", 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 CRC_AT: Final = 17  # the checksum covers everything after itself
 BODY_AT: Final = 21
-SIZE_AT_LEAST: Final = 17  # bytes up to the format, which every batch has
-LENGTH_AT_LEAST: Final = 14  # of the oldest format's smallest message
+SIZE_AT_LEAST: Final = 17  # bytes up to the magic, which every batch has
+LENGTH_AT_LEAST: Final = 14  # of the smallest message of magic 0
 CODEC: Final = 0x07
 ZSTD, ZSTD_SINCE = 4, 7  # codec, version of Produce
 TIMESTAMP_TYPE: Final = 0x08
@@ -57,18 +57,18 @@ class Header(NamedTuple):
 
     @property
     def sequences(self) -> tuple[int, int, int]:
-        """What a batch of the producer is recognised by when it comes again: (producer epoch, first sequence, last sequence)."""
+        """What identifies a duplicate of a producer's batch: (producer epoch, first sequence, last sequence)."""
         return self.producer_epoch, self.base_sequence, self.last_sequence
 
 
 def parse_header(data: bytes) -> Header | None:
-    """The header at the start of `data`, None when it is too short."""
+    """The header at the start of `data`, None if that is too short."""
     return Header._make(HEADER.unpack_from(data)) if len(data) >= HEADER.size else None
 
 
 @attrs.frozen
 class RecordError:
-    """Why one record of a batch is refused (KIP-467); `index` counts from 0 within the batch."""
+    """Why one record of a batch is rejected (KIP-467); `index` counts from 0 within the batch."""
 
     index: int
     message: str | None
@@ -76,7 +76,7 @@ class RecordError:
 
 @attrs.frozen
 class Appended:
-    """What a produce response says about one batch."""
+    """The result of one batch in a produce response."""
 
     error: str = "NONE"
     base_offset: int = -1
@@ -85,11 +85,11 @@ class Appended:
     next_offset: int = -1  # the offset after the batch, of its first copy for a duplicate
     record_errors: tuple[RecordError, ...] = ()
     message: str | None = None
-    unchecked: bool = False  # the log knew nothing of the producer, and took a sequence that is not its first
+    unchecked: bool = False  # the log had no state of the producer, and accepted a first sequence other than 0
 
 
 def request_refusal(data: bytes, version: int) -> Appended | None:
-    """Why a broker refuses the records of a Produce request of this version before any log looks at them."""
+    """The error for the records of a Produce request of this version that brokers return before any log checks them."""
     if len(data) < SIZE_AT_LEAST:
         return Appended("INVALID_RECORD")
     length, magic = struct.unpack_from(">i", data, 8)[0], data[16]
@@ -104,7 +104,7 @@ def request_refusal(data: bytes, version: int) -> Appended | None:
 
 
 def batch_refusal(header: Header | None, data: bytes, max_bytes: int) -> str | None:
-    """Why a log refuses a produced batch, whatever it holds already."""
+    """The error for a batch that a log rejects whatever it contains already."""
     if header is None or header.magic != 2 or header.length != len(data) - 12 or header.base_offset != 0:
         return "INVALID_RECORD"
     if len(data) > max_bytes:
@@ -143,10 +143,10 @@ class StoredBatch:
 
     @classmethod
     def of(cls, data: bytes) -> StoredBatch:
-        """A batch with its own base offset. ValueError for what is no record batch."""
+        """A batch with its own base offset. ValueError if it is not a record batch."""
         header = parse_header(data)
         if header is None:
-            raise ValueError(f"{len(data)} bytes are no record batch: its header alone has {HEADER.size}")
+            raise ValueError(f"{len(data)} bytes are too few for a record batch, whose header has {HEADER.size}")
         return cls(header.base_offset, header, data)
 
     @property
@@ -155,7 +155,7 @@ class StoredBatch:
         return self.base_offset + self.header.last_offset_delta + 1
 
     def records(self) -> tuple[WireRecord, ...]:
-        """Its records; a control batch has none for clients. DecodeError if it is damaged."""
+        """Its records; a control batch has none for clients. DecodeError if it is corrupt."""
         if self._records is None:
             self._records = () if self.header.control else tuple(records_of(read_header(self.data)))
         return self._records

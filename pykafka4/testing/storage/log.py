@@ -1,7 +1,7 @@
-"""One replica's log of a partition: validates, numbers and stores batches, and keeps producer state, as a broker does.
+"""One replica's log of a partition: validates batches, assigns offsets, stores them, and keeps producer state, as a broker does.
 
-Written from the protocol's behaviour (KIP-98, KIP-360, KIP-101, KIP-467) and without the client's batch writer: clients are tested
-against it.
+Rule: written from the protocol's description (KIP-98, KIP-360, KIP-101, KIP-467), independent of the client's batch writer, as clients
+are tested against it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Memory(Enum):
 
 
 class Repeats(Enum):
-    """How a broker answers a batch that it has."""
+    """A broker's response to a duplicate batch."""
 
     OFFSET = "offset"  # success, with the offset of the first copy
     ERROR = "error"  # DUPLICATE_SEQUENCE_NUMBER
@@ -42,7 +42,7 @@ class Repeats(Enum):
 
 @attrs.define(eq=False)
 class PartitionLog:
-    """Batches, leader epochs, producers of one replica. Readers get what is below `high_watermark`."""
+    """Batches, leader epochs and producer state of one replica. Clients read up to `high_watermark`."""
 
     tp: TopicPartition
     wall_ms: Callable[[], int]
@@ -64,7 +64,7 @@ class PartitionLog:
     _bases: list[int] = attrs.Factory(list)
 
     def append(self, data: bytes, leader_epoch: int) -> Appended:
-        """Validate one produced batch and write it, or say with which error it is refused."""
+        """Validate a produced batch and append it, or return the error."""
         header = parse_header(data)
         refused = batch_refusal(header, data, self.max_message_bytes)
         if refused or header is None:
@@ -95,7 +95,7 @@ class PartitionLog:
         return Appended("NONE", base, stamp, next_offset=self.end_offset, unchecked=unchecked)
 
     def _record_errors(self, records: tuple[WireRecord, ...]) -> Appended | None:
-        """The refusal of the whole batch when some of its records are not valid; bad timestamps name the error."""
+        """The error for a batch with invalid records, None if all are valid; an invalid timestamp determines the error code."""
         errors: list[RecordError] = []
         error = "INVALID_RECORD"
         for index, record in enumerate(records):
@@ -126,7 +126,7 @@ class PartitionLog:
         return Appended("NONE", first_copy.base_offset, stamp, duplicate=True, next_offset=first_copy.next_offset)
 
     def _sequence_refusal(self, last: Header | None, header: Header) -> str | None:
-        """Why the batch cannot come after `last`, the producer's last one."""
+        """The error if the batch cannot follow `last`, the producer's last one."""
         if last is None:
             return self.memory.value if header.base_sequence else None
         if header.producer_epoch < last.producer_epoch:
@@ -135,7 +135,7 @@ class PartitionLog:
         return None if header.base_sequence == expected else "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
     def store(self, data: bytes) -> None:
-        """Put a batch into the log as it is, its own offsets and epoch believed: for gaps, control batches, damaged batches."""
+        """Append a batch unchanged, with its own offsets and epoch: for gaps, control batches and corrupt batches."""
         batch = StoredBatch.of(data)
         if batch.base_offset < self.end_offset:
             raise ValueError(f"{self.tp}: base offset {batch.base_offset} is below the end offset {self.end_offset}")
@@ -144,7 +144,7 @@ class PartitionLog:
     def _take(self, batch: StoredBatch) -> None:
         epoch = batch.header.leader_epoch
         if not self.epochs or (epoch >= 0 and epoch != self.epochs[-1][0]):
-            # An epoch that this replica led, or copied, without records of it is not in the history that it copies now.
+            # Drop epochs without records, which this replica led or copied: they are not in the history that it copies now.
             self.epochs = [entry for entry in self.epochs if entry[0] <= epoch and entry[1] < batch.base_offset]
             if not self.epochs or self.epochs[-1][0] != epoch:
                 self.epochs.append((epoch, batch.base_offset))
@@ -165,12 +165,12 @@ class PartitionLog:
     # ---- replication
 
     def begin_epoch(self, epoch: int) -> None:
-        """This replica leads from now on in `epoch`, which starts at the end of its log."""
+        """This replica leads in `epoch`, which starts at the end of its log."""
         self.epochs = [(known, start) for known, start in self.epochs if known < epoch and start < self.end_offset]
         self.epochs.append((epoch, self.end_offset))
 
     def follow(self, leader: PartitionLog) -> None:
-        """Copy what the leader has and this log has not, after cutting off what the leader has otherwise."""
+        """Truncate where this log diverges from the leader's, then copy what it lacks."""
         self._agree(leader)
         if self.end_offset < leader.start_offset:
             self._restart(leader.start_offset)
@@ -185,7 +185,7 @@ class PartitionLog:
         return at < len(self.batches) and self.batches[at] is batch
 
     def parts_from(self, other: PartitionLog) -> int | None:
-        """The offset from which on `other` lacks what is here; None when it lacks nothing. What retention deleted there does not count."""
+        """The first offset here that `other` lacks, None if it lacks nothing. Records deleted there by retention do not count."""
         for at in range(len(self.batches) - 1, -1, -1):
             batch = self.batches[at]
             if batch.next_offset <= other.start_offset or other.holds(batch):
@@ -193,14 +193,14 @@ class PartitionLog:
         return self.batches[0].base_offset if self.batches else None
 
     def _agree(self, leader: PartitionLog) -> None:
-        """Cut off the end of this log that is not in the leader's."""
+        """Truncate the end of this log that is not in the leader's."""
         while self.batches and self.batches[-1].next_offset > leader.start_offset and not leader.holds(self.batches[-1]):
             self.truncate(self.batches[-1].base_offset)
         if self.end_offset > leader.end_offset:
             self.truncate(leader.end_offset)
 
     def _restart(self, offset: int) -> None:
-        """Empty, beginning at `offset`: the leader has nothing older."""
+        """Clear the log and start at `offset`: the leader has nothing older."""
         self.batches.clear()
         self._bases.clear()
         self.epochs.clear()
@@ -209,9 +209,9 @@ class PartitionLog:
     # ---- reading
 
     def read(self, offset: int, max_bytes: int, *, to_end: bool = False) -> bytes:
-        """Batches from the one that holds `offset`: the first whole, the last cut at `max_bytes`.
+        """Batches from the one with `offset` on: the first complete, the last truncated at `max_bytes`.
 
-        Up to the high watermark, or `to_end`: the end of the log, as for followers.
+        Up to the high watermark, or with `to_end` to the end of the log, as for followers.
         """
         limit = self.end_offset if to_end else self.high_watermark
         parts: list[bytes] = []
@@ -234,11 +234,11 @@ class PartitionLog:
             yield from batch.records()
 
     def records_in(self, batch: StoredBatch) -> Iterable[WireRecord]:
-        """Those of one batch."""
+        """The records of one batch."""
         return batch.records()
 
     def offset_at(self, timestamp_ms: int) -> tuple[int, int]:
-        """(offset, timestamp) of the first record stamped `timestamp_ms` or later; (-1, -1) when there is none."""
+        """(offset, timestamp) of the first record with `timestamp_ms` or later; (-1, -1) if there is none."""
         for record in self.records():
             if record.timestamp_ms >= timestamp_ms and self.start_offset <= record.offset < self.high_watermark:
                 return record.offset, record.timestamp_ms
@@ -252,9 +252,9 @@ class PartitionLog:
     # ---- epochs
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch not above `epoch`; (-1, -1) when `epoch` is newer than all.
+        """(epoch, end offset) of the largest epoch up to `epoch`; (-1, -1) if `epoch` is newer than all.
 
-        An epoch older than all has nothing here: it ends where the oldest begins.
+        An epoch older than all ends where the oldest one starts.
         """
         at = bisect.bisect_right([e for e, _ in self.epochs], epoch)
         if at == len(self.epochs):
@@ -262,14 +262,14 @@ class PartitionLog:
         return (self.epochs[at - 1][0] if at else epoch), self.epochs[at][1]
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch that wrote `offset`, -1 when nothing did."""
+        """The leader epoch of `offset`, -1 if there is none."""
         at = bisect.bisect_right([start for _, start in self.epochs], offset) - 1
         return self.epochs[at][0] if at >= 0 else -1
 
-    # ---- what is lost
+    # ---- deleting
 
     def delete_before(self, offset: int) -> None:
-        """DeleteRecords and retention: the log starts at `offset` now."""
+        """Raise the start offset to `offset`, as DeleteRecords and retention do."""
         self.start_offset = min(max(self.start_offset, offset), self.end_offset)
         self.high_watermark = max(self.high_watermark, self.start_offset)
         keep = next((i for i, b in enumerate(self.batches) if b.next_offset > self.start_offset), len(self.batches))
@@ -279,7 +279,7 @@ class PartitionLog:
             self.epochs[: len(older)] = [(older[-1][0], self.start_offset)]
 
     def truncate(self, offset: int) -> None:
-        """Whole batches from `offset` on are gone, with what they said of epochs and producers."""
+        """Remove the batches from `offset` on, with their epochs and producer state."""
         while self.batches and self.batches[-1].next_offset > offset:
             self.batches.pop()
             self._bases.pop()
@@ -291,7 +291,7 @@ class PartitionLog:
             self._remember(batch)
 
     def reload_producers(self) -> None:
-        """As after a restart of the broker: its snapshot of producer state holds the last batch of each producer and no more."""
+        """Reload producer state as after a restart: the broker's snapshot has only the last batch of each producer."""
         for known in self.producers.values():
             while len(known) > 1:
                 known.popleft()

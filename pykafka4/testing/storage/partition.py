@@ -1,4 +1,4 @@
-"""Topics, their partitions, and the replicas of each partition. Only data: `replication` changes it."""
+"""Topics, their partitions, and the replicas of each partition. Rule: only data, changed by `replication`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Replica:
 
 @attrs.define(eq=False)
 class Partition:
-    """A partition: its replicas, and who leads it (-1 is nobody)."""
+    """A partition: its replicas and its leader (-1: none)."""
 
     tp: TopicPartition
     leader: int
@@ -44,7 +44,7 @@ class Partition:
 
     @property
     def replicas(self) -> tuple[int, ...]:
-        """The brokers that hold it."""
+        """The brokers that have a replica."""
         return tuple(self.copies)
 
     @property
@@ -60,7 +60,7 @@ class Partition:
 
 @attrs.define(eq=False)
 class Topic:
-    """A topic. Created again under the same name it is another one, with another id."""
+    """A topic. If it is deleted and created again, that is another topic with another id."""
 
     name: str
     id: UUID

@@ -1,4 +1,4 @@
-"""Requests that wait until a partition changes. Invariant: each is answered once, when it is ready or when its time is over."""
+"""Requests that wait until a partition changes. Invariant: each is answered once, when it is ready or has timed out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.define(eq=False)
 class Delayed(Generic[K]):
-    """A request that waits until one of `keys` has changed and `ready(key)` holds, or for its time; but not while its broker is frozen."""
+    """A request that waits until one of `keys` changes and `ready(key)` holds, or until it times out; not while its broker is frozen."""
 
     keys: list[K]
     ready: Callable[[K], bool]
@@ -26,22 +26,22 @@ class Delayed(Generic[K]):
 
 
 class Purgatory(Generic[K]):
-    """The requests of one kind that wait, by what they wait for."""
+    """The waiting requests of one kind, by key."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._delayed: dict[K, list[Delayed[K]]] = {}
 
     def add(self, delayed: Delayed[K], seconds: float) -> None:
-        """Keep a request, at most so long."""
+        """Keep a request for at most `seconds`."""
         delayed.timer = self._timeline.after(seconds, lambda: self._expire(delayed))
         for key in dict.fromkeys(delayed.keys):
             self._delayed.setdefault(key, []).append(delayed)
 
     def wake(self, key: K) -> None:
-        """`key` has changed: answer the requests that are ready now."""
+        """`key` has changed: answer the requests that are ready."""
         for delayed in list(self._delayed.get(key, ())):
-            if delayed.timer.pending and delayed.ready(key):  # an answer may lead to the next request, and that to other answers
+            if delayed.timer.pending and delayed.ready(key):  # a response may lead to another request, and that to other responses
                 self._end(delayed)
 
     def wake_all(self) -> None:

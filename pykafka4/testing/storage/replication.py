@@ -1,11 +1,11 @@
 """Copies each partition's log to its followers, elects leaders, and keeps the in-sync replicas and the high watermark of each partition.
 
-Invariant: every in-sync replica that runs has what is below the high watermark, except after an unclean election.
+Invariant: every running in-sync replica has everything below the high watermark, except after an unclean election.
 
 With a delay of 0, the default, followers have everything at once, and a broker leaves the in-sync replicas when it stops. With a
-delay a follower copies that long after something was written, only while its broker and the leader's run, and it learns of a
-higher high watermark one copy later, as in Kafka; a broker then stays in sync until the controller notices that it is gone, or until
-it has been behind for `lag_max` seconds.
+delay, a follower copies that long after a write, only while its broker and the leader's run, and it learns of a higher high watermark one
+copy later, as in Kafka; a broker then stays in sync until the controller notices that it has stopped, or until it has been behind for
+`lag_max` seconds.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Replication:
         self.delay = 0.0  # seconds that a follower takes to copy
         self.lag_max = LAG_MAX  # seconds that a follower may be behind and stay in sync
         self.waits_below_min = True  # the high watermark does not move with fewer than min.insync.replicas (from 3.7 on)
-        self._delays: dict[int, float] = {}  # of single brokers
-        self._paused: dict[int, float] = {}  # broker: it copies nothing before
-        self.on_truncate: list[Callable[[TopicPartition, int], None]] = []  # told (partition, its new end) when clients' records are gone
+        self._delays: dict[int, float] = {}  # of individual brokers
+        self._paused: dict[int, float] = {}  # broker: the time until which it copies nothing
+        self.on_truncate: list[Callable[[TopicPartition, int], None]] = []  # called with (partition, its new end) when records are lost
 
     # ---- faults
 
     def slow_follower(self, node: int, seconds: float) -> None:
-        """The broker takes `seconds` to copy; 0 heals it."""
+        """The broker takes `seconds` to copy; 0 ends this."""
         self._delays[node] = seconds
         self.resume(node)
 
@@ -66,16 +66,16 @@ class Replication:
             self.resume(node)
 
     def resume(self, node: int) -> None:
-        """The broker may copy again, or is back: it catches up, and so do others with it."""
+        """The broker may copy again, or has restarted: let it catch up, and others with it."""
         for partition in self._topics.partitions():
             if node in partition.copies:
                 partition.copies[node].copying.cancel()
                 self.spread(partition)
 
-    # ---- what is written
+    # ---- writes
 
     def spread(self, partition: Partition) -> None:
-        """Have the followers copy what they lack."""
+        """Let the followers copy what they lack."""
         if partition.leader == NO_LEADER:
             return
         end = partition.log.end_offset
@@ -85,7 +85,7 @@ class Replication:
         self._advance(partition)
 
     def force(self, partition: Partition) -> None:
-        """Every in-sync replica has all of the log, and the high watermark is its end, whatever is down."""
+        """Give every in-sync replica the whole log, and raise the high watermark to its end, even if brokers are down."""
         log = partition.log
         for node in partition.in_sync:
             copy = partition.copies[node]
@@ -115,7 +115,7 @@ class Replication:
         return behind or follower.log.start_offset < log.start_offset or follower.node not in partition.in_sync
 
     def _copies(self, partition: Partition, node: int) -> bool:
-        """Whether this broker copies from the leader now. A delay of 0 overlooks that brokers are frozen."""
+        """Whether this broker copies from the leader now. With a delay of 0, frozen brokers copy, too."""
         brokers, now = self._brokers, self._timeline.now
         held = max(self._paused.get(node, 0.0), partition.held.get(node, 0.0))
         if not brokers[node].up or not brokers[partition.leader].up or held > now:
@@ -130,7 +130,7 @@ class Replication:
             self._attend(partition, follower)
 
     def _copy(self, partition: Partition, follower: Replica) -> None:
-        """The answer to a follower's fetch: records and the leader's high watermark, which does not count this fetch yet."""
+        """A follower's fetch: records and the leader's high watermark, which does not include this fetch yet."""
         log = partition.log
         follower.log.follow(log)
         follower.log.high_watermark = min(log.high_watermark, follower.log.end_offset)
@@ -167,19 +167,19 @@ class Replication:
             self.shrink(partition, follower.node)
 
     def shrink(self, partition: Partition, node: int) -> None:
-        """`node` is not in sync any more; the last in-sync replica stays one."""
+        """Remove `node` from the in-sync replicas, unless it is the last one."""
         if node in partition.in_sync and len(partition.in_sync) > 1:
             partition.in_sync = [n for n in partition.in_sync if n != node]
             if partition.leader != NO_LEADER:
                 self._advance(partition)
 
     def stopped(self, node: int) -> None:
-        """A broker stopped. Without a delay it leaves the in-sync replicas at once, where it does not lead."""
+        """A broker stopped. Without a delay it leaves the in-sync replicas at once, except where it leads."""
         if self._delay(node) <= 0:
             self.gone(node)
 
     def gone(self, node: int) -> None:
-        """The controller knows that the broker is gone."""
+        """The controller has noticed that the broker stopped."""
         for partition in self._topics.partitions():
             if partition.leader != node:
                 self.shrink(partition, node)
@@ -187,7 +187,7 @@ class Replication:
     # ---- leaders
 
     def lead(self, partition: Partition, node: int) -> None:
-        """`node` leads in a new epoch. Records that it lacks are gone; the others copy from it."""
+        """Let `node` lead in a new epoch. Records that it lacks are lost; the others copy from it."""
         before = partition.log
         unclean = node not in partition.in_sync
         partition.leader = partition.last_leader = node
@@ -206,7 +206,7 @@ class Replication:
         self.fetches.wake(partition.tp)
 
     def no_leader(self, partition: Partition) -> None:
-        """Nobody leads for now; requests that wait are told."""
+        """Leave the partition without a leader; waiting requests are answered."""
         if partition.leader != NO_LEADER:
             partition.last_leader, partition.leader = partition.leader, NO_LEADER
         partition.epoch += 1
@@ -214,7 +214,7 @@ class Replication:
         self.produces.wake(partition)
 
     def elect(self, partition: Partition) -> None:
-        """An in-sync replica that is up leads, any replica where the topic allows it, else nobody."""
+        """Let a running in-sync replica lead, any running replica if the topic allows it, otherwise none."""
         running = [n for n in partition.replicas if self._brokers[n].up]
         candidates = [n for n in running if n in partition.in_sync] or (running if partition.unclean else [])
         if candidates:
@@ -223,12 +223,12 @@ class Replication:
             self.no_leader(partition)
 
     def elect_instead_of(self, node: int) -> None:
-        """New leaders for the partitions that `node` leads, or with NO_LEADER for those that have none."""
+        """Elect new leaders for the partitions that `node` leads, or with NO_LEADER for those that have none."""
         for partition in [partition for partition in self._topics.partitions() if partition.leader == node]:
             self.elect(partition)
 
     def deleted(self, topic: Topic) -> None:
-        """A topic does not exist any more: answer the requests that wait for its partitions."""
+        """A topic was deleted: answer the requests that wait for its partitions."""
         self.fetches.wake_all()
         for partition in topic.partitions:
             self.produces.wake(partition)

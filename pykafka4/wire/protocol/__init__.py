@@ -2,8 +2,8 @@
 
 Modules; each line imports only from lines below it:
 
-    declared     imports every message; only a broker's side (`pykafka4.testing`) needs all of them
-    frame        what is written to a connection and read from it: size, header, message
+    declared     imports every message; only the broker side (`pykafka4.testing`) needs all of them
+    frame        what is written to and read from a connection: size, header, message
     messages_*   the messages, by who sends them; a client imports only those, because declaring one takes time:
                  `cluster` every client, `produce` and `txn` producers, `fetch` and `group` consumers, `admin` none so far
     schema       how messages are declared, encoded and decoded

@@ -1,8 +1,8 @@
-"""Compiler. Rule: one (class, version) becomes one flat function, and no length is believed before it is compared with the bytes left.
+"""Compiler. Rule: each (class, version) becomes one flat function, and no length is used before it is checked against the bytes left.
 
-Each emitted line remembers the field it is about, so that an error names it at no cost while all goes well. Neighbouring fixed-size
-fields, length prefixes and empty tag sections are packed and unpacked in one `struct` call. What is decoded is taken off `room`, a
-budget of memory, before it is made (`weight.py`).
+Each emitted line is labelled with its field, so that errors can name it at no cost in the normal case. Neighbouring fixed-size
+fields, length prefixes and empty tag sections are packed and unpacked in one `struct` call. Memory for decoded values is subtracted
+from a budget, `room`, before it is allocated (`weight.py`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pykafka4.wire.protocol.weight import LIST, MAX_DECODED, NUMBER, REMEMBERED,
 
 __all__ = ["MAX_ELEMENTS", "MAX_TAGS", "Decoder", "Encoder", "decoder", "encoder", "field_at_fault", "read_uvarint"]
 
-MAX_ELEMENTS = 1_000_000  # Kafka 4.4 reads no more either
+MAX_ELEMENTS = 1_000_000  # Kafka 4.4 has the same limit
 MAX_TAGS = 10_000
 _MAX_STRING = 0x7FFF
-_TABLE = 32  # arrays up to this length find their struct ready
+_TABLE = 32  # arrays up to this length have a prepared struct
 
 Encoder: TypeAlias = Callable[[Any], list[Buffer]]
 Decoder: TypeAlias = Callable[[Any, "memoryview | None", int, int, int], tuple[Any, int]]
@@ -59,7 +59,7 @@ def _string_prefix(n: int) -> bytes:
 
 
 def _more(buf: Any, pos: int, first: int) -> tuple[int, int]:
-    """Go on with a uvarint whose `first` byte said so."""
+    """The rest of a uvarint whose `first` byte is not the last."""
     n = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buf[pos]
@@ -73,59 +73,57 @@ def _more(buf: Any, pos: int, first: int) -> tuple[int, int]:
 
 
 def read_uvarint(buf: Any, pos: int) -> tuple[int, int]:
-    """The uvarint at `pos` and the position after it. IndexError where the bytes end, DecodeError over 32 bits."""
+    """The uvarint at `pos` and the position after it. IndexError at the end of the bytes, DecodeError over 32 bits."""
     first = buf[pos]
     return (first, pos + 1) if first < 0x80 else _more(buf, pos + 1, first)
 
 
 def _too_heavy() -> NoReturn:
-    raise DecodeError(f"decoded, the message would take more than {MAX_DECODED >> 20} MiB of memory, the most that one may take")
+    raise DecodeError(f"the decoded message would take more than {MAX_DECODED >> 20} MiB of memory, which is the limit")
 
 
 def _bad_length(n: int, left: int) -> NoReturn:
     if n == -1:
-        raise DecodeError("null where none is allowed")
+        raise DecodeError("null in a field that is not nullable")
     if 0 <= n <= left:
         _too_heavy()
-    raise DecodeError(f"a negative length, {n}" if n < 0 else f"a length of {n} where {left} bytes are left")
+    raise DecodeError(f"a negative length, {n}" if n < 0 else f"a length of {n}, but only {left} bytes are left")
 
 
 def _bad_count(n: int, left: int, room: int) -> NoReturn:
     if n > MAX_ELEMENTS:
-        raise DecodeError(f"{n} elements; at most {MAX_ELEMENTS} are read")
+        raise DecodeError(f"{n} elements; the limit is {MAX_ELEMENTS}")
     if n < 0:
         _bad_length(n, left)
     if room < 0:
         _too_heavy()
-    raise DecodeError(f"{n} elements where {left} bytes are left")
+    raise DecodeError(f"{n} elements, but only {left} bytes are left")
 
 
 def _bad_tags(count: int, left: int) -> NoReturn:
-    raise DecodeError(f"{count} tagged fields where {left} bytes are left (at most {MAX_TAGS} are read)")
+    raise DecodeError(f"{count} tagged fields, but only {left} bytes are left (the limit is {MAX_TAGS} fields)")
 
 
 def _bad_order(tag: int, last: int) -> NoReturn:
-    raise DecodeError(f"tag {tag} twice" if tag == last else f"tag {tag} after tag {last}")
+    raise DecodeError(f"duplicate tag {tag}" if tag == last else f"tag {tag} after tag {last}")
 
 
 def _bad_tag_size(tag: int, difference: int) -> NoReturn:
-    raise DecodeError(f"tag {tag} is {abs(difference)} bytes {'longer' if difference > 0 else 'shorter'} than it says")
+    raise DecodeError(f"tag {tag} is {abs(difference)} bytes {'longer' if difference > 0 else 'shorter'} than its declared size")
 
 
 def _absent(owner: str, name: str, version: int) -> NoReturn:
-    raise UnsupportedVersion(
-        f"{owner}.{name} is set, and version {version} has no room for it; leave it at its default or use a newer broker"
-    )
+    raise UnsupportedVersion(f"{owner}.{name} is set, but version {version} cannot carry it; leave it at its default or use a newer broker")
 
 
 def _flat(value: Any) -> Any:
-    """`value` so that `len` counts its bytes; text and numbers are a TypeError."""
+    """`value` as a buffer whose `len` is its number of bytes; TypeError for strings and numbers."""
     return value if isinstance(value, bytearray) else memoryview(value).cast("B")
 
 
 @functools.lru_cache(maxsize=4096)
 def _uuid(data: bytes) -> UUID:
-    """Topic ids come again with every fetch; building a UUID costs ten times a look-up."""
+    """Cached, as topic ids repeat in every fetch, and building a UUID costs ten times as much as a look-up."""
     return UUID(bytes=data)
 
 
@@ -167,7 +165,7 @@ _NAMES: dict[str, Any] = {
 
 
 class _Source:
-    """Lines of a function, with the field each is about, and the constants they name."""
+    """The lines of a function, each labelled with its field, and the constants that they use."""
 
     def __init__(self, head: str) -> None:
         self.lines, self.labels, self.names = [head], [""], dict(_NAMES)
@@ -212,7 +210,7 @@ _LABELS: dict[str, list[str]] = {}
 
 
 def field_at_fault(error: BaseException) -> str:
-    """`Class.field` for an error that came out of an emitted function, "" for another."""
+    """`Class.field` for an error raised by an emitted function, otherwise ""."""
     found, step = "", error.__traceback__
     while isinstance(step, TracebackType):
         labels = _LABELS.get(step.tb_frame.f_code.co_filename)
@@ -270,7 +268,7 @@ class _Encode:
             self.tags(expr, tagged)
 
     def left_out(self, expr: str, cls: type, field: attrs.Attribute[Any]) -> None:
-        """Java raises here as well: a setting that silently does nothing is worse than an error."""
+        """Raise for a field that the version lacks, as Java does: better an error than a setting that silently does nothing."""
         if spec_of(field).ignorable:
             return
         with self.src.block(f"if {self.differs(expr, field)}:"):
@@ -396,7 +394,7 @@ class _Encode:
 
 
 class _Decode:
-    """Emits `decode(buf, view, pos, end, room) -> (object, position after it)`; `view` is a memoryview where there are records."""
+    """Emits `decode(buf, view, pos, end, room) -> (object, position after it)`; `view` is a memoryview if there are records."""
 
     def __init__(self, cls: type, version: int, *, flexible: bool) -> None:
         self.version, self.flexible = version, flexible
@@ -424,7 +422,7 @@ class _Decode:
         self.run.append((target, fmt))
 
     def struct(self, var: str, cls: type) -> None:
-        """Structs are filled slot by slot; a value, which is frozen, is built at the end from locals."""
+        """Structs are filled field by field; a value, which is frozen, is built at the end from local variables."""
         inline, tagged, absent = fields_at(cls, self.version)
         frozen = "__setattr__" in vars(cls)
         self.src(f"{var} = {self.src.constant('cls', cls)}" if frozen else f"{var} = new({self.src.constant('cls', cls)})")
@@ -504,7 +502,7 @@ class _Decode:
             self.src(f"{var} = {item}")
 
     def length(self, fmt: str) -> str:
-        """Read a length prefix into a new variable; null comes out as -1."""
+        """Read a length prefix into a new variable; null is -1."""
         n = self.src.fresh("n")
         self.fixed(n, "B" if self.flexible else fmt)
         self.flush()
@@ -556,7 +554,7 @@ class _Decode:
         return None
 
     def numbers(self, var: str, n: str, kind: Kind) -> None:
-        """Partitions by the thousand have the same few lists of replicas: a short list that came before is not made again."""
+        """Thousands of partitions share a few replica lists: a short list that was decoded before is reused."""
         src, table, raw = self.src, self.src.constant("unpacks", _UNPACKERS[kind.fmt]), self.src.fresh("raw")
         with src.block(f"if {n} < {_TABLE}:"):
             src(f"{raw} = {self.piece(bytestring, f'pos:pos + {n} * {kind.size}')}; {var} = known_{kind.fmt}.get({raw})")
@@ -577,7 +575,7 @@ def _flexibility(cls: Any, version: int) -> bool:
 
 @functools.cache
 def encoder(cls: Any, version: int) -> Encoder:
-    """The encode function of `cls` at `version`, compiled on first use. UnsupportedVersion if it has no such version."""
+    """The encode function of `cls` at `version`, compiled on first use. UnsupportedVersion if there is no such version."""
     emitted = _Encode(cls, version, flexible=_flexibility(cls, version))
     function: Encoder = emitted.src.function(f"{cls.__name__} v{version} encode")
     return function
@@ -585,7 +583,7 @@ def encoder(cls: Any, version: int) -> Encoder:
 
 @functools.cache
 def decoder(cls: Any, version: int) -> tuple[Decoder, bool]:
-    """The decode function of `cls` at `version`, compiled on first use, and whether it wants a memoryview for its records."""
+    """The decode function of `cls` at `version`, compiled on first use, and whether it needs a memoryview for records."""
     emitted = _Decode(cls, version, flexible=_flexibility(cls, version))
     function: Decoder = emitted.src.function(f"{cls.__name__} v{version} decode")
     return function, not emitted.plain_bytes

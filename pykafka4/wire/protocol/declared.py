@@ -1,7 +1,7 @@
 """Imports every module that declares messages, so that `schema.REQUESTS` is complete.
 
-A client imports only the modules whose messages it sends: declaring all of them takes a tenth of a second. A broker's side, which reads
-whatever it is sent, needs them all.
+A client imports only the modules whose messages it sends, because declaring all of them takes a tenth of a second. The broker side, which
+decodes any request, needs them all.
 """
 
 from __future__ import annotations

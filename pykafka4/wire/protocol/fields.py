@@ -1,4 +1,4 @@
-"""Fields of Kafka messages. Rule: what a field is on the wire is said once, beside its Python type, for all versions."""
+"""Fields of Kafka messages. Rule: a field's wire format is declared once, beside its Python type, for all versions."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ string, bytestring, records = Kind("string", "h", 0, ""), Kind("bytes", "i", 0, 
 
 
 class array(NamedTuple):  # noqa: N801 - reads as a type in declarations
-    """The type of a field that holds many of `of`."""
+    """The type of a field that is an array of `of`."""
 
     of: Any
 
@@ -93,7 +93,7 @@ Fields: TypeAlias = "list[attrs.Attribute[Any]]"
 
 @attrs.frozen
 class Spec:
-    """How one field crosses the wire. `ignorable` fields are left out silently where the version has no room for them."""
+    """How one field is encoded. An `ignorable` field is left out silently if the version does not have it."""
 
     type: WireType
     versions: Versions
@@ -125,7 +125,7 @@ def wire(
 ) -> Any:
     """Declare a field: its wire type, the versions that have it, those that allow null, its tag and the versions that tag it.
 
-    Without `default` it is Kafka's: 0, false, "", no elements, the zero uuid, null for records, the struct's own defaults.
+    Without `default`, Kafka's default: 0, false, "", no elements, the zero uuid, null for records, the struct's own defaults.
     A single struct must be a `value`: its default is shared by all messages that lack the field.
     """
     has = Versions.parse(versions)
@@ -136,7 +136,7 @@ def wire(
 
 
 def spec_of(attribute: attrs.Attribute[Any]) -> Spec:
-    """The spec that `wire` gave to an attrs attribute."""
+    """The spec of an attrs attribute declared with `wire`."""
     spec: Spec = attribute.metadata["wire"]
     return spec
 

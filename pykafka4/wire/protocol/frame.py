@@ -1,4 +1,4 @@
-"""Frames. Rule: four bytes of size, a header, a message; a size is believed only up to a limit, and what else speaks there is named."""
+"""Frames. Rule: four bytes of size, a header, a message; a size is accepted only up to a limit, and other protocols are named."""
 
 from __future__ import annotations
 
@@ -36,16 +36,18 @@ _UNSUPPORTED_VERSION = 35
 
 
 class FrameTooLarge(DecodeError):
-    """A frame of more bytes than are let in; `size` is what it says of itself."""
+    """A frame over the size limit; `size` is its declared size."""
 
     def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"a frame of {size} bytes; receive_message_max_bytes is {limit}, raise it if the peer is a Kafka broker")
+        super().__init__(
+            f"a frame of {size} bytes exceeds receive_message_max_bytes={limit}; raise that option if the peer is a Kafka broker"
+        )
         self.size = size
 
 
 @attrs.frozen
 class RequestHeader:
-    """What stands before every request. `client_id` is None where the client gave none."""
+    """The header of every request. `client_id` is None if the client sent none."""
 
     api_key: int
     version: int
@@ -57,7 +59,7 @@ class RequestHeader:
 
 
 def encode_request(message: Request[Any], version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """A whole request, size and header included; `records` fields stay buffers of their own.
+    """A whole request, size and header included; `records` fields stay separate buffers.
 
     Raises what `encode` raises.
     """
@@ -74,7 +76,7 @@ def encode_response(message: Response, version: int, correlation_id: int) -> lis
 
 
 def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
-    """Put the size of it all and `head` before the first buffer, which is small: `encode` joins up to the first records."""
+    """Prepend the total size and `head` to the first buffer, which is small: `encode` joins up to the first records."""
     size = len(head)
     for buffer in buffers:
         size += buffer.nbytes if isinstance(buffer, memoryview) else len(buffer)
@@ -82,7 +84,7 @@ def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
 
 
 def _response_has_tags(response: type[Response], version: int) -> bool:
-    """ApiVersions answers before both sides know what the other speaks, so its header never grew."""
+    """False for ApiVersions: it is answered before both sides know each other's versions, so its header never changed."""
     return version in response.flexible and response is not ApiVersionsResponse
 
 
@@ -90,9 +92,9 @@ def _response_has_tags(response: type[Response], version: int) -> bool:
 
 
 def frame_size(head: Buffer, limit: int = MAX_FRAME) -> int:
-    """The size in the first four bytes of `head`. DecodeError for one that is negative or over `limit`, saying who else may be speaking.
+    """The size in the first four bytes of `head`. DecodeError if it is negative or over `limit`, naming the protocol if known.
 
-    FrameTooLarge when it may well be a broker.
+    FrameTooLarge if the peer may be a broker.
     """
     (size,) = SIZE.unpack_from(head)
     if 0 <= size <= limit:
@@ -117,7 +119,7 @@ def decode_response(request_class: type[Request[ResponseT]], version: int, frame
 
 
 def _decode_api_versions(version: int, frame: Buffer) -> ApiVersionsResponse:
-    """A broker that does not know our version answers in version 0, or in whatever form it thinks right: only the error code is sure."""
+    """A broker that does not know our version responds in version 0, or in another form: only the error code is reliable."""
     (code,) = _unpack(_ERROR_CODE, frame, SIZE.size)
     if code != _UNSUPPORTED_VERSION:
         return decode(ApiVersionsResponse, version, frame, SIZE.size)
@@ -130,18 +132,18 @@ def _decode_api_versions(version: int, frame: Buffer) -> ApiVersionsResponse:
 
 
 def decode_request(frame: Buffer, *, whole: bool = True) -> tuple[RequestHeader, Request[Any]]:
-    """Header and request in `frame` (without its size prefix), as a broker reads it. Unless `whole`, bytes behind the request are ignored.
+    """Header and request in `frame` (without its size prefix), as a broker reads it. Unless `whole`, bytes after the request are ignored.
 
-    An ApiVersions request of a version we do not know comes out empty, so that it can be answered with UNSUPPORTED_VERSION.
+    An ApiVersions request of an unknown version is returned empty, so that it can be answered with UNSUPPORTED_VERSION.
     """
     api_key, version, correlation_id, length = _unpack(_REQUEST_HEADER, frame, 0)
     client_id, pos = _client_id(frame, _REQUEST_HEADER.size, length)
     header = RequestHeader(api_key, version, correlation_id, client_id)
     if api_key not in REQUESTS:
-        import_module("pykafka4.wire.protocol.declared")  # only a broker's side needs all messages
+        import_module("pykafka4.wire.protocol.declared")  # only the broker side needs all messages
     cls = REQUESTS.get(api_key)
     if cls is None:
-        raise DecodeError(f"api key {api_key} is none that we declare")
+        raise DecodeError(f"unknown api key {api_key}")
     if version not in cls.versions:
         if cls is ApiVersionsRequest:
             return header, ApiVersionsRequest()
@@ -153,27 +155,27 @@ def _client_id(frame: Buffer, pos: int, length: int) -> tuple[str | None, int]:
     if length == -1:
         return None, pos
     if not 0 <= length <= len(frame) - pos:
-        raise DecodeError(f"a client id of {length} bytes where {len(frame) - pos} are left")
+        raise DecodeError(f"a client id of {length} bytes, but only {len(frame) - pos} are left")
     try:
         return str(memoryview(frame)[pos : pos + length], "utf-8"), pos + length
     except UnicodeDecodeError as error:
-        raise DecodeError(f"a client id that is no text ({error.reason})") from None
+        raise DecodeError(f"the client id is not valid UTF-8 ({error.reason})") from None
 
 
 def _unpack(layout: struct.Struct, frame: Buffer, pos: int) -> tuple[Any, ...]:
     try:
         return layout.unpack_from(frame, pos)
     except struct.error:
-        raise DecodeError(f"a frame of {len(frame)} bytes, which ends inside its header") from None
+        raise DecodeError(f"a frame of {len(frame)} bytes ends inside its header") from None
 
 
 def _skip_tags(frame: Buffer, pos: int) -> int:
-    """Step over the tagged fields of a header; none are known."""
+    """Skip the tagged fields of a header; none are known."""
     view = memoryview(frame)
     try:
         count, pos = read_uvarint(view, pos)
         if count > len(view) - pos:
-            raise DecodeError(f"{count} tagged header fields where {len(view) - pos} bytes are left")
+            raise DecodeError(f"{count} tagged header fields, but only {len(view) - pos} bytes are left")
         for _ in range(count):
             _, pos = read_uvarint(view, pos)
             size, pos = read_uvarint(view, pos)
@@ -181,13 +183,13 @@ def _skip_tags(frame: Buffer, pos: int) -> int:
     except IndexError:
         pos = len(view) + 1
     if pos > len(view):
-        raise DecodeError(f"a frame of {len(view)} bytes, which ends inside its header")
+        raise DecodeError(f"a frame of {len(view)} bytes ends inside its header")
     return pos
 
 
-# -- who else speaks there -----------------------------------------------------------------
+# -- peers that are not Kafka brokers -----------------------------------------------------
 
-_TLS = "the peer answers with TLS, which this version does not speak; connect to a PLAINTEXT listener"
+_TLS = "the peer responds with TLS, which this version does not support; connect to a PLAINTEXT listener"
 _OTHERS: tuple[tuple[bytes, int, str], ...] = (
     (b"HTTP", 0, "the peer speaks HTTP, not Kafka; is the port right?"),
     (b"<htm", 0, "the peer speaks HTTP, not Kafka; is the port right?"),
@@ -209,5 +211,5 @@ _OTHERS: tuple[tuple[bytes, int, str], ...] = (
 
 
 def explain_bad_frame(first_bytes: bytes) -> str | None:
-    """Who is speaking, when the first bytes of an answer cannot be the size of a Kafka frame; None when it is nobody we know."""
+    """The protocol that the peer seems to speak, if the first bytes of a response are not the size of a Kafka frame; None if unknown."""
     return next((reason for mark, at, reason in _OTHERS if first_bytes[at : at + len(mark)] == mark), None)

@@ -1,4 +1,4 @@
-"""Messages of administrators. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
+"""Messages of administration. Rule: fields, versions and tags are Kafka's own JSON; a test compares every one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = [
 
 @response(api_key=19, versions="0-7", flexible="5+")
 class CreateTopicsResponse(Response):
-    """What became of each topic."""
+    """The result for each topic."""
 
     @struct
     class Topic:
@@ -106,7 +106,7 @@ class CreateTopicsRequest(Request[CreateTopicsResponse]):
 
 @response(api_key=20, versions="0-6", flexible="4+")
 class DeleteTopicsResponse(Response):
-    """What became of each deletion."""
+    """The result of each deletion."""
 
     @struct
     class Topic:
@@ -135,7 +135,7 @@ class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
 
 @response(api_key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse(Response):
-    """What became of each topic."""
+    """The result for each topic."""
 
     @struct
     class Result:
@@ -168,7 +168,7 @@ class CreatePartitionsRequest(Request[CreatePartitionsResponse]):
 
 @response(api_key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse(Response):
-    """What became of each election."""
+    """The result of each election."""
 
     @struct
     class Topic:
@@ -202,7 +202,7 @@ class ElectLeadersRequest(Request[ElectLeadersResponse]):
 
 @response(api_key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsResponse(Response):
-    """What became of each move."""
+    """The result of each move."""
 
     @struct
     class Topic:
@@ -224,7 +224,7 @@ class AlterPartitionReassignmentsResponse(Response):
 
 @request(api_key=45, versions="0-1", flexible="0+")
 class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResponse]):
-    """Move replicas; `replicas=None` cancels a move under way."""
+    """Move replicas; `replicas=None` cancels a move in progress."""
 
     @struct
     class Topic:
@@ -243,7 +243,7 @@ class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResp
 
 @response(api_key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse(Response):
-    """The moves under way."""
+    """The moves in progress."""
 
     @struct
     class Topic:
@@ -265,7 +265,7 @@ class ListPartitionReassignmentsResponse(Response):
 
 @request(api_key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsResponse]):
-    """Ask for the moves under way; `topics=None` means all."""
+    """List the moves in progress; `topics=None` means all."""
 
     @struct
     class Topic:
@@ -326,7 +326,7 @@ class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
 
 @response(api_key=44, versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse(Response):
-    """What became of each resource."""
+    """The result for each resource."""
 
     @struct
     class Resource:
@@ -453,7 +453,7 @@ class ListGroupsRequest(Request[ListGroupsResponse]):
 
 @response(api_key=42, versions="0-3", flexible="2+")
 class DeleteGroupsResponse(Response):
-    """What became of each deletion."""
+    """The result of each deletion."""
 
     @struct
     class Result:

@@ -31,7 +31,7 @@ __all__ = [
 
 @response(api_key=18, versions="0-5", flexible="3+")
 class ApiVersionsResponse(Response):
-    """What the broker speaks. With UNSUPPORTED_VERSION it comes in v0 form, whatever was asked."""
+    """The API versions that the broker supports. With UNSUPPORTED_VERSION it has the v0 format, whatever version was requested."""
 
     @struct
     class Api:
@@ -62,7 +62,7 @@ class ApiVersionsResponse(Response):
 
 @request(api_key=18, versions="0-5", flexible="3+")
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
-    """Ask a broker what it speaks. From v5 it may refuse with REBOOTSTRAP_REQUIRED when `cluster_id` or `node_id` is not its own."""
+    """Ask for a broker's API versions. From v5 it may return REBOOTSTRAP_REQUIRED if `cluster_id` or `node_id` is not its own."""
 
     client_software_name: str = wire(string, "3+", ignorable=True)
     client_software_version: str = wire(string, "3+", ignorable=True)
@@ -113,8 +113,8 @@ class MetadataResponse(Response):
 class MetadataRequest(Request[MetadataResponse]):
     """Ask for brokers, leaders and topic ids. `topics=None` means all of them (v1+); at v0 an empty list does.
 
-    Before v4 the broker decides whether it creates the topics it is asked for, so there the wish not to is dropped: Kafka's own client
-    refuses to ask.
+    Before v4 the broker alone decides whether it creates missing topics, so there `allow_auto_topic_creation=False` is ignored; Kafka's
+    own client refuses to send such a request.
     """
 
     @struct

@@ -1,4 +1,4 @@
-"""Messages that read records and find offsets. Rule: fields, versions and tags are Kafka's own JSON; `records` cross untouched."""
+"""Messages that read records and find offsets. Rule: fields, versions and tags are Kafka's own JSON; `records` are passed on unchanged."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class FetchRequest(Request[FetchResponse]):
 
 @response(api_key=2, versions="1-11", flexible="6+")
 class ListOffsetsResponse(Response):
-    """The first offset whose timestamp is at least the one asked for, -1 where there is none."""
+    """The first offset with at least the requested timestamp, -1 if there is none."""
 
     @struct
     class Topic:
@@ -183,7 +183,7 @@ class ListOffsetsRequest(Request[ListOffsetsResponse]):
 
 @response(api_key=23, versions="0-4", flexible="4+")
 class OffsetForLeaderEpochResponse(Response):
-    """The end offset of the largest epoch not above the one asked for."""
+    """The end offset of the largest epoch up to the requested one."""
 
     @struct
     class Topic:

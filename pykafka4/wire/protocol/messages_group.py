@@ -131,7 +131,7 @@ class SyncGroupResponse(Response):
 
 @request(api_key=14, versions="0-5", flexible="4+")
 class SyncGroupRequest(Request[SyncGroupResponse]):
-    """The leader hands in everybody's assignment, the others hand in none."""
+    """The leader sends the assignments of all members, the others send none."""
 
     @struct
     class Assignment:
@@ -157,7 +157,7 @@ class HeartbeatResponse(Response):
 
 @request(api_key=12, versions="0-4", flexible="4+")
 class HeartbeatRequest(Request[HeartbeatResponse]):
-    """Tell the coordinator that the member lives."""
+    """Tell the coordinator that the member is alive."""
 
     group_id: str = wire(string)
     generation_id: int = wire(int32)
@@ -167,7 +167,7 @@ class HeartbeatRequest(Request[HeartbeatResponse]):
 
 @response(api_key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse(Response):
-    """What became of each leave."""
+    """The result for each member that leaves."""
 
     @struct
     class Member:
@@ -197,7 +197,7 @@ class LeaveGroupRequest(Request[LeaveGroupResponse]):
 
 @response(api_key=8, versions="2-10", flexible="8+")
 class OffsetCommitResponse(Response):
-    """What became of each position."""
+    """The result of each commit."""
 
     @struct
     class Topic:
@@ -216,7 +216,7 @@ class OffsetCommitResponse(Response):
 
 @request(api_key=8, versions="2-10", flexible="8+")
 class OffsetCommitRequest(Request[OffsetCommitResponse]):
-    """Store positions. From v10 topics go by id."""
+    """Commit offsets. From v10, topics are identified by id."""
 
     @struct
     class Topic:
@@ -241,7 +241,7 @@ class OffsetCommitRequest(Request[OffsetCommitResponse]):
 
 @response(api_key=9, versions="1-10", flexible="6+")
 class OffsetFetchResponse(Response):
-    """Stored positions, -1 where there is none."""
+    """Committed offsets, -1 if there is none."""
 
     @struct
     class Topic:
@@ -284,7 +284,7 @@ class OffsetFetchResponse(Response):
 
 @request(api_key=9, versions="1-10", flexible="6+")
 class OffsetFetchRequest(Request[OffsetFetchResponse]):
-    """Ask for stored positions; from v8 of many groups. `topics=None` means all of them (v2+)."""
+    """Ask for committed offsets, from v8 of many groups. `topics=None` means all topics (v2+)."""
 
     @struct
     class Topic:
@@ -312,7 +312,7 @@ class OffsetFetchRequest(Request[OffsetFetchResponse]):
 
 @response(api_key=15, versions="0-6", flexible="5+")
 class DescribeGroupsResponse(Response):
-    """The groups; DEAD is how a coordinator says it knows none of that name (up to v5)."""
+    """The groups; up to v5 the state DEAD means that the coordinator does not know the group."""
 
     @struct
     class Group:
@@ -348,7 +348,7 @@ class DescribeGroupsRequest(Request[DescribeGroupsResponse]):
 
 @data(versions="0-3")
 class ConsumerProtocolSubscription(Data):
-    """What a member wants and owns; travels in `JoinGroupRequest.Protocol.metadata`."""
+    """What a member subscribes to and owns; sent in `JoinGroupRequest.Protocol.metadata`."""
 
     @struct
     class Topic:
@@ -364,7 +364,7 @@ class ConsumerProtocolSubscription(Data):
 
 @data(versions="0-3")
 class ConsumerProtocolAssignment(Data):
-    """What a member gets; travels in `SyncGroupRequest.Assignment.assignment`."""
+    """What a member is assigned; sent in `SyncGroupRequest.Assignment.assignment`."""
 
     @struct
     class Topic:

@@ -1,4 +1,4 @@
-"""The message that writes records. Rule: fields, versions and tags are Kafka's own JSON; `records` cross untouched."""
+"""The message that writes records. Rule: fields, versions and tags are Kafka's own JSON; `records` are passed on unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 @response(api_key=0, versions="3-13", flexible="9+")
 class ProduceResponse(Response):
-    """What became of each batch, with the new leader where it moved (v10+)."""
+    """The result of each batch, with the new leader if it moved (v10+)."""
 
     @struct
     class Topic:
@@ -73,7 +73,7 @@ class ProduceResponse(Response):
 
 @request(api_key=0, versions="3-13", flexible="9+")
 class ProduceRequest(Request[ProduceResponse]):
-    """Record batches for partitions this broker leads. Brokers list v0-2 and refuse them."""
+    """Record batches for partitions this broker leads. Brokers advertise v0-2 but reject them."""
 
     @struct
     class Topic:

@@ -1,4 +1,4 @@
-"""Messages of producer identities and transactions. Rule: fields, versions and tags are Kafka's own JSON."""
+"""Messages of producer ids and transactions. Rule: fields, versions and tags are Kafka's own JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class InitProducerIdResponse(Response):
 
 @request(api_key=22, versions="0-5", flexible="2+")
 class InitProducerIdRequest(Request[InitProducerIdResponse]):
-    """Ask for a producer id, or (v3+) for the next epoch of the one given. v6 is unstable and left out."""
+    """Ask for a producer id, or (v3+) for the next epoch of the given one. v6 is unstable and left out."""
 
     transactional_id: str | None = wire(string, nullable="0+")
     transaction_timeout_ms: int = wire(int32)

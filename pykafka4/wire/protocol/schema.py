@@ -1,7 +1,7 @@
-"""Schema. Rule: a message is declared once for all its versions; what does not fit is named by `Class.field`, in both directions.
+"""Schema. Rule: a message is declared once for all its versions; errors name `Class.field`, in both directions.
 
-`request`, `response` and `data` declare messages, `struct` their parts, `value` a part that stands alone (frozen, its default is shared).
-Messages are made, filled and sent, or decoded and read: nobody changes a decoded one.
+`request`, `response` and `data` declare messages, `struct` their array elements, `value` a single part (frozen, its default is shared).
+Messages are created, filled and sent, or decoded and read: a decoded message is never changed.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ __all__ = [
 
 
 class Message:
-    """What every declared message knows about itself."""
+    """Base class of all declared messages."""
 
     __slots__ = ()
     versions: ClassVar[Versions]
@@ -94,14 +94,14 @@ class Message:
 
 
 class Response(Message):
-    """The answer to a request."""
+    """Base class of responses."""
 
     __slots__ = ()
     api_key: ClassVar[int]
 
 
 class Data(Message):
-    """Bytes inside other messages that carry their own version in front."""
+    """Base class of data inside other messages, prefixed with its own version."""
 
     __slots__ = ()
 
@@ -113,7 +113,7 @@ DataT = TypeVar("DataT", bound=Data)
 
 
 class Request(Message, Generic[ResponseT]):
-    """A request; `response` is the class of its answer."""
+    """Base class of requests; `response` is the class of its response."""
 
     __slots__ = ()
     api_key: ClassVar[int]
@@ -130,18 +130,18 @@ _RESPONSES: dict[int, type[Response]] = {}
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """A part of a message that comes in arrays."""
+    """A part of a message, used in arrays."""
     return _define(cls)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """A part of a message that stands alone: immutable, because every message that lacks it shares one default."""
+    """A part of a message that is not in an array: immutable, because messages without it share one default."""
     return attrs.frozen(slots=True, kw_only=True, weakref_slot=False)(cls)
 
 
 def _define(cls: type[T]) -> type[T]:
-    """An attrs class whose `repr` and comparison are shared: compiling a pair for each takes most of the time of importing messages."""
+    """An attrs class with shared `repr` and comparison: compiling them for each class would take most of the import time."""
     made: Any = cls
     made.__repr__, made.__eq__, made.__hash__ = _show, _equal, None
     return attrs.define(slots=True, kw_only=True, weakref_slot=False, repr=False, eq=False, match_args=False, getstate_setstate=False)(cls)
@@ -167,7 +167,7 @@ def _declare(cls: type[MessageT], versions: str, flexible: str) -> type[MessageT
 
 @dataclass_transform(kw_only_default=True)
 def response(*, api_key: int, versions: str, flexible: str = "none") -> Callable[[type[ResponseT]], type[ResponseT]]:
-    """Declare the answer to the request with this key."""
+    """Declare the response to the request with this key."""
 
     def declare(cls: type[ResponseT]) -> type[ResponseT]:
         made = _declare(cls, versions, flexible)
@@ -193,7 +193,7 @@ def request(*, api_key: int, versions: str, flexible: str = "none") -> Callable[
 
 @dataclass_transform(kw_only_default=True)
 def data(*, versions: str, flexible: str = "none") -> Callable[[type[DataT]], type[DataT]]:
-    """Declare bytes that carry their own version in front."""
+    """Declare data that is prefixed with its own version."""
 
     def declare(cls: type[DataT]) -> type[DataT]:
         made = _declare(cls, versions, flexible)
@@ -207,10 +207,10 @@ def data(*, versions: str, flexible: str = "none") -> Callable[[type[DataT]], ty
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
-    """The bytes of `message`: small parts joined, each `records` field untouched as a buffer of its own.
+    """The bytes of `message`: small parts joined, each `records` field unchanged as a separate buffer.
 
-    Raises ConfigError for a value that does not fit, UnsupportedVersion for a field that is set and that `version` cannot carry
-    (unless Kafka calls it ignorable); both name `Class.field`.
+    Raises ConfigError for a value that does not fit, UnsupportedVersion for a field that is set but not in `version` (unless Kafka
+    declares it ignorable); both name `Class.field`.
     """
     cls: Any = type(message)
     function = encoder(cls, version)
@@ -224,12 +224,12 @@ def encode(message: Message, version: int) -> list[Buffer]:
 
 
 def encode_data(message: Data, version: int) -> bytes:
-    """`message` behind its version, as it travels inside `bytes` fields."""
+    """`message` prefixed with its version, as in `bytes` fields of other messages."""
     return b"".join([version.to_bytes(2, "big"), *encode(message, version)])
 
 
 def _misfits(part: Any, version: int, path: str) -> Iterator[str]:
-    """What keeps `part` from being encoded, looked for only after it failed."""
+    """The reasons why `part` cannot be encoded, searched for only after encoding failed."""
     inline, tagged, _ = fields_at(type(part), version)
     for field in inline + tagged:
         spec = spec_of(field)
@@ -247,14 +247,14 @@ def _misfit(given: Any, type: WireType, version: int, path: str, null_allowed: b
         if wrong:
             yield f"{path} is {given!r:.80}: {wrong}"
     elif not isinstance(given, type):
-        yield f"{path} is {given!r:.80}: it takes a {type.__qualname__}"
+        yield f"{path} is {given!r:.80}: must be a {type.__qualname__}"
     else:
         yield from _misfits(given, version, path)
 
 
 def _misfit_array(given: Any, type: array, version: int, path: str) -> Iterator[str]:
     if isinstance(given, str | bytes) or not hasattr(given, "__len__") or not hasattr(given, "__iter__"):
-        yield f"{path} is {given!r:.80}: it takes a list"
+        yield f"{path} is {given!r:.80}: must be a list"
         return
     for place, item in enumerate(given):
         yield from _misfit(item, type.of, version, f"{path}[{place}]")
@@ -264,17 +264,17 @@ def _wrong_number(given: Any, kind: Kind) -> str | None:
     try:
         _struct.pack(f">{kind.fmt}", given)
     except _struct.error as error:
-        return f"it takes an {kind.name} ({error})"
+        return f"must be an {kind.name} ({error})"
     return None
 
 
 def _wrong_text(given: Any, _: Kind) -> str | None:
     if not isinstance(given, str):
-        return "it takes a str"
+        return "must be a str"
     try:
         size = len(given.encode())
     except UnicodeEncodeError as error:
-        return f"it is not text that UTF-8 can hold ({error.reason})"
+        return f"cannot be encoded as UTF-8 ({error.reason})"
     return f"{size} bytes; at most 32767 are allowed" if size > 0x7FFF else None
 
 
@@ -282,12 +282,12 @@ def _wrong_buffer(given: Any, _: Kind) -> str | None:
     try:
         size = memoryview(given).cast("B").nbytes
     except TypeError as error:
-        return f"it takes contiguous bytes ({error})"
+        return f"must be contiguous bytes ({error})"
     return f"{size} bytes; at most {MAX_INT32} are allowed" if size > MAX_INT32 else None
 
 
 def _wrong_uuid(given: Any, _: Kind) -> str | None:
-    return None if isinstance(given, UUID) else "it takes a UUID"
+    return None if isinstance(given, UUID) else "must be a UUID"
 
 
 _CHECKS: dict[str, Callable[[Any, Kind], str | None]] = {
@@ -325,23 +325,23 @@ def decode(cls: type[MessageT], version: int, buffer: Buffer, start: int = 0, *,
     except _BROKEN as error:
         raise _broken(cls, version, error) from error
     if pos != end and whole:
-        raise DecodeError(f"{cls.__name__} v{version}: {end - pos} bytes too many")
+        raise DecodeError(f"{cls.__name__} v{version}: {end - pos} extra bytes at the end")
     return message
 
 
 def _copied(cls: type[Message], version: int, view: memoryview) -> bytes:
-    """Strings are cut from bytes in half the time."""
+    """Decoding strings from bytes takes half the time."""
     if len(view) > MAX_DECODED:
-        raise DecodeError(f"{cls.__name__} v{version}: {len(view)} bytes; without records at most {MAX_DECODED} are read")
+        raise DecodeError(f"{cls.__name__} v{version}: {len(view)} bytes; the limit for a message without records is {MAX_DECODED}")
     return bytes(view)
 
 
 def decode_data(cls: type[DataT], buffer: Buffer) -> DataT:
-    """Data behind its version. A version newer than ours is read as our newest, bytes after it are left alone: later versions only add."""
+    """Data prefixed with its version. A newer version is read as our newest, extra bytes are ignored: later versions only add fields."""
     whole = bytes(memoryview(buffer))
     given = int.from_bytes(whole[:2], "big", signed=True)
     if len(whole) < 2 or given < cls.versions.lo:
-        raise DecodeError(f"{cls.__name__}: {whole[:2]!r} is no version")
+        raise DecodeError(f"{cls.__name__}: {whole[:2]!r} is not a version")
     version = min(given, cls.versions.hi)
     emitted: Any = cls
     found: DataT
@@ -353,7 +353,7 @@ def decode_data(cls: type[DataT], buffer: Buffer) -> DataT:
 
 
 _BROKEN = (DecodeError, _struct.error, IndexError, UnicodeDecodeError)
-_REASONS: dict[type[Exception], str] = {_struct.error: "the bytes end here", IndexError: "the bytes end here"}
+_REASONS: dict[type[Exception], str] = {_struct.error: "unexpected end of the data", IndexError: "unexpected end of the data"}
 
 
 def _broken(cls: type, version: int, error: Exception) -> DecodeError:

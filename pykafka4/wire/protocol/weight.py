@@ -1,7 +1,7 @@
-"""Weight. Rule: what a frame may cost in memory is bounded before it is spent, however little of the wire its elements take.
+"""Weight. Rule: the memory that a frame may take is bounded before it is allocated, however few bytes its elements have.
 
-An empty topic is three bytes of a frame and a hundred of memory. Emitted decoders therefore take the weight of an array's elements off a
-budget before they make the first. Weights are sizes in CPython, rounded up as its allocator does; they err on the side of too much.
+An empty topic takes three bytes in a frame and a hundred in memory. Emitted decoders therefore subtract the weight of an array's elements
+from a budget before they create the first. Weights are sizes in CPython, rounded up as its allocator does; they are never too low.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from pykafka4.wire.protocol.fields import (
 
 __all__ = ["LIST", "MAX_DECODED", "NUMBER", "REMEMBERED", "SLOT", "WIDEST", "is_number", "least_size", "weight"]
 
-MAX_DECODED: Final = 60 << 20  # bytes of memory for one frame; promised are 64 MiB, what is in no array and no text is little
+MAX_DECODED: Final = 60 << 20  # bytes of memory for one frame; 64 MiB are promised, the rest is for what is in no array and no string
 LIST: Final = 64  # empty
-SLOT: Final = 16  # of a list; it may be copied while it grows
-NUMBER: Final = 48  # of an array of numbers: the number, its slot, and that of the tuple it came in
-REMEMBERED: Final = 320  # an array of numbers that is kept for the next of its kind: a list, its bytes, and their place in a dict
-WIDEST: Final = 4  # bytes of memory for a byte of text: one emoji makes every character of its text as wide
+SLOT: Final = 16  # per item of a list, which may be copied while it grows
+NUMBER: Final = 48  # per item of an array of numbers: the number, its slot, and its slot in the unpacked tuple
+REMEMBERED: Final = 320  # an array of numbers that is cached for equal ones: a list, its bytes, and their dict entry
+WIDEST: Final = 4  # bytes of memory per byte of a string: one emoji makes every character that wide
 _GC, _INT = 16, 32
 _KINDS: Final = {boolean: 0, int64: 48, float64: 32, uuid: 128, string: 64, bytestring: 48, records: 192}
 
 
 def weight(type: WireType, version: int) -> int:
-    """Bytes of memory for a value of this type, without what is in its arrays, texts and tagged fields; arrays of numbers weigh nothing."""
+    """Bytes of memory for a value of this type, without the contents of arrays, strings and tagged fields; 0 for arrays of numbers."""
     if isinstance(type, array):
         return 0 if is_number(type.of) else LIST
     return _KINDS.get(type, _INT) if isinstance(type, Kind) else _of_struct(type, version)
 
 
 def is_number(type: WireType) -> bool:
-    """Whether arrays of this type are read in one piece."""
+    """Whether arrays of this type are unpacked in one call."""
     return isinstance(type, Kind) and type.fixed and type is not uuid
 
 
@@ -65,7 +65,7 @@ def _rounded(size: int) -> int:
 
 
 def least_size(type: WireType, version: int, *, flexible: bool) -> int:
-    """The fewest bytes a value of this type takes; what caps an element count before anything is allocated."""
+    """The fewest bytes that a value of this type takes; limits an element count before anything is allocated."""
     if isinstance(type, Kind) and type.fixed:
         return type.size
     if isinstance(type, (array, Kind)):

@@ -25,7 +25,7 @@ _log = get_log("pykafka4")
 
 
 class Booked(Protocol):
-    """What the account uses of a `Batch`, whose module imports this one."""
+    """The part of a `Batch` that the account uses; the batch's module imports this one."""
 
     partition: int
     ready: bool
@@ -42,7 +42,7 @@ B = TypeVar("B", bound=Booked)
 
 @attrs.frozen(eq=False)
 class Hooks:
-    """What handles need of their producer."""
+    """The callables of the producer that handles need."""
 
     wait: Callable[[Callable[[], bool], float | None], bool]
     submit: Callable[[Callbacks], object]
@@ -51,13 +51,13 @@ class Hooks:
 
 
 class Section:
-    """The lock of the plain core, for `with section():`; a thread that comes back before it has left is refused. It has to be an RLock.
+    """The lock of the plain core, for `with section():`. It must be an RLock; a thread that already holds it is rejected.
 
-    The collector may run a destructor that sends, and a signal handler may send, in the middle of a change. Going on would meet half a
-    change, waiting would wait for ever. (The compiled core has no such middle.)
+    A destructor (run by the garbage collector) or a signal handler may call `send` in the middle of a change. Continuing would see half a
+    change, waiting would deadlock. (In the compiled core changes are atomic.)
 
-    What the `with` enters is the lock itself, which is not Python code. Were it a method of this class, a KeyboardInterrupt at the method's
-    end would come after the lock was taken and before the `with` block that releases it, and every other thread would wait for ever.
+    The `with` enters the lock itself, which is not Python code. If it entered a method of this class, a KeyboardInterrupt at the method's
+    end could come after the lock was taken and before the `with` block that releases it, and every other thread would wait forever.
     """
 
     __slots__ = ("_lock", "_mine")
@@ -69,12 +69,12 @@ class Section:
     def __call__(self) -> AbstractContextManager[Any, bool | None]:
         """The lock; BufferFull when this thread holds it."""
         if self._mine():
-            raise BufferFull("sent by a destructor or signal handler in the middle of another send; send it from elsewhere, or again")
+            raise BufferFull("a destructor or signal handler called send in the middle of another send; call it from elsewhere, or retry")
         return self._lock
 
 
 class Account(Generic[B]):
-    """What batches book on: counters and reserved memory, under one lock."""
+    """Counters and reserved memory of all batches, under one lock."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Account(Generic[B]):
         self._codec, self._compress = codec, compress
         self._opened: dict[B, None] = {}  # open batches whose linger runs, by age
         self._live: set[B] = set()  # not settled yet
-        self._zombies: list[B] = []  # done, but somebody still reads their bytes
+        self._zombies: list[B] = []  # done, but their bytes are still being read
         self._reserved = 0
         self.refusal: KafkaError | None = None
         self.hungry = False
@@ -97,7 +97,7 @@ class Account(Generic[B]):
 
     @property
     def spare_bytes(self) -> int:
-        """Memory kept for later batches; the compiled core has some."""
+        """Memory kept for later batches; only the compiled core has any."""
         return 0
 
     @property
@@ -108,7 +108,7 @@ class Account(Generic[B]):
             return self._reserved
 
     def _sweep(self) -> None:
-        """Release what the last reader has let go of since. Needs the lock."""
+        """Release batches that are no longer being read. Needs the lock."""
         if self._zombies:
             self._zombies = [batch for batch in self._zombies if not batch._let_go()]
 
@@ -133,14 +133,14 @@ class Account(Generic[B]):
     def _wake(self) -> None:
         try:
             self._waker()
-        except BaseException:  # of a signal handler, perhaps before the loop was woken
+        except BaseException:  # from a signal handler, perhaps before the loop was woken
             self._waker()
             raise
 
     def _nudge(self) -> None:
-        """Bytes came free: the loop tells those who wait for them."""
+        """Memory became free: wake the loop, which wakes the threads that wait for it."""
         if self.waiters > 0:
             try:
                 self._wake()
             except Exception:
-                _log.exception("waking the loop failed")
+                _log.exception("could not wake the loop")

@@ -1,4 +1,4 @@
-"""The arguments of `send`, in plain Python. Rule: an argument that cannot be sent is refused by name before anything is changed.
+"""The arguments of `send`, in plain Python. Rule: an argument that cannot be sent is rejected by name before anything changes.
 
 The counterpart of the first part of `_hot.pyx`.
 """
@@ -19,14 +19,14 @@ __all__ = ["Item", "bytes_of", "exact_name", "header_pairs", "integer", "wall_ms
 
 
 def exact_name(topic: object) -> str:
-    """`topic` as a plain str: of a subclass its text, whatever its own methods say."""
+    """`topic` as a plain str; for a subclass its value, whatever its own methods return."""
     if not isinstance(topic, str):
         raise TypeError(f"topic must be str, not {type(topic).__name__}")
     return str.__str__(topic)
 
 
 def bytes_of(topic: str, what: str, value: object) -> bytes | None:
-    """`value` as bytes; TypeError naming topic and argument when it has none."""
+    """`value` as bytes; TypeError naming topic and argument if it is not bytes-like or str."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):
@@ -77,18 +77,18 @@ def wall_ms() -> int:
 
 @attrs.define(eq=False)
 class Item:
-    """A record on its way into a batch."""
+    """A record that is being added to a batch."""
 
     key: bytes | None
     value: bytes | None
     headers: Headers
     timestamp: int
     partition: int
-    forced: bool = False  # room is taken whatever the bounds say: its bytes are accounted for already
-    asked: bool = False  # it has waited for room: those still waiting came later
-    free: bool = False  # any partition will do
-    sent_at: float = 0.0  # when `send` took it; set where it is forced
-    deadline: float = float("inf")  # when its waiting for room ends; infinity before it has waited
+    forced: bool = False  # room is reserved regardless of the limits, as its bytes are already accounted for
+    asked: bool = False  # it has already waited for room: those that still wait came later
+    free: bool = False  # any partition is allowed
+    sent_at: float = 0.0  # when `send` was called; set for forced records
+    deadline: float = float("inf")  # of its wait for room; infinity before it has waited
     content: bytes = b""  # key, value and headers, encoded
 
     def __attrs_post_init__(self) -> None:
@@ -96,5 +96,5 @@ class Item:
 
     @property
     def alone(self) -> int:
-        """Bytes of a batch that holds nothing else."""
+        """Bytes of a batch with only this record."""
         return HEADER_SIZE + len(encode_record(0, 0, self.content))

@@ -1,4 +1,4 @@
-"""Batches, in plain Python. Rule: a batch has exactly one outcome, and its memory lives as long as anybody can still read it.
+"""Batches, in plain Python. Rule: a batch has exactly one outcome, and its memory lives as long as it can still be read.
 
 The counterpart of `_batch.pxi`.
 """
@@ -32,10 +32,10 @@ _log = get_log("pykafka4")
 
 
 class Batch(bytearray):
-    """A record batch (format v2): filled by the application's threads, sent by the loop, then an outcome for its handles.
+    """A record batch (format v2): filled by application threads, sent by the loop; then it holds the outcome for its handles.
 
-    It *is* its bytes: a bytearray cannot be resized, and so not be emptied, while somebody holds a buffer of it. Memory that a
-    transport still reads is thus never used again; the accumulator looks later whether it has been let go.
+    It *is* its bytes: a bytearray cannot be resized, so also not emptied, while a buffer of it is held. So memory that a transport still
+    reads is never reused; the accumulator checks later whether it was released.
     """
 
     partition: int  # type: ignore[assignment]  # bytearray has methods of these two names
@@ -56,14 +56,14 @@ class Batch(bytearray):
         self._base_offset = self._append_time = -1
         self._code, self._outcome_written = "", Written.NO
         self._cause: BaseException | None = None
-        self._failed_before = 0  # records of the producer that failed before this batch did
+        self._failed_before = 0  # records of the producer that had failed before this batch
         self._kept: bytes | list[ProducerRecord] | None = None
-        self._looked_at: set[int] = set()  # failed records whose failure the application asked for
+        self._looked_at: set[int] = set()  # failed records whose failure the application has seen
         self._parts: list[tuple[int, int, Batch]] = []  # runs of records: (first index here, first index there, batch)
         self.producer_id = self.producer_epoch = self.base_sequence = -1
         self.attempts = 0
         self.written = self.in_flight = False
-        self.sent_at = created  # when `send` took its first record: before `created` if that was parked
+        self.sent_at = created  # when its first record was sent: before `created` if that was parked
         self.last_error: Any = None
 
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -82,7 +82,7 @@ class Batch(bytearray):
 
     @property
     def size(self) -> int:
-        """Bytes as it will be sent, header included."""
+        """Its size in bytes as sent, header included."""
         return self._used
 
     @property
@@ -96,7 +96,7 @@ class Batch(bytearray):
         return all(part._settled for part in self._leaves())
 
     def _leaves(self) -> Iterator[Batch]:
-        """Where its records are now, in order. Without recursion: a batch can be taken apart as often as it has records."""
+        """The batches that have its records now, in order. Without recursion: a batch can be split as often as it has records."""
         left = [self]
         while left:
             batch = left.pop()
@@ -112,7 +112,7 @@ class Batch(bytearray):
         self._cap = cap
 
     def _let_go(self) -> bool:
-        """Empty it, unless somebody still reads its bytes; returns whether that was so."""
+        """Empty it, unless its bytes are still being read; returns whether they are."""
         try:
             self.clear()
         except BufferError:
@@ -136,9 +136,9 @@ class Batch(bytearray):
     # ---- to the broker
 
     def compress(self) -> None:
-        """Compress the records if the producer has a codec for that, and the result is smaller; then it is `ready`.
+        """Compress the records if the producer has a codec and the result is smaller; then the batch is `ready`.
 
-        Called by the thread that filled the batch, or by the loop or a helper for one that lingered. Calling again does nothing.
+        Called by the thread that filled the batch, or by the loop or a helper thread after its linger. Calling again does nothing.
         """
         acc = self._acc
         if self.state == OPEN:
@@ -150,12 +150,12 @@ class Batch(bytearray):
         interruption = None
         try:
             self._squeeze()
-        except BaseException as error:  # sent as it is: whatever happened, the partition goes on
+        except BaseException as error:  # sent uncompressed: whatever happened, the partition continues
             if is_interruption(error):
                 interruption = error
             else:
-                _log.exception("%s-%s: compressing a batch failed; it is sent as it is", self.topic, self.partition)
-        finally:  # also when there is no memory for the log line, or a second Ctrl-C comes
+                _log.exception("%s-%s: compressing a batch failed; it is sent uncompressed", self.topic, self.partition)
+        finally:  # also if the log line runs out of memory, or on a second Ctrl-C
             self._compressing = False
             self.ready = True
             if acc.hungry:
@@ -175,7 +175,7 @@ class Batch(bytearray):
                 self._resize(self._used)
 
     def finish(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Write header and checksum. Call it again only to change the values, and when no request with it is under way."""
+        """Write header and checksum. Call it again only to change the values, and only while no request with it is in flight."""
         if self.state != SEALED or not self.ready:
             raise RuntimeError(f"{self!r} is not ready to be sent")
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
@@ -202,7 +202,7 @@ class Batch(bytearray):
         self.state = state
 
     def _conclude(self) -> Callbacks | None:
-        """Release what the outcome makes superfluous; returns what runs the callbacks, if there are any."""
+        """Release what is no longer needed after the outcome; returns a callable that runs the callbacks, if there are any."""
         acc = self._acc
         rows, self._callbacks, self._extras = self._callbacks + self._extras, [], []
         if not rows:
@@ -217,7 +217,7 @@ class Batch(bytearray):
             return
         for delivery, function in rows:
             call_back(function, delivery)
-            if isinstance(self._acc.refusal, ForkedClientError):  # the callback forked: those that follow run in the parent alone
+            if isinstance(self._acc.refusal, ForkedClientError):  # the callback forked: the remaining ones run in the parent alone
                 return
         rows.clear()
         with self._acc._lock():
@@ -225,7 +225,7 @@ class Batch(bytearray):
         self._acc._wake()
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> Callbacks | None:
-        """The broker has it: the first record's offset (-1: not told) and the broker's time (-1: the records' own count).
+        """Acknowledge it, with the first record's offset (-1: unknown) and the broker's append time (-1: the records keep their own).
 
         A broker that had the batch already answers with its highest timestamp, also where the records' own times count.
         Returns None, or a callable that runs the callbacks.
@@ -240,7 +240,7 @@ class Batch(bytearray):
         return callbacks
 
     def fail(self, code: str, written: Written, cause: BaseException | None = None) -> Callbacks | None:
-        """It will not be delivered; the records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
+        """Fail it; the records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
         with self._acc._lock():
             kept = bytes(self[HEADER_SIZE:]) if self.state in (OPEN, SEALED) else None
             self._move(FAILED)
@@ -253,12 +253,12 @@ class Batch(bytearray):
 
     def _raws(self) -> Iterator[RawRecord]:
         if self.state not in (OPEN, SEALED, FAILED) or isinstance(self._kept, list):
-            raise RuntimeError(f"{self!r} has no records any more")
+            raise RuntimeError(f"{self!r} no longer has records")
         data = self._kept if self._kept is not None else bytes(self[HEADER_SIZE:])
         return read_records(memoryview(decompress(self._codec, data, self._raw) if self._codec else data), self.count)
 
     def records(self) -> list[ProducerRecord]:
-        """Its records, as they were handed to `send`; RuntimeError after they were acknowledged or split."""
+        """Its records, as passed to `send`; RuntimeError after it was acknowledged or split."""
         if isinstance(self._kept, list):
             return list(self._kept)
         maybe = Written.MAYBE if self.written else Written.NO
@@ -269,7 +269,7 @@ class Batch(bytearray):
         ]
 
     def _record(self, index: int) -> ProducerRecord:
-        """One of `records()` of a failed batch: read once, so that asking for each of them is not quadratic."""
+        """One of `records()` of a failed batch; decoded once, so that reading each of them is not quadratic."""
         if not isinstance(self._kept, list):
             self._kept = self.records()
         return self._kept[index]
@@ -279,7 +279,7 @@ class Batch(bytearray):
         return [record for part in self._leaves() if part.state == FAILED for record in part.records()]
 
     def split(self) -> list[Batch]:  # type: ignore[override]
-        """Two batches of half the records each, sealed, not compressed yet, with the sequence numbers the records had.
+        """Two batches of half the records each, sealed, not compressed yet, with the records' old sequence numbers.
 
         ValueError for a single record.
         """
@@ -299,7 +299,7 @@ class Batch(bytearray):
         """
         apart = sorted(indexes)
         if not apart or apart[0] < 0 or apart[-1] >= self.count or len(set(apart)) < len(apart):
-            raise ValueError(f"{self!r}: {apart!r} are no distinct indexes of its records")
+            raise ValueError(f"{self!r}: {apart!r} are not distinct indexes of its records")
         starts, ends = [0, *(index + 1 for index in apart)], [*apart, self.count]
         rest = [(start, end - start) for start, end in zip(starts, ends, strict=True) if end > start]
         groups = [[(index, 1)] for index in apart]
@@ -309,7 +309,7 @@ class Batch(bytearray):
         return first, others
 
     def _divide(self, groups: list[list[tuple[int, int]]]) -> list[Batch]:
-        """For each of `groups`, runs of records (index, how many) that together are all records of this batch, a batch of these."""
+        """A batch for each of `groups`, which are runs of records (index, count) and together cover all records of this batch."""
         if self.state != SEALED:
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
         raws = list(self._raws())
@@ -363,5 +363,5 @@ class Batch(bytearray):
 def call_back(function: Callback, delivery: Handle) -> None:
     try:
         function(delivery)
-    except BaseException:  # one bad callback must not keep the others from being called
-        _log.exception("the callback %r of a delivery to %s raised", function, delivery.topic)
+    except BaseException:  # one failing callback must not keep the others from being called
+        _log.exception("the delivery callback %r for topic %s raised an exception", function, delivery.topic)

@@ -1,4 +1,4 @@
-"""From fetched bytes to records, in plain Python. Rule: what lies before damage is handed out, and the position stays at the damage.
+"""From fetched bytes to records, in plain Python. Rule: records before a corrupt batch are handed out; the position stays at that batch.
 
 The counterpart of `_decode.pxi`.
 """
@@ -30,10 +30,10 @@ __all__ = ["Chunk", "Record", "RecordIterator"]
 
 
 class _LazyHeaders:
-    """Keeps headers encoded until they are asked for; see `_record.h`. Their lengths have been checked."""
+    """Keeps headers encoded until they are read; see `_record.h`. Their lengths are already checked."""
 
     __slots__ = ("_encoded",)
-    _encoded: tuple[int, bytes]  # how many, and their bytes
+    _encoded: tuple[int, bytes]  # their number, and their bytes
 
     def __getattr__(self, name: str) -> Any:
         if name != "headers":
@@ -48,7 +48,7 @@ _set, _delete = object.__setattr__, object.__delattr__
 
 @attrs.frozen
 class Record(_LazyHeaders):
-    """A record as read."""
+    """A record as consumed."""
 
     topic: str
     partition: int
@@ -64,7 +64,7 @@ class Record(_LazyHeaders):
         return Record, tuple(getattr(self, a.name) for a in attrs.fields(Record))
 
 
-Record.__module__ = "pykafka4.wire.records.hot"  # so that pickles go between the compiled and the plain core
+Record.__module__ = "pykafka4.wire.records.hot"  # so that pickles work across the compiled and the plain core
 TIMESTAMP_TYPES: Final = {
     CREATE_TIME: "CREATE_TIME",
     LOG_APPEND_TIME: "LOG_APPEND_TIME",
@@ -73,7 +73,7 @@ TIMESTAMP_TYPES: Final = {
 
 
 class RecordIterator:
-    """Hands out `records` one by one; `given` says how many so far. With `stopped` set it ends early, and goes on once that is reset."""
+    """Iterates over `records`; `given` counts those handed out. With `stopped` set it ends early, and continues once that is reset."""
 
     __slots__ = ("_given", "records", "stopped")
 
@@ -136,11 +136,11 @@ class Chunk:
         self._at = self._end = 0
         self._broken = False
         self._batch: RecordBatch | None = None  # the one entered
-        self._records: Iterator[Record] | None = None  # what it still has
+        self._records: Iterator[Record] | None = None  # its remaining records
         self._scan(self._view)
 
     def _scan(self, view: memoryview) -> None:
-        """Find the end of the whole batches and the offset after them."""
+        """Find the end of the complete batches and the offset after them."""
         at = 0
         while len(view) - at > MAGIC:
             offset, size, epoch, magic = struct.unpack_from(">qiib", view, at)
@@ -162,9 +162,9 @@ class Chunk:
             self._drop()
 
     def own(self) -> None:
-        """Let go of the response this came in, by a copy, if most of it is others': for a chunk that may have to wait.
+        """Copy the bytes, to release the response, if most of it belongs to other partitions: for a chunk that may have to wait.
 
-        In the middle of a batch it stays: its records are read from where they lie.
+        Not in the middle of a batch, whose records are read in place.
         """
         if self._view is not None and self._records is None and self.size * 2 <= memoryview(self._view.obj).nbytes:
             self._view = memoryview(bytes(self._view))
@@ -178,13 +178,13 @@ class Chunk:
         return self._view is None
 
     def skip(self) -> int:
-        """Pass the batch at `position` (a damaged one); returns the new position."""
+        """Skip the batch at `position` (a corrupt one); returns the new position."""
         if self._view is None:
             return self.position
         if self._batch is None and self._at < self._end:
             self._pass_over(read_header(self._view, self._at))
         elif self._batch is None:
-            self._drop()  # nothing behind a header that makes no sense can be found
+            self._drop()  # after an invalid header nothing can be found
             return self.position
         self._leave()
         return self.position
@@ -194,7 +194,7 @@ class Chunk:
         self._at += len(batch.data)
 
     def _leave(self) -> None:
-        """The batch entered is finished: its last offset counts, whether a record had it or not."""
+        """The current batch is finished: continue after its last offset, whether a record had it or not."""
         assert self._batch is not None
         self.position = max(self.position, self._batch.next_offset)
         self._batch = self._records = None
@@ -205,14 +205,14 @@ class Chunk:
         return CorruptRecord(self.topic, self.partition, self.position, reason, None if batch is None else self._behind(batch))
 
     def _behind(self, batch: RecordBatch) -> int:
-        """The offset that `batch` ends before: seeking there passes it."""
+        """The offset after `batch`: seeking there skips it."""
         return max(batch.next_offset, self.position)
 
     def _enter(self) -> bool:
-        """Check the next batch and go into it; False when there is none."""
+        """Check the next batch and enter it; False when there is none."""
         if self._at >= self._end:
             if self._broken:
-                raise self._corrupt("the header of a batch makes no sense")
+                raise self._corrupt("a batch header is invalid")
             return False
         assert self._view is not None
         batch = read_header(self._view, self._at)
@@ -239,10 +239,10 @@ class Chunk:
         appended = batch.timestamp_type == LOG_APPEND_TIME
         for raw in read_records(view, batch.count):
             if not previous < raw.offset_delta <= batch.last_offset_delta:
-                raise DecodeError("the offsets of a batch do not rise within its range")
+                raise DecodeError("the offsets of a batch are not increasing within its range")
             previous = raw.offset_delta
             timestamp = batch.max_timestamp_ms if appended else batch.base_timestamp_ms + raw.timestamp_delta
-            timestamp = (timestamp + 2**63) % 2**64 - 2**63  # what does not fit wraps, as in Java
+            timestamp = (timestamp + 2**63) % 2**64 - 2**63  # wraps around, as in Java
             offset = batch.base_offset + raw.offset_delta
             kind = TIMESTAMP_TYPES[batch.timestamp_type]
             record = Record(self.topic, self.partition, offset, timestamp, kind, raw.key, raw.value, (), batch.leader_epoch)
@@ -272,7 +272,7 @@ class Chunk:
         except BaseException:
             del out[count:]
             self._view, self.position, self._at = view, position, at
-            self._batch = self._records = None  # a generator that was interrupted is finished: enter the batch again
+            self._batch = self._records = None  # an interrupted generator is finished: enter the batch again
             raise
 
     def _decode(self, out: list[Record], limit: int) -> int:
@@ -311,7 +311,7 @@ class Chunk:
         return n
 
     def _damaged(self, n: int, error: DecodeError) -> int:
-        """An iterator that has raised is finished; put one in its place that raises again."""
+        """An iterator that has raised is finished; replace it by one that raises again."""
         assert self._batch is not None
         reason = f"{error}, in the batch of offsets {self._batch.base_offset} to {self._batch.last_offset}"
         self._records = map(_raise, [error])

@@ -19,7 +19,7 @@ __all__ = ["Delivery"]
 
 
 class Delivery:
-    """What `send` returns: the promise of one record's outcome. Keeping it keeps no batch memory."""
+    """What `send` returns: a promise of one record's outcome. Keeping it does not keep the batch's memory."""
 
     __slots__ = ("_place", "_sizes", "timestamp_ms")
 
@@ -29,7 +29,7 @@ class Delivery:
         self._sizes = tuple(-1 if data is None else len(data) for data in (r.key, r.value))
 
     def _found(self) -> tuple[Batch, int]:
-        """The batch it belongs to, through splits, and its index there."""
+        """Its batch, following splits, and its index there."""
         batch, index = place = self._place
         while batch.state == SPLIT:
             start, there, batch = next(run for run in reversed(batch._parts) if index >= run[0])
@@ -42,28 +42,30 @@ class Delivery:
 
     @property
     def topic(self) -> str:
-        """The topic it goes to."""
+        """The record's topic."""
         return self._place[0].topic
 
     @property
     def partition(self) -> int | None:
-        """The partition it goes to; None while none was chosen."""
+        """The record's partition; None until one is chosen."""
         partition = self._home().partition
         return partition if partition >= 0 else None
 
     def done(self) -> bool:
-        """Whether the outcome is there."""
+        """Whether there is an outcome."""
         return self._home().state >= ACKED
 
     @property
     def settled(self) -> bool:
-        """Whether the outcome is there and its batch's callbacks have returned."""
+        """Whether there is an outcome and its batch's callbacks have returned."""
         return self._home()._settled
 
     def _await_outcome(self, timeout: float | None) -> tuple[Batch, int]:
         if not self.done() and not self._place[0]._acc._hooks.wait(self.done, timeout):
             where = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
-            raise KafkaTimeoutError(f"{where}: not acknowledged within {timeout:g} s; still being sent; status() of the producer says why")
+            raise KafkaTimeoutError(
+                f"{where}: not acknowledged within {timeout:g} s; it is still being sent, and Producer.status() says why"
+            )
         return self._found()
 
     def _failure(self, b: Batch, index: int) -> DeliveryFailed:
@@ -74,7 +76,7 @@ class Delivery:
         return DeliveryFailed(b.topic, self.partition, b._code, b._outcome_written, b._record(index), fresh(b._cause))
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record lies (`RecordMetadata`), once it is acknowledged.
+        """Where the record was written (`RecordMetadata`), once it is acknowledged.
 
         `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, DeliveryFailed when it failed.
         """
@@ -85,21 +87,21 @@ class Delivery:
         return RecordMetadata(b.topic, b.partition, offset, b._append_time if b._append_time >= 0 else self.timestamp_ms, *self._sizes)
 
     def exception(self, timeout: float | None = None) -> DeliveryFailed | None:
-        """The DeliveryFailed of a record that failed, None for one that was acknowledged; waits like `result`."""
+        """The DeliveryFailed of a failed record, None for an acknowledged one; waits as `result` does."""
         b, index = self._await_outcome(timeout)
         return self._failure(b, index) if b.state == FAILED else None
 
     def lost(self) -> list[ProducerRecord]:
-        """Its record, if that failed. Does not count as looking at the failure."""
+        """The record, if it failed. The failure does not count as seen."""
         b, index = self._found()
         return [b._record(index)] if b.state == FAILED else []
 
     def add_done_callback(self, fn: Callable[[Delivery], object]) -> None:
-        """Have `fn(delivery)` called on the callback executor, once, when the outcome is there (at once if it is)."""
+        """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there already is)."""
         if not callable(fn):
             raise TypeError(f"{self.topic}: a callback must be callable, not {type(fn).__name__}")
         acc = self._place[0]._acc
-        if isinstance(acc.refusal, ForkedClientError):  # nobody here brings the outcome, and the lock may be held by who is not here
+        if isinstance(acc.refusal, ForkedClientError):  # no outcome will arrive here, and the lock may be held by a thread of the parent
             raise acc.refusal.again()
         with acc._lock():
             b, index = self._found()

@@ -1,6 +1,6 @@
-"""Topics, in plain Python: their partitions, and records that wait until these are known. Rule: a key has the partition that Java gives it.
+"""Topics, in plain Python: their partitions, and records that wait until these are known. Rule: a key gets the same partition as in Java.
 
-With `reference.py` the counterpart of `_park.pxi`.
+Together with `reference.py` the counterpart of `_park.pxi`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ B = TypeVar("B")  # `Batch`, whose module imports this one
 
 
 class Handle(Protocol):
-    """What the modules below `Delivery` use of it."""
+    """The part of a `Delivery` that the modules below it use."""
 
     _place: tuple[Any, int]
 
@@ -37,7 +37,7 @@ Callback: TypeAlias = Callable[[Any], object]  # of `send` or `add_done_callback
 
 
 def murmur2(data: Buffer) -> int:
-    """Kafka's hash of a key, as the Java client has it (a signed 32-bit int)."""
+    """Kafka's hash of a key, as in the Java client (a signed 32-bit int)."""
     key = memoryview(data).cast("B")
     mask, m = 0xFFFFFFFF, 0x5BD1E995
     h = 0x9747B28C ^ len(key)
@@ -67,24 +67,24 @@ class Parked:
 
 @attrs.define(eq=False)
 class Topic(Generic[B]):
-    """What the accumulator knows about a topic."""
+    """A topic's state in the accumulator."""
 
     name: str
     count: int = 0  # partitions; 0 while unknown
     direct: bool = False  # partitions are known and nothing is parked: records go straight into batches
-    announced: bool = False  # the loop knows that records wait here
-    dropped: bool = False  # no longer among the accumulator's topics: a send that found it before looks again
+    announced: bool = False  # the loop has been told that records wait here
+    dropped: bool = False  # removed from the accumulator's topics: a send that found it earlier looks it up again
     open: dict[int, B] = attrs.Factory(dict)  # by partition
     held: dict[int, int] = attrs.Factory(dict)  # bytes reserved, by partition
     last_was_full: set[int] = attrs.Factory(set)  # partitions whose last batch was full: the next one starts large
     available: list[int] = attrs.Factory(list)  # partitions with a leader
     cursor: int = 0
-    sticky: int = 0  # where records without key and partition go for now
-    sticky_bytes: int = 0  # bytes that went there
+    sticky: int = 0  # the current partition of records without key and partition
+    sticky_bytes: int = 0  # bytes sent to it so far
     parked: deque[Parked] = attrs.Factory(deque)
     parked_first: int = 0  # running number of its head
     parked_bytes: int = 0
-    placeholder: B | None = None  # what handles of parked records point to
+    placeholder: B | None = None  # the batch of parked records' handles
 
     def rotate(self) -> None:
         """The next available partition becomes the sticky one."""

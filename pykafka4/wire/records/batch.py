@@ -1,6 +1,6 @@
-"""Whole record batches. Rule: what is built here is read here, in every format; the model broker and tests use it, the client does not.
+"""Whole record batches. Rule: builds and reads every format; used by the model broker and tests, not by the client.
 
-Magic 2 is the record batch of today, magic 0 and 1 the message sets before it, where a compressed message wraps a set of its own.
+Magic 2 is the current record batch, magic 0 and 1 are the older message sets, where a compressed message wraps a set of its own.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ControlType(enum.IntEnum):
 
 @attrs.frozen
 class WireRecord:
-    """A record with its place. `offset` -1 and `timestamp_ms` -1 mean not given; `sequence` is -1 without an idempotent producer."""
+    """A record with its offset. `offset` -1 and `timestamp_ms` -1 mean not given; `sequence` is -1 without an idempotent producer."""
 
     offset: int = -1
     timestamp_ms: int = -1
@@ -61,7 +61,7 @@ class WireRecord:
 
 
 def batches(buffer: Readable) -> Iterator[RecordBatch]:
-    """The whole batches in `buffer`, headers read and nothing else; one that is cut short at the end is left out."""
+    """The complete batches in `buffer`, with only their headers decoded; a truncated one at the end is left out."""
     view, pos = memoryview(buffer).cast("B"), 0
     while len(view) - pos > MAGIC:
         size = size_at(view, pos)
@@ -72,9 +72,9 @@ def batches(buffer: Readable) -> Iterator[RecordBatch]:
 
 
 def records_of(batch: RecordBatch, max_size: int = MAX_DECOMPRESSED) -> list[WireRecord]:
-    """The records of `batch`, its checksum compared first.
+    """The records of `batch`, after verifying its checksum.
 
-    Raises DecodeError for damage of any kind, RecordTooLarge when they are over `max_size` bytes once decompressed.
+    Raises DecodeError if it is corrupt in any way, RecordTooLarge if it exceeds `max_size` bytes when decompressed.
     """
     if batch.magic != 2:
         return [WireRecord(*message) for message in read_messages(batch, max_size)]
@@ -106,7 +106,7 @@ def _records_v2(batch: RecordBatch, max_size: int) -> Iterator[WireRecord]:
 
 
 def _sequence(base: int, delta: int) -> int:
-    """Sequences go back to 0 after 2**31 - 1."""
+    """Sequences wrap to 0 after 2**31 - 1."""
     return -1 if base < 0 else (base + delta) & 0x7FFF_FFFF
 
 
@@ -119,7 +119,7 @@ def control_record(kind: ControlType, coordinator_epoch: int = 0) -> WireRecord:
 
 
 def control_type(record: WireRecord) -> ControlType | None:
-    """What a control record says; None for a kind that later versions may bring."""
+    """The type of a control record; None for one that later versions may add."""
     if record.key is None or len(record.key) < 4:
         raise DecodeError(f"the control record at offset {record.offset} has a key of {len(record.key or b'')} bytes; 4 are needed")
     number = int.from_bytes(record.key[2:4], "big", signed=True)
@@ -144,9 +144,9 @@ def build_batch(
     last_offset_delta: int | None = None,
     max_timestamp_ms: int | None = None,
 ) -> bytes:
-    """A batch of magic 2. Records without an offset follow one another; offsets that leave gaps make a compacted batch.
+    """A batch of magic 2. Records without an offset are consecutive; offsets with gaps make a compacted batch.
 
-    `last_offset_delta` says how far the batch reached before compaction; `max_timestamp_ms` is the append time for LOG_APPEND_TIME.
+    `last_offset_delta` is that of the batch before compaction; `max_timestamp_ms` is the append time for LOG_APPEND_TIME.
     """
     rows = [(record.offset - base_offset if record.offset >= 0 else place, record) for place, record in enumerate(records)]
     times = [record.timestamp_ms for _, record in rows]
@@ -182,7 +182,7 @@ def build_message_set(
     timestamp_type: int = CREATE_TIME,
     append_time_ms: int = -1,
 ) -> bytes:
-    """A message set of magic 0 or 1, wrapped in one message if `codec` is given. ConfigError for what the format cannot hold."""
+    """A message set of magic 0 or 1, wrapped in one message if `codec` is given. ConfigError for what the format does not support."""
     rows = [(record.offset if record.offset >= 0 else base_offset + place, record) for place, record in enumerate(records)]
     _check_old(rows, magic, codec)
     flags = LOG_APPEND_BIT * timestamp_type if magic == 1 else 0
@@ -196,10 +196,10 @@ def build_message_set(
 
 def _check_old(rows: Sequence[tuple[int, WireRecord]], magic: int, codec: int) -> None:
     if magic not in (0, 1):
-        raise ConfigError(f"magic {magic} is no message set; 0 and 1 are")
+        raise ConfigError(f"magic {magic} is not a message set; 0 and 1 are")
     if codec == CODECS["zstd"]:
-        raise ConfigError(f"magic {magic} has no zstd; use build_batch")
+        raise ConfigError(f"magic {magic} does not support zstd; use build_batch")
     if codec and not rows:
         raise ConfigError("a compressed message set holds at least one record")
     if any(record.headers for _, record in rows):
-        raise ConfigError(f"magic {magic} has no headers; use build_batch")
+        raise ConfigError(f"magic {magic} does not support headers; use build_batch")

@@ -1,4 +1,4 @@
-"""CRC-32C, the checksum of record batches. Rule: what is computed in parts equals what is computed at once.
+"""CRC-32C, the checksum of record batches. Rule: computing it in parts gives the same result as at once.
 
 google-crc32c computes it where that package (the extra `crc32c`) is installed with its C extension, else crcmod. The compiled core has a
 CRC-32C of its own; neither package is imported before something is computed here.
@@ -28,7 +28,7 @@ _SLOW = (
 
 
 def crc32c(data: Readable, value: int = 0) -> int:
-    """CRC-32C (Castagnoli) of `data`, going on from `value`."""
+    """CRC-32C (Castagnoli) of `data`, continuing from `value`."""
     return _fastest()(data if isinstance(data, bytes) else bytes(data), value)
 
 

@@ -1,4 +1,4 @@
-"""What both cores call. Rule: it is not per record, so the compiled core has no version of its own."""
+"""Functions that both cores call. Rule: not called per record, so there is no compiled version."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _FIELD_NAMES: Final = re.compile(":[^:]*:")
 
 
 def fresh(error: BaseException | None) -> BaseException | None:
-    """A copy of `error` without its traceback, to keep, or to raise again and again; `error` itself where it cannot be copied.
+    """A copy of `error` without its traceback, to keep or to raise repeatedly; `error` itself if it cannot be copied.
 
-    A traceback leads to frames, these to handles and batches, and these to the error: a cycle that would keep the records' memory.
+    A traceback references frames, these handles and batches, and these the error: a cycle that would keep the records' memory.
     """
     if error is None:
         return None
     try:
         return error.again() if isinstance(error, KafkaError) else copy.copy(error)
-    except Exception:  # an exception of the application's whose constructor wants other arguments
+    except Exception:  # an exception of the application whose constructor takes other arguments
         return error
 
 
 def holds_pointers(form: str) -> bool:
-    """Whether a buffer of that format (as the struct module, numpy and ctypes write it) holds addresses, of Python objects or others."""
+    """Whether a buffer of that format (as in the struct module, numpy and ctypes) holds pointers, to Python objects or others."""
     return not _POINTERS.isdisjoint(form if len(form) == 1 else _FIELD_NAMES.sub("", form))

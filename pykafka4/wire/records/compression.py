@@ -1,4 +1,4 @@
-"""Compression. Rule: what comes out is bounded while it comes out; a bomb costs the bound and a little, never its full size."""
+"""Compression. Rule: decompression stops at the limit; a decompression bomb costs little more than the limit, never its full size."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 CODEC_NAMES = {number: name for name, number in CODECS.items()}
 LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # as Kafka's compression.*.level; snappy has none
 
-_PIECE = 256 * 1024  # how much goes in or comes out at a time
+_PIECE = 256 * 1024  # input or output size of one step
 _CRUMB = 4096
 _POOLED = 8
-_MEMBERS = 1000  # of one gzip stream; each costs a copy of what is left, and nobody writes more than one
+_MEMBERS = 1000  # of one gzip stream; each costs a copy of the remaining data, and producers write only one
 _GZIP = 16 + zlib.MAX_WBITS
 _BLOCKS = 1_000_000  # of one zstd frame; each is up to 128 KiB, and a frame of empty ones would only cost time
 _REPEATED = 1  # type of a zstd block that is one byte, so many times
@@ -64,7 +64,7 @@ def _zstd() -> Any:
 
 
 def require_codec(name: str) -> None:
-    """ConfigError naming option and package where the library of the codec `name` cannot be imported."""
+    """ConfigError naming option and package if the library of the codec `name` cannot be imported."""
     load = {"snappy": _snappy, "lz4": _lz4, "zstd": _zstd}.get(name)
     if load is not None:
         load()
@@ -74,7 +74,7 @@ def require_codec(name: str) -> None:
 
 
 def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
-    """`data` under Kafka's codec number, the same bytes every time. ConfigError for an unknown codec or a level out of range."""
+    """`data` compressed with Kafka's codec number, always to the same bytes. ConfigError for an unknown codec or a level out of range."""
     writer = _WRITERS.get(codec)
     if writer is None:
         raise ConfigError(f"compression codec {codec} is unknown; there are {CODECS}")
@@ -84,7 +84,7 @@ def compress(codec: int, data: Readable, level: int | None = None) -> bytes:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether `error`, caught where something was compressed, comes from a signal handler that ran meanwhile, not from the codec."""
+    """Whether `error`, caught while compressing, comes from a signal handler that ran meanwhile, not from the codec."""
     if not isinstance(error, Exception):
         return True
     trace = error.__traceback__
@@ -97,7 +97,7 @@ def is_interruption(error: BaseException) -> bool:
 def _check_level(name: str, level: int) -> None:
     lo, hi = LEVELS.get(name, (level, level))
     if not lo <= level <= hi:
-        raise ConfigError(f"compression level {level} is out of range for {name}; allowed are {lo} to {hi}")
+        raise ConfigError(f"compression level {level} is out of range for {name}: {lo} to {hi}")
 
 
 def _write_gzip(data: Any, level: int | None) -> bytes:
@@ -106,7 +106,7 @@ def _write_gzip(data: Any, level: int | None) -> bytes:
 
 
 def _write_snappy(data: Any, _: int | None) -> bytes:
-    """The framing of snappy-java: what every Kafka client reads."""
+    """With the framing of snappy-java, which every Kafka client reads."""
     view = memoryview(data).cast("B")
     parts = [_XERIAL.pack(_XERIAL_MAGIC, 1, 1)]
     for start in range(0, len(view), _XERIAL_BLOCK):
@@ -116,7 +116,7 @@ def _write_snappy(data: Any, _: int | None) -> bytes:
 
 
 def _write_lz4(data: Any, level: int | None) -> bytes:
-    """Independent blocks and no content size: Java reads nothing else."""
+    """With independent blocks and without a content size: Java reads nothing else."""
     packed: bytes = _lz4().compress(
         data, compression_level=level or 0, block_size=_lz4().BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
     )
@@ -124,7 +124,7 @@ def _write_lz4(data: Any, level: int | None) -> bytes:
 
 
 def _write_zstd(data: Any, level: int | None) -> bytes:
-    """Making a context costs more than compressing a small batch with it; a context serves one call at a time."""
+    """Reuses contexts: creating one costs more than compressing a small batch. A context serves one call at a time."""
     wanted = 3 if level is None else level
     pool = _ZSTD_WRITERS.setdefault(wanted, deque(maxlen=_POOLED))
     context = _take(pool) or _zstd().ZstdCompressor(level=wanted)
@@ -148,10 +148,10 @@ _ZSTD_READERS: deque[Any] = deque(maxlen=_POOLED)
 
 
 def decompress(codec: int, data: Readable, max_size: int) -> bytes:
-    """`data` as it was before `compress`, in at most `max_size` bytes.
+    """Decompress `data` to at most `max_size` bytes.
 
-    A bomb costs that much memory and a few MiB; what is within the bound costs its own size, twice for the moment it is put together.
-    Raises RecordTooLarge, naming the limit, as soon as there is more; DecodeError for anything that is damaged, cut short or too long.
+    Larger data costs that much memory and a few MiB; other data costs its own size, and for a moment twice that, while it is joined.
+    Raises RecordTooLarge, naming the limit, as soon as that is exceeded; DecodeError for data that is damaged, truncated or too long.
     """
     reader = _READERS.get(codec)
     if reader is None:
@@ -164,13 +164,13 @@ def decompress(codec: int, data: Readable, max_size: int) -> bytes:
 
 
 def _too_large(max_size: int) -> RecordTooLarge:
-    return RecordTooLarge(f"a batch is over max_decompressed_bytes ({max_size} bytes) once decompressed; raise that option to read it")
+    return RecordTooLarge(f"a batch exceeds max_decompressed_bytes={max_size} when decompressed; raise that option to read it")
 
 
 class _Output:
-    """Collects pieces up to the bound. One buffer that grew would be copied at every step, with both copies alive.
+    """Collects pieces of output up to the limit. A growing buffer would be copied at every step, with both copies in memory.
 
-    Crumbs are put together first: an object for each two bytes that come out would take twenty times their memory.
+    Tiny pieces are joined first: an object for every two bytes of output would take twenty times their memory.
     """
 
     __slots__ = ("_crumbs", "_pieces", "_size", "max_size")
@@ -182,7 +182,7 @@ class _Output:
 
     @property
     def room(self) -> int:
-        """How much to ask a decompressor for: never more than a piece, and one byte over the bound, to see whether it is passed."""
+        """How much to request from a decompressor: at most a piece, and at most one byte over the limit, to see whether it is exceeded."""
         return min(_PIECE, self.max_size - self._size + 1)
 
     def reserve(self, size: int) -> None:
@@ -233,29 +233,29 @@ def _read_gzip(view: memoryview, max_size: int) -> bytes:
     while not inflate.eof and (more := inflate.decompress(b"", out.room)):
         out.add(more)
     if not inflate.eof:
-        raise DecodeError("the gzip data ends too early")
+        raise DecodeError("the gzip data is truncated")
     return out.bytes()
 
 
 def _read_snappy(view: memoryview, max_size: int) -> bytes:
-    """Framed as snappy-java writes, or one raw block as librdkafka does."""
+    """With the framing of snappy-java, or one raw block, as librdkafka writes it."""
     if view[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
         return _snappy_block(view, _Output(max_size))
     out, pos = _Output(max_size), _XERIAL.size
     if len(view) < pos:
-        raise DecodeError("the snappy header ends too early")
+        raise DecodeError("the snappy header is truncated")
     while pos < len(view):
         size = int.from_bytes(view[pos : pos + 4], "big")
         pos += 4
         if not 0 < size <= len(view) - pos:
-            raise DecodeError(f"a snappy block of {size} bytes where {max(0, len(view) - pos)} are left")
+            raise DecodeError(f"a snappy block of {size} bytes, but only {max(0, len(view) - pos)} are left")
         out.add(_snappy_block(view[pos : pos + size], out))
         pos += size
     return out.bytes()
 
 
 def _snappy_block(block: memoryview, out: _Output) -> bytes:
-    """The block says its size first; that is compared with the bound, and with what so many bytes can make, before memory is taken."""
+    """A block starts with its decompressed size, which is checked against the limit and the maximum ratio before memory is allocated."""
     size = 0
     for place, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << (7 * place)
@@ -274,23 +274,23 @@ def _read_lz4(view: memoryview, max_size: int) -> bytes:
     out, frame = _Output(max_size), _lz4().LZ4FrameDecompressor()
     for place, piece in enumerate(_pieces(view)):
         if frame.eof:
-            raise DecodeError(f"bytes behind the end of the lz4 frame, from {place * _PIECE} on")
+            raise DecodeError(f"extra bytes after the end of the lz4 frame, from {place * _PIECE} on")
         out.add(frame.decompress(piece, max_length=out.room))
         while not frame.eof and not frame.needs_input:
             out.add(frame.decompress(b"", max_length=out.room))
     if not frame.eof:
-        raise DecodeError("the lz4 frame ends too early")
+        raise DecodeError("the lz4 frame is truncated")
     if frame.unused_data:
-        raise DecodeError(f"{len(frame.unused_data)} bytes behind the end of the lz4 frame")
+        raise DecodeError(f"{len(frame.unused_data)} extra bytes after the end of the lz4 frame")
     return out.bytes()
 
 
 def _read_zstd(view: memoryview, max_size: int) -> bytes:
-    """In one call, with the result as the window: streaming would hold the window beside it."""
+    """In one call, with the output as the window: streaming would need memory for both."""
     frame = _zstd().get_frame_parameters(view)
     size = frame.content_size
     if (more := len(view) - _zstd_end(view, frame.has_checksum)) > 0:
-        raise DecodeError(f"{more} bytes behind the end of the zstd frame")
+        raise DecodeError(f"{more} extra bytes after the end of the zstd frame")
     context = _take(_ZSTD_READERS) or _zstd().ZstdDecompressor()
     try:
         if size == _zstd().CONTENTSIZE_UNKNOWN:
@@ -303,7 +303,7 @@ def _read_zstd(view: memoryview, max_size: int) -> bytes:
 
 
 def _zstd_end(view: memoryview, has_checksum: bool) -> int:
-    """Where the frame ends, by the sizes that its blocks name; the library looks only where the content's size is known, and not 0."""
+    """The end of the frame, computed from its block sizes; the library checks it only if the content size is known and not 0."""
     at: int = _zstd().frame_header_size(view)
     last = 0
     for _ in range(_BLOCKS):
@@ -316,7 +316,7 @@ def _zstd_end(view: memoryview, has_checksum: bool) -> int:
 
 
 def _zstd_of_unknown_size(context: Any, view: memoryview, max_size: int) -> bytes:
-    """Try a likely size before the bound: taking and returning a large block costs more than most batches."""
+    """Try a likely size before the limit: allocating and freeing a large block costs more than most batches."""
     for room in (8 * len(view) + _PIECE, max_size):
         if room <= max_size:
             try:
@@ -324,25 +324,25 @@ def _zstd_of_unknown_size(context: Any, view: memoryview, max_size: int) -> byte
             except _zstd().ZstdError:
                 continue
             return made
-    # The library says the same of a frame that is cut and of one that is too long: count, keeping nothing.
+    # The library raises the same error for a truncated frame and for one that is too long: count the bytes without keeping them.
     counted = 0
     with context.stream_reader(view, read_size=_PIECE) as stream:
         while counted <= max_size:
             piece = stream.read(_PIECE)
             if not piece:
-                raise DecodeError("the zstd frame is damaged or ends too early")
+                raise DecodeError("the zstd frame is damaged or truncated")
             counted += len(piece)
     raise _too_large(max_size)
 
 
 def repair_lz4(data: Readable) -> bytes:
-    """An LZ4 frame with a right header checksum.
+    """An LZ4 frame with a correct header checksum.
 
-    Writers of message format v0 hashed the wrong bytes, and Kafka kept it so; the header is made anew from its own flags.
+    Writers of message format v0 hashed the wrong bytes, and Kafka kept that; the header is rebuilt from its own flags.
     """
     view = memoryview(data).cast("B")
     if len(view) < 7 or view[:4] != _LZ4_MAGIC:
-        raise DecodeError("no lz4 frame")
+        raise DecodeError("not an lz4 frame")
     flags, block = view[4], view[5]
     if flags >> 6 != 1 or flags & _LZ4_DICTIONARY or not 4 <= block >> 4 <= 7:
         raise DecodeError(f"an lz4 frame with flags {flags:#x} and block size {block:#x}")
@@ -361,7 +361,7 @@ _DAMAGE = (zlib.error, RuntimeError, EOFError)
 
 
 def _damage(codec: int) -> tuple[type[Exception], ...]:
-    """What the library of `codec` raises for damaged data."""
+    """The exceptions that the library of `codec` raises for damaged data."""
     if codec == CODECS["snappy"]:
         return (*_DAMAGE, _snappy().UncompressError)
     return (*_DAMAGE, _zstd().ZstdError) if codec == CODECS["zstd"] else _DAMAGE

@@ -1,9 +1,9 @@
 """Reading batch headers and records, in every format. Rule: every length is checked against the bytes left before it is used.
 
-No other plain-Python code reads them; what writes them is `encoder`.
+No other plain-Python code reads them; `encoder` writes them.
 
-Magic 2 is read in steps: `read_header`, `RecordBatch.check`, `open_batch`, `read_records`. Of magic 0 and 1, where a compressed message
-wraps a message set of its own, `read_messages` reads all that is in one. Where the compiled core has a text for an error, this is it.
+Magic 2 is read in steps: `read_header`, `RecordBatch.check`, `open_batch`, `read_records`. For magic 0 and 1, where a compressed message
+wraps a message set of its own, `read_messages` reads everything in one. Error messages are the same as in the compiled core.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _CODEC_NUMBERS: Final = frozenset(CODECS.values())
 class RecordBatch:
     """A batch, or one message of an old message set: its header, and `data`, all of its bytes.
 
-    An old message has its own offset as `base_offset` and -1 for what its format lacks; a compressed one does not tell its `count`.
+    An old message has its own offset as `base_offset` and -1 for fields that its format lacks; the `count` of a compressed one is unknown.
     """
 
     data: memoryview = attrs.field(repr=lambda view: f"<{len(view)} bytes>")
@@ -88,7 +88,7 @@ class RecordBatch:
 
     @property
     def next_offset(self) -> int:
-        """Where to read on; past the last record even where compaction took it."""
+        """The offset after the batch, even if compaction removed its last record."""
         return self.last_offset + 1
 
     @property
@@ -113,29 +113,31 @@ class RecordBatch:
         """DecodeError if the checksum does not match."""
         found = crc32c(self.data[ATTRIBUTES:]) if self.magic >= 2 else zlib.crc32(self.data[MAGIC:])
         if found != self.crc:
-            raise DecodeError(f"the batch at offset {self.base_offset} is damaged: its checksum is {found:#010x}, not {self.crc:#010x}")
+            raise DecodeError(
+                f"the batch at offset {self.base_offset} is corrupt: its checksum is {found:#010x}, expected {self.crc:#010x}"
+            )
 
 
 def size_at(view: memoryview, pos: int) -> int:
-    """The size of the batch at `pos`, which has at least MAGIC + 1 bytes; DecodeError if its format is unknown or cannot be so short."""
+    """The size of the batch at `pos`, which has at least MAGIC + 1 bytes; DecodeError if its format is unknown or the size too small."""
     size = int.from_bytes(view[pos + LENGTH : pos + LENGTH + 4], "big", signed=True) + LOG_OVERHEAD
     magic = view[pos + MAGIC]
     least = LEAST_BATCH.get(magic)
     if least is None:
-        raise DecodeError(f"a record batch of magic {magic}; 0, 1 and 2 are known")
+        raise DecodeError(f"a record batch of magic {magic}; the known ones are 0, 1 and 2")
     if size < least:
-        raise DecodeError(f"a record batch of magic {magic} and {size} bytes; it has at least {least}")
+        raise DecodeError(f"a record batch of magic {magic} and {size} bytes; the minimum is {least}")
     return size
 
 
 def read_header(buffer: Readable, pos: int = 0) -> RecordBatch:
-    """The batch at `pos`, header read and nothing else. DecodeError if it is not there as a whole."""
+    """The batch at `pos`, with only its header decoded. DecodeError if it is incomplete."""
     view = memoryview(buffer).cast("B")[pos:]
     if len(view) <= MAGIC:
-        raise DecodeError(f"a record batch cut off after {len(view)} bytes")
+        raise DecodeError(f"a record batch truncated after {len(view)} bytes")
     size = size_at(view, 0)
     if size > len(view):
-        raise DecodeError(f"a record batch of {size} bytes cut off after {len(view)}")
+        raise DecodeError(f"a record batch of {size} bytes, truncated after {len(view)}")
     return _header_v2(view[:size]) if view[MAGIC] == 2 else _header_v01(view[:size])
 
 
@@ -155,7 +157,7 @@ def _header_v01(data: memoryview) -> RecordBatch:
 
 
 class RawRecord(NamedTuple):
-    """One record as it lies in a batch, its place and time relative to the batch's."""
+    """One record as encoded in a batch, with offset and timestamp relative to the batch's."""
 
     timestamp_delta: int
     offset_delta: int
@@ -171,7 +173,7 @@ class RawRecord(NamedTuple):
 
 
 def open_batch(batch: RecordBatch, unpack: Callable[[int, bytes, int], bytes], max_size: int) -> memoryview:
-    """The records of `batch` as bytes, unpacked; DecodeError if their number cannot be right."""
+    """The records of `batch` as decompressed bytes; DecodeError if their count is impossible."""
     if batch.codec not in _CODEC_NUMBERS:
         raise DecodeError(f"compression codec {batch.codec} is unknown")
     body = batch.data[HEADER_SIZE:]
@@ -182,7 +184,7 @@ def open_batch(batch: RecordBatch, unpack: Callable[[int, bytes, int], bytes], m
 
 
 def read_records(view: memoryview, count: int) -> Iterator[RawRecord]:
-    """The `count` records that `view` consists of; DecodeError at the first place that cannot be right."""
+    """The `count` records in `view`; DecodeError at the first invalid place."""
     at = 0
     for _ in range(count):
         raw = _read_record(view, at)
@@ -193,10 +195,10 @@ def read_records(view: memoryview, count: int) -> Iterator[RawRecord]:
 
 
 def _read_record(view: memoryview, at: int) -> RawRecord:
-    """The record at `at`; DecodeError when a length leads out of it."""
+    """The record at `at`; DecodeError if a length exceeds it."""
     size, at = read_varint(view, at)
     if not 1 <= size <= len(view) - at:
-        raise DecodeError("a record's length leads out of its batch")
+        raise DecodeError("a record's length exceeds its batch")
     body, end = view[at : at + size], at + size
     timestamp, at = read_varint(body, 1, 64)  # the byte before it, attributes, has no meaning yet
     offset, at = read_varint(body, at)
@@ -204,38 +206,38 @@ def _read_record(view: memoryview, at: int) -> RawRecord:
     value, at = _read_bytes(body, at)
     count, at = read_varint(body, at)
     if not 0 <= count <= (size - at) // 2:
-        raise DecodeError("more headers than its record has bytes for")
+        raise DecodeError("more headers than fit into the record")
     if _skip_headers(body, at, count) != size:
-        raise DecodeError("a record is longer than its parts")
+        raise DecodeError("a record is longer than its fields")
     return RawRecord(timestamp, offset, key, value, count, bytes(body[at:]), end)
 
 
 def _skip_headers(body: memoryview, at: int, count: int) -> int:
-    """Behind `count` headers at `at`; DecodeError when a length leads out of their record."""
+    """The position after `count` headers at `at`; DecodeError if a length exceeds their record."""
     for _ in range(count):
         for what, least in (("name", 0), ("value", -1)):
             size, at = read_varint(body, at)
             if not least <= size <= len(body) - at:
-                raise DecodeError(f"the length of a header's {what} leads out of its record")
+                raise DecodeError(f"the length of a header's {what} exceeds its record")
             at += max(size, 0)
     return at
 
 
 def read_headers(count: int, data: bytes) -> Headers:
-    """The `count` headers in `data`, whose lengths have been checked."""
+    """The `count` headers in `data`, whose lengths are already checked."""
     view, at = memoryview(data), 0
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         name, at = _read_bytes(view, at)
         value, at = _read_bytes(view, at)
-        headers.append(((name or b"").decode(errors="replace"), value))  # as Java: one odd name must not hold up a partition
+        headers.append(((name or b"").decode(errors="replace"), value))  # as Java: one invalid name must not block a partition
     return tuple(headers)
 
 
 def _read_bytes(body: memoryview, at: int) -> tuple[bytes | None, int]:
     size, at = read_varint(body, at)
     if not -1 <= size <= len(body) - at:
-        raise DecodeError("a length leads out of its record")
+        raise DecodeError("a length exceeds its record")
     return (None, at) if size < 0 else (bytes(body[at : at + size]), at + size)
 
 
@@ -246,7 +248,7 @@ def read_varint(view: memoryview, pos: int, bits: int = 32) -> tuple[int, int]:
     n = shift = 0
     while shift < bits:
         if pos >= len(view):
-            raise DecodeError("a varint ends too early")
+            raise DecodeError("a truncated varint")
         byte = view[pos]
         pos += 1
         n |= (byte & 0x7F) << shift
@@ -270,10 +272,10 @@ class Message(NamedTuple):
 
 
 def read_messages(batch: RecordBatch, max_size: int) -> Iterator[Message]:
-    """The records of a message of magic 0 or 1, made one at a time: as objects they take ten times the bytes that `max_size` bounds.
+    """The records of a message of magic 0 or 1, created one at a time: as objects they take ten times the bytes that `max_size` limits.
 
-    Everything is checked before the first, the checksum included. Raises DecodeError for damage of any kind, RecordTooLarge when they are
-    over `max_size` bytes once decompressed.
+    Everything, including the checksum, is checked before the first. Raises DecodeError if it is corrupt in any way, RecordTooLarge if it
+    exceeds `max_size` bytes when decompressed.
     """
     batch.check()
     if batch.codec not in _CODEC_NUMBERS:
@@ -282,7 +284,7 @@ def read_messages(batch: RecordBatch, max_size: int) -> Iterator[Message]:
     if not batch.codec:
         return iter((Message(batch.base_offset, batch.base_timestamp_ms, batch.timestamp_type, key, value),))
     if value is None:
-        raise DecodeError(f"the compressed message at offset {batch.base_offset} holds nothing")
+        raise DecodeError(f"the compressed message at offset {batch.base_offset} is empty")
     packed: Any = repair_lz4(memoryview(value)) if batch.magic == 0 and batch.codec == CODECS["lz4"] else value
     held = memoryview(decompress(batch.codec, packed, max_size))
     return _inner_records(batch, held, _shift(batch, held))
@@ -293,7 +295,7 @@ def _key_and_value(batch: RecordBatch) -> tuple[bytes | None, bytes | None]:
     key, pos = _bytes_v01(batch.data, pos)
     value, pos = _bytes_v01(batch.data, pos)
     if pos != len(batch.data):
-        raise DecodeError(f"the message at offset {batch.base_offset} has {len(batch.data) - pos} bytes behind its value")
+        raise DecodeError(f"the message at offset {batch.base_offset} has {len(batch.data) - pos} extra bytes after its value")
     return key, value
 
 
@@ -305,23 +307,23 @@ def _bytes_v01(view: memoryview, pos: int) -> tuple[bytes | None, int]:
     if size == -1:
         return None, pos
     if not 0 <= size <= len(view) - pos:
-        raise DecodeError(f"a field of {size} bytes where {len(view) - pos} are left in its message")
+        raise DecodeError(f"a field of {size} bytes, but only {len(view) - pos} are left in its message")
     return bytes(view[pos : pos + size]), pos + size
 
 
 def _skip_v01(view: memoryview, pos: int, end: int) -> int:
-    """Behind the key or value at `pos`."""
+    """The position after the key or value at `pos`."""
     if end - pos < 4:
         raise DecodeError("a message ends inside a length")
     size = int.from_bytes(view[pos : pos + 4], "big", signed=True)
     pos += 4
     if not -1 <= size <= end - pos:
-        raise DecodeError(f"a field of {size} bytes where {end - pos} are left in its message")
+        raise DecodeError(f"a field of {size} bytes, but only {end - pos} are left in its message")
     return pos + max(size, 0)
 
 
 def _shift(batch: RecordBatch, held: memoryview) -> int:
-    """What to add to the offsets of the messages in `held`, which are checked on the way: whole, of the magic of `batch`, not compressed.
+    """What to add to the offsets of the messages in `held`; also checks that they are complete, of the magic of `batch`, not compressed.
 
     Inner offsets are absolute in magic 0; in magic 1 they count from 0 and the wrapper has the last one's true offset.
     """
@@ -330,7 +332,7 @@ def _shift(batch: RecordBatch, held: memoryview) -> int:
         last, pos = _check_message(batch, held, pos)
         highest = max(highest, last)
     if pos == 0:
-        raise DecodeError(f"the compressed message at offset {batch.base_offset} holds nothing")
+        raise DecodeError(f"the compressed message at offset {batch.base_offset} is empty")
     shift = batch.base_offset - last if batch.magic == 1 else 0
     if highest + shift > _MAX_OFFSET:
         raise DecodeError(f"the message at offset {batch.base_offset} holds one at offset {highest + shift}")
@@ -341,10 +343,10 @@ def _check_message(batch: RecordBatch, held: memoryview, pos: int) -> tuple[int,
     """The offset of the message at `pos`, and where it ends."""
     left = len(held) - pos
     if left <= MAGIC:
-        raise DecodeError(f"a record batch cut off after {left} bytes")
+        raise DecodeError(f"a record batch truncated after {left} bytes")
     size = size_at(held, pos)
     if size > left:
-        raise DecodeError(f"a record batch of {size} bytes cut off after {left}")
+        raise DecodeError(f"a record batch of {size} bytes, truncated after {left}")
     offset, _, crc, magic, attributes = _MESSAGE.unpack_from(held, pos)
     if magic != batch.magic or attributes & CODEC_BITS:
         codec = attributes & CODEC_BITS
@@ -352,15 +354,15 @@ def _check_message(batch: RecordBatch, held: memoryview, pos: int) -> tuple[int,
     end = pos + size
     found = zlib.crc32(held[pos + MAGIC : end])
     if found != crc:
-        raise DecodeError(f"the batch at offset {offset} is damaged: its checksum is {found:#010x}, not {crc:#010x}")
+        raise DecodeError(f"the batch at offset {offset} is corrupt: its checksum is {found:#010x}, expected {crc:#010x}")
     behind = _skip_v01(held, _skip_v01(held, pos + _OLD_HEADERS[magic], end), end)
     if behind != end:
-        raise DecodeError(f"the message at offset {offset} has {end - behind} bytes behind its value")
+        raise DecodeError(f"the message at offset {offset} has {end - behind} extra bytes after its value")
     return offset, end
 
 
 def _inner_records(batch: RecordBatch, held: memoryview, shift: int) -> Iterator[Message]:
-    """The messages in `held`, which were checked."""
+    """The messages in `held`, which are already checked."""
     pos, kind, magic = 0, batch.timestamp_type, batch.magic
     while pos < len(held):
         offset, size = _INNER.unpack_from(held, pos)

@@ -1,6 +1,6 @@
-"""Writing batch headers and records, in every format. Rule: values are taken as they are; whoever calls has checked them.
+"""Writing batch headers and records, in every format. Rule: values are not checked; the caller has done that.
 
-No other plain-Python code writes them; what reads them is `decoder`.
+No other plain-Python code writes them; `decoder` reads them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def encode_record(timestamp_delta: int, offset_delta: int, content: bytes) -> by
 
 
 def encode_content(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]) -> bytes:
-    """What of a record does not depend on its place: key, value and headers."""
+    """The part of a record that does not depend on its offset: key, value and headers."""
     pairs = [_sized(name.encode()) + _sized(data) for name, data in headers]
     return _sized(key) + _sized(value) + varint(len(pairs)) + b"".join(pairs)
 
@@ -68,7 +68,7 @@ def encode_header(
     base_sequence: int,
     count: int,
 ) -> bytes:
-    """The header of a batch of magic 2, with its checksum. `records` are the bytes behind it, compressed if they are sent so."""
+    """The header of a batch of magic 2, with its checksum. `records` are the bytes after it, compressed or not."""
     times = base_timestamp_ms, max_timestamp_ms
     checked = _CHECKED.pack(attributes, last_offset_delta, *times, producer_id, producer_epoch, base_sequence, count)
     crc = crc32c(records, crc32c(checked))

@@ -1,7 +1,7 @@
 """The per-record loops. Rule: two implementations, one behaviour; this module alone decides which one runs.
 
-`PYKAFKA4_IMPL=compiled` insists on the compiled core, `python` on the plain one; unset takes the compiled one where it was built and
-says once, through logging, when it was not. On Windows and in an interpreter without the GIL that is always the plain one.
+`PYKAFKA4_IMPL=compiled` requires the compiled core, `python` the plain one; if unset, the compiled one is used if it was built, and a
+missing one is logged once. On Windows and in an interpreter without the GIL the plain one is always used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The layout of record batches. Rule: numbers only; how they are written and read is in `encoder` and `decoder`.
+"""The layout of record batches. Rule: numbers only; `encoder` and `decoder` write and read them.
 
-Magic 2 is the record batch of today, magic 0 and 1 are the messages of the message sets before it.
+Magic 2 is the current record batch, magic 0 and 1 are the messages of the older message sets.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
     "TRANSACTIONAL_BIT",
 ]
 
-# Where the fields of a batch header lie; messages of magic 0 and 1 share the first, second and MAGIC.
+# Positions of the fields of a batch header; messages of magic 0 and 1 share the first, second and MAGIC.
 BASE_OFFSET, LENGTH, LEADER_EPOCH, MAGIC, CRC, ATTRIBUTES, LAST_OFFSET_DELTA = 0, 8, 12, 16, 17, 21, 23
 BASE_TIMESTAMP, MAX_TIMESTAMP, PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE, COUNT = 27, 35, 43, 51, 53, 57
 HEADER_SIZE: Final = 61
-LOG_OVERHEAD: Final = 12  # offset and length, which the length does not count
+LOG_OVERHEAD: Final = 12  # offset and length, which the length does not include
 LEAST_BATCH: Final = {0: 26, 1: 34, 2: HEADER_SIZE}  # bytes, by magic, with offset and length
 LEAST_RECORD: Final = 7  # bytes: one each for length, attributes, timestamp, offset, key, value, headers
 

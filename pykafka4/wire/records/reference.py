@@ -1,8 +1,8 @@
-"""The plain-Python core. Rule: it says what the compiled core does, and stands in for it where there is no compiler.
+"""The plain-Python core. Rule: it defines what the compiled core does, and replaces it if there is no compiler.
 
-Same names, same results, same exception types. Where the compiled core relies on the GIL this one takes `lock`, a context manager made
-by the caller, and never holds it while foreign code runs (`clock` aside). Capacities are reckoned as the compiled core reserves them,
-although a bytearray grows as it likes, so that both refuse the same record at the same moment.
+Same names, same results, same exception types. Where the compiled core relies on the GIL, this one takes `lock`, a context manager passed
+by the caller, and never holds it while code of others runs (except `clock`). Capacities are counted as the compiled core reserves them,
+although a bytearray grows differently, so that both reject the same record at the same moment.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ __all__ = [
 ]
 
 SMALL: Final = 2048  # capacity a batch starts with; it grows fourfold
-PARKED_COST: Final = 128  # bytes reckoned for a parked record beside its data
+PARKED_COST: Final = 128  # bytes reserved for a parked record in addition to its data
 UNDECIDED: Final = -1  # the partition of a record that has none yet
 INFINITY: Final = float("inf")
 MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 
 
 class Accumulator(Account[Batch]):
-    """The open batch of every partition, the sealed ones, records whose topic is not known yet, and the memory they all may use.
+    """The open batch of every partition, the sealed ones, records whose topic is not known yet, and the memory limits for them.
 
-    `send` runs on the application's threads, everything else on the loop. The callables given:
-    `clock()` monotonic seconds; `wake()` there is news for the loop; `new_topic(name)` the first record for a topic is here, checks the
-    name and may raise; `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises;
-    `wait(predicate, timeout)` waits for a handle; `failure_seen(n)` the failure of a record was looked at, and `n` had failed before
-    its batch; `submit(callable)` runs a late callback; `wall()` milliseconds since the epoch for records without a timestamp;
-    `seek(topic, partition, deadline)` looks again for a partition that is not known, before it is refused.
+    `send` runs on application threads, everything else on the loop. Callables:
+    `clock()` monotonic seconds; `wake()` wakes the loop; `new_topic(name)` is called for the first record of a topic, checks the name and
+    may raise; `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises;
+    `wait(predicate, timeout)` waits for a handle; `failure_seen(n)` the application has seen the failure of a record, and `n` had failed
+    before its batch; `submit(callable)` runs a late callback; `wall()` milliseconds since the epoch for records without a timestamp;
+    `seek(topic, partition, deadline)` looks up an unknown partition before it is rejected.
 
     A record may have to wait several times, within one deadline (of `clock`): `make_room` and `seek` get infinity the first time, then
-    what they returned the last time.
+    the value that they returned last.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Accumulator(Account[Batch]):
         seek: Callable[[str, int, float], float] | None = None,
     ) -> None:
         if batch_size < HEADER_SIZE + LEAST_RECORD:
-            raise ValueError(f"batch_size={batch_size} has no room for a record")
+            raise ValueError(f"batch_size={batch_size} is too small for a record")
         if codec and compress is None:
             raise ValueError(f"codec={codec} needs a compress function")
         super().__init__(
@@ -98,7 +98,7 @@ class Accumulator(Account[Batch]):
         self._linger, self._buffer_memory, self._max_partition_bytes = linger, buffer_memory, max_partition_bytes
         self._max_request_size, self._asked_request_size = min(max_request_size, buffer_memory), max_request_size
         self._clock, self._new_topic, self._make_room = clock, new_topic, make_room
-        self._used_up = 0  # announcements that hold no more: all that was parked has gone on, or the topic was dropped
+        self._used_up = 0  # announcements that are void: their parked records were moved, or the topic was dropped
         self._seek = seek
         self._wall = wall if wall is not None else wall_ms
         self._topics: dict[str, Topic[Batch]] = {}
@@ -120,7 +120,7 @@ class Accumulator(Account[Batch]):
         timestamp_ms: int | None = None,
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> Delivery:
-        """Take a record; returns its `Delivery`. See `Producer.send`."""
+        """Accept a record; returns its `Delivery`. See `Producer.send`."""
         self._check_open()
         name = topic if type(topic) is str else exact_name(topic)
         t = self._topics.get(name)
@@ -146,7 +146,7 @@ class Accumulator(Account[Batch]):
             item.partition, item.free = UNDECIDED if partition is None else int(partition), False
 
     def _check_open(self) -> None:
-        """Take no more records once refused: what was let in before is settled by whoever refuses, what came later nobody would see."""
+        """Accept no records after a refusal: the code that refuses settles the earlier ones, but would not see later ones."""
         if self.refusal is not None:
             raise self.refusal.again()
 
@@ -156,7 +156,7 @@ class Accumulator(Account[Batch]):
         self._new_topic(name)
         with self._lock():
             topic = self._named(name)
-            if before == self._used_up:  # else what was announced may be settled already: `_park` announces it again
+            if before == self._used_up:  # otherwise the announcement may be void already: `_park` announces it again
                 topic.announced = True
         return topic
 
@@ -168,7 +168,7 @@ class Accumulator(Account[Batch]):
         return topic
 
     def _choose(self, t: Topic[Batch], r: Item) -> None:
-        """Settle the partition of `r`, or that any will do."""
+        """Choose the partition of `r`, or note that any is allowed."""
         if r.partition >= t.count and self._seek is not None:
             r.deadline = self._seek(t.name, r.partition, r.deadline)
         if r.partition >= t.count:
@@ -178,7 +178,7 @@ class Accumulator(Account[Batch]):
         r.free = r.partition < 0
 
     def _append(self, t: Topic[Batch], r: Item, callback: Callback | None, delivery: Handle) -> bool:
-        """Write `r` into the open batch of its partition and bind `delivery` to it; False when `t` was dropped in the meantime."""
+        """Write `r` into the open batch of its partition and bind `delivery` to it; False if `t` was dropped meanwhile."""
         self._choose(t, r)
         news, step = False, None
         while True:
@@ -212,7 +212,7 @@ class Accumulator(Account[Batch]):
         self.accepted += not r.forced
 
     def _start(self, t: Topic[Batch], r: Item, news: bool) -> tuple[bool, Callbacks | None]:
-        """Open a batch for `r`; returns whether the loop has to know, and what to do first when there is no room for one."""
+        """Open a batch for `r`; returns whether to wake the loop, and what to do first if there is no room."""
         need = r.alone
         self._check_size(t, need)
         now = self._clock()
@@ -235,7 +235,7 @@ class Accumulator(Account[Batch]):
         return news, None
 
     def _stick(self, t: Topic[Batch], need: int) -> int:
-        """The sticky partition, moved on when it has had its share or is full."""
+        """The sticky partition; the next one if it has had its share or is full."""
         if t.sticky_bytes >= self._batch_size:
             t.rotate()
         for _ in t.available:
@@ -245,10 +245,10 @@ class Accumulator(Account[Batch]):
         return t.sticky
 
     def _start_size(self, t: Topic[Batch], partition: int, need: int, asked: bool) -> int:
-        """The capacity to start a batch with, as the bounds allow; 0 when they do not.
+        """The initial capacity of a batch within the limits; 0 if there is no room.
 
-        A busy partition starts large while memory is plenty, and for whoever stood in line for it: handed out in small
-        pieces under pressure, it would be asked for again and again, and the batches would stay small.
+        A busy partition starts large while there is plenty of memory, and for a thread that has waited for it: in small pieces, threads
+        would have to wait for it again and again, and batches would stay small.
         """
         plenty = self._reserved + self._batch_size <= self._buffer_memory // 2
         large = need <= self._batch_size and partition in t.last_was_full and (asked or plenty)
@@ -263,9 +263,9 @@ class Accumulator(Account[Batch]):
         return min(cap, self._batch_size)
 
     def _enlarge(self, t: Topic[Batch], b: Batch, r: Item, need: int) -> Callbacks | None:
-        """`r` does not fit into `b`: let it grow, or seal it; returns what to do first, without the lock."""
+        """`r` does not fit into `b`: enlarge it, or seal it; returns what to do first, without the lock."""
         self._check_size(t, r.alone)
-        if need <= self._batch_size:  # also past those in line: once full, it lines up as well
+        if need <= self._batch_size:  # also ahead of waiting threads: once the batch is full, this thread waits as well
             cap = self._grown(b._cap, need)
             if self._fits(t, b.partition, cap - b._cap):
                 b._resize(cap)
@@ -301,12 +301,12 @@ class Accumulator(Account[Batch]):
             over_memory = self._max_request_size < self._asked_request_size
             option = "buffer_memory" if over_memory else "max_request_size"
             raise RecordTooLarge(
-                f"{t.name}: a record of {size} bytes (overhead included) is over {option}={self._max_request_size}; "
-                "raise the option or split it"
+                f"{t.name}: a record of {size} bytes (overhead included) exceeds {option}={self._max_request_size}; "
+                "raise that option or split the record"
             )
 
     def _partition_fits(self, t: Topic[Batch], partition: int, size: int) -> bool:
-        """Whether its own bound allows it; an empty partition may always have one batch."""
+        """Whether the partition's own limit allows it; an empty partition may always have one batch."""
         held = t.held.get(partition, 0)
         return held == 0 or held + size <= self._max_partition_bytes
 
@@ -314,16 +314,16 @@ class Accumulator(Account[Batch]):
         return self._reserved + size <= self._buffer_memory and self._partition_fits(t, partition, size)
 
     def _wait_for_room(self, t: Topic[Batch], r: Item, size: int) -> None:
-        """Wait for room, without the lock: afterwards nothing is as it was."""
+        """Wait for room, without the lock: everything may have changed afterwards."""
         r.deadline = self._make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
         r.asked = True
 
     def room(self, topic: str, partition: int, nbytes: int) -> bool:
-        """Whether a record that asked `make_room` for this would get it now. Takes no lock: whoever asks may hold it."""
+        """Whether there is room now for a record that called `make_room` with these arguments. Takes no lock, as the caller may hold it."""
         return self._reserved + nbytes <= self._buffer_memory and not self.crowded(topic, partition, nbytes)
 
     def crowded(self, topic: str, partition: int, nbytes: int) -> bool:
-        """Whether `max_partition_bytes` keeps out a record that asked `make_room` for this, however much of `buffer_memory` is free."""
+        """Whether only `max_partition_bytes` blocks a record that called `make_room` with these arguments, however much memory is free."""
         t = self._topics.get(exact_name(topic))
         if t is None:
             return False
@@ -334,7 +334,7 @@ class Accumulator(Account[Batch]):
     # ---- records whose topic is not known yet
 
     def _park(self, t: Topic[Batch], r: Item, callback: Callback | None, delivery: Handle) -> bool:
-        """Keep `r` until its topic's partitions are known; False when they have become known, or `t` was dropped, in the meantime."""
+        """Keep `r` until its topic's partitions are known; False if they became known, or `t` was dropped, meanwhile."""
         self._check_size(t, r.alone)
         size = r.alone + PARKED_COST
         while True:
@@ -363,7 +363,7 @@ class Accumulator(Account[Batch]):
         self.accepted += 1
 
     def _unpark(self, t: Topic[Batch]) -> Parked:
-        """The oldest parked record of `t`, taken out of the account of those."""
+        """Remove the oldest parked record of `t`, also from the count of parked records."""
         p = t.parked.popleft()
         t.parked_first += 1
         t.parked_bytes -= p.size
@@ -375,13 +375,13 @@ class Accumulator(Account[Batch]):
         return p
 
     def set_partitions(self, topic: str, count: int, available: Sequence[int]) -> None:
-        """The topic has `count` partitions; those in `available` have a leader (none: no difference is made)."""
+        """The topic has `count` partitions; those in `available` have a leader (empty: not known which)."""
         chosen = [p for p in available if 0 <= p < count] or list(range(count))
         with self._lock():
             t = self._named(exact_name(topic))
             if count <= 0:
                 return
-            if t.count == 0:  # not every producer begins with partition 0
+            if t.count == 0:  # so that not every producer starts with partition 0
                 t.cursor = self._seed % len(chosen)
                 self._seed = (self._seed * 1103515245 + 12345) & MAX_INT
             t.available = chosen
@@ -393,8 +393,8 @@ class Accumulator(Account[Batch]):
     def designate(self, topic: str, limit: int = 1000, patient: bool = False) -> tuple[int, list[tuple[str, Exception, Callbacks | None]]]:
         """Move up to `limit` parked records, in order, into batches.
 
-        Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
-        With `patient` such a record does not fail but stays where it is, and so do those behind it.
+        Returns how many still wait, and for each record whose partition does not exist: (code, error, None or what runs its callbacks).
+        With `patient` such a record does not fail but stays parked, and so do those behind it.
         """
         t = self._topics.get(exact_name(topic))
         misplaced: list[tuple[str, Exception, Callbacks | None]] = []
@@ -420,7 +420,7 @@ class Accumulator(Account[Batch]):
             return lost._code, error, lost._conclude()
 
     def _place(self, t: Topic[Batch], p: Parked) -> None:
-        """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are accounted for, so room is not asked for."""
+        """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are already accounted for, so it needs no room."""
         p.item.forced, p.item.sent_at = True, p.created
         with self._lock():
             self._reserved -= p.size
@@ -445,7 +445,7 @@ class Accumulator(Account[Batch]):
         return lost.count, callbacks
 
     def _failed_batch(self, t: Topic[Batch], code: str, error: BaseException) -> Batch:
-        """A failed batch without bytes, for parked records that get no partition any more."""
+        """A failed batch without bytes, for parked records that will not get a partition."""
         batch = Batch(self, t, UNDECIDED, 0.0)
         batch.state, batch._kept, batch._code, batch._cause = FAILED, [], code, fresh(error)
         batch._used, batch._failed_before = 0, self.failed
@@ -453,34 +453,34 @@ class Accumulator(Account[Batch]):
         return batch
 
     def _fail_oldest(self, t: Topic[Batch], b: Batch) -> None:
-        """Give the oldest parked record of `t` its outcome: it fails as part of `b`."""
+        """Fail the oldest parked record of `t`, as part of `b`."""
         p = self._unpark(t)
         r = p.item
         assert isinstance(b._kept, list)
         b._kept.append(
             ProducerRecord(t.name, r.value, r.key, r.headers, r.partition if r.partition >= 0 else None, r.timestamp, Written.NO)
         )
-        p.delivery._place = b, b.count  # only now: another thread may look at the handle, and finds the batch failed
+        p.delivery._place = b, b.count  # last: another thread that reads the handle must find the batch failed
         b.count += 1
         self.failed += 1
         b._extras += [(p.delivery, p.callback)] if p.callback is not None else []
         b._extras += p.extras
 
     def parked(self, topic: str) -> tuple[int, float]:
-        """(How many records of `topic` wait for its partitions, when the oldest came; 0.0 when none does.)"""
+        """(How many records of `topic` wait for its partitions, when the oldest was sent or 0.0.)"""
         t = self._topics.get(exact_name(topic))
         return (len(t.parked), t.parked[0].created) if t is not None and t.parked else (0, 0.0)
 
     # ---- the loop
 
     def take(self, now: float) -> tuple[list[Batch], list[Batch], float]:
-        """(batches sealed since the last call, in that order; open ones whose linger has ended since; when the next one ends)."""
+        """(batches sealed since the last call, in order; open ones whose linger has ended since; when the next linger ends)."""
         with self._lock():
             self._sweep()
             due: list[Batch] = []
             deadline = INFINITY
             for batch in self._opened:
-                if batch.count == 0:  # opened this instant, its record is about to be written
+                if batch.count == 0:  # just opened, its record is about to be written
                     deadline = max(batch.created + self._linger, now + 0.001)
                     break
                 if batch.created + self._linger > now and not self._flushing:
@@ -494,7 +494,7 @@ class Accumulator(Account[Batch]):
             return [batch for batch in taken if batch.state == SEALED], due, deadline
 
     def seal(self, batch: Batch) -> bool:
-        """Seal an open batch now; False when somebody sealed it before, or it is empty."""
+        """Seal an open batch now; False if it is already sealed, or empty."""
         with self._lock():
             if batch.state != OPEN or batch.count == 0:
                 return False
@@ -511,7 +511,7 @@ class Accumulator(Account[Batch]):
         self._wake()
 
     def forget(self, topic: str) -> bool:
-        """Keep nothing of `topic` if no record of it is parked and no batch open or unsettled. The next `send` announces it again."""
+        """Drop `topic` if it has no parked record and no open or unsettled batch. The next `send` announces it again."""
         with self._lock():
             self._sweep()
             t = self._topics.get(exact_name(topic))

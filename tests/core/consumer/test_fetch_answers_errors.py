@@ -128,7 +128,7 @@ def lost(cause: Exception) -> Failed:
 def test_a_damaged_answer_is_asked_for_again_and_told_when_the_next_is_damaged_too(talk: Talk) -> None:
     talk.assign(tp(0), tp(2), start=0)
     for attempt in range(3):
-        talk.answer(talk.fetch_at(1), lost(DecodeError("FetchResponse.responses: the bytes end here")))
+        talk.answer(talk.fetch_at(1), lost(DecodeError("FetchResponse.responses: unexpected end of the data")))
         assert sorted(talk.recovery.offline) == [tp(0), tp(2)]
         talk.recovery.bring_back()
         talk.run()

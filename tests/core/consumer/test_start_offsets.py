@@ -103,7 +103,7 @@ def test_without_a_policy_an_offset_out_of_range_names_the_range_on_every_poll()
     talk.ends(3)
     talk.ends(9)
     for _ in range(2):
-        with pytest.raises(BrokerError, match="offset 50 is not among 3 to 9"):
+        with pytest.raises(BrokerError, match="offset 50 is not in the log's range, 3 to 9"):
             talk.poll()
     talk.reader.seek(tp(0), 4)
     talk.run()

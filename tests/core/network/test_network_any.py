@@ -48,10 +48,10 @@ def test_bootstrap_servers_are_not_always_tried_in_the_order_given() -> None:
 def test_any_fails_at_its_deadline_with_every_address_and_why() -> None:
     peer = Peer(bootstrap_servers="127.0.0.1:9092,kafka2:9092")
     answers = peer.submit(ANY, deadline=1.0)
-    peer.outage(0.0, 1.0, {"kafka2": "name not known"})
+    peer.outage(0.0, 1.0, {"kafka2": "host name not found"})
     peer.poll(1.0)
     assert isinstance(answers.failure.reason, ConnectionLost)
-    assert str(answers.failure.reason) == "no broker reachable: 127.0.0.1:9092 connection refused; kafka2:9092 name not known"
+    assert str(answers.failure.reason) == "no broker reachable: 127.0.0.1:9092 connection refused; kafka2:9092 host name not found"
     assert answers.failure.written is Written.NO
 
 

@@ -101,7 +101,7 @@ class Weather:
         if path.closed:
             return None
         if path.node == 0:
-            return self._lose(path, f"{where}: name not known")
+            return self._lose(path, f"{where}: host name not found")
         if self.random.random() < self.climate.refused:
             self.on_failed(path.node)
         else:
@@ -124,7 +124,7 @@ class Weather:
         session, path.session = path.session, None
         if session is None:
             return
-        session.forsaken = True
+        session.abandoned = True
         if self.random.random() < self.climate.leak:
             self.timeline.at(max(path.up_at, self.timeline.now), session.lost)
             path.session = session  # bytes under way still find it

@@ -118,13 +118,13 @@ def test_an_api_versions_request_from_the_future_can_be_answered() -> None:
     [
         (b"", "ends inside its header"),
         (b"\0\x03\0\0\0\0\0\x07\0", "ends inside its header"),
-        (b"\0\x03\0\0\0\0\0\x07\0\x09me", "a client id of 9 bytes where 2 are left"),
+        (b"\0\x03\0\0\0\0\0\x07\0\x09me", "a client id of 9 bytes, but only 2 are left"),
         (b"\0\x03\0\0\0\0\0\x07\xff\xfe", "a client id of -2 bytes"),
-        (b"\0\x03\0\0\0\0\0\x07\0\x01\xff", "a client id that is no text"),
-        (b"\x7f\0\0\0\0\0\0\x07\xff\xff", "api key 32512 is none that we declare"),
+        (b"\0\x03\0\0\0\0\0\x07\0\x01\xff", "the client id is not valid UTF-8"),
+        (b"\x7f\0\0\0\0\0\0\x07\xff\xff", "unknown api key 32512"),
         (b"\0\x03\0\x63\0\0\0\x07\xff\xff", "MetadataRequest has versions 0-13, not 99"),
         (b"\0\x03\0\x09\0\0\0\x07\xff\xff", "ends inside its header"),
-        (b"\0\x03\0\x09\0\0\0\x07\xff\xff\x09", "9 tagged header fields where 0 bytes are left"),
+        (b"\0\x03\0\x09\0\0\0\x07\xff\xff\x09", "9 tagged header fields, but only 0 bytes are left"),
         (b"\0\x03\0\x09\0\0\0\x07\xff\xff\x01\x00\x09", "ends inside its header"),
         (b"\0\x03\0\x09\0\0\0\x07\xff\xff\xff\xff\xff\xff\xff", "more than 32 bits"),
     ],
@@ -157,11 +157,11 @@ def test_a_short_response_is_refused() -> None:
 def test_a_size_is_believed_up_to_the_limit() -> None:
     assert frame_size(b"\0\0\0\0") == 0
     assert frame_size(MAX_FRAME.to_bytes(4, "big")) == MAX_FRAME
-    with pytest.raises(DecodeError, match="a frame of 104857601 bytes; receive_message_max_bytes is 104857600"):
+    with pytest.raises(DecodeError, match="a frame of 104857601 bytes exceeds receive_message_max_bytes=104857600"):
         frame_size((MAX_FRAME + 1).to_bytes(4, "big"))
     with pytest.raises(DecodeError, match="a frame of -1 bytes"):
         frame_size(b"\xff\xff\xff\xff")
-    with pytest.raises(DecodeError, match="a frame of 200 bytes; receive_message_max_bytes is 100"):
+    with pytest.raises(DecodeError, match="a frame of 200 bytes exceeds receive_message_max_bytes=100"):
         frame_size(b"\0\0\0\xc8", limit=100)
 
 

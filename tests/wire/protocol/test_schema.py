@@ -191,8 +191,8 @@ def test_encoding_leaves_the_message_alone() -> None:
             9,
             r"MetadataRequest.topics\[1\].name is None",
         ),
-        (MetadataRequest(topics=["a"]), 9, r"MetadataRequest.topics\[0\] is 'a': it takes a MetadataRequest.Topic"),  # type: ignore[list-item]
-        (MetadataRequest(topics="a"), 9, "MetadataRequest.topics is 'a': it takes a list"),  # type: ignore[arg-type]
+        (MetadataRequest(topics=["a"]), 9, r"MetadataRequest.topics\[0\] is 'a': must be a MetadataRequest.Topic"),  # type: ignore[list-item]
+        (MetadataRequest(topics="a"), 9, "MetadataRequest.topics is 'a': must be a list"),  # type: ignore[arg-type]
         (MetadataRequest(topics=[MetadataRequest.Topic(topic_id="x")]), 10, r"MetadataRequest.topics\[0\].topic_id is 'x'"),  # type: ignore[arg-type]
         (JoinGroupRequest(protocols=[JoinGroupRequest.Protocol(metadata="x")]), 6, r"protocols\[0\].metadata is 'x'"),  # type: ignore[arg-type]
         (JoinGroupRequest(protocols=[JoinGroupRequest.Protocol(metadata=3)]), 0, r"protocols\[0\].metadata is 3"),  # type: ignore[arg-type]
@@ -247,28 +247,33 @@ def test_a_version_that_is_not_declared_is_refused(version: int) -> None:
 @pytest.mark.parametrize(
     ("cls", "version", "data", "reason"),
     [
-        (HeartbeatRequest, 0, b"\0\x02a", r"HeartbeatRequest.group_id .*a length of 2 where 1 bytes are left"),
-        (HeartbeatRequest, 0, b"\0", r"HeartbeatRequest.group_id .*the bytes end here"),
-        (HeartbeatRequest, 0, b"\xff\xff", r"HeartbeatRequest.group_id .*null where none is allowed"),
+        (HeartbeatRequest, 0, b"\0\x02a", r"HeartbeatRequest.group_id .*a length of 2, but only 1 bytes are left"),
+        (HeartbeatRequest, 0, b"\0", r"HeartbeatRequest.group_id .*unexpected end of the data"),
+        (HeartbeatRequest, 0, b"\xff\xff", r"HeartbeatRequest.group_id .*null in a field that is not nullable"),
         (HeartbeatRequest, 0, b"\xff\xfe", r"HeartbeatRequest.group_id .*a negative length, -2"),
         (HeartbeatRequest, 3, b"\0\0" + bytes(4) + b"\0\0" + b"\xff\xfe", r"HeartbeatRequest.group_instance_id .*a negative length, -2"),
         (HeartbeatRequest, 0, b"\0\x01\xff" + bytes(6), r"HeartbeatRequest.group_id .*utf-8"),
-        (HeartbeatRequest, 0, b"\0\0" + bytes(4) + b"\0\0" + b"!", "HeartbeatRequest v0: 1 bytes too many"),
-        (HeartbeatRequest, 4, b"\0", r"HeartbeatRequest.group_id .*null where none is allowed"),
+        (HeartbeatRequest, 0, b"\0\0" + bytes(4) + b"\0\0" + b"!", "HeartbeatRequest v0: 1 extra bytes at the end"),
+        (HeartbeatRequest, 4, b"\0", r"HeartbeatRequest.group_id .*null in a field that is not nullable"),
         (HeartbeatRequest, 4, b"\xff" * 5, r"HeartbeatRequest.group_id .*more than 32 bits"),
         (HeartbeatRequest, 4, b"\x80" * 5 + b"\x01", r"HeartbeatRequest.group_id .*more than 32 bits"),
         (HeartbeatRequest, 4, b"\xff\xff\xff\xff\x0f", r"HeartbeatRequest.group_id .*a length of 4294967294"),
         (MetadataRequest, 0, b"\x7f\xff\xff\xff", r"MetadataRequest.topics .*2147483647 elements; at most 1000000 are read"),
-        (MetadataRequest, 0, b"\0\0\0\x02\0\0\0", r"MetadataRequest.topics .*2 elements where 3 bytes are left"),
+        (MetadataRequest, 0, b"\0\0\0\x02\0\0\0", r"MetadataRequest.topics .*2 elements, but only 3 bytes are left"),
         (MetadataRequest, 0, b"\xff\xff\xff\xff", r"MetadataRequest.topics .*null"),
         (MetadataRequest, 1, b"\xff\xff\xff\xfe", r"MetadataRequest.topics .*a negative length, -2"),
-        (ApiVersionsResponse, 0, b"\0\0" + b"\0\0\0\x02" + bytes(11), r"ApiVersionsResponse.api_keys .*2 elements where 11 bytes are left"),
-        (ApiVersionsResponse, 3, b"\0\0" + b"\x01" + bytes(4) + b"\x01", r"tagged fields .*1 tagged fields where 0 bytes"),
-        (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x02\x01\x08" + bytes(8) + b"\x01\x08" + bytes(8), "tag 1 twice"),
+        (
+            ApiVersionsResponse,
+            0,
+            b"\0\0" + b"\0\0\0\x02" + bytes(11),
+            r"ApiVersionsResponse.api_keys .*2 elements, but only 11 bytes are left",
+        ),
+        (ApiVersionsResponse, 3, b"\0\0" + b"\x01" + bytes(4) + b"\x01", r"tagged fields .*1 tagged fields, but only 0 bytes"),
+        (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x02\x01\x08" + bytes(8) + b"\x01\x08" + bytes(8), "duplicate tag 1"),
         (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x02\x03\x01\0\x01\x08" + bytes(8), "tag 1 after tag 3"),
-        (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x01\x01\x09" + bytes(9), "tag 1 is 1 bytes shorter than it says"),
-        (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x01\x01\x07" + bytes(9), "tag 1 is 1 bytes longer than it says"),
-        (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x01\x01\x20" + bytes(8), "a length of 32 where 8 bytes are left"),
+        (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x01\x01\x09" + bytes(9), "tag 1 is 1 bytes shorter than its declared size"),
+        (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x01\x01\x07" + bytes(9), "tag 1 is 1 bytes longer than its declared size"),
+        (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x01\x01\x20" + bytes(8), "a length of 32, but only 8 bytes are left"),
         (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\xff\xff\xff\x7f" + bytes(8), "268435455 tagged fields"),
         (ApiVersionsResponse, 3, b"\0\0\x01" + bytes(4) + b"\x01\xff\xff\xff\xff\x7f\x00", "more than 32 bits"),
     ],
@@ -287,7 +292,7 @@ def test_unknown_tags_are_stepped_over() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\xff\xff", b"\x80\x00rest"])
 def test_data_without_a_version_is_refused(data: bytes) -> None:
-    with pytest.raises(DecodeError, match=r"ConsumerProtocolAssignment: .* is no version"):
+    with pytest.raises(DecodeError, match=r"ConsumerProtocolAssignment: .* is not a version"):
         decode_data(ConsumerProtocolAssignment, data)
 
 

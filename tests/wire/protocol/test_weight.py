@@ -95,7 +95,7 @@ def test_a_frame_that_would_be_copied_is_bounded_itself() -> None:
     frame = bytearray(known(b"t") + bytes(95 * MIB))
     with (
         peak_memory(MIB),
-        pytest.raises(DecodeError, match="v12: 99614759 bytes; without records at most 62914560"),
+        pytest.raises(DecodeError, match="v12: 99614759 bytes; the limit for a message without records is 62914560"),
     ):
         decode(MetadataResponse, 12, frame)
 

@@ -124,8 +124,8 @@ def test_any_int64_fits_a_varint_of_ten_bytes(number: int) -> None:
 @pytest.mark.parametrize(
     ("data", "bits", "reason"),
     [
-        (b"", 32, "ends too early"),
-        (b"\x80" * 4, 32, "ends too early"),
+        (b"", 32, "truncated varint"),
+        (b"\x80" * 4, 32, "truncated varint"),
         (b"\xff\xff\xff\xff\x10", 32, "more than 32 bits"),
         (b"\x80" * 5 + b"\0", 32, "more than 32 bits"),
         (b"\xff" * 9 + b"\x02", 64, "more than 64 bits"),
@@ -221,7 +221,7 @@ def test_only_whole_batches_are_seen_wherever_the_end_is_cut() -> None:
     one = build_batch(RECORDS, base_offset=10)
     for end in range(len(one)):
         assert [batch.base_offset for batch in batches(one + one[:end])] == [10]
-        with pytest.raises(DecodeError, match="cut off after"):
+        with pytest.raises(DecodeError, match="truncated after"):
             read_header(one[:end])
     assert list(batches(b"")) == []
     assert read_header(b"???" + one, 3).data == one
@@ -254,14 +254,14 @@ def test_the_checksum_is_compared_before_anything_is_decompressed(monkeypatch: p
         (with_field(build_batch(RECORDS), COUNT, ">i", -1), "claims -1 records"),
         (with_field(build_batch(RECORDS), COUNT, ">i", 2**31 - 1), "claims 2147483647 records"),
         (with_field(build_batch(RECORDS), COUNT, ">i", 3), "longer than its records"),
-        (with_field(build_batch(RECORDS), COUNT, ">i", 5), "a varint ends too early"),
+        (with_field(build_batch(RECORDS), COUNT, ">i", 5), "a truncated varint"),
         (with_field(build_batch(RECORDS), ATTRIBUTES, ">h", 5), "codec 5 is unknown"),
         (with_field(build_batch(RECORDS), ATTRIBUTES, ">h", 1), "damaged gzip data"),
         (batch_of(varint(-1) + bytes(9)), "a record's length leads out"),
         (batch_of(varint(100) + bytes(9)), "a record's length leads out"),
-        (batch_of(varint(9) + bytes(9)), "a record is longer than its parts"),
-        (batch_of(varint(6) + b"\0\0\0" + varint(-2) + bytes(2)), "a length leads out of its record"),
-        (batch_of(varint(6) + b"\0\0\0" + varint(50) + bytes(2)), "a length leads out of its record"),
+        (batch_of(varint(9) + bytes(9)), "a record is longer than its fields"),
+        (batch_of(varint(6) + b"\0\0\0" + varint(-2) + bytes(2)), "a length exceeds its record"),
+        (batch_of(varint(6) + b"\0\0\0" + varint(50) + bytes(2)), "a length exceeds its record"),
         (batch_of(varint(6) + b"\0\0\0\x01\x01" + varint(-1)), "more headers than"),
         (batch_of(varint(8) + b"\0\0\0\x01\x01" + varint(2) + bytes(2)), "more headers than"),
         (batch_of(varint(8) + b"\0\0\0\x01\x01" + varint(1) + b"\x01\x01"), "header's name leads out"),
@@ -277,7 +277,7 @@ def test_a_batch_that_lies_is_refused(data: bytes, reason: str) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (bytes(MAGIC) + b"\x03" + bytes(60), "magic 3; 0, 1 and 2 are known"),
+        (bytes(MAGIC) + b"\x03" + bytes(60), "magic 3; the known ones are 0, 1 and 2"),
         (bytes(MAGIC) + b"\x02" + bytes(60), "magic 2 and 12 bytes; it has at least 61"),
         (bytes(8) + b"\xff\xff\xff\xff" + bytes(4) + b"\x02" + bytes(60), "magic 2 and 11 bytes"),
         (bytes(8) + b"\x80\0\0\0" + bytes(4) + b"\x01" + bytes(60), "magic 1 and -2147483636 bytes"),
@@ -351,17 +351,17 @@ def wrapped(inner: bytes | None, magic: int = 1, codec: int = 1) -> bytes:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (wrapped(None), "holds nothing"),
-        (wrapped(b""), "holds nothing"),
-        (wrapped(build_message_set(PLAIN, 1)[:-1]), "cut off after"),
-        (wrapped(build_message_set(PLAIN, 1) + b"tail"), "cut off after 4 bytes"),
+        (wrapped(None), "is empty"),
+        (wrapped(b""), "is empty"),
+        (wrapped(build_message_set(PLAIN, 1)[:-1]), "truncated after"),
+        (wrapped(build_message_set(PLAIN, 1) + b"tail"), "truncated after 4 bytes"),
         (wrapped(build_message_set(PLAIN, 0)), "magic 1, holds one of magic 0"),
         (wrapped(build_batch(PLAIN)), "magic 1, holds one of magic 2"),
         (wrapped(build_message_set(PLAIN, 1, 1)), "holds one of magic 1, codec 1"),
         (wrapped(build_message_set(PLAIN, 1)[:-1] + b"?"), "checksum"),
         (with_field(build_message_set(PLAIN[:1], 1), 26, ">i", -2), "a field of -2 bytes"),
-        (with_field(build_message_set(PLAIN[:1], 1), 26, ">i", 2**31 - 1), "a field of 2147483647 bytes where 6 are left"),
-        (with_field(build_message_set(PLAIN[:1], 1), 31, ">i", 0), "1 bytes behind its value"),
+        (with_field(build_message_set(PLAIN[:1], 1), 26, ">i", 2**31 - 1), "a field of 2147483647 bytes, but only 6 are left"),
+        (with_field(build_message_set(PLAIN[:1], 1), 31, ">i", 0), "1 extra bytes after its value"),
         (with_field(build_message_set(PLAIN[:1], 1), 26, ">i", 4), "ends inside a length"),
     ],
 )

@@ -3,7 +3,7 @@
 
 @cython.final
 cdef class Accumulator:
-    """Where `send` puts records and the loop takes batches. See `reference.Accumulator` for the plain version of the same."""
+    """Where `send` adds records and the loop takes batches. See `reference.Accumulator` for the plain version."""
 
     cdef dict topics
     cdef object last_name          # the topic of the last send, and its Topic: most sends repeat it
@@ -16,7 +16,7 @@ cdef class Accumulator:
     cdef int64_t buffer_memory, max_partition_bytes, max_request_size, asked_request_size
     cdef double linger
     cdef int codec
-    cdef bint flushing, wake_owed    # wake_owed: bytes came free while somebody waits for them
+    cdef bint flushing, wake_owed    # wake_owed: memory became free while a thread waits for it
     cdef void* oldest              # open batches whose linger runs, by age; borrowed from Topic.open
     cdef void* newest
     cdef Hooks hooks
@@ -27,9 +27,9 @@ cdef class Accumulator:
     cdef public double wake_at
     cdef public int waiters
     cdef readonly int64_t accepted, acked, failed, parked_records, reserved, batches
-    cdef int64_t unparked          # how many records ever were
-    cdef int64_t used_up           # announcements that hold no more: all that was parked has gone on, or the topic was dropped
-    cdef int64_t owed              # the part of `reserved` whose blocks are free already: callbacks of their batches still have to run
+    cdef int64_t unparked          # how many records were ever unparked
+    cdef int64_t used_up           # announcements that are void: their parked records were moved, or the topic was dropped
+    cdef int64_t owed              # the part of `reserved` whose blocks are already free, as callbacks of their batches still have to run
 
     def __cinit__(
         self,
@@ -55,7 +55,7 @@ cdef class Accumulator:
         seek=None,
     ):
         if batch_size < HEADER + LEAST_RECORD:
-            raise ValueError(f"batch_size={batch_size} has no room for a record")
+            raise ValueError(f"batch_size={batch_size} is too small for a record")
         if codec and compress is None:
             raise ValueError(f"codec={codec} needs a compress function")
         self.last_name = NO_TOPIC
@@ -93,7 +93,7 @@ cdef class Accumulator:
     # ------------------------------------------------------------ memory and its account
 
     cdef Block* obtain(self, int32_t cap) except NULL:
-        """A block of `cap` bytes, a warm one if it can be."""
+        """A block of `cap` bytes, from the pool if possible."""
         cdef Block* block
         if cap == self.batch_size and self.pooled:
             self.pooled -= 1
@@ -108,22 +108,22 @@ cdef class Accumulator:
         return block
 
     cdef void trim(self, int64_t size) noexcept:
-        """Free warm blocks until they and the blocks in use leave `size` bytes of buffer_memory."""
+        """Free pooled blocks until they and the blocks in use leave `size` bytes of buffer_memory."""
         while self.pooled and self.allocated() + size > self.buffer_memory:
             self.pooled -= 1
             free(self.pool[self.pooled])
 
     cdef inline int64_t allocated(self) noexcept:
-        """Memory in use or kept warm; what is only reserved until callbacks have returned is neither."""
+        """Memory in use or in the pool, without what is only reserved until callbacks have returned."""
         return self.reserved - self.owed + <int64_t>self.pooled * self.batch_size
 
     @property
     def spare_bytes(self) -> int:
-        """Memory of warm blocks: not reserved, but part of buffer_memory as well."""
+        """Memory of pooled blocks: not reserved, but also part of buffer_memory."""
         return <int64_t>self.pooled * self.batch_size
 
     cdef void recycle(self, Block* block) noexcept:
-        """Keep `block`, which is reserved still, for a later batch, or free it."""
+        """Keep `block`, which is still reserved, for a later batch, or free it."""
         if block.cap == self.batch_size and self.pooled < self.pool_limit and self.allocated() <= self.buffer_memory:
             self.pool[self.pooled] = block
             self.pooled += 1
@@ -141,7 +141,7 @@ cdef class Accumulator:
             self.wake_owed = True
 
     cdef void nudge(self) noexcept:
-        """Bytes may have come free: the loop tells those who wait for them. For callers that cannot pass an exception on.
+        """Memory may have become free: wake the loop, which wakes waiting threads. For callers that cannot raise an exception.
 
         May run while an exception is on its way.
         """
@@ -154,22 +154,22 @@ cdef class Accumulator:
             try:
                 self.waker()
             except KeyboardInterrupt:
-                PyErr_SetInterrupt()   # it came in the middle of ours: let it come again where it can be raised
+                PyErr_SetInterrupt()   # interrupted here: interrupt again where the exception can be raised
             except BaseException:
-                _log.exception("waking the loop failed")
+                _log.exception("could not wake the loop")
             PyErr_Restore(kind, error, trace)
 
     cdef int wake(self) except -1:
         self.wake_owed = False
         try:
             self.waker()
-        except BaseException:      # of a signal handler, perhaps before the loop was woken
+        except BaseException:      # from a signal handler, perhaps before the loop was woken
             self.waker()
             raise
         return 0
 
     cdef inline bint fits(self, Topic t, int partition, int64_t size):
-        """Whether the bounds allow `size` more bytes; an empty partition may always have one batch."""
+        """Whether the limits allow `size` more bytes; an empty partition may always have one batch."""
         return self.reserved + size <= self.buffer_memory and (
             t.held[partition] == 0 or t.held[partition] + size <= self.max_partition_bytes
         )
@@ -178,11 +178,11 @@ cdef class Accumulator:
         return t.held[partition] == 0 or t.held[partition] + size <= self.max_partition_bytes
 
     def room(self, topic, int partition, int64_t nbytes) -> bool:
-        """Whether a record that asked `make_room` for this would get it now."""
+        """Whether there is room now for a record that called `make_room` with these arguments."""
         return self.reserved + nbytes <= self.buffer_memory and not self.crowded(topic, partition, nbytes)
 
     def crowded(self, topic, int partition, int64_t nbytes) -> bool:
-        """Whether `max_partition_bytes` keeps out a record that asked `make_room` for this, however much of `buffer_memory` is free."""
+        """Whether only `max_partition_bytes` blocks a record that called `make_room` with these arguments, however much memory is free."""
         cdef Topic t = self.topics.get(exact_name(topic))
         cdef int i
         if t is None:
@@ -197,7 +197,7 @@ cdef class Accumulator:
         return True
 
     cdef int wait_for_room(self, Topic t, Item* r, int64_t size) except -1:
-        """Wait for room, in Python and without the GIL: afterwards nothing is as it was."""
+        """Wait for room, in Python and without the GIL: everything may have changed afterwards."""
         r.deadline = self.make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
         r.asked = True
         return 0
@@ -205,7 +205,7 @@ cdef class Accumulator:
     # ------------------------------------------------------------ open batches
 
     cdef void introduce(self, Batch b, Topic t, int partition, double created, Block* block):
-        """Book `b`, a new batch in `block`."""
+        """Account for `b`, a new batch in `block`."""
         b.acc = self
         b.home = t
         b.hooks = self.hooks
@@ -256,7 +256,7 @@ cdef class Accumulator:
             t.sticky_bytes += b.used
 
     cdef void discard(self, Batch b) noexcept:
-        """Take `b` back if it was opened for a record that cannot be written: empty it would never be sent, and a flush would wait for it."""
+        """Remove `b` if it was opened for a record that cannot be written: an empty one is never sent, and a flush would wait for it."""
         if b.count == 0:
             self.detach(b)
             b.unbook()
@@ -272,10 +272,10 @@ cdef class Accumulator:
         option, limit = "max_request_size", self.asked_request_size
         if self.max_request_size < limit:
             option, limit = "buffer_memory", self.max_request_size
-        raise RecordTooLarge(f"{t.name}: a record of {size} bytes (overhead included) is over {option}={limit}; raise the option or split it")
+        raise RecordTooLarge(f"{t.name}: a record of {size} bytes (overhead included) exceeds {option}={limit}; raise that option or split the record")
 
     cdef int32_t start_size(self, Topic t, int partition, int64_t need, bint asked):
-        """The capacity to start a batch with, as the bounds allow; 0 when they do not.
+        """The initial capacity of a batch within the limits; 0 if there is no room.
 
         A busy partition starts large while memory is plenty, and for whoever stood in line for it: handed out in small
         pieces under pressure, it would be asked for again and again, and the batches would stay small.
@@ -294,7 +294,7 @@ cdef class Accumulator:
         return <int32_t>need if self.fits(t, partition, need) else 0
 
     cdef int start(self, Topic t, Item* r, int partition, object callback) except -1:
-        """Open a batch for `r`, or wait for the room to do so. The caller looks at everything again."""
+        """Open a batch for `r`, or wait for room. The caller must check everything again."""
         cdef Batch b
         cdef list callbacks
         cdef int32_t cap
@@ -306,7 +306,7 @@ cdef class Accumulator:
         now = self.clock()
         b = Batch.__new__(Batch)
         callbacks = [] if callback is not None else None
-        # From here to where `append` has written the record other threads wait.
+        # From here until `append` has written the record, other threads wait.
         if self.refusal is not None and not r.forced:
             self.refuse()
         if t.dropped:
@@ -337,7 +337,7 @@ cdef class Accumulator:
         return 0
 
     cdef int enlarge(self, Topic t, Batch b, Item* r, int64_t total) except -1:
-        """`r` does not fit into `b`: let it grow, or seal it. The caller looks at everything again."""
+        """`r` does not fit into `b`: enlarge it, or seal it. The caller must check everything again."""
         cdef int64_t need = b.used + total
         cdef int64_t cap = b.cap
         if alone_size(r) > self.max_request_size:
@@ -346,11 +346,11 @@ cdef class Accumulator:
             while cap < need:
                 cap *= 4
             cap = min(cap, self.batch_size)
-            if self.fits(t, b.partition, cap - b.cap):  # also past those in line: once full, it lines up as well
+            if self.fits(t, b.partition, cap - b.cap):  # also ahead of waiting threads: once the batch is full, this thread waits as well
                 return self.grow(t, b, <int32_t>cap)
         if r.forced and (need <= self.batch_size or b.count == 0):
             return self.grow(t, b, <int32_t>need)
-        if b.count == 0:           # somebody opened it for a smaller record and has not written that yet
+        if b.count == 0:           # another thread opened it for a smaller record and has not written that yet
             if self.fits(t, b.partition, need - b.cap):
                 return self.grow(t, b, <int32_t>need)
             return self.wait_for_room(t, r, need - b.cap)
@@ -378,7 +378,7 @@ cdef class Accumulator:
     # ------------------------------------------------------------ records
 
     cdef int choose(self, Topic t, Item* r) except -1:
-        """Settle the partition of `r`, or that any will do."""
+        """Choose the partition of `r`, or note that any is allowed."""
         if r.partition >= 0:
             if r.partition >= t.count and self.seek is not None:
                 r.deadline = self.seek(t.name, r.partition, r.deadline)
@@ -391,14 +391,14 @@ cdef class Accumulator:
         return 0
 
     cdef int append(self, Topic t, Item* r, object callback, Delivery d) except -1:
-        """Write `r` into the open batch of its partition and bind `d` to it; 0 when `t` was dropped in the meantime."""
+        """Write `r` into the open batch of its partition and bind `d` to it; 0 if `t` was dropped meanwhile."""
         cdef Batch b
         cdef object found
         cdef int partition
         cdef int64_t body, total
         self.choose(t, r)
         while True:
-            # What was let in before a refusal is settled by whoever refuses; what came later nobody would see.
+            # The code that refuses settles the earlier records, but would not see later ones.
             if self.refusal is not None and not r.forced:
                 self.refuse()
             partition = t.sticky if r.free else r.partition
@@ -410,7 +410,7 @@ cdef class Accumulator:
                 continue
             b = <Batch>found
             if callback is not None and b.callbacks is None:
-                callbacks = []     # may run the collector, and anything with it
+                callbacks = []     # may run the garbage collector, and through it anything
                 if b.callbacks is None:
                     b.callbacks = callbacks
             else:
@@ -421,7 +421,7 @@ cdef class Accumulator:
                 self.enlarge(t, b, r, total)
                 if self.wake_owed:
                     r.news = True
-            b = found = None       # here: letting go of them may run a destructor, and other threads with it
+            b = found = None       # here: releasing them may run a destructor, and other threads during it
         if callback is not None:
             try:
                 follow(b, r, callback)
@@ -442,11 +442,11 @@ cdef class Accumulator:
         raise self.refusal.again()
 
     cdef Topic find(self, object topic):
-        """The Topic of that name, which the next send will find without a look-up."""
+        """The Topic of that name, cached for the next send."""
         cdef str name = exact_name(topic)
         cdef PyObject* found = PyDict_GetItemWithError(self.topics, name)
         cdef Topic t = <Topic>found if found != NULL else self.meet(name)
-        # An exact str: letting go of it later runs no code of the application, which could send between these two writes.
+        # An exact str: releasing it later runs no code of the application, which could send between these two writes.
         self.last_name = name
         self.last_topic = t
         return t
@@ -457,12 +457,12 @@ cdef class Accumulator:
         cdef int64_t before = self.used_up
         self.new_topic(name)
         t = topic_named(self, name)
-        if before == self.used_up:  # else what was announced may be settled already: `park` announces it again
+        if before == self.used_up:  # otherwise the announcement may be void already: `park` announces it again
             t.announced = True
         return t
 
     def send(self, topic, value=None, *, key=None, headers=None, partition=None, timestamp_ms=None, on_delivery=None):
-        """Take a record; returns its `Delivery`. See `Producer.send`."""
+        """Accept a record; returns its `Delivery`. See `Producer.send`."""
         cdef Item r
         cdef Topic t
         cdef Delivery d
@@ -500,7 +500,7 @@ cdef class Accumulator:
         return d
 
     cdef int append_anew(self, str name, Item* r, int32_t partition, object callback, Delivery d) except -1:
-        """Append `r` although its topic was dropped in the meantime: to the one of that name now, or the next, if that is dropped as well."""
+        """Append `r` although its topic was dropped meanwhile: to the current Topic of that name, or the next one if that is dropped, too."""
         cdef Topic t
         while True:
             t = self.find(name)
@@ -512,14 +512,14 @@ cdef class Accumulator:
     # ------------------------------------------------------------ records whose topic is not known yet
 
     def set_partitions(self, topic, int count, available) -> None:
-        """The topic has `count` partitions; those in `available` have a leader (none: no difference is made)."""
+        """The topic has `count` partitions; those in `available` have a leader (empty: not known which)."""
         set_partitions(self, exact_name(topic), count, available)
 
     def designate(self, topic, int limit=1000, bint patient=False) -> tuple:
         """Move up to `limit` parked records, in order, into batches.
 
-        Returns how many still wait, and of each record whose partition is not there: (code, error, None or what runs its callbacks).
-        With `patient` such a record does not fail but stays where it is, and so do those behind it.
+        Returns how many still wait, and for each record whose partition does not exist: (code, error, None or what runs its callbacks).
+        With `patient` such a record does not fail but stays parked, and so do those behind it.
         """
         return designate(self, exact_name(topic), limit, patient)
 
@@ -528,7 +528,7 @@ cdef class Accumulator:
         return fail_parked(self, exact_name(topic), error, before)
 
     def parked(self, topic) -> tuple:
-        """(How many records of `topic` wait for its partitions, when the oldest came; 0.0 when none does.)"""
+        """(How many records of `topic` wait for its partitions, when the oldest was sent or 0.0.)"""
         cdef Topic t = self.topics.get(exact_name(topic))
         if t is None or not t.parked:
             return 0, 0.0
@@ -537,7 +537,7 @@ cdef class Accumulator:
     # ------------------------------------------------------------ the loop
 
     def take(self, double now) -> tuple:
-        """(batches sealed since the last call, in that order; open ones whose linger has ended since; when the next one ends)."""
+        """(batches sealed since the last call, in order; open ones whose linger has ended since; when the next linger ends)."""
         cdef list fresh = []
         cdef list due = []
         cdef list taken
@@ -546,7 +546,7 @@ cdef class Accumulator:
         while self.oldest != NULL:
             b = <Batch>self.oldest
             deadline = b.created + self.linger
-            if b.count == 0:       # opened this instant, its record is about to be written
+            if b.count == 0:       # just opened, its record is about to be written
                 deadline = max(deadline, now + 0.001)
                 break
             if deadline > now and not self.flushing:
@@ -561,7 +561,7 @@ cdef class Accumulator:
         return [batch for batch in taken if (<Batch>batch).state == S_SEALED], due, deadline
 
     def seal(self, Batch batch not None) -> bool:
-        """Seal an open batch now; False when somebody sealed it before, or it is empty."""
+        """Seal an open batch now; False if it is already sealed, or empty."""
         if batch.state != S_OPEN or batch.count == 0:
             return False
         if batch.acc is not self:
@@ -577,7 +577,7 @@ cdef class Accumulator:
         self.waker()
 
     def forget(self, str topic) -> bool:
-        """Keep nothing of `topic` if no record of it is parked and no batch open or unsettled. The next `send` announces it again."""
+        """Drop `topic` if it has no parked record and no open or unsettled batch. The next `send` announces it again."""
         return forget(self, topic)
 
     def unfinished(self) -> list:
@@ -589,5 +589,5 @@ cdef class Accumulator:
             out = list(self.live)
             for t in list(self.topics.values()):
                 out.extend([(<Parked>p).delivery for p in list((<Topic>t).parked)])
-            if before == self.unparked:  # else a record may have moved from one to the other between the two looks
+            if before == self.unparked:  # otherwise a record may have moved from one to the other between the two reads
                 return out

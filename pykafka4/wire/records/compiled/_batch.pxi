@@ -1,4 +1,4 @@
-# Batches. Rule: a batch has exactly one outcome, and its memory lives as long as anybody can still read it (`_block.pxi`).
+# Batches. Rule: a batch has exactly one outcome, and its memory lives as long as it can still be read (`_block.pxi`).
 
 
 cdef struct Meta:                  # what a handle needs, for records with a callback
@@ -24,7 +24,7 @@ cdef class Hooks:
 @cython.final
 @cython.freelist(64)
 cdef class Batch:
-    """A record batch (format v2): filled by the application's threads, sent by the loop, then an outcome for its handles.
+    """A record batch (format v2): filled by application threads, sent by the loop; then it holds the outcome for its handles.
 
     Tracked by the collector, unlike handles and records: it refers to its accumulator, so it can be in a cycle.
     """
@@ -33,14 +33,14 @@ cdef class Batch:
     cdef char* buf                 # 61 bytes of header, then the records
     cdef void* older               # neighbours among the open batches whose linger runs; borrowed
     cdef void* newer
-    cdef Accumulator acc           # gone when nothing is left to account for
+    cdef Accumulator acc           # None when nothing is left to account for
     cdef Topic home
     cdef Hooks hooks
     cdef readonly str topic
     cdef readonly int32_t partition, count
-    cdef int32_t used, cap, raw    # bytes as they are now; bytes uncompressed
+    cdef int32_t used, cap, raw    # current bytes; uncompressed bytes
     cdef int32_t blocks            # alive, exported ones included
-    cdef int64_t failed_before     # records of the producer that failed before this batch did
+    cdef int64_t failed_before     # records of the producer that had failed before this batch
     cdef int64_t owed              # bytes freed while callbacks still have to run
     cdef int64_t base_timestamp, max_timestamp
     cdef readonly int state
@@ -53,12 +53,12 @@ cdef class Batch:
     cdef int32_t metas
     cdef int64_t base_offset, append_time
     cdef object code, outcome_written, cause, kept
-    cdef set looked_at             # failed records whose failure the application asked for
+    cdef set looked_at             # failed records whose failure the application has seen
     cdef list parts                # after a split: runs of records, (first index here, first index there, batch)
     cdef public int64_t producer_id
     cdef public int producer_epoch, base_sequence, attempts
     cdef public bint written, in_flight
-    cdef public double sent_at    # when `send` took its first record: before `created` if that was parked
+    cdef public double sent_at    # when its first record was sent: before `created` if that was parked
     cdef public object last_error
 
     def __cinit__(self):
@@ -79,19 +79,19 @@ cdef class Batch:
 
     @property
     def size(self) -> int:
-        """Bytes as it will be sent, header included."""
+        """Its size in bytes as sent, header included."""
         return self.used
 
     @property
     def ready(self) -> bool:
-        """Whether its bytes are final but for the header: sealed, and compressed if it must be."""
+        """Whether its bytes are final except the header: sealed, and compressed if required."""
         return self._ready
 
     @property
     def done(self) -> bool:
         """Whether every record has its outcome."""
         cdef Batch b
-        cdef list left             # no recursion: a batch can be taken apart as often as it has records
+        cdef list left             # no recursion: a batch can be split as often as it has records
         if self.state != S_SPLIT:
             return self.state >= S_ACKED
         left = [self]
@@ -122,7 +122,7 @@ cdef class Batch:
     # ------------------------------------------------------------ memory
 
     cdef void adopt(self, Block* block) noexcept:
-        """Take `block` as the place of its bytes."""
+        """Use `block` for its bytes."""
         self.block = block
         self.buf = bytes_of(block)
         self.cap = block.cap
@@ -130,13 +130,13 @@ cdef class Batch:
         self.acc.reserve(self.home, self.partition, block.cap)
 
     cdef void swap(self, Block* block) noexcept:
-        """Move to `block`, which has the bytes already. In this order: dropping the old one may run Python."""
+        """Move to `block`, which already has the bytes. In this order, as releasing the old one may run Python code."""
         cdef Block* old = self.block
         self.adopt(block)
         self.drop(old)
 
     cdef void drop(self, Block* block) noexcept:
-        """One count of `block` less; the last one frees it."""
+        """Release one reference to `block`; the last one frees it."""
         cdef int32_t cap = block.cap
         block.refs -= 1
         if block.refs > 0:
@@ -154,7 +154,7 @@ cdef class Batch:
             self.forget()
 
     cdef void let_go(self) noexcept:
-        """The batch needs its bytes no more."""
+        """The batch no longer needs its bytes."""
         cdef Block* block = self.block
         if block != NULL:
             self.block = NULL
@@ -162,7 +162,7 @@ cdef class Batch:
             self.drop(block)
 
     cdef void forget(self) noexcept:
-        """Leave the account once there is nothing more to book."""
+        """Drop the accumulator once there is nothing left to account for."""
         if self._settled and self.blocks == 0:
             self.acc = None
             self.home = None
@@ -184,7 +184,7 @@ cdef class Batch:
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         if self.block == NULL or not self.stamped:
-            raise BufferError(f"{self!r} has no bytes to send; they are there from finish() to its outcome")
+            raise BufferError(f"{self!r} has no bytes to send; it has them from finish() to its outcome")
         PyBuffer_FillInfo(view, self, self.buf, self.used, 1, flags)
         view.internal = self.block
         self.block.refs += 1
@@ -198,7 +198,7 @@ cdef class Batch:
     # ------------------------------------------------------------ to the broker
 
     def compress(self) -> None:
-        """Compress the records if the producer has a codec for that, and the result is smaller; then it is `ready`.
+        """Compress the records if the producer has a codec and the result is smaller; then the batch is `ready`.
 
         Called by the thread that filled the batch, or by the loop or a helper for one that lingered. Calling again does nothing.
         """
@@ -211,12 +211,12 @@ cdef class Batch:
         interruption = None
         try:
             self.squeeze(acc)
-        except BaseException as error:  # sent as it is: whatever happened, the partition goes on
+        except BaseException as error:  # sent uncompressed: whatever happened, the partition continues
             if is_interruption(error):
                 interruption = error
             else:
-                _log.exception("%s-%s: compressing a batch failed; it is sent as it is", self.topic, self.partition)
-        finally:                   # also when there is no memory for the log line, or a second Ctrl-C comes
+                _log.exception("%s-%s: compressing a batch failed; it is sent uncompressed", self.topic, self.partition)
+        finally:                   # also if the log line runs out of memory, or on a second Ctrl-C
             self.compressing = False
             self._ready = True
             if acc.hungry or acc.wake_owed:
@@ -235,8 +235,8 @@ cdef class Batch:
         try:
             data = acc.compressor(acc.codec, view)
         except BaseException:
-            with suppress(BufferError):  # somebody has taken a view of the view
-                view.release()     # else the traceback would keep the memory
+            with suppress(BufferError):  # a view of the view is still held
+                view.release()     # otherwise the traceback would keep the memory
             raise
         lease = view = None
         if self.state == S_SEALED and len(data) < self.raw - HEADER:
@@ -257,7 +257,7 @@ cdef class Batch:
         self.base_sequence = base_sequence
         if self.stamped and producer_id == get64(self.buf + 43) and producer_epoch == get16(self.buf + 51) and base_sequence == get32(self.buf + 53):
             return
-        if self.block.refs > 1:    # an older transport may still read the bytes: it keeps them, we go on with a copy
+        if self.block.refs > 1:    # a transport may still read the old bytes: it keeps them, the batch continues with a copy
             block = self.acc.obtain(self.cap)
             memcpy(bytes_of(block), self.buf, self.used)
             self.swap(block)
@@ -291,7 +291,7 @@ cdef class Batch:
     # ------------------------------------------------------------ the outcome
 
     cdef int move(self, int state) except -1:
-        """Change the state, if the table has that change."""
+        """Change the state, if the table allows it."""
         if not FOLLOWS[self.state] & 1 << state:
             raise RuntimeError(f"{self!r} cannot become {state_name(state)}: a batch has one outcome")
         if self.state == S_OPEN:
@@ -300,7 +300,7 @@ cdef class Batch:
         return 0
 
     cdef object conclude(self, Settlement settlement):
-        """Release what the outcome makes superfluous; returns what runs the callbacks, if there are any.
+        """Release what is no longer needed after the outcome; returns a callable that runs the callbacks, if there are any.
 
         `settlement` is made before the outcome is set: what allocates can fail, and then nothing must have changed.
         """
@@ -316,7 +316,7 @@ cdef class Batch:
         return settlement
 
     def complete(self, int64_t base_offset, int64_t log_append_time_ms):
-        """The broker has it: the first record's offset (-1: not told) and the broker's time (-1: the records' own count).
+        """Acknowledge it, with the first record's offset (-1: unknown) and the broker's append time (-1: the records keep their own).
 
         A broker that had the batch already answers with its highest timestamp, also where the records' own times count.
         Returns None, or a callable that runs the callbacks.
@@ -329,9 +329,9 @@ cdef class Batch:
         return self.conclude(settlement)
 
     def fail(self, str code, written, cause=None):
-        """It will not be delivered; the records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
+        """Fail it; the records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
         cdef Settlement settlement = Settlement.__new__(Settlement)
-        cause = fresh(cause)       # without a traceback: it would lead to frames with handles, which the collector cannot see
+        cause = fresh(cause)       # without a traceback, which would reference frames with handles, which the garbage collector cannot see
         kept = self.snapshot() if FOLLOWS[self.state] & 1 << S_FAILED else None
         self.move(S_FAILED)
         self.kept = kept
@@ -352,7 +352,7 @@ cdef class Batch:
         """The bytes of the records, not compressed."""
         data = self.kept if self.state == S_FAILED else self.snapshot()
         if data is None:
-            raise RuntimeError(f"{self!r} has no records any more")
+            raise RuntimeError(f"{self!r} no longer has records")
         if self.codec:
             from pykafka4.wire.records.compression import decompress
 
@@ -360,7 +360,7 @@ cdef class Batch:
         return data
 
     cdef object record_at(self, const char** p, const char* end):
-        """The record at `p` as it was handed to send; moves `p` behind it."""
+        """The record at `p` as passed to send; moves `p` past it."""
         cdef Raw r
         cdef const char* wrong = read_record(p[0], end, &r)
         headers = NO_HEADERS
@@ -381,7 +381,7 @@ cdef class Batch:
         )
 
     def records(self) -> list:
-        """Its records, as they were handed to `send`; RuntimeError after they were acknowledged or split."""
+        """Its records, as passed to `send`; RuntimeError after it was acknowledged or split."""
         if type(self.kept) is list:
             return list(self.kept)
         cdef bytes data = self.plain()
@@ -406,13 +406,13 @@ cdef class Batch:
         return out
 
     cdef object record(self, int index):
-        """One of `records()` of a failed batch: read once, so that asking for each of them is not quadratic."""
+        """One of `records()` of a failed batch; decoded once, so that reading each of them is not quadratic."""
         if type(self.kept) is not list:
             self.kept = self.records()
         return self.kept[index]
 
     def split(self) -> list:
-        """Two batches of half the records each, sealed, not compressed yet, with the sequence numbers the records had.
+        """Two batches of half the records each, sealed, not compressed yet, with the records' old sequence numbers.
 
         ValueError for a single record.
         """
@@ -439,7 +439,7 @@ cdef class Batch:
         cdef list parts
         cdef int32_t at = 0
         if not apart or apart[0] < 0 or apart[len(apart) - 1] >= self.count or len(set(apart)) < len(apart):
-            raise ValueError(f"{self!r}: {apart!r} are no distinct indexes of its records")
+            raise ValueError(f"{self!r}: {apart!r} are not distinct indexes of its records")
         for index in apart:
             if index > at:
                 rest.append((at, index - at))
@@ -453,7 +453,7 @@ cdef class Batch:
         return parts[0], parts[1:]
 
     cdef list divide(self, list groups):
-        """For each of `groups`, runs of records (index, how many) that together are all records of this batch, a batch of these."""
+        """A batch for each of `groups`, which are runs of records (index, count) and together cover all records of this batch."""
         if self.state != S_SEALED:
             raise RuntimeError(f"{self!r} cannot become SPLIT: a batch has one outcome")
         cdef bytes data = self.plain()
@@ -484,7 +484,7 @@ cdef class Batch:
             raise
         finally:
             free(at)
-        # From here to `let_go` nothing is allocated: the collector would run destructors, which may look up handles of this batch.
+        # From here to `let_go` nothing is allocated: the garbage collector would run destructors, which may use handles of this batch.
         self.parts = parts
         self.move(S_SPLIT)
         for pair in self.extras or ():
@@ -497,7 +497,7 @@ cdef class Batch:
         return batches
 
     cdef int find_records(self, bytes data, const char** at) except -1:
-        """Note where each record begins, and where the last one ends."""
+        """Store where each record starts, and where the last one ends."""
         cdef Raw r
         cdef int32_t i
         cdef const char* end = PyBytes_AS_STRING(data) + PyBytes_GET_SIZE(data)
@@ -527,7 +527,7 @@ cdef class Batch:
             if b.meta == NULL:
                 raise MemoryError
             self.share(b, runs)
-        b.extras = []              # whether this batch has some or not: a destructor may still add one
+        b.extras = []              # even if this batch has none: a destructor may still add one
         acc.introduce(b, self.home, self.partition, self.created, acc.obtain(<int32_t>size))
         try:
             for start, count in runs:
@@ -551,14 +551,14 @@ cdef class Batch:
         return b
 
     cdef void unbook(self) noexcept:
-        """Leave the account without an outcome: its records are elsewhere, or there are none."""
+        """Leave the account without an outcome: its records are in other batches, or there are none."""
         self.callbacks = None
         self.extras = None
         self.let_go()
         self.settle()
 
     cdef int share(self, Batch part, list runs) except -1:
-        """Hand the callbacks of the records in `runs` on to `part`."""
+        """Pass the callbacks of the records in `runs` on to `part`."""
         cdef list callbacks = []
         cdef list some
         cdef int32_t start, count

@@ -1,8 +1,8 @@
-# Memory of batches. Rule: no byte of it is used again while anybody can still read it.
+# Memory of batches. Rule: no byte is reused while it can still be read.
 #
-# A transport may hold a batch's bytes long after the batch was given up (its delivery timeout was over while the request was being
-# written). Memory recycled then would be sent as somebody else's records, to the wrong topic, with a good checksum. So the bytes lie
-# in counted blocks: one count for the batch, one for each buffer export.
+# A transport may hold a batch's bytes long after the batch has failed (its delivery timeout expired while the request was being
+# written). If the memory were reused, it would be sent as other records, to the wrong topic, with a valid checksum. So the bytes are in
+# reference-counted blocks: one reference for the batch, one for each buffer export.
 
 
 cdef struct Block:
@@ -22,7 +22,7 @@ cdef inline void release(Block* block) noexcept nogil:
 
 @cython.final
 cdef class Lease:
-    """The uncompressed records of a batch, readable as a buffer for as long as somebody holds it."""
+    """The uncompressed records of a batch, readable as a buffer as long as it is referenced."""
 
     cdef Batch batch
     cdef Block* block

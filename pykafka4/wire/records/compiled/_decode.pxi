@@ -1,10 +1,10 @@
 # From fetched bytes to records. Rule: every length is checked against the bytes left before it is used.
 #
-# Runs on the application thread inside poll(), so it decodes at once: a value made lazily costs the same bytes object plus a
-# property call as soon as it is read. Headers are the exception: see `_record.h`.
+# Runs on the application thread inside poll() and decodes values at once: a lazy value would cost the same bytes object plus a
+# property call when it is read. Headers are the exception: see `_record.h`.
 
 
-cdef struct Raw:                   # one record as it lies in a batch
+cdef struct Raw:                   # one record as encoded in a batch
     int64_t timestamp, offset      # deltas
     int64_t key_size, value_size, headers
     const char* key
@@ -14,11 +14,11 @@ cdef struct Raw:                   # one record as it lies in a batch
 
 
 cdef const char* read_record(const char* p, const char* end, Raw* r) noexcept nogil:
-    """Find the parts of the record at `p`; NULL, or what is wrong."""
+    """Find the fields of the record at `p`; NULL, or what is wrong."""
     cdef int64_t size
     p = get_varint(p, end, &size)
     if p == NULL or size < 1 or size > end - p:
-        return "a record's length leads out of its batch"
+        return "a record's length exceeds its batch"
     r.end = end = p + size
     p = get_varlong(p + 1, end, &r.timestamp)
     if p != NULL:
@@ -26,27 +26,27 @@ cdef const char* read_record(const char* p, const char* end, Raw* r) noexcept no
     if p != NULL:
         p = get_varint(p, end, &r.key_size)
     if p == NULL or r.key_size < -1 or r.key_size > end - p:
-        return "a key's length leads out of its record"
+        return "a key's length exceeds its record"
     r.key = p
     if r.key_size > 0:
         p += r.key_size
     p = get_varint(p, end, &r.value_size)
     if p == NULL or r.value_size < -1 or r.value_size > end - p:
-        return "a value's length leads out of its record"
+        return "a value's length exceeds its record"
     r.value = p
     if r.value_size > 0:
         p += r.value_size
     p = get_varint(p, end, &r.headers)
     if p == NULL or r.headers < 0 or r.headers > (end - p) // 2:
-        return "more headers than its record has bytes for"
+        return "more headers than fit into the record"
     r.rest = p
     if r.headers == 0 and p != end:
-        return "a record is longer than its parts"
+        return "a record is longer than its fields"
     return NULL
 
 
 cdef object read_headers(const char* p, const char* end, int64_t count, const char** wrong):
-    """`count` headers as a tuple; on damage None, with `wrong` set."""
+    """`count` headers as a tuple; None if they are invalid, with `wrong` set."""
     wrong[0] = headers_check(p, end, count)
     return None if wrong[0] != NULL else headers_build(p, end, count)
 
@@ -93,7 +93,7 @@ cdef extern from *:
                     PyObject*, long long, const char*, const char*, PyObject*) except -1
 
 
-@cython.no_gc_clear                # clearing would take the owner out of `view` while its export is still counted; releasing it does both
+@cython.no_gc_clear                # clearing would remove the owner from `view` while its export is still counted; releasing the view does both
 @cython.final
 cdef class Chunk:
     """One partition's bytes of one Fetch response, and how far they are decoded.
@@ -111,7 +111,7 @@ cdef class Chunk:
     cdef readonly int last_leader_epoch
     cdef readonly object serial
     cdef object decompress, py_partition, epoch, kind, unpacked, stamp
-    cdef bint busy                 # in `decode` or `skip`: what runs Python code there may come back here
+    cdef bint busy                 # in `decode` or `skip`: Python code that they run may call again
     cdef int64_t legacy_size       # of the message set entered
     cdef object legacy             # iterator over the records of a message set (formats v0, v1), while in one
     cdef int64_t max_decompressed
@@ -142,7 +142,7 @@ cdef class Chunk:
             PyBuffer_Release(&self.view)
 
     cdef int hold(self, data) except -1:
-        """Keep the bytes of `data` alive by what they belong to.
+        """Keep the bytes of `data` alive through their owner.
 
         Not by a memoryview: the collector clears one that is garbage together with this chunk, and then dies of releasing its export.
         """
@@ -159,7 +159,7 @@ cdef class Chunk:
         return 0
 
     def own(self):
-        """Let go of the response this came in, by a copy, if most of it is others': for a chunk that may have to wait."""
+        """Copy the bytes, to release the response, if most of it belongs to other partitions: for a chunk that may have to wait."""
         cdef const char* was = self.data
         if self.busy or not self.held or self.size * 2 > self.view.len:
             return
@@ -174,7 +174,7 @@ cdef class Chunk:
             self.stop = self.data + (self.stop - was)
 
     cdef void scan(self):
-        """Find the end of the whole batches and the offset after them."""
+        """Find the end of the complete batches and the offset after them."""
         cdef const char* p = self.data
         cdef const char* end = p + self.size
         cdef int64_t after, size = 0
@@ -182,7 +182,7 @@ cdef class Chunk:
         while end - p >= 17:
             size = 12 + <int64_t>get32(p + 8)
             if p[16] < 0 or p[16] > 2 or size < LEAST_BATCH[<int>p[16]] or get64(p) < 0:
-                self.broken = "the header of a batch makes no sense"
+                self.broken = "a batch header is invalid"
                 break
             if size > end - p:
                 break
@@ -190,7 +190,7 @@ cdef class Chunk:
             if p[16] == 2:
                 after += get32(p + 23)
             if after <= get64(p) or get64(p) > 0x7fffffff00000000:
-                self.broken = "the header of a batch makes no sense"
+                self.broken = "a batch header is invalid"
                 break
             if after > self.next_offset:
                 self.next_offset = after
@@ -204,7 +204,7 @@ cdef class Chunk:
             self.drop()
 
     cdef void drop(self):
-        """Everything is handed out: let go of the bytes."""
+        """Everything is handed out: release the bytes."""
         if self.held:
             self.held = False
             PyBuffer_Release(&self.view)
@@ -218,27 +218,27 @@ cdef class Chunk:
         return not self.held
 
     def skip(self) -> int:
-        """Pass the batch at `position` (a damaged one); returns the new position."""
+        """Skip the batch at `position` (a corrupt one); returns the new position."""
         if self.busy:
-            raise RuntimeError(f"{self.topic}-{self.partition}: a chunk that is being decoded was asked to skip")
+            raise RuntimeError(f"{self.topic}-{self.partition}: skip was called on a chunk that is being decoded")
         if not self.held:
             return self.position
         if self.left < 0 and self.p < self.end:
             self.pass_over(self.p)
         elif self.left < 0:
-            self.drop()            # nothing behind a header that makes no sense can be found
+            self.drop()            # after an invalid header nothing can be found
             return self.position
         self.leave()
         return self.position
 
     cdef void pass_over(self, const char* batch):
-        """Note the extent of `batch` as the one entered."""
+        """Store the extent of `batch`, which is entered."""
         self.base = get64(batch)
         self.last_delta = get32(batch + 23) if batch[16] == 2 else 0
         self.p = batch + 12 + get32(batch + 8)
 
     cdef void leave(self):
-        """The batch entered is finished: its last offset counts, whether a record had it or not."""
+        """The current batch is finished: continue after its last offset, whether a record had it or not."""
         self.left = -1
         self.unpacked = None
         self.legacy = None
@@ -251,7 +251,7 @@ cdef class Chunk:
         return CorruptRecord(self.topic, self.partition, self.position, reason, next_offset)
 
     cdef object behind(self, const char* batch):
-        """The offset that `batch` ends before: seeking there passes it."""
+        """The offset after `batch`: seeking there skips it."""
         cdef int64_t after = get64(batch) + (get32(batch + 23) if batch[16] == 2 else 0) + 1
         return after if after > self.position else self.position
 
@@ -263,7 +263,7 @@ cdef class Chunk:
         return f"the batch of offsets {first} to {first + (get32(batch + 23) if batch[16] == 2 else 0)}"
 
     cdef int enter(self) except -1:
-        """Check the next batch and go into it; 0 when there is none."""
+        """Check the next batch and enter it; 0 when there is none."""
         cdef const char* batch = self.p
         cdef int16_t bits
         cdef int64_t first
@@ -304,7 +304,7 @@ cdef class Chunk:
         return 1
 
     cdef int open_payload(self, const char* batch, int codec) except -1:
-        """Set `at` and `stop` to the records of `batch`, unpacked."""
+        """Set `at` and `stop` to the decompressed records of `batch`."""
         cdef int64_t count = get32(batch + 57)
         self.at = batch + HEADER
         self.stop = batch + 12 + get32(batch + 8)
@@ -350,7 +350,7 @@ cdef class Chunk:
         while n < room:
             try:
                 r = next(self.legacy, None)
-            except BaseException:  # Ctrl-C, or no memory: the iterator has ended. Enter the message set again, `position` says where to go on
+            except BaseException:  # Ctrl-C, or out of memory: the iterator has ended. Enter the message set again and continue at `position`
                 self.legacy = None
                 self.left = -1
                 self.p -= self.legacy_size
@@ -376,7 +376,7 @@ cdef class Chunk:
         """
         cdef int n = 0
         if self.busy:
-            raise RuntimeError(f"{self.topic}-{self.partition}: a chunk that is being decoded was asked again")
+            raise RuntimeError(f"{self.topic}-{self.partition}: decode was called on a chunk that is being decoded")
         self.busy = True
         try:
             while n < limit:
@@ -417,7 +417,7 @@ cdef class Chunk:
             if wrong != NULL:
                 break
             if r.offset <= self.previous or r.offset > self.last_delta:
-                wrong = "the offsets of a batch do not rise within its range"
+                wrong = "the offsets of a batch are not increasing within its range"
                 break
             if r.headers:
                 wrong = headers_check(r.rest, r.end, r.headers)

@@ -1,4 +1,4 @@
-# Handles and callbacks. Rule: every callback runs exactly once, and a handle keeps nothing alive but its batch's outcome.
+# Handles and callbacks. Rule: every callback runs exactly once, and a handle keeps only its batch's outcome alive.
 
 
 @cython.final
@@ -34,7 +34,7 @@ cdef class Settlement:
                 acc.wake()
 
     cdef void run(self, Batch batch, Accumulator acc):
-        """Where a callback forks, those that follow run in the parent alone."""
+        """If a callback forks, the remaining ones run in the parent only."""
         cdef Delivery d
         cdef int32_t i
         if self.callbacks is not None:
@@ -61,28 +61,28 @@ cdef class Settlement:
 cdef void call_back(object function, Delivery d):
     try:
         function(d)
-    except BaseException:          # one bad callback must not keep the others from being called
-        _log.exception("the callback %r of a delivery to %s raised", function, d.topic)
+    except BaseException:          # one failing callback must not keep the others from being called
+        _log.exception("the delivery callback %r for topic %s raised an exception", function, d.topic)
 
 
 @cython.final
-@cython.no_gc                      # millions may be alive: the collector must not walk them
+@cython.no_gc                      # millions may exist: the garbage collector must not traverse them
 @cython.freelist(4096)
 cdef class Delivery:
-    """What `send` returns: the promise of one record's outcome. Keeping it keeps no batch memory."""
+    """What `send` returns: a promise of one record's outcome. Keeping it does not keep the batch's memory."""
 
     cdef Batch batch
     cdef int64_t timestamp
     cdef int32_t index, key_size, value_size
 
     cdef inline Batch home(self):
-        """The batch it belongs to, through splits."""
+        """Its batch, following splits."""
         while self.batch.state == S_SPLIT:
             self.descend()
         return self.batch
 
     cdef void descend(self) noexcept:
-        """Move on to the part that has the record. Allocates nothing: a split relies on that."""
+        """Move to the part that has the record. Allocates nothing, which a split relies on."""
         cdef list parts = self.batch.parts
         cdef Py_ssize_t i = PyList_GET_SIZE(parts)
         cdef int32_t start
@@ -98,12 +98,12 @@ cdef class Delivery:
 
     @property
     def topic(self) -> str:
-        """The topic it goes to."""
+        """The record's topic."""
         return self.batch.topic
 
     @property
     def partition(self):
-        """The partition it goes to; None while none was chosen."""
+        """The record's partition; None until one is chosen."""
         cdef int32_t partition = self.home().partition
         return partition if partition >= 0 else None
 
@@ -113,12 +113,12 @@ cdef class Delivery:
         return self.timestamp
 
     def done(self) -> bool:
-        """Whether the outcome is there."""
+        """Whether there is an outcome."""
         return self.home().state >= S_ACKED
 
     @property
     def settled(self) -> bool:
-        """Whether the outcome is there and its batch's callbacks have returned."""
+        """Whether there is an outcome and its batch's callbacks have returned."""
         return self.home()._settled
 
     cdef int await_outcome(self, timeout) except -1:
@@ -128,7 +128,7 @@ cdef class Delivery:
         hooks = self.batch.hooks
         if not hooks.wait(self.done, timeout):
             where = self.topic if self.partition is None else f"{self.topic}-{self.partition}"
-            raise KafkaTimeoutError(f"{where}: not acknowledged within {timeout:g} s; still being sent; status() of the producer says why")
+            raise KafkaTimeoutError(f"{where}: not acknowledged within {timeout:g} s; it is still being sent, and Producer.status() says why")
         return 0
 
     cdef object failure(self):
@@ -142,7 +142,7 @@ cdef class Delivery:
         return DeliveryFailed(b.topic, self.partition, b.code, b.outcome_written, b.record(self.index), fresh(b.cause))
 
     def result(self, timeout=None):
-        """Where the record lies (`RecordMetadata`), once it is acknowledged.
+        """Where the record was written (`RecordMetadata`), once it is acknowledged.
 
         `timeout` in seconds, None for no limit. Raises KafkaTimeoutError when the time is over, DeliveryFailed when it failed.
         """
@@ -160,19 +160,19 @@ cdef class Delivery:
         )
 
     def exception(self, timeout=None):
-        """The DeliveryFailed of a record that failed, None for one that was acknowledged; waits like `result`."""
+        """The DeliveryFailed of a failed record, None for an acknowledged one; waits as `result` does."""
         self.await_outcome(timeout)
         return self.failure() if self.home().state == S_FAILED else None
 
     def lost(self) -> list:
-        """Its record, if that failed. Does not count as looking at the failure."""
+        """The record, if it failed. The failure does not count as seen."""
         cdef Batch b = self.home()
         return [b.record(self.index)] if b.state == S_FAILED else []
 
     def add_done_callback(self, fn) -> None:
-        """Have `fn(delivery)` called on the callback executor, once, when the outcome is there (at once if it is)."""
+        """Call `fn(delivery)` once, on the callback executor, when there is an outcome (at once if there already is)."""
         cdef Batch b
-        cdef list pairs = []       # made before looking: see the module's rule
+        cdef list pairs = []       # created before the check: see the module's rule
         cdef object pair = (self, fn)
         if not callable(fn):
             raise TypeError(f"{self.topic}: a callback must be callable, not {type(fn).__name__}")
@@ -180,7 +180,7 @@ cdef class Delivery:
         if b.state >= S_ACKED:
             b.hooks.submit(lambda: call_back(fn, self))
         elif isinstance(b.acc.refusal, ForkedClientError):
-            b.acc.refuse()         # nobody here brings the outcome
+            b.acc.refuse()         # no outcome will arrive here
         elif b.partition == PARKING:
             follow_parked(b.acc, b.home, self, pair, pairs)
         else:

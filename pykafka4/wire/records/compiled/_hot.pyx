@@ -90,7 +90,7 @@ record_type_set(b"__attrs_attrs__", PlainRecord.__attrs_attrs__)  # so that asdi
 Record = <object>&RecordType
 
 cdef double INFINITY = float("inf")
-cdef object NO_TOPIC = object()  # is no topic that an application could name
+cdef object NO_TOPIC = object()  # not a topic that an application could name
 cdef const char* ZERO_HEADERS = b"\0"
 cdef object _log = get_log("pykafka4")
 
@@ -106,19 +106,19 @@ cdef enum:
     LEAST_RECORD = 7           # bytes: one each for length, attributes, timestamp, offset, key, value, headers
     BLOCK_HEAD = 16
     SMALL = 2048               # capacity a batch starts with; it grows fourfold
-    POOL = 64                  # full-size buffers kept warm
-    PARKED_COST = 128          # bytes reckoned for a parked record beside its data
-    LONG_CRC = 131072          # from here on a checksum takes longer than handing over the GIL
+    POOL = 64                  # full-size buffers kept for reuse
+    PARKED_COST = 128          # bytes reserved for a parked record in addition to its data
+    LONG_CRC = 131072          # from this size on a checksum takes longer than releasing and taking the GIL
     CODEC_BITS = 7
     LOG_APPEND_BIT = 8
     CONTROL_BIT = 32
     LAST_CODEC = 4
 
 
-# ---------------------------------------------------------------- bytes of what the application gives
+# ---------------------------------------------------------------- bytes of the application's arguments
 
 cdef str exact_name(object topic):
-    """`topic` as a plain str: of a subclass its text, whatever its own methods say."""
+    """`topic` as a plain str; for a subclass its value, whatever its own methods return."""
     if type(topic) is str:
         return topic
     if not PyUnicode_Check(topic):
@@ -134,7 +134,7 @@ cdef object _copied(str topic, str what, object value):
     except (TypeError, ValueError, BufferError):
         raise _no_bytes(topic, what, value) from None
     try:
-        # Of one letter nearly always, and the commonest of all is that of bytearray.
+        # Nearly always one letter, most often that of bytearray.
         if view.format != NULL and (view.format[0] != c'B' or view.format[1] != 0) and holds_pointers((<bytes>view.format).decode("utf-8", "replace")):
             raise _no_bytes(topic, what, value)
         return PyBytes_FromStringAndSize(<const char*>view.buf, view.len)
@@ -162,7 +162,7 @@ cdef object _slow_span(str topic, str what, object value, const char** data, int
 
 
 cdef inline object _span(str topic, str what, object value, const char** data, int64_t* size):
-    """Where the bytes of `value` lie; returns the object that keeps them there. None has size -1."""
+    """Find the bytes of `value`; returns the object that keeps them alive. None has size -1."""
     if PyBytes_CheckExact(value):
         data[0] = PyBytes_AS_STRING(value)
         size[0] = PyBytes_GET_SIZE(value)
@@ -196,7 +196,7 @@ cdef list _checked_headers(str topic, object headers):
 
 
 cdef int64_t _headers_size(list pairs) except -2:
-    """Bytes of `pairs` on the wire; -1 when they are not all exactly (str, bytes or None) tuples."""
+    """Encoded size of `pairs`; -1 if they are not all exactly (str, bytes or None) tuples."""
     cdef int64_t total = varint_size(PyList_GET_SIZE(pairs))
     cdef Py_ssize_t i, size
     cdef tuple pair
@@ -215,7 +215,7 @@ cdef int64_t _headers_size(list pairs) except -2:
 
 
 cdef bytes _header_bytes(str topic, object headers):
-    """`headers` as they go on the wire: count, then length and bytes of each name and value."""
+    """The encoded `headers`: count, then length and bytes of each name and value."""
     cdef list pairs = <list>headers if type(headers) is list else list(headers) if type(headers) is tuple else _checked_headers(topic, headers)
     cdef int64_t total = _headers_size(pairs)
     cdef const char* data
@@ -252,10 +252,10 @@ cdef int64_t _integer(str topic, str what, object value, int64_t most) except -1
     return number
 
 
-# ---------------------------------------------------------------- functions others use
+# ---------------------------------------------------------------- functions for other modules
 
 def murmur2(data) -> int:
-    """Kafka's hash of a key, as the Java client has it (a signed 32-bit int)."""
+    """Kafka's hash of a key, as in the Java client (a signed 32-bit int)."""
     cdef Py_buffer view
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     cdef int32_t result = murmur2_hash(<const char*>view.buf, view.len)
@@ -273,7 +273,7 @@ def crc32c(data, uint32_t value=0) -> int:
 
 
 def _crc32c_portable(data, uint32_t value=0) -> int:
-    """The table-driven one, for tests on machines that have the instruction."""
+    """The table-driven implementation, for tests on machines that have the instruction."""
     cdef Py_buffer view
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     cdef uint32_t result = crc32c_portable(value, <const char*>view.buf, view.len)

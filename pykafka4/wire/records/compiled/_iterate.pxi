@@ -1,9 +1,9 @@
-# A list's records one by one, for `for record in consumer`.
+# Iteration over a list of records, for `for record in consumer`. Rule: it can be stopped between any two records, from another thread.
 
 
 @cython.final
 cdef class RecordIterator:
-    """Hands out `records` one by one; `given` says how many so far. With `stopped` set it ends early, and goes on once that is reset.
+    """Iterates over `records`; `given` counts those handed out. With `stopped` set it ends early, and continues once that is reset.
 
     The loop thread reads `given` and sets `stopped` while the application iterates, so both cost the iteration no Python code.
     """

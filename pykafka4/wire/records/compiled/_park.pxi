@@ -1,4 +1,4 @@
-# Topics, and records whose partitions are not known yet. Rule: `send` never waits for metadata, and nothing passes what is parked.
+# Topics, and records whose partitions are not known yet. Rule: `send` never waits for metadata, and no record overtakes a parked one.
 
 
 cdef enum:
@@ -22,25 +22,25 @@ cdef class Parked:
 
 @cython.final
 cdef class Topic:
-    """What the accumulator knows about a topic."""
+    """A topic's state in the accumulator."""
 
     cdef str name
     cdef int count                 # partitions; 0 while unknown
-    cdef int slots                 # most there ever were: arrays have this size
+    cdef int slots                 # the most there ever were: the size of the arrays
     cdef bint direct               # partitions are known and nothing is parked: records go straight into batches
-    cdef bint announced            # the loop knows that records wait here
-    cdef bint dropped              # no longer among the accumulator's topics: a send that found it before looks again
+    cdef bint announced            # the loop has been told that records wait here
+    cdef bint dropped              # removed from the accumulator's topics: a send that found it earlier looks it up again
     cdef list open                 # per partition: Batch or None
     cdef int64_t* held             # per partition: bytes reserved
     cdef char* last_was_full       # per partition: the last batch was full, so the next one starts large
     cdef int* available            # partitions with a leader
     cdef int available_count, cursor
-    cdef int sticky                # where records without key and partition go for now
-    cdef int64_t sticky_bytes      # bytes that went there
+    cdef int sticky                # the current partition of records without key and partition
+    cdef int64_t sticky_bytes      # bytes sent to it so far
     cdef object parked             # deque of Parked
     cdef int64_t parked_first      # running number of its head
     cdef int64_t parked_bytes
-    cdef Batch placeholder         # what handles of parked records point to
+    cdef Batch placeholder         # the batch of parked records' handles
 
     def __dealloc__(self):
         free(self.held)
@@ -77,7 +77,7 @@ cdef class Topic:
 
 
 cdef Topic topic_named(Accumulator acc, str name):
-    """The Topic of that name, made if there is none; only the first one made counts."""
+    """The Topic of that name, created if there is none; if threads race, the first one counts."""
     cdef Topic t = Topic.__new__(Topic)
     cdef Batch placeholder = Batch.__new__(Batch)
     t.name = name
@@ -108,7 +108,7 @@ cdef int set_partitions(Accumulator acc, str topic, int count, object available)
     for i in range(<int>len(chosen)):
         copy[i] = chosen[i]
     t.widen(count)
-    if t.count == 0:           # not every producer begins with partition 0
+    if t.count == 0:           # so that not every producer starts with partition 0
         t.cursor = <int>(acc.seed % len(chosen))
         acc.seed = (acc.seed * 1103515245 + 12345) & 0x7fffffff
     free(t.available)
@@ -124,7 +124,7 @@ cdef int set_partitions(Accumulator acc, str topic, int count, object available)
 
 
 cdef bint forget(Accumulator acc, str topic) except -1:
-    """Keep nothing of `topic`; see `Accumulator.forget`."""
+    """Drop `topic`; see `Accumulator.forget`."""
     cdef Topic t = acc.topics.get(topic)
     cdef int i
     if t is None or t.parked:
@@ -158,7 +158,7 @@ cdef object parked_record(str topic, Parked p):
 
 
 cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
-    """Keep `r` until its topic's partitions are known; 0 when they have become known in the meantime.
+    """Keep `r` until its topic's partitions are known; 0 if they became known meanwhile.
 
     Where `t` was dropped meanwhile `r` goes to the topic of that name that there is now.
     """
@@ -207,7 +207,7 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
 
 
 cdef Parked unpark(Accumulator acc, Topic t):
-    """The oldest parked record of `t`, taken out of the account of those."""
+    """Remove the oldest parked record of `t`, also from the count of parked records."""
     cdef Parked p = t.parked.popleft()
     t.parked_first += 1
     t.parked_bytes -= p.size
@@ -257,7 +257,7 @@ cdef tuple designate(Accumulator acc, str topic, int limit, bint patient):
 
 
 cdef int place(Accumulator acc, Topic t, Parked p) except -1:
-    """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are accounted for, so room is not asked for."""
+    """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are already accounted for, so it needs no room."""
     cdef Item r
     _span(t.name, "value", p.value, &r.value, &r.value_size)
     _span(t.name, "key", p.key, &r.key, &r.key_size)
@@ -301,7 +301,7 @@ cdef tuple fail_parked(Accumulator acc, str topic, object error, double before):
 
 
 cdef Batch failed_batch(Accumulator acc, Topic t, str code, object error):
-    """A failed batch without bytes, for parked records that get no partition any more."""
+    """A failed batch without bytes, for parked records that will not get a partition."""
     cdef Batch b = Batch.__new__(Batch)
     b.acc = acc
     b.home = t
@@ -321,11 +321,11 @@ cdef Batch failed_batch(Accumulator acc, Topic t, str code, object error):
 
 
 cdef int fail_oldest(Accumulator acc, Topic t, Batch b) except -1:
-    """Give the oldest parked record of `t` its outcome: it fails as part of `b`."""
+    """Fail the oldest parked record of `t`, as part of `b`."""
     cdef Parked p = <Parked>t.parked[0]
     cdef object pair = (p.delivery, p.callback)
     (<list>b.kept).append(parked_record(t.name, p))
-    # Up to the last line no other thread may find the handle between the two places: nothing that the collector tracks is allocated.
+    # Until the last line no other thread may see the handle between the two places: no object that the garbage collector tracks is allocated.
     unpark(acc, t)
     p.delivery.batch = b
     p.delivery.index = b.count

@@ -1,4 +1,4 @@
-# Writing records into batches. Rule: a record is encoded once, straight into the batch it will be sent in.
+# Writing records into batches. Rule: a record is encoded once, directly into the batch that it is sent in.
 
 
 cdef struct Item:                  # a record on its way into a batch
@@ -7,13 +7,13 @@ cdef struct Item:                  # a record on its way into a batch
     const char* headers
     int64_t key_size, value_size, headers_size
     int64_t timestamp
-    double sent_at                 # when `send` took it; set where it is forced
+    double sent_at                 # when `send` was called; set for forced records
     double deadline                # when its waiting for room ends; INFINITY before it has waited
     int32_t partition
-    bint free                      # any partition will do
-    bint forced                    # room is taken whatever the bounds say: its bytes are accounted for already
-    bint asked                     # it has waited for room: those still waiting came later
-    bint news                      # the loop is to be woken once the record is written
+    bint free                      # any partition is allowed
+    bint forced                    # room is reserved regardless of the limits, as its bytes are already accounted for
+    bint asked                     # it has already waited for room: those that still wait came later
+    bint news                      # wake the loop once the record is written
 
 
 cdef inline int64_t body_size(Item* r, int64_t delta, int64_t index) noexcept nogil:
@@ -27,7 +27,7 @@ cdef inline int64_t body_size(Item* r, int64_t delta, int64_t index) noexcept no
 
 
 cdef inline int64_t alone_size(Item* r) noexcept nogil:
-    """Bytes of a batch that holds nothing else."""
+    """Bytes of a batch with only this record."""
     cdef int64_t body = body_size(r, 0, 0)
     return HEADER + varint_size(body) + body
 
@@ -56,7 +56,7 @@ cdef void put(Batch b, Item* r, int64_t body) noexcept:
 
 
 cdef int put_raw(Accumulator acc, Batch b, Item* r, int64_t headers, const char* rest, const char* end) except -1:
-    """Write a record decoded from another batch; `rest` are its headers without their count."""
+    """Write a record copied from another batch; `rest` are its headers without their count."""
     cdef int64_t body
     cdef char count[10]
     cdef int32_t grown
@@ -73,7 +73,7 @@ cdef int put_raw(Accumulator acc, Batch b, Item* r, int64_t headers, const char*
 
 
 cdef int follow(Batch b, Item* r, object callback) except -1:
-    """Note the callback of the record that is written next."""
+    """Store the callback of the next record."""
     cdef Meta* meta
     cdef int32_t metas
     if b.count >= b.metas:

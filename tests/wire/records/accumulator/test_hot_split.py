@@ -184,7 +184,7 @@ def test_only_records_that_are_there_can_be_set_apart(core: ModuleType, indexes:
     for _ in range(3):
         world.send()
     (batch,) = world.seal_all()
-    with pytest.raises(ValueError, match="no distinct indexes"):
+    with pytest.raises(ValueError, match="not distinct indexes"):
         batch.set_apart(indexes)
     assert len(batch.records()) == 3
 
