@@ -84,6 +84,7 @@ class Topic(Generic[B]):
     parked: deque[Parked] = attrs.Factory(deque)
     parked_first: int = 0  # running number of its head
     parked_bytes: int = 0
+    moved_bytes: int = 0  # of parked records, to their partitions, since records last went straight there
     placeholder: B | None = None  # the batch of parked records' handles
 
     def rotate(self) -> None:

@@ -328,7 +328,9 @@ class Accumulator(Account[Batch]):
         if t is None:
             return False
         if not t.direct:
-            return t.parked_bytes > 0 and t.parked_bytes + nbytes > self._max_partition_bytes
+            # What has moved counts too, until nothing is parked: else a full partition would take as much as passes through here.
+            backlog = t.parked_bytes + t.moved_bytes
+            return backlog > 0 and backlog + nbytes > self._max_partition_bytes
         return not any(self._partition_fits(t, p, nbytes) for p in ([partition] if partition >= 0 else t.available))
 
     # ---- records whose topic is not known yet
@@ -370,6 +372,7 @@ class Accumulator(Account[Batch]):
         self._reserved -= p.size
         self.parked_records -= 1
         if not t.parked:
+            t.moved_bytes = 0
             t.announced, t.direct = False, t.count > 0
             self._used_up += 1
         return p
@@ -425,6 +428,7 @@ class Accumulator(Account[Batch]):
         with self._lock():
             self._reserved -= p.size
             t.parked_bytes -= p.size
+            t.moved_bytes += p.size
             p.size = 0
         self._append(t, p.item, p.callback, p.delivery)
         with self._lock():

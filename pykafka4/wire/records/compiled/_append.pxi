@@ -188,7 +188,8 @@ cdef class Accumulator:
         if t is None:
             return False
         if not t.direct:
-            return t.parked_bytes > 0 and t.parked_bytes + nbytes > self.max_partition_bytes
+            # What has moved counts too, until nothing is parked: else a full partition would take as much as passes through here.
+            return t.parked_bytes + t.moved_bytes > 0 and t.parked_bytes + t.moved_bytes + nbytes > self.max_partition_bytes
         if 0 <= partition < t.slots:
             return not self.partition_fits(t, partition, nbytes)
         for i in range(t.available_count):

@@ -40,6 +40,7 @@ cdef class Topic:
     cdef object parked             # deque of Parked
     cdef int64_t parked_first      # running number of its head
     cdef int64_t parked_bytes
+    cdef int64_t moved_bytes       # of parked records, to their partitions, since records last went straight there
     cdef Batch placeholder         # the batch of parked records' handles
 
     def __dealloc__(self):
@@ -215,6 +216,7 @@ cdef Parked unpark(Accumulator acc, Topic t):
     acc.parked_records -= 1
     acc.unparked += 1
     if not t.parked:
+        t.moved_bytes = 0
         t.announced = False
         acc.used_up += 1
         t.direct = t.count > 0
@@ -274,6 +276,7 @@ cdef int place(Accumulator acc, Topic t, Parked p) except -1:
     r.deadline = INFINITY
     acc.reserved -= p.size
     t.parked_bytes -= p.size
+    t.moved_bytes += p.size
     p.size = 0
     acc.append(t, &r, p.callback, p.delivery)
     if p.extras is not None:

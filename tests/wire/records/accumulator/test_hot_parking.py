@@ -52,6 +52,26 @@ def test_send_does_not_wait_for_metadata(core: ModuleType) -> None:
     assert sum(map(len, values.values())) == world.acc.accepted == 11
 
 
+def test_a_partition_takes_no_more_through_parking_than_it_may_hold(core: ModuleType) -> None:
+    """Else `send` would refill what moves into a partition that nobody empties, up to all of buffer_memory."""
+    world = World(core, {}, buffer_memory=4 * MIB, max_partition_bytes=64 * 1024)
+
+    def fill() -> int:
+        before = world.acc.accepted
+        with pytest.raises(BufferFull):
+            while True:
+                world.send("new", value=b"x" * 1000, partition=0)
+        return int(world.acc.accepted - before)
+
+    assert 40 < fill() < 66
+    world.acc.set_partitions("new", 2, [0, 1])
+    while world.acc.designate("new", 4)[0]:
+        assert fill() == 0
+    assert fill() < 20  # the open batch may have room left
+    assert world.acc.reserved < 2 * 64 * 1024
+    assert world.send("new", value=b"x" * 1000, partition=1).partition == 1
+
+
 def test_a_topic_that_becomes_known_takes_records_directly(core: ModuleType) -> None:
     world = World(core, {})
     world.send("new")
