@@ -74,6 +74,7 @@ class Recovery:
     def __init__(self, config: ClientConfig, cluster: Cluster, network: Network, random: Random, emit: Callable[[object], None]) -> None:
         self.offline: dict[TopicPartition, Offline] = {}  # read only, for others
         self.changes = 0  # grows when a partition came online
+        self.on_online: list[Callable[[TopicPartition], None]] = []
         self._config, self._cluster, self._network, self._random, self._emit = config, cluster, network, random, emit
         self._backoffs: dict[str, dict[TopicPartition, Backoff]] = {}  # by topic, of those not healthy since their last failure
         self._outages: dict[str, Outage] = {}  # by topic
@@ -164,6 +165,8 @@ class Recovery:
         elif now + self._slack >= offline.not_before or leader != offline.failed:
             self._end(tp)
             self.changes += 1
+            for listener in self.on_online:
+                listener(tp)
             self._emit(PartitionOnline(tp))
 
     def _look_at_awaited(self, now: float) -> None:
