@@ -1,7 +1,7 @@
 """Topic changes. Rule: a machine looks at a topic again only after something happened to it, and once for all that happened since.
 
 A turn costs what changed, not what there is: each machine that uses the metadata has a `TopicChanges` of its own, and keeps an index from
-topic to whatever it has of that topic.
+topic to whatever it has of that topic. What is added to such an index looks at the metadata by itself: only later changes come here.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ class TopicChanges:
 
     __slots__ = ("_cluster", "_online", "_recovery", "_topics")
 
-    def __init__(self, cluster: Cluster, recovery: Recovery) -> None:
+    def __init__(self, cluster: Cluster, recovery: Recovery | None = None) -> None:
+        """Without `recovery` only topics are collected: for machines that send nothing to leaders."""
         self._cluster, self._recovery = cluster, recovery
         self._topics: set[str] = set()
         self._online: dict[TopicPartition, None] = {}
         cluster.on_change.append(self._changed)
-        recovery.on_online.append(self._came_online)
+        if recovery is not None:
+            recovery.on_online.append(self._came_online)
 
-    def __bool__(self) -> bool:
-        return bool(self._topics or self._online)
+    def note(self, topic: str) -> None:
+        """Have `topic` taken once more, although nothing happened to it."""
+        self._topics.add(topic)
 
     def take_topics(self) -> list[str]:
         """The topics with another id, other leaders or another error than before. Sorted: a set's order differs between processes."""
@@ -37,13 +40,19 @@ class TopicChanges:
 
     def take_online(self) -> list[TopicPartition]:
         """The partitions that can be sent to again, in the order in which they came back."""
+        if not self._online:
+            return []
         online, self._online = self._online, {}
         return list(online)
 
     def end(self) -> None:
-        """The machine is gone: collect nothing for it."""
-        self._cluster.on_change.remove(self._changed)
-        self._recovery.on_online.remove(self._came_online)
+        """The machine is gone: collect nothing for it. Ending twice is ending once."""
+        if self._changed in self._cluster.on_change:
+            self._cluster.on_change.remove(self._changed)
+        if self._recovery is not None and self._came_online in self._recovery.on_online:
+            self._recovery.on_online.remove(self._came_online)
+        self._topics.clear()
+        self._online.clear()
 
     def _changed(self, change: Change) -> None:
         self._topics |= change.topics
