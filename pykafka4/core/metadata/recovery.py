@@ -81,6 +81,7 @@ class Recovery:
         self._awaited: dict[int, dict[TopicPartition, None]] = {}  # broker -> partitions that wait for its connection
         self._changed: set[str] = set()  # topics with partitions to look at
         self._network_changes = -1
+        self._up = False  # a broker was connected when that was looked at last
         self._timers = Timers()
         self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
         cluster.on_change.append(self._on_change)
@@ -173,9 +174,10 @@ class Recovery:
         for node in [node for node in self._awaited if self._network.ready(node)]:
             for tp in list(self._awaited[node]):
                 self._look(tp, now)
-        if self._network.up:
+        if self._network.up and not self._up:
             for topic in self._outages:
                 self._ask_later(topic, now)
+        self._up = self._network.up
 
     def _await(self, tp: TopicPartition, offline: Offline, node: int | None) -> None:
         """Have `tp` looked at when `node` is connected; None: no longer."""
@@ -206,8 +208,9 @@ class Recovery:
             return
         outage.asking = False
         self._cluster.refresh(now, (topic,))
-        for node in self._awaited:
-            self._network.want(node)
+        for tp in outage.partitions:
+            if (node := self.offline[tp].awaits) is not None:
+                self._network.want(node)
         self._ask_later(topic, now)
 
     def _end(self, tp: TopicPartition) -> None:

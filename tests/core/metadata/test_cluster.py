@@ -81,7 +81,7 @@ def test_while_no_broker_is_connected_it_is_looked_twice_a_second_whether_one_is
 def test_a_partition_whose_epoch_nobody_tells_is_not_behind() -> None:
     known = Topic(Backoff(0.1, 1.0, Random(1)))
     known.resize(1)
-    known.lead(0, Leader(1, 5), 5)
+    known.lead(0, 1, 5)
     known.compare(0.0, {0: -1})
     assert known.behind_since is None
     known.compare(0.0, {0: 4})
