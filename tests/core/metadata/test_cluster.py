@@ -491,6 +491,19 @@ def test_after_news_the_next_refresh_is_at_once_again() -> None:
     assert world.engine.cluster.leader(T0) == Leader(3, 7)
 
 
+def test_an_answer_that_tells_what_is_known_makes_nothing_anew() -> None:
+    world = knowing()
+    cluster = world.engine.cluster
+    before = cluster.leader(T0), cluster.leader(T1)
+    assert None not in before
+    version = cluster.version
+    world.asked.clear()
+    told(world, world.picture)
+    assert world.asked
+    assert cluster.version == version
+    assert all(now is then for now, then in zip((cluster.leader(T0), cluster.leader(T1)), before, strict=True))
+
+
 def test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients() -> None:
     ages = []
     for seed in range(8):

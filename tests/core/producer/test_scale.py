@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
+import tracemalloc
 from collections.abc import Callable
 from random import Random
 from types import FrameType
@@ -56,14 +58,16 @@ class Answering(World):
 
 
 class Plant:
-    """An engine with a producer that has sent a record to each partition of so many topics."""
+    """An engine with a producer, and so many topics."""
 
-    def __init__(self, topics: int) -> None:
+    def __init__(self, topics: int, partitions: int = PARTITIONS) -> None:
         self.world = Answering.make(retry_backoff_ms=100)
         self.engine = self.world.engine
         self.names = [f"topic-{n:04}" for n in range(topics)]
-        self.leaders = {name: (UUID(int=n + 1), [(p % 3 + 1, 5) for p in range(PARTITIONS)]) for n, name in enumerate(self.names)}
-        self.world.picture = metadata(self.leaders)
+        self.partitions = partitions
+        self.world.picture = metadata(
+            {name: (UUID(int=n + 1), [(p % 3 + 1, 5) for p in range(partitions)]) for n, name in enumerate(self.names)}
+        )
         config = ProducerConfig.parse({"bootstrap_servers": "b1:9092", "linger_ms": 0})
         self.acc = Accumulator(
             batch_size=config.batch_size,
@@ -92,9 +96,12 @@ class Plant:
             lambda: False,
         )
         engine.add(self.sender, "producer")
-        for name in self.names:
-            for partition in range(PARTITIONS):
-                self.acc.send(name, b"v", partition=partition)
+
+    def send_to(self, topics: list[str]) -> None:
+        """A record to each of their partitions, until all are acknowledged."""
+        for topic in topics:
+            for partition in range(self.partitions):
+                self.acc.send(topic, b"v", partition=partition)
         self.settle()
 
     def settle(self) -> None:
@@ -119,6 +126,13 @@ class Plant:
     def answer(self) -> None:
         """Metadata of one topic, which has changed, is asked for and comes."""
         self.world.picture = metadata({self.names[1]: (UUID(int=2), [(2, 6)] * PARTITIONS)})
+        self.engine.cluster.refresh(self.world.now, [self.names[1]])
+        self.world.run()
+
+    def another_broker(self) -> None:
+        """The answer about one topic names a broker that was not there before."""
+        brokers = {node: (f"h{node}", node) for node in (1, 2, 3, 4)}
+        self.world.picture = metadata({self.names[1]: (UUID(int=2), [(2, 6)] * PARTITIONS)}, brokers)
         self.engine.cluster.refresh(self.world.now, [self.names[1]])
         self.world.run()
 
@@ -148,11 +162,16 @@ def acknowledged(message: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def plants() -> tuple[Plant, Plant]:
-    """One with few topics, one with ten times as many."""
-    return Plant(FEW), Plant(MANY)
+    """One with few topics, one with ten times as many; all of them were sent to."""
+    plants = Plant(FEW), Plant(MANY)
+    for plant in plants:
+        plant.send_to(plant.names)
+    return plants
 
 
-@pytest.mark.parametrize("happens", [Plant.nothing, Plant.hint, Plant.answer, Plant.failure], ids=lambda happens: happens.__name__)
+@pytest.mark.parametrize(
+    "happens", [Plant.nothing, Plant.hint, Plant.answer, Plant.failure, Plant.another_broker], ids=lambda happens: happens.__name__
+)
 def test_what_happens_to_one_topic_costs_no_more_among_many(plants: tuple[Plant, Plant], happens: Callable[[Plant], None]) -> None:
     costs = []
     for plant in plants:
@@ -171,6 +190,32 @@ def test_a_turn_is_not_paid_for_by_what_is_idle(plants: tuple[Plant, Plant]) -> 
         plant.world.run(5.0)
     few, many = (operations(plant.turn) for plant in plants)
     assert many == few
+
+
+def test_a_partition_takes_little_memory_and_gives_it_back_when_nothing_is_sent_to_it() -> None:
+    plant = Plant(20, partitions=10)
+    tracemalloc.start(1)
+    try:
+        for _ in range(2):  # the first time tables grow, and messages are compiled
+            before = allocated(plant)
+            plant.send_to(plant.names)
+            plant.world.run(150.0)  # delivery_timeout_ms is over
+            used = allocated(plant) - before
+            plant.world.run(700.0)  # so is metadata_max_idle_ms
+            left = allocated(plant) - before
+    finally:
+        tracemalloc.stop()
+    assert 200 < used / (20 * 10) < 2_048
+    assert not plant.sender.queues
+    assert left < used / 20
+
+
+def allocated(plant: Plant) -> int:
+    """Bytes of Python objects, but for what the test's brokers remember."""
+    plant.world.asked.clear()
+    plant.world.events.clear()
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
 
 
 def waiting(topics: int) -> tuple[Bench, list[TopicPartition]]:
