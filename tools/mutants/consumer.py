@@ -620,7 +620,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/membership.py",
-        old="        tps = [tp for tp in assignment.partitions if tp.topic in self.topics]\n",
+        old="        tps = [tp for tp in assignment.partitions if tp.topic in subscribed]\n",
         new="        tps = list(assignment.partitions)\n",
         breaks="partitions of topics no longer subscribed to are taken up",
         tests=("tests/core/group/test_topics.py::test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_up",),

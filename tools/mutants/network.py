@@ -111,8 +111,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",
-        old="            self.changes += 1\n            self._emit",
-        new="            self._emit",
+        old="            self.changes += 1\n            for",
+        new="            for",
         breaks="who sends is not told that a partition is back",
         tests=("tests/core/metadata/test_recovery.py::test_the_same_leader_gets_it_back_after_the_back_off",),
     ),

@@ -103,9 +103,9 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        file="pykafka4/core/producer/sender.py",
-        old="        self._rest(now, full and not room)\n",
-        new="        self._rest(now, not room)\n",
+        file="pykafka4/core/producer/requests.py",
+        old="        if not any(self._network.ready(node) for node in self._full):\n",
+        new="        if False:\n",
         breaks="a full batch waits until the linger of another is over while no broker in use is connected",
         tests=(
             "tests/core/producer/test_sender_wakes.py::test_a_full_batch_is_taken_at_once_though_no_batch_was_sent_before",
@@ -476,7 +476,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/queues.py",
-        old="                self.void.add(later)\n",
+        old="                self.void |= {later}\n",
         new="                pass\n",
         breaks="what is in flight behind a refused batch counts as maybe written when its connection is lost",
         tests=("tests/core/producer/test_sender_numbers.py::test_behind_a_refused_batch_nothing_is_in_the_log",),
@@ -641,7 +641,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/queues.py",
-        old="            if later.in_flight:\n                self.void.add(later)\n            else:\n                later.written = False",
+        old="            if later.in_flight:\n                self.void |= {later}\n            else:\n                later.written = False",
         new="            pass",
         breaks="what is numbered after a batch that is not in the log counts as in doubt",
         tests=("tests/core/producer/test_sender_numbers.py::test_behind_a_refused_batch_nothing_is_in_the_log",),
