@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -13,6 +13,7 @@ from pykafka4.core import Failed, Outcome, Reply, Request
 from pykafka4.core.consumer.machine import ConsumerMachine
 from pykafka4.core.consumer.reader import Move, Reader
 from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes
+from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Claim, Start
@@ -63,6 +64,7 @@ class Cluster:
     epochs: dict[TopicPartition, int] = attrs.Factory(dict)
     brokers: dict[int, Any] = attrs.Factory(lambda: {1: None, 2: None})
     version: int = 0
+    on_change: list[Callable[[Change], None]] = attrs.Factory(list)
     wanted: list[str] = attrs.Factory(list)
     users: dict[str, set[object]] = attrs.Factory(dict)  # who wants each topic now
     hints: list[Any] = attrs.Factory(list)
@@ -77,6 +79,12 @@ class Cluster:
             self.topics[topic] = leaders
         if topic_id is not None:
             self.ids[topic] = topic_id
+        self.change(topic)
+
+    def change(self, topic: str) -> None:
+        """Something about `topic` is another than before."""
+        for listener in self.on_change:
+            listener(Change(self.version, frozenset({topic}), False))
 
     def want(self, topic: str, user: object) -> None:
         self.wanted.append(topic)

@@ -356,7 +356,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/topics.py",
-        old='                self._tell(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))\n',
+        old='            self._tell(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))\n',
         new="",
         breaks="nobody hears of a subscribed topic that may not be described",
         tests=(

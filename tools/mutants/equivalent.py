@@ -71,13 +71,6 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "a thousandth, where the random share is up to a fifth",
     ),
     Equivalent(
-        "pykafka4/core/producer/parking.py",
-        "NumberReplacer",
-        "self._picture = -1",
-        "self._picture = - 2",
-        "no version of the picture is either",
-    ),
-    Equivalent(
         "pykafka4/core/metadata/cluster.py",
         "ReplaceFalseWithTrue",
         "self._unplaced = False",
@@ -97,13 +90,6 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 and e.connection is not None)",
         "self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 or e.connection is not None)",
         "an endpoint that is looked at without need stays as it is",
-    ),
-    Equivalent(
-        "pykafka4/core/producer/sender.py",
-        "ReplaceComparisonOperator_Eq_LtE",
-        "if not changed and self.recovery.changes == self._recovered:",
-        "if not changed and self.recovery.changes <= self._recovered:",
-        "the count of changes only grows",
     ),
     Equivalent(
         "pykafka4/core/producer/answers.py",

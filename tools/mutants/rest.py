@@ -136,15 +136,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/leadership.py",
-        old="        if unknown and now < self.due:\n            return None\n",
+        old="        if self._silent and now < self.due:\n            return None\n",
         new="",
         breaks="a leader deals out topics that it has not looked up",
         tests=("tests/core/group/test_leadership.py::test_unknown_topics_are_waited_for_until_due",),
     ),
     Mutant(
         file="pykafka4/core/group/leadership.py",
-        old="        changed = any(self._cluster.partitions(topic) != size for topic, size in self._dealt.items())\n",
-        new="        changed = False\n",
+        old="                self._different.add(topic)\n",
+        new="                pass\n",
         breaks="a leader does not notice new partitions",
         tests=("tests/core/group/test_leadership.py::test_a_new_deal_is_called_for_when_topics_grow_appear_or_go",),
     ),

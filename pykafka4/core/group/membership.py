@@ -164,7 +164,8 @@ class Membership:
 
     def assigned(self, assignment: Assignment, credentials: Credentials) -> None:
         """Take up the partitions, but for topics not subscribed to: the subscription changed meanwhile, or the leader is wrong."""
-        tps = [tp for tp in assignment.partitions if tp.topic in self.topics]
+        subscribed = set(self.topics)
+        tps = [tp for tp in assignment.partitions if tp.topic in subscribed]
         ticket = self.ticket = Ticket(tuple(Claim(tp) for tp in tps), credentials)
         log.info("%s: group %s: generation %d, %d partitions", self._config.client_id, self._config.group_id, assignment.epoch, len(tps))
         self._partitions.adopt(ticket.claims, Start.COMMITTED, self._subscribed.fallback)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from pykafka4.config import ConsumerConfig
+from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import MISSING, Cluster
 from pykafka4.core.subscription import Lasting, Start, Trouble
 from pykafka4.errors import broker_error
@@ -20,7 +21,7 @@ log = get_log("pykafka4.group")
 class SubscribedTopics:
     """What a member is subscribed to, wanted of the cluster while it is."""
 
-    __slots__ = ("_cluster", "_config", "_ids", "_picture", "_policy", "_sizes", "_tell", "names")
+    __slots__ = ("_changes", "_cluster", "_config", "_ids", "_policy", "_sizes", "_tell", "names")
 
     def __init__(self, config: ConsumerConfig, cluster: Cluster, tell: Callable[[Trouble], None]) -> None:
         """`tell` hears of a topic that can never be read."""
@@ -29,18 +30,19 @@ class SubscribedTopics:
         self.names: tuple[str, ...] = ()
         self._sizes: dict[str, int] = {}  # partitions per topic when the subscription was first looked at
         self._ids: dict[str, UUID | None] = {}  # of these topics
-        self._picture = -1
+        self._changes: TopicChanges | None = None  # while there is a subscription
 
     def replace(self, names: tuple[str, ...]) -> None:
         """Subscribe to `names` from now on."""
-        for topic in set(self.names) - set(names):
+        for topic in sorted(set(self.names) - set(names)):
             self._cluster.forget(topic, self)
+            self._sizes.pop(topic, None)
+            self._ids.pop(topic, None)
         self.names = names
-        self._picture = -1
-        self._sizes = {topic: size for topic, size in self._sizes.items() if topic in names}
-        self._ids = {topic: topic_id for topic, topic_id in self._ids.items() if topic in names}
+        self._changes = self._changes or TopicChanges(self._cluster)
         for topic in names:
             self._cluster.want(topic, self)
+            self._changes.note(topic)
 
     def clear(self) -> None:
         """Subscribe to nothing; what is subscribed to later is looked at anew."""
@@ -49,36 +51,37 @@ class SubscribedTopics:
         self.names = ()
         self._sizes.clear()
         self._ids.clear()
+        if self._changes is not None:
+            self._changes.end()
+            self._changes = None
 
     def look(self) -> None:
-        """When the metadata changed, note how large each topic was when it was first looked at, and say what can never be read.
+        """Of topics that changed, note how large each was when it was first looked at, and say what can never be read."""
+        if self._changes is not None and (changed := self._changes.take_topics()):
+            for topic in sorted(set(self.names).intersection(changed)):
+                self._look_at(topic)
 
-        All of a topic that is created again later is new.
-        """
-        if self._cluster.version == self._picture:
-            return
-        self._picture = self._cluster.version
-        for topic in self.names:
-            error, before = self._cluster.topic_error(topic), self._ids.get(topic)
-            topic_id = self._ids[topic] = self._cluster.topic_id(topic) or before
-            if topic in self._sizes:
-                missing = error is not None and error.code in MISSING and not self._cluster.partitions(topic)
-                if missing or (before is not None and topic_id != before):
-                    self._sizes[topic] = 0
-                continue
-            if self._cluster.partitions(topic):
-                self._sizes[topic] = self._cluster.partitions(topic)
-            elif error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION":
+    def _look_at(self, topic: str) -> None:
+        """All of a topic that is created again later is new."""
+        error, before = self._cluster.topic_error(topic), self._ids.get(topic)
+        topic_id = self._ids[topic] = self._cluster.topic_id(topic) or before
+        if topic in self._sizes:
+            missing = error is not None and error.code in MISSING and not self._cluster.partitions(topic)
+            if missing or (before is not None and topic_id != before):
                 self._sizes[topic] = 0
-                log.warning(
-                    "%s: group %s: subscribed topic %r does not exist; it will be read once it does",
-                    self._config.client_id,
-                    self._config.group_id,
-                    topic,
-                )
-            elif error is not None and not error.retriable:
-                self._sizes[topic] = 0
-                self._tell(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))
+        elif self._cluster.partitions(topic):
+            self._sizes[topic] = self._cluster.partitions(topic)
+        elif error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION":
+            self._sizes[topic] = 0
+            log.warning(
+                "%s: group %s: subscribed topic %r does not exist; it will be read once it does",
+                self._config.client_id,
+                self._config.group_id,
+                topic,
+            )
+        elif error is not None and not error.retriable:
+            self._sizes[topic] = 0
+            self._tell(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))
 
     def fallback(self, tp: TopicPartition) -> Start:
         """Where to begin without a committed offset: what appeared after the subscription is read from its beginning."""

@@ -2,6 +2,7 @@
 
 Modules; each line imports only from lines below it:
 
+    changes          what happened to topics since one machine last looked
     recovery         partitions that failed: offline until their leader can be reached again
     cluster          brokers, controller and topics, refreshed for everybody who uses a topic
     topic            one topic: its id, its leaders and their epochs

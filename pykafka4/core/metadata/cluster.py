@@ -125,6 +125,7 @@ class Cluster:
         self._retry = Backoff.retry(config, random)
         self._not_before = -INFINITY  # after a failed request
         self._expires = INFINITY
+        self._gone: frozenset[int] = frozenset()  # brokers that the last change took away
         self._unplaced = False  # a hint named a broker the network does not know yet
         self._networks_changes = 0
         self._wake_at = -INFINITY
@@ -179,13 +180,13 @@ class Cluster:
         found = {}
         for name in self._wanted:
             known = self._topics[name]
-            leaderless = [str(partition) for partition, leader in enumerate(known.leaders) if leader is None]
             if known.error is not None:
                 found[name] = known.error.name
-            elif leaderless:
-                found[name] = f"no leader for partition {', '.join(leaderless)}"
             elif not known.leaders:
                 found[name] = "not looked up yet"
+            elif len(known.available) < len(known.leaders):
+                leaderless = [str(partition) for partition, leader in enumerate(known.leaders) if leader is None]
+                found[name] = f"no leader for partition {', '.join(leaderless)}"
         return found
 
     # -- wishes
@@ -262,7 +263,7 @@ class Cluster:
             self._unplaced, self._wake_at = True, -INFINITY
         if node not in self.brokers:
             return
-        known.lead(tp.partition, Leader(node, epoch), epoch)
+        known.lead(tp.partition, node, epoch)
         known.settle()
         self._changed(frozenset((tp.topic,)), self._unplaced)
 
@@ -527,7 +528,7 @@ class Cluster:
         known.compare(now, epochs)
         for p in partitions:
             epoch = epochs[p.partition_index]
-            known.lead(p.partition_index, Leader(p.leader_id, epoch) if p.leader_id in self.brokers else None, epoch)
+            known.lead(p.partition_index, p.leader_id if p.leader_id in self.brokers else None, epoch)
         if known.leaders and told.name in self._wanted:  # it is there: from now on nobody may bring it back but by a wish of today
             self._wanted[told.name] = dict.fromkeys(self._wanted[told.name], False)
 
@@ -543,6 +544,7 @@ class Cluster:
         self._network.controller = self.controller
         if before == brokers:
             return False
+        self._gone = frozenset(before.keys() - brokers.keys())
         self._place(now)
         for broker in before.values():
             if (now_there := brokers.get(broker.node)) is None or (now_there.host, now_there.port) != (broker.host, broker.port):
@@ -558,9 +560,9 @@ class Cluster:
         There is no connection to him that could be lost: whoever waited for one would wait until the picture is too old.
         """
         unseated = []
-        for name in self._wanted:
+        for name in self._wanted if self._gone else ():
             known = self._topics[name]
-            gone = [p for p, leader in enumerate(known.leaders) if leader is not None and leader.node not in self.brokers]
+            gone = [p for p, leader in enumerate(known.leaders) if leader is not None and leader.node in self._gone]
             if gone:
                 known.dismiss(gone)
                 self._ask_for(name, known.not_before)

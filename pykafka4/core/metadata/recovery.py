@@ -74,12 +74,14 @@ class Recovery:
     def __init__(self, config: ClientConfig, cluster: Cluster, network: Network, random: Random, emit: Callable[[object], None]) -> None:
         self.offline: dict[TopicPartition, Offline] = {}  # read only, for others
         self.changes = 0  # grows when a partition came online
+        self.on_online: list[Callable[[TopicPartition], None]] = []
         self._config, self._cluster, self._network, self._random, self._emit = config, cluster, network, random, emit
         self._backoffs: dict[str, dict[TopicPartition, Backoff]] = {}  # by topic, of those not healthy since their last failure
         self._outages: dict[str, Outage] = {}  # by topic
         self._awaited: dict[int, dict[TopicPartition, None]] = {}  # broker -> partitions that wait for its connection
         self._changed: set[str] = set()  # topics with partitions to look at
         self._network_changes = -1
+        self._up = False  # a broker was connected when that was looked at last
         self._timers = Timers()
         self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
         cluster.on_change.append(self._on_change)
@@ -164,15 +166,18 @@ class Recovery:
         elif now + self._slack >= offline.not_before or leader != offline.failed:
             self._end(tp)
             self.changes += 1
+            for listener in self.on_online:
+                listener(tp)
             self._emit(PartitionOnline(tp))
 
     def _look_at_awaited(self, now: float) -> None:
         for node in [node for node in self._awaited if self._network.ready(node)]:
             for tp in list(self._awaited[node]):
                 self._look(tp, now)
-        if self._network.up:
+        if self._network.up and not self._up:
             for topic in self._outages:
                 self._ask_later(topic, now)
+        self._up = self._network.up
 
     def _await(self, tp: TopicPartition, offline: Offline, node: int | None) -> None:
         """Have `tp` looked at when `node` is connected; None: no longer."""
@@ -203,8 +208,9 @@ class Recovery:
             return
         outage.asking = False
         self._cluster.refresh(now, (topic,))
-        for node in self._awaited:
-            self._network.want(node)
+        for tp in outage.partitions:
+            if (node := self.offline[tp].awaits) is not None:
+                self._network.want(node)
         self._ask_later(topic, now)
 
     def _end(self, tp: TopicPartition) -> None:

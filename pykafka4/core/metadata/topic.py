@@ -54,12 +54,19 @@ class Topic:
         """What users of the cluster can see of it."""
         return self.topic_id, tuple(self.leaders), self.error
 
-    def lead(self, partition: int, leader: Leader | None, epoch: int) -> None:
-        """Note who leads, unless that is older than what is known. A broker too old to tell epochs is believed."""
+    def lead(self, partition: int, node: int | None, epoch: int) -> None:
+        """Note who leads, unless that is older than what is known. A broker too old to tell epochs is believed.
+
+        Most answers tell what is known already: of those nothing is made anew, as they are about thousands of partitions at times.
+        """
         if -1 < epoch < self.epochs[partition]:
             return
         self.epochs[partition] = max(epoch, self.epochs[partition])
-        self.leaders[partition] = leader
+        known = self.leaders[partition]
+        if node is None:
+            self.leaders[partition] = None
+        elif known is None or known.node != node or known.epoch != epoch:
+            self.leaders[partition] = Leader(node, epoch)
 
     def is_replaced(self, now: float, topic_id: UUID) -> bool:
         """Whether an answer with that id is about a topic that was deleted, and so older than what is known.

@@ -6,7 +6,9 @@ fails them when the topic stays unknown. It is also who wants the producer's top
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import takewhile
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY
@@ -39,7 +41,8 @@ class Parking:
         "_lost",
         "_moved_hurried",
         "_network",
-        "_picture",
+        "_next_look",
+        "_note",
         "_told",
         "_used",
         "_waiting",
@@ -54,19 +57,21 @@ class Parking:
         lost: Lost,
         busy: Callable[[str], bool],
         idle: Callable[[str], None],
+        note: Callable[[str], None],
     ) -> None:
         """`lost(topic, code, cause, records, callbacks)` hears of every parked record that failed; `busy(topic)` says whether batches for
-        a topic wait or are under way; `idle(topic)` is called when nothing was sent to a topic for metadata_max_idle_ms.
+        a topic wait or are under way; `idle(topic)` is called when nothing was sent to a topic for metadata_max_idle_ms; `note(topic)` has
+        a topic among the changed ones of the next poll.
         """
         self._config, self._acc, self._cluster, self._network = config, accumulator, cluster, network
-        self._lost, self._busy, self._idle = lost, busy, idle
+        self._lost, self._busy, self._idle, self._note = lost, busy, idle, note
         self._told: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator knows of each topic
-        self._used: dict[str, float] = {}  # when a batch of each came last
+        self._used: OrderedDict[str, float] = OrderedDict()  # when a batch of each came last, the longest ago first
         self._expires = 0.0  # no topic is idle before
-        self._waiting: dict[str, None] = {}  # in the order they came: a set's order differs from process to process
+        self._waiting: dict[str, float] = {}  # when to look at each that has parked records, in the order they came
+        self._next_look = INFINITY  # at one of these
         self._denied: dict[str, tuple[float, float]] = {}  # topics whose oldest record names no partition: since when, when to ask again
         self._empty: dict[str, float] = {}  # topics that wait without a record, and since when
-        self._picture = -1
         self._hurried: set[str] = set()  # topics with records that a flush covers
         self._moved_hurried = False  # some of these have been moved into batches
 
@@ -76,14 +81,14 @@ class Parking:
     @property
     def topics(self) -> list[str]:
         """Every topic that was sent to of late."""
-        return list(self._used | self._waiting)
+        return list(dict.fromkeys([*self._used, *self._waiting]))
 
     def want(self, topic: str) -> None:
         """The first record for `topic` is parked."""
-        self._waiting[topic] = None
+        self._waiting[topic] = self._next_look = -INFINITY
         self._empty.pop(topic, None)
         self._cluster.want(topic, self, create=True)
-        self._picture = -1
+        self._note(topic)
 
     def hurry(self) -> None:
         """A flush covers what is parked now: its batches must not linger once it has been moved."""
@@ -97,10 +102,11 @@ class Parking:
     def used(self, topic: str, now: float) -> None:
         """A batch for `topic` came: it is wanted again if it was let go, and created again if it was deleted."""
         if topic not in self._used:
-            self._picture = -1
+            self._note(topic)
         if topic not in self._used or self._cluster.unknown_since(topic) is not None:
             self._cluster.want(topic, self, create=True)
         self._used[topic] = now
+        self._used.move_to_end(topic)
 
     def gone(self) -> None:
         """The producer is closed."""
@@ -115,15 +121,20 @@ class Parking:
             if topic not in self._told and self._acc.forget(topic):  # first: a `send` from here on announces the topic again
                 self._let_go(topic)
 
-    def poll(self, now: float) -> float:
-        """Move or fail what can be; returns when to look again: `now` while a slice is left."""
-        if self._cluster.version != self._picture:
-            self._picture = self._cluster.version
-            for topic in self.topics:
+    def poll(self, now: float, changed: Iterable[str]) -> float:
+        """Move or fail what can be, now that the topics `changed`; returns when to look again: `now` while a slice is left."""
+        for topic in changed:
+            if topic in self._used or topic in self._waiting:
                 self.tell(topic, now)
         if now >= self._expires:
             self._expire(now)
-        return min([self._look(topic, now) for topic in list(self._waiting)]) if self._waiting else INFINITY
+        if now >= self._next_look:
+            for topic in [topic for topic, due in self._waiting.items() if due <= now]:
+                look_again = self._look(topic, now)
+                if topic in self._waiting:
+                    self._waiting[topic] = look_again
+            self._next_look = min(self._waiting.values(), default=INFINITY)
+        return self._next_look
 
     def tell(self, topic: str, now: float) -> None:
         """Have the accumulator know what the cluster knows of `topic`."""
@@ -134,17 +145,20 @@ class Parking:
             self._acc.set_partitions(topic, *known)
         if self._cluster.unknown_since(topic) is not None and self._busy(topic):
             self._cluster.want(topic, self, create=True)
+        if topic in self._waiting:
+            self._waiting[topic] = self._next_look = -INFINITY
 
     def _expire(self, now: float) -> None:
         """Let go of topics that nothing was sent to for long. Nobody is woken for it: the picture's own renewal comes by often enough."""
         idle = self._config.metadata_max_idle_ms / 1000
-        for topic in [t for t, used in self._used.items() if used + idle <= now]:
+        for topic in list(takewhile(lambda topic: self._used[topic] + idle <= now, self._used)):
             if topic in self._waiting or self._busy(topic):
                 self._used[topic] = now
+                self._used.move_to_end(topic)
             else:
                 self._let_go(topic)
                 self._idle(topic)
-        self._expires = min(self._used.values(), default=now) + idle
+        self._expires = next(iter(self._used.values()), now) + idle
 
     def _let_go(self, topic: str) -> None:
         self._cluster.forget(topic, self)

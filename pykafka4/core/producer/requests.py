@@ -46,11 +46,18 @@ class ProduceRequests:
     ) -> None:
         """`answered` gets the outcome of each request."""
         self._config, self._network, self._cluster, self._ledger, self._answered = config, network, cluster, ledger, answered
-        self._in_flight: dict[int, int] = {}  # node -> requests
+        self._in_flight: dict[int, int] = {}  # node -> requests, for each node that was ever sent one
+        self._full: dict[int, None] = {}  # the nodes that may not be sent another now
 
     def room(self, node: int) -> bool:
         """Whether another request may go to `node` now."""
         return self._in_flight.get(node, 0) < self._config.max_in_flight_requests_per_connection
+
+    def all_full(self) -> bool:
+        """Whether each connection in use has as many requests under way as it may have."""
+        if not any(self._network.ready(node) for node in self._full):
+            return False
+        return not any(self.room(node) and self._network.ready(node) for node in self._in_flight)
 
     def depth(self, node: int) -> int:
         """Most batches of a partition in flight to `node`: as many as it remembers of a producer.
@@ -75,6 +82,8 @@ class ProduceRequests:
         )
         flight = InFlightProduce(node, tuple(entries))
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        if not self.room(node):
+            self._full[node] = None
         self._ledger.sent(sum(batch.count for _, batch in entries), sum(batch.attempts > 1 for _, batch in entries))
         return Request(
             node,
@@ -99,6 +108,7 @@ class ProduceRequests:
 
     def _ended(self, flight: InFlightProduce, now: float, outcome: Outcome) -> None:
         self._in_flight[flight.node] -= 1
+        self._full.pop(flight.node, None)
         self._answered(flight, now, outcome)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY, Effects, Job, Request
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
@@ -74,9 +75,10 @@ class Sender:
         self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answers.answered)
         self._unready: list[PartitionQueue] = []  # their next batch is still being compressed
         self._unnumbered: dict[PartitionQueue, None] = {}  # they wait for a producer id
-        self._parking = Parking(config, accumulator, cluster, network, self._outcomes.lose_parked, self._busy, self._drop)
-        self._picture = -1
-        self._recovered = -1
+        self._changes = TopicChanges(cluster, recovery)
+        self._parking = Parking(
+            config, accumulator, cluster, network, self._outcomes.lose_parked, self._busy, self._drop, self._changes.note
+        )
         self._ended = False  # nothing can be delivered any more
         self._flush = False  # open batches are due now
         self._look_again = INFINITY  # when to take what was sealed without waking the loop
@@ -90,12 +92,13 @@ class Sender:
         """Take what was sealed, do what is due, and send what can be sent."""
         self.acc.hungry = True  # until `_produce` has looked for room: what other threads seal meanwhile makes another turn
         self._deadlines.run(now)
-        parked_until = self._parking.poll(now)
+        changed = self._changes.take_topics()
+        parked_until = self._parking.poll(now, changed)
         if self._flush or self._parking.take_hurried():
             self._flush = False
             self.acc.expedite()  # wakes the loop, so only when there is something new to flush
         linger_ends = self._collect(now, no_linger=self.acc.waiters > 0 and self._starved())
-        self._look_at_leaders()
+        self._look_at_leaders(changed)
         requests = self._produce(now)
         identity = self._look_after_identity(now)
         if identity is not None:
@@ -136,6 +139,7 @@ class Sender:
     def gone(self) -> None:
         """The producer is closed: nothing of it stays."""
         self._parking.gone()
+        self._changes.end()
 
     def expedite(self) -> None:
         """Flush: no lingering for what was sent so far, nor for what is still parked."""
@@ -221,26 +225,21 @@ class Sender:
 
     # ---------------------------------------------------------------- the cluster
 
-    def _look_at_leaders(self) -> None:
-        """When the picture changed or a partition came back, look again who leads what."""
-        changed = self.cluster.version != self._picture
-        if not changed and self.recovery.changes == self._recovered:
-            return
-        self._picture, self._recovered = self.cluster.version, self.recovery.changes
-        self._ready.replace_all()
-        for queue in [q for q in self.queues.values() if changed and self._made_anew(q)]:
-            queue.topic_id = self.cluster.topic_id(queue.tp.topic)
-            self._begin_anew(queue)
-
-    def _made_anew(self, queue: PartitionQueue) -> bool:
-        """Whether the topic was deleted and created again: the new log knows nothing of our sequence."""
-        known = self.cluster.topic_id(queue.tp.topic)
-        if queue.topic_id is None:
-            queue.topic_id = known
-        return known is not None and queue.topic_id != known
+    def _look_at_leaders(self, changed: list[str]) -> None:
+        """Look again who leads the partitions of topics that changed, and those that came back."""
+        for topic in changed:
+            topic_id = self.cluster.topic_id(topic)
+            for queue in self._queues_of.get(topic, ()):
+                if topic_id is not None and queue.topic_id is not None and queue.topic_id != topic_id:
+                    self._begin_anew(queue)
+                queue.topic_id = topic_id or queue.topic_id
+                self._ready.place(queue)
+        for tp in self._changes.take_online():
+            if (queue_back := self.queues.get(tp)) is not None:
+                self._ready.place(queue_back)
 
     def _begin_anew(self, queue: PartitionQueue) -> None:
-        """The new log knows nothing of this producer: number from 0 in another epoch.
+        """The topic was deleted and created again, and the new log knows nothing of this producer: number from 0 in another epoch.
 
         Another epoch, as brokers that know topics by name write what was under way into the new log. A batch of the same epoch with the
         same sequence would be taken for that one sent again, and acknowledged without being written.
@@ -306,22 +305,16 @@ class Sender:
             unready, self._unready = self._unready, []
             for queue in unready:
                 self._ready.place(queue)
-        room = full = False
         for node in self._ready.nodes():
             if not self.network.ready(node):
-                if self._ready.head(node) is not None:
-                    self.network.want(node)
+                self.network.want(node)
                 continue
             while self._requests.room(node):
                 entries = self._pick(node, now)
                 if not entries:
                     break
                 requests.append(self._requests.build(node, entries, now))
-            if self._requests.room(node):
-                room = True
-            else:
-                full = True
-        self._rest(now, full and not room)
+        self._rest(now, self._requests.all_full())
         return requests
 
     def _rest(self, now: float, full: bool) -> None:

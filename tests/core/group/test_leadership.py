@@ -75,9 +75,62 @@ def test_what_changed_between_looking_and_dealing_is_noticed(cluster: Any) -> No
     leadership.decide(answer(m=["t"]), 5.0)
     leadership.deal(0.0)
     assert not leadership.outgrown()
+    cluster.set("t", [1] * 4)
     leadership.deal(0.0)
-    cluster.topics["t"] = [1]
+    assert not leadership.outgrown(), "it was dealt out as it is now"
+    cluster.set("t", [1])
     assert leadership.outgrown()
+    cluster.set("t", [1] * 4)
+    assert not leadership.outgrown()
+
+
+def watch(cluster: Any, patch: pytest.MonkeyPatch) -> list[str]:
+    """The topics whose partitions are asked for from now on."""
+    asked: list[str] = []
+    partitions = cluster.partitions
+    patch.setattr(Cluster, "partitions", lambda _, topic: asked.append(topic) or partitions(topic))
+    return asked
+
+
+def test_only_topics_that_changed_are_compared(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["t", *(f"u{n}" for n in range(20))]
+    for name in names:
+        cluster.set(name, [1])
+    leadership = Leadership(cluster)
+    leadership.decide(answer(m=names), 5.0)
+    leadership.deal(0.0)
+    looked = watch(cluster, monkeypatch)
+    for _ in range(3):
+        assert not leadership.outgrown()
+    assert not looked
+    cluster.set("t", [1, 1])
+    assert leadership.outgrown()
+    assert looked == ["t"]
+
+
+def test_while_topics_are_unknown_only_those_that_changed_are_looked_at(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["t", *(f"u{n}" for n in range(20))]
+    leadership = Leadership(cluster)
+    leadership.decide(answer(m=names), 5.0)
+    looked = watch(cluster, monkeypatch)
+    assert leadership.deal(0.0) is None
+    cluster.set("u1", [1])
+    assert leadership.deal(0.0) is None
+    assert looked == ["u1"]
+    for name in names:
+        cluster.set(name, [1])
+    assert leadership.deal(0.0) is not None
+
+
+def test_changes_are_collected_only_while_a_member_leads(cluster: Any) -> None:
+    leadership = Leadership(cluster)
+    assert not cluster.on_change
+    for _ in range(2):
+        leadership.decide(answer(m=["t"]), 5.0)
+    assert len(cluster.on_change) == 1
+    leadership.decide(answer(leader="n"), 5.0)
+    leadership.resign()
+    assert not cluster.on_change
 
 
 def test_only_a_leader_wants_the_topics_of_the_others_and_only_todays(cluster: Any) -> None:

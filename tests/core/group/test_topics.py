@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from consumer_talk import Talk, tp
+from consumer_talk import Cluster, Talk, tp
 from membership_talk import events, keep_alive, release
 
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
@@ -19,12 +19,29 @@ def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: T
     talk.machine.membership.subscribe(("t", "tpyo"))
     talk.cluster.set("tpyo", error="UNKNOWN_TOPIC_OR_PARTITION")
     for _ in range(3):
-        talk.cluster.version += 1
+        talk.cluster.change("tpyo")
         talk.run(1)
     assert [r.getMessage() for r in caplog.records if "tpyo" in r.getMessage()] == [
         "pykafka4: group g: subscribed topic 'tpyo' does not exist; it will be read once it does"
     ]
     assert talk.machine.status(talk.now)["unknown_topics"] == ["tpyo"]
+
+
+def test_only_topics_that_changed_are_looked_at_and_only_while_there_is_a_subscription(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    talk.machine.membership.subscribe(tuple(f"u{n}" for n in range(20)))
+    talk.run()
+    looked: list[str] = []
+    topic_id = talk.cluster.topic_id
+    monkeypatch.setattr(Cluster, "topic_id", lambda _, topic: looked.append(topic) or topic_id(topic))
+    talk.run(1)
+    assert looked == []
+    for topic in ("u7", "somebody else's", "u3"):
+        talk.cluster.set(topic, [1])
+    talk.run()
+    assert set(looked) == {"u3", "u7"}
+    listening = len(talk.cluster.on_change)
+    talk.machine.membership.gone()
+    assert len(talk.cluster.on_change) < listening
 
 
 def test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_up(talk: Talk) -> None:

@@ -81,7 +81,7 @@ def test_while_no_broker_is_connected_it_is_looked_twice_a_second_whether_one_is
 def test_a_partition_whose_epoch_nobody_tells_is_not_behind() -> None:
     known = Topic(Backoff(0.1, 1.0, Random(1)))
     known.resize(1)
-    known.lead(0, Leader(1, 5), 5)
+    known.lead(0, 1, 5)
     known.compare(0.0, {0: -1})
     assert known.behind_since is None
     known.compare(0.0, {0: 4})
@@ -489,6 +489,19 @@ def test_after_news_the_next_refresh_is_at_once_again() -> None:
     world.engine.cluster.refresh(world.now, ["t"])
     world.run(0.001)
     assert world.engine.cluster.leader(T0) == Leader(3, 7)
+
+
+def test_an_answer_that_tells_what_is_known_makes_nothing_anew() -> None:
+    world = knowing()
+    cluster = world.engine.cluster
+    before = cluster.leader(T0), cluster.leader(T1)
+    assert None not in before
+    version = cluster.version
+    world.asked.clear()
+    told(world, world.picture)
+    assert world.asked
+    assert cluster.version == version
+    assert all(now is then for now, then in zip((cluster.leader(T0), cluster.leader(T1)), before, strict=True))
 
 
 def test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 from uuid import UUID
 
 import pytest
@@ -100,6 +100,25 @@ def test_a_leader_that_gets_connected_just_before_the_end_of_the_back_off_gets_i
     network.changes, network.ready.return_value = 1, True
     recovery.poll(due - 0.004)
     assert recovery.leader(T0) == Leader(1, 5)
+
+
+def test_what_waits_for_brokers_is_looked_at_again_only_for_its_own_reasons() -> None:
+    """Of many topics whose leaders are down each asks by itself, and has only its own leaders connected to."""
+    network = Mock(changes=0, up=True, **{"ready.return_value": False})
+    cluster = Mock(on_change=[], on_forgotten=[], **{"seeks.return_value": False})
+    cluster.leader.side_effect = lambda tp: Leader(1 if tp.topic == "t" else 2, 5)
+    recovery = Recovery(config(), cluster, network, Random(1), lambda event: None)
+    for tp in (T0, TopicPartition("u", 0)):
+        recovery.report(100.0, tp, NOT_LEADER)
+    recovery.poll(100.0)
+    network.want.reset_mock()
+    recovery._ask("t", 101.0)
+    assert network.want.mock_calls == [call(1)]
+    cluster.seeks.reset_mock()
+    for _ in range(3):
+        network.changes += 1
+        recovery.poll(100.0)
+    assert not cluster.seeks.called
 
 
 def test_a_new_leader_gets_it_at_once(world: World) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core import Effects, Failed, Reply, Request
+from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.producer.sender import Sender
 from pykafka4.error_table import BY_NAME, ErrorCode, Written
@@ -67,12 +68,17 @@ class FakeCluster:
         """Nothing else becomes known."""
 
     def __init__(self) -> None:
-        self.version = 0
+        self.on_change: list[Callable[[Change], None]] = []
         self.known = True
         self.hidden: set[str] = set()  # topics not known
         self.error: ErrorCode | None = None
         self.id = ID
         self.wanted: list[str] = []
+
+    def change(self, topic: str = "t") -> None:
+        """Something about `topic` is another than before."""
+        for listener in self.on_change:
+            listener(Change(0, frozenset({topic}), False))
 
     def partitions(self, topic: str) -> int:
         return 2 if self.known and topic not in self.hidden else 0
@@ -105,13 +111,19 @@ class FakeRecovery:
     def __init__(self) -> None:
         self.leaders = {TopicPartition("t", 0): 1, TopicPartition("t", 1): 2}
         self.epoch = 0  # of every leader
-        self.changes = 0
+        self.on_online: list[Callable[[TopicPartition], None]] = []
         self.offline: dict[TopicPartition, Any] = {}
         self.reports: list[tuple[TopicPartition, KafkaError]] = []
 
     def leader(self, tp: TopicPartition) -> Leader | None:
         node = self.leaders.get(tp)
         return None if node is None else Leader(node, self.epoch)
+
+    def bring_back(self) -> None:
+        """All partitions can be sent to again."""
+        for tp in self.leaders:
+            for listener in self.on_online:
+                listener(tp)
 
     def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
         self.reports.append((tp, reason))
@@ -212,7 +224,7 @@ class Bench:
         self.network.up.clear()
         deliveries = [self.batch(b"v", partition) for partition in (0, 1)]
         self.network.up.add(1)
-        self.cluster.version += 1
+        self.cluster.change()
         self.settle()
         (request,) = self.requests
         return deliveries, request

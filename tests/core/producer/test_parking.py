@@ -22,7 +22,8 @@ class Lot:
 
     def __init__(self, **options: Any) -> None:
         self.now = 1000.0
-        self.version, self.count, self.code = 0, 0, ""  # what the cluster knows of every topic
+        self.count, self.code = 0, ""  # what the cluster knows of every topic
+        self.noted: set[str] = set()  # topics to look at in the next poll
         self.error: KafkaError | None = None
         self.unreachable = ""
         self.missing: float | None = None  # since when no broker knows it
@@ -49,7 +50,16 @@ class Lot:
             lock=contextlib.nullcontext(),
         )
         config = ProducerConfig.parse({"bootstrap_servers": "b", **options})
-        self.parking = Parking(config, self.acc, self, self, self.hear, lambda topic: self.busy, self.idle.append)  # type: ignore[arg-type]
+        self.parking = Parking(
+            config,
+            self.acc,
+            self,  # type: ignore[arg-type]
+            self,  # type: ignore[arg-type]
+            self.hear,
+            lambda topic: self.busy,
+            self.idle.append,
+            lambda topic: self.noted.add(topic),
+        )
 
     def wait_for_room(self) -> float:
         """What a `send` does that finds no room: there is some in the end, or it raises."""
@@ -92,11 +102,13 @@ class Lot:
         self.callbacks.append(callbacks)
 
     def learn(self, count: int) -> None:
-        self.count, self.version = count, self.version + 1
+        self.count = count
+        self.noted |= set(self.parking.topics)
 
     def poll(self, seconds: float = 0.0) -> float:
         self.now += seconds
-        return self.parking.poll(self.now)
+        changed, self.noted = self.noted, set()
+        return self.parking.poll(self.now, sorted(changed))
 
 
 def test_the_first_record_of_a_topic_has_it_looked_up_and_created() -> None:
@@ -251,6 +263,22 @@ def test_a_topic_nothing_is_sent_to_is_let_go_and_wanted_again_by_the_next_batch
     assert lot.acc.send("t", b"2", partition=1).partition == 1, "the accumulator is told anew"
 
 
+def test_of_several_topics_those_are_let_go_that_nothing_is_sent_to() -> None:
+    lot = Lot(metadata_max_idle_ms=10_000)
+    for topic in ("first", "second", "third"):
+        lot.acc.send(topic, b"1", partition=0)
+    lot.learn(1)
+    lot.poll()
+    lot.now += 6
+    lot.parking.used("first", lot.now)
+    lot.poll(4)
+    assert lot.forgotten == ["second", "third"]
+    lot.poll(5.9)
+    assert lot.forgotten == ["second", "third"]
+    lot.poll(0.2)
+    assert lot.idle == ["second", "third", "first"]
+
+
 def test_a_topic_whose_batches_wait_is_not_idle() -> None:
     lot = Lot(metadata_max_idle_ms=10_000)
     lot.acc.send("t", b"1", partition=0)
@@ -339,12 +367,12 @@ def test_a_record_that_is_parked_while_the_others_fail_keeps_its_topic(monkeypat
     assert announced.wait(SECONDS)
     first = lot.acc.send("t", b"first")
     lot.parking._acc = Between()  # type: ignore[assignment]
-    lot.code, lot.version = "TOPIC_AUTHORIZATION_FAILED", 1
-    lot.parking.poll(lot.now)
+    lot.code = "TOPIC_AUTHORIZATION_FAILED"
+    lot.poll()
     lot.parking._acc = lot.acc
     assert first.done()
     assert len(late) == 1
-    lot.parking.poll(lot.now)
+    lot.poll(0.2)
     assert late[0].done()
 
 

@@ -62,7 +62,7 @@ def test_batch_survives_a_lost_connection_and_keeps_its_number() -> None:
     bytes_before, numbers = values(first), header(first)
     bench.lose(first)
     assert bench.recovery.reports == [(TopicPartition("t", 0), LOST)]
-    bench.recovery.changes += 1
+    bench.recovery.bring_back()
     bench.settle()
     assert header(bench.requests[-1]) == numbers
     assert values(bench.requests[-1]) == bytes_before
@@ -75,7 +75,7 @@ def test_a_partition_without_a_leader_waits_and_the_other_goes_on() -> None:
     bench.batch(partition=1)
     assert [header(r)[2] for r in bench.requests] == [1]
     bench.recovery.leaders[TopicPartition("t", 0)] = 3
-    bench.recovery.changes += 1
+    bench.recovery.bring_back()
     bench.settle()
     assert bench.requests[-1].node == 3
 
@@ -100,7 +100,7 @@ def test_leader_change_waits_for_what_is_in_flight_to_the_old_leader() -> None:
     bench = Bench().proven()
     bench.batch(b"one")
     bench.recovery.leaders[TopicPartition("t", 0)] = 3
-    bench.cluster.version += 1
+    bench.cluster.change()
     bench.batch(b"two")
     assert [r.node for r in bench.requests] == [1]
     bench.answer(bench.requests[0])
@@ -114,7 +114,7 @@ def test_leader_change_waits_for_all_that_is_in_flight_to_the_old_leader_though_
     bench.batch(b"two")
     assert [r.node for r in bench.requests] == [1, 1]
     bench.recovery.leaders[TopicPartition("t", 0)] = 3
-    bench.cluster.version += 1
+    bench.cluster.change()
     bench.batch(b"three")
     bench.answer(bench.requests[0])
     bench.settle()
@@ -127,7 +127,7 @@ def test_leader_change_waits_for_all_that_is_in_flight_to_the_old_leader_though_
 def test_a_request_has_one_batch_per_partition_while_other_threads_send_more() -> None:
     bench = Bench().proven()
     bench.recovery.leaders[TopicPartition("t", 1)] = 1
-    bench.cluster.version += 1
+    bench.cluster.change()
     bench.batch(partition=1)  # the first one to another leader goes alone
     bench.answer(bench.requests.pop())
 

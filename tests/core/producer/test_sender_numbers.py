@@ -165,7 +165,7 @@ def test_behind_a_refused_batch_nothing_is_in_the_log(how: str) -> None:
 def test_the_first_batch_to_another_leader_goes_alone() -> None:
     bench = Bench().proven()
     bench.recovery.leaders[TopicPartition("t", 0)] = 3
-    bench.recovery.changes += 1
+    bench.recovery.bring_back()
     bench.batch(b"one")
     bench.batch(b"two")
     assert [r.node for r in bench.requests] == [3]
@@ -254,7 +254,7 @@ def test_a_maybe_written_head_out_of_order_is_failed_as_maybe() -> None:
     bench = Bench().proven()
     delivery = bench.batch()
     bench.lose(bench.requests.pop())
-    bench.recovery.changes += 1
+    bench.recovery.bring_back()
     bench.settle()
     bench.answer(bench.requests.pop(), "OUT_OF_ORDER_SEQUENCE_NUMBER")
     error = delivery.exception(0)
@@ -338,7 +338,7 @@ def test_sequences_wrap_at_two_to_the_31() -> None:
 def test_a_topic_made_anew_starts_at_sequence_zero(topic_id: int) -> None:
     bench = Bench().proven()
     bench.cluster.id = UUID(int=topic_id)
-    bench.cluster.version += 1
+    bench.cluster.change()
     bench.settle()
     bench.batch()
     assert header(bench.requests[-1])[1] == 0
@@ -353,7 +353,7 @@ def test_a_number_that_the_log_of_a_topic_made_anew_may_hold_is_not_given_again(
     if not under_way:
         bench.lose(request)
     bench.cluster.id = UUID(int=8)
-    bench.cluster.version += 1
+    bench.cluster.change()
     bench.settle()
     if under_way:
         bench.lose(request)

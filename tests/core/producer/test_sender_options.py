@@ -69,7 +69,7 @@ def test_a_request_takes_no_more_than_max_request_size() -> None:
     for partition in (0, 1):
         bench.batch(bytes(6_000), partition)
     bench.network.up.add(1)
-    bench.cluster.version += 1
+    bench.cluster.change()
     bench.settle()
     assert [partitions(request) for request in bench.requests] in ([[0], [1]], [[1], [0]])
 
@@ -82,7 +82,7 @@ def test_small_batches_of_one_leader_share_a_request() -> None:
     for partition in (0, 1):
         bench.batch(b"v", partition)
     bench.network.up.add(1)
-    bench.cluster.version += 1
+    bench.cluster.change()
     bench.settle()
     assert [sorted(partitions(request)) for request in bench.requests] == [[0, 1]]
 
@@ -195,7 +195,7 @@ def test_a_batch_refused_in_passing_goes_out_again_as_it_was(error: str) -> None
     delivery = bench.batch()
     first = bench.requests.pop()
     bench.answer(first, error)
-    bench.recovery.changes += 1
+    bench.recovery.bring_back()
     bench.poll(5)
     bench.settle()
     assert [header(request) for request in bench.requests] == [header(first)]

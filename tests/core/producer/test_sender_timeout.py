@@ -33,7 +33,7 @@ def test_the_time_that_a_record_waited_for_its_topic_counts(leader: int | None) 
     delivery = bench.acc.send("t", b"parked", partition=0)
     bench.poll(80)
     bench.cluster.hidden.clear()
-    bench.cluster.version += 1
+    bench.cluster.change()
     bench.settle()
     assert not delivery.done()
     bench.poll(19)
@@ -127,7 +127,7 @@ def test_what_fails_in_an_outage_has_waited_for_nine_tenths_of_the_timeout_at_le
         bench.network.up.clear()
     elif obstacle == "no leader":
         bench.recovery.leaders.clear()
-        bench.recovery.changes += 1
+        bench.recovery.bring_back()
     else:
         bench.batch(b"in flight")
     sent = []

@@ -41,7 +41,7 @@ def test_records_wait_for_their_topic_in_order() -> None:
     bench.settle()
     assert not bench.requests
     bench.cluster.known = True
-    bench.cluster.version += 1
+    bench.cluster.change()
     bench.settle()
     bench.answer(bench.requests.pop(), offset=5)
     assert [h.result(0).offset for h in handles] == [5, 6, 7]
@@ -55,7 +55,7 @@ def test_a_flush_covers_records_that_are_still_parked() -> None:
     bench.sender.expedite()
     bench.poll()
     bench.cluster.known = True
-    bench.cluster.version += 1
+    bench.cluster.change()
     bench.poll()
     bench.poll()
     bench.poll()
@@ -139,7 +139,7 @@ def test_records_parked_after_a_flush_of_their_topic_ended_linger() -> None:
     bench.sender.expedite()
     bench.poll()
     bench.cluster.hidden.clear()
-    bench.cluster.version += 1
+    bench.cluster.change()
     for _ in range(3):
         bench.poll()
     assert len(bench.requests) == 1
@@ -157,7 +157,8 @@ def test_a_parked_record_for_a_partition_that_is_not_there_is_counted_and_waiter
     plain = bench.acc.send("t", b"v", partition=99)
     followed = bench.acc.send("t", b"v", partition=98, on_delivery=called.append)
     bench.poll()
-    bench.cluster.known, bench.cluster.version = True, 1
+    bench.cluster.known = True
+    bench.cluster.change()
     bench.poll()
     looks = bench.looks
     bench.poll(DENIED_SECONDS)

@@ -17,15 +17,15 @@ def test_a_batch_that_is_sealed_while_the_sender_looks_for_requests_is_taken_at_
     bench.acc.send("t", bytes(BATCH // 2), partition=0)
     bench.poll()
     assert not bench.acc.hungry
-    busy, ready = [True], bench.network.ready
+    busy, all_full = [True], bench.sender._requests.all_full
 
-    def another_thread_sends(node: int) -> bool:
-        if busy[0] and node == 1:
+    def another_thread_sends() -> bool:
+        if busy[0]:
             busy[0] = False
             bench.acc.send("t", bytes(BATCH), partition=0)
-        return ready(node)
+        return all_full()
 
-    bench.network.ready = another_thread_sends  # type: ignore[method-assign]
+    bench.sender._requests.all_full = another_thread_sends  # type: ignore[method-assign]
     bench.wakes = 0
     bench.answer(bench.requests.pop())
     assert not busy[0]

@@ -227,11 +227,11 @@ def number_from_zero_in_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
 def start_over_when_the_topic_hides(patch: pytest.MonkeyPatch) -> None:
     """Sequences begin again when metadata does not know the topic for a while."""
 
-    def look(original: Any, self: Sender) -> None:
+    def look(original: Any, self: Sender, changed: list[str]) -> None:
         for queue in self.queues.values():
             if self.cluster.unknown_since(queue.tp.topic) is not None and queue.in_flight == 0:
                 queue.next_sequence = 0
-        original(self)
+        original(self, changed)
 
     around(patch, Sender, "_look_at_leaders", look)
 

@@ -1,0 +1,285 @@
+"""Work counted in bytecodes, not in time: it grows with what happens, not with the topics and partitions that there are."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import tracemalloc
+from collections.abc import Callable
+from random import Random
+from types import FrameType
+from typing import Any
+from uuid import UUID
+
+import pytest
+from core_talk import World, metadata
+from sender_talk import Bench
+
+from pykafka4.config import ProducerConfig
+from pykafka4.core.producer.sender import Sender
+from pykafka4.errors import KafkaError
+from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_produce import ProduceRequest, ProduceResponse
+from pykafka4.wire.protocol.messages_txn import InitProducerIdResponse
+from pykafka4.wire.records.hot import Accumulator
+
+FEW, MANY = 10, 100  # topics
+PARTITIONS = 3  # of each, led by brokers 1 to 3
+
+
+def operations(act: Callable[[], object]) -> int:
+    """How many bytecodes `act` takes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+class Answering(World):
+    """Brokers that acknowledge whatever they are sent."""
+
+    def _take(self, link: int, header: Any, message: Any) -> None:
+        super()._take(link, header, message)
+        others, self.others = self.others, []
+        for _, _, other in others:
+            self.answer(link, header, acknowledged(other))
+
+
+class Plant:
+    """An engine with a producer, and so many topics."""
+
+    def __init__(self, topics: int, partitions: int = PARTITIONS) -> None:
+        self.world = Answering.make(retry_backoff_ms=100)
+        self.engine = self.world.engine
+        self.names = [f"topic-{n:04}" for n in range(topics)]
+        self.partitions = partitions
+        self.world.picture = metadata(
+            {name: (UUID(int=n + 1), [(p % 3 + 1, 5) for p in range(partitions)]) for n, name in enumerate(self.names)}
+        )
+        config = ProducerConfig.parse({"bootstrap_servers": "b1:9092", "linger_ms": 0})
+        self.acc = Accumulator(
+            batch_size=config.batch_size,
+            linger=0.0,
+            buffer_memory=config.buffer_memory,
+            max_partition_bytes=config.partition_bytes,
+            max_request_size=config.max_request_size,
+            clock=lambda: self.world.now,
+            wake=lambda: None,
+            new_topic=lambda topic: self.sender.want(topic),
+            make_room=lambda topic, partition, size, deadline: deadline,
+            wait=lambda predicate, timeout: predicate(),
+            submit=lambda fn: fn(),
+            lock=contextlib.nullcontext(),
+        )
+        engine = self.engine
+        self.sender = Sender(
+            config,
+            self.acc,
+            engine.network,
+            engine.cluster,
+            engine.recovery,
+            Random(1),
+            lambda: None,
+            lambda error: None,
+            lambda: False,
+        )
+        engine.add(self.sender, "producer")
+
+    def send_to(self, topics: list[str]) -> None:
+        """A record to each of their partitions, until all are acknowledged."""
+        for topic in topics:
+            for partition in range(self.partitions):
+                self.acc.send(topic, b"v", partition=partition)
+        self.settle()
+
+    def settle(self) -> None:
+        """Until everything that was sent is acknowledged."""
+        for _ in range(100):
+            self.world.run(0.01)
+            if not self.sender._parking and not any(queue.batches for queue in self.sender.queues.values()):
+                return
+        raise AssertionError("not everything was acknowledged")
+
+    def turn(self) -> None:
+        self.engine.turn(self.world.now)
+
+    # what can happen
+
+    def nothing(self) -> None:
+        """One more turn, in which there is nothing to do."""
+
+    def hint(self) -> None:
+        self.engine.cluster.hint(TopicPartition(self.names[1], 0), 2, 6)
+
+    def answer(self) -> None:
+        """Metadata of one topic, which has changed, is asked for and comes."""
+        self.world.picture = metadata({self.names[1]: (UUID(int=2), [(2, 6)] * PARTITIONS)})
+        self.engine.cluster.refresh(self.world.now, [self.names[1]])
+        self.world.run()
+
+    def another_broker(self) -> None:
+        """The answer about one topic names a broker that was not there before."""
+        brokers = {node: (f"h{node}", node) for node in (1, 2, 3, 4)}
+        self.world.picture = metadata({self.names[1]: (UUID(int=2), [(2, 6)] * PARTITIONS)}, brokers)
+        self.engine.cluster.refresh(self.world.now, [self.names[1]])
+        self.world.run()
+
+    def failure(self) -> None:
+        """A partition goes offline and comes back."""
+        self.engine.recovery.report(self.world.now, TopicPartition(self.names[1], 0), KafkaError("x"))
+        self.world.run(0.5)
+
+
+def acknowledged(message: Any) -> Any:
+    if not isinstance(message, ProduceRequest):
+        return InitProducerIdResponse(producer_id=42, producer_epoch=0)
+    return ProduceResponse(
+        responses=[
+            ProduceResponse.Topic(
+                name=topic.name or "",
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    ProduceResponse.Topic.Partition(index=p.index, error_code=0, base_offset=0, log_append_time_ms=-1)
+                    for p in topic.partition_data
+                ],
+            )
+            for topic in message.topic_data
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def plants() -> tuple[Plant, Plant]:
+    """One with few topics, one with ten times as many; all of them were sent to."""
+    plants = Plant(FEW), Plant(MANY)
+    for plant in plants:
+        plant.send_to(plant.names)
+    return plants
+
+
+@pytest.mark.parametrize(
+    "happens", [Plant.nothing, Plant.hint, Plant.answer, Plant.failure, Plant.another_broker], ids=lambda happens: happens.__name__
+)
+def test_what_happens_to_one_topic_costs_no_more_among_many(plants: tuple[Plant, Plant], happens: Callable[[Plant], None]) -> None:
+    costs = []
+    for plant in plants:
+        plant.world.run(5.0)
+
+        def act(plant: Plant = plant) -> None:
+            happens(plant)
+            plant.turn()
+
+        costs.append(operations(act))
+    assert costs[1] <= costs[0] + 2 * MANY, "bytecodes among few topics, and among many"
+
+
+def test_a_turn_is_not_paid_for_by_what_is_idle(plants: tuple[Plant, Plant]) -> None:
+    for plant in plants:
+        plant.world.run(5.0)
+    few, many = (operations(plant.turn) for plant in plants)
+    assert many == few
+
+
+def test_a_partition_takes_little_memory_and_gives_it_back_when_nothing_is_sent_to_it() -> None:
+    plant = Plant(20, partitions=10)
+    tracemalloc.start(1)
+    try:
+        for _ in range(2):  # the first time tables grow, and messages are compiled
+            before = allocated(plant)
+            plant.send_to(plant.names)
+            plant.world.run(150.0)  # delivery_timeout_ms is over
+            used = allocated(plant) - before
+            plant.world.run(700.0)  # so is metadata_max_idle_ms
+            left = allocated(plant) - before
+    finally:
+        tracemalloc.stop()
+    assert 200 < used / (20 * 10) < 2_048
+    assert not plant.sender.queues
+    assert left < used / 20
+
+
+def allocated(plant: Plant) -> int:
+    """Bytes of Python objects, but for what the test's brokers remember."""
+    plant.world.asked.clear()
+    plant.world.events.clear()
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+def waiting(topics: int) -> tuple[Bench, list[TopicPartition]]:
+    """A record waits in both partitions of each topic, as no broker is connected; and the partitions whose leader is asked for."""
+    bench, asked = Bench(), list[TopicPartition]()
+    bench.network.up.clear()
+    names = [f"topic-{n:02}" for n in range(topics)]
+    bench.recovery.leaders = {TopicPartition(name, partition): partition + 1 for name in names for partition in (0, 1)}
+    for tp in bench.recovery.leaders:
+        bench.acc.send(tp.topic, b"v", partition=tp.partition)
+    bench.settle()
+    leader = bench.recovery.leader
+
+    def noted(tp: TopicPartition) -> Any:
+        asked.append(tp)
+        return leader(tp)
+
+    bench.recovery.leader = noted  # type: ignore[method-assign]
+    return bench, asked
+
+
+def test_when_a_topic_changes_only_its_own_queues_are_looked_at() -> None:
+    bench, asked = waiting(20)
+    bench.cluster.change("topic-07")
+    bench.poll()
+    assert asked == [TopicPartition("topic-07", 0), TopicPartition("topic-07", 1)]
+    bench.poll()
+    assert len(asked) == 2
+
+
+def test_when_a_partition_comes_back_only_its_own_queue_is_looked_at() -> None:
+    bench, asked = waiting(20)
+    back = TopicPartition("topic-07", 1)
+    bench.recovery.on_online[0](back)
+    bench.recovery.on_online[0](TopicPartition("somebody else's", 1))
+    bench.poll()
+    assert asked == [back]
+
+
+def test_topics_that_wait_for_their_metadata_are_looked_at_when_their_time_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(unknown_topic_timeout_ms=5_000)
+    names = [f"unknown-{n:02}" for n in range(20)]
+    bench.cluster.hidden.update(names)
+    for name in names:
+        bench.acc.send(name, b"v")
+    bench.poll()
+    looked: list[str] = []
+    parking: Any = bench.sender._parking
+    look = type(parking)._look
+    monkeypatch.setattr(type(parking), "_look", lambda self, topic, now: looked.append(topic) or look(self, topic, now))
+    bench.poll(1.0)
+    assert looked == []
+    bench.cluster.hidden.discard("unknown-07")
+    bench.cluster.change("unknown-07")
+    bench.poll()
+    assert looked == ["unknown-07"]
+    bench.poll(4.0)
+    assert looked[1:] == [name for name in names if name != "unknown-07"]
+    assert not bench.sender._parking
+
+
+def test_what_is_collected_for_a_producer_ends_with_it() -> None:
+    bench = Bench().proven()
+    bench.sender.gone()
+    bench.sender.gone()
+    assert not bench.cluster.on_change
+    assert not bench.recovery.on_online
