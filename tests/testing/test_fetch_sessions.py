@@ -184,11 +184,15 @@ def test_topics_of_a_session_go_by_name_in_old_versions(cluster: ModelCluster) -
 
 def test_a_topic_created_again_is_another_one_in_a_session(cluster: ModelCluster) -> None:
     talk, number = begin(cluster, {0: 0})
-    cluster.recreate_topic("t")
-    cluster.move_leader("t", 0, 1)
-    answer = talk.call(request(cluster, {0: 0}, number, 1))
+    old = cluster.topics["t"].id
+    cluster.delete_topic("t")
+    gone = FetchRequest(max_wait_ms=0, min_bytes=1, session_id=number, session_epoch=1, topics=[], forgotten_topics_data=[])
+    (row,) = talk.call(gone).responses
+    assert (row.topic_id, error_code(row.partitions[0].error_code).name) == (old, "UNKNOWN_TOPIC_OR_PARTITION")
+    cluster.create_topic("t", 3, leaders=[1, 1, 1])
+    answer = talk.call(request(cluster, {0: 0}, number, 2))
     rows = {(t.topic_id == cluster.topics["t"].id): error_code(t.partitions[0].error_code).name for t in answer.responses}
-    assert rows == {False: "UNKNOWN_TOPIC_ID", True: "NONE"}
+    assert rows == {False: "INCONSISTENT_TOPIC_ID", True: "NONE"}
     assert UUID(int=0) not in {t.topic_id for t in answer.responses}
 
 

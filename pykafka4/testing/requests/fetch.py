@@ -49,9 +49,9 @@ def fetch(call: Call) -> Any:
         return fetched(call, wanted)
     epoch = wanted.session and wanted.session.epoch
     delayed = Delayed(
-        [TopicPartition(named(call, a, a.topic, BY_ID_SINCE)[0] or "", a.wish.partition) for a in wanted.asked],
+        [TopicPartition(a.name or "", a.wish.partition) for a in wanted.asked],
         ready=lambda tp: call.session.dead or enough(call, wanted.asked),
-        answer=lambda: call.answer(fetched(call, wanted, epoch, "UNKNOWN_TOPIC_OR_PARTITION")),
+        answer=lambda: call.answer(fetched(call, wanted, epoch)),
     )
     call.cluster.replication.fetches.add(delayed, message.max_wait_ms / 1000)
     return LATER
@@ -61,7 +61,7 @@ def want(call: Call) -> tuple[Wanted, str | None]:
     """(what this Fetch asks for, error); what it says of its session is done."""
     message: FetchRequest = call.message
     sessions = call.cluster.fetch_sessions[call.broker.node]
-    asked = [Asked(t.topic, t.topic_id, part) for t in message.topics for part in t.partitions]
+    asked = [Asked(t.topic, t.topic_id, part, name(call, t)) for t in message.topics for part in t.partitions]
     if call.version < SESSIONS_SINCE:
         return Wanted(asked), None
     if message.session_epoch in (FULL, SESSIONLESS):
@@ -82,19 +82,23 @@ def want(call: Call) -> tuple[Wanted, str | None]:
     return Wanted(list(session.partitions.values()), session), None
 
 
+def name(call: Call, topic: FetchRequest.Topic | Asked) -> str | None:
+    """The topic, if there is such a one."""
+    return named(call, topic, topic.topic, BY_ID_SINCE)[0]
+
+
 def enough(call: Call, asked: Iterable[Asked]) -> bool:
     """Whether there is an error, or `min_bytes` of records."""
     message: FetchRequest = call.message
     size = 0
     for one in asked:
         part = one.wish
-        name, error = named(call, one, one.topic, BY_ID_SINCE)
-        if name is None or error:
+        if (topic := name(call, one)) is None:
             return True
-        _, log, refused = readable(call, name, part.partition, part.current_leader_epoch)
+        _, log, refused = readable(call, topic, part.partition, part.current_leader_epoch)
         if refused or log is None or _bad_offset(log, part) or _diverging(log, part):
             return True
-        if any(e.fits(call.key, name, part.partition, When.BEFORE) for e in call.cluster.controls.pushed):
+        if any(e.fits(call.key, topic, part.partition, When.BEFORE) for e in call.cluster.controls.pushed):
             return True
         size += len(log.read(part.fetch_offset, part.partition_max_bytes, to_end=message.replica_id >= 0))
     return size >= message.min_bytes
@@ -116,13 +120,13 @@ def _diverging(log: PartitionLog, part: FetchRequest.Topic.Partition) -> tuple[i
     return (epoch, end) if epoch < part.last_fetched_epoch or end < part.fetch_offset else None
 
 
-def fetched(call: Call, wanted: Wanted, epoch: int | None = None, unknown_id: str = "UNKNOWN_TOPIC_ID") -> FetchResponse:
-    """What there is now. A Fetch that waited began at `epoch` of its session, and had a topic then: `unknown_id` is the error without."""
+def fetched(call: Call, wanted: Wanted, epoch: int | None = None) -> FetchResponse:
+    """What there is now. A Fetch that waited began at `epoch` of its session."""
     session = wanted.session
     if session is not None and epoch not in (None, session.epoch):
         return FetchResponse(error_code=code("INVALID_FETCH_SESSION_EPOCH"), session_id=session.id, responses=[])
     budget = _Budget(call.message.max_bytes)
-    answers = [(one, _answer(call, one, budget, unknown_id)) for one in wanted.asked]
+    answers = [(one, _answer(call, one, budget)) for one in wanted.asked]
     number = 0 if session is None else session.id
     if session is not None:
         answers = list(session.select(answers))
@@ -149,9 +153,15 @@ class _Budget:
     empty: bool = True
 
 
-def _answer(call: Call, asked: Asked, budget: _Budget, unknown_id: str) -> Answer:
-    name, error = named(call, asked, asked.topic, BY_ID_SINCE)
-    return _partition(call, name, error and unknown_id, asked.wish, budget)
+def _answer(call: Call, asked: Asked, budget: _Budget) -> Answer:
+    topic, error = name(call, asked), None
+    if topic is not None:
+        asked.name = topic
+    elif asked.name is None:
+        error = "UNKNOWN_TOPIC_ID"
+    else:  # there was one when it was first asked for
+        error = "INCONSISTENT_TOPIC_ID" if asked.name in call.cluster.topics else "UNKNOWN_TOPIC_OR_PARTITION"
+    return _partition(call, topic, error, asked.wish, budget)
 
 
 def _partition(call: Call, topic: str | None, error: str | None, part: FetchRequest.Topic.Partition, budget: _Budget) -> Answer:

@@ -32,6 +32,7 @@ class Asked:
     topic: str  # empty where topics go by id
     topic_id: UUID
     wish: FetchRequest.Topic.Partition
+    name: str | None = None  # of the topic, since it was first found
     high_watermark: int = -1
     log_start_offset: int = -1
 
