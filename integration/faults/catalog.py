@@ -112,6 +112,11 @@ FAULTS: Final[tuple[Fault, ...]] = (
     Fault(name="group fault", consumers=(0.1, 3.0), lane=Lane.NETWORK, real=(0.5, 6.0)),
     Fault(name="metadata fault", consumers=AT_ONCE, unreal="the proxy does not know requests; 'lost before append' loses any of them"),
     Fault(name="coordinator moves", consumers=AT_ONCE, lane=Lane.BROKERS, real=(0.0, 6.0)),
+    Fault(
+        name="fetch sessions evicted",
+        consumers=AT_ONCE,
+        unreal="a broker forgets a session when a thousand others need its place; 'broker stops' makes it forget all",
+    ),
     Fault(name="retention", consumers=AT_ONCE, lane=Lane.BROKERS),
     Fault(name="member joins", consumers=AT_ONCE, lane=Lane.MEMBERS),
     Fault(name="member closes", consumers=AT_ONCE, lane=Lane.MEMBERS),

@@ -205,7 +205,6 @@ class Position:
     """Where the loop reads a partition; ahead of the claim's own position by what is buffered."""
 
     __slots__ = (
-        "alone",
         "by_policy",
         "claim",
         "epoch",
@@ -221,6 +220,7 @@ class Position:
         "told",
         "topic_id",
         "tp",
+        "turn",
     )
 
     def __init__(self, claim: Claim, start: Start | int, fallback: Start, limit: int) -> None:
@@ -232,7 +232,7 @@ class Position:
         self.target = start if isinstance(start, Start) else fallback  # what a reset looks for
         self.stage = Stage.UNKNOWN
         self.paused = False
-        self.alone = False  # an answer with it was too large to be let in: it is asked for by itself once
+        self.turn = 0  # the lower, the earlier it is asked for: it grows when the partition is served
         self.reported = False  # to recovery, as offline
         self.rest: Rest | None = None
         self.told = False  # the application: that the leader's log is damaged here

@@ -160,6 +160,7 @@ class ModelCluster(Cluster):
             return
         broker.up = False
         broker.close_sessions()
+        self.fetch_sessions[node].clear()
         self.replication.stopped(node)
         self.timeline.after(failover, lambda: self._fail_over(node))
 
@@ -207,6 +208,13 @@ class ModelCluster(Cluster):
         for broker in self.brokers.values():
             if node in (None, broker.node):
                 broker.close_sessions()
+
+    @checked
+    def forget_fetch_sessions(self, node: int | None = None) -> None:
+        """Every fetch session (of `node`) is evicted, as when others need its place."""
+        for number, sessions in self.fetch_sessions.items():
+            if node in (None, number):
+                sessions.clear()
 
     @checked
     def move_address(self, node: int, host: str, port: int) -> None:

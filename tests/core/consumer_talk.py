@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import attrs
+import pytest
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Outcome, Reply, Request
@@ -36,6 +37,7 @@ from pykafka4.wire.protocol.messages_group import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from pykafka4.wire.protocol.schema import NO_UUID
 from pykafka4.wire.records.batch import WireRecord, build_batch
 
 LOST = Failed(ConnectionLost("127.0.0.1:9092: connection refused"), Written.MAYBE)
@@ -60,6 +62,7 @@ class Cluster:
 
     topics: dict[str, list[int]] = attrs.Factory(dict)  # leaders, -1 for none
     ids: dict[str, Any] = attrs.Factory(dict)
+    names: dict[Any, str] = attrs.Factory(dict)  # of all ids there ever were
     errors: dict[str, ErrorCode] = attrs.Factory(dict)
     epochs: dict[TopicPartition, int] = attrs.Factory(dict)
     brokers: dict[int, Any] = attrs.Factory(lambda: {1: None, 2: None})
@@ -69,6 +72,7 @@ class Cluster:
     users: dict[str, set[object]] = attrs.Factory(dict)  # who wants each topic now
     hints: list[Any] = attrs.Factory(list)
     refreshes: int = 0
+    on_change: list[Callable[[Change], None]] = attrs.Factory(list)
 
     def set(self, topic: str, leaders: list[int] | None = None, error: str | None = None, topic_id: Any = None) -> None:
         self.version += 1
@@ -79,6 +83,7 @@ class Cluster:
             self.topics[topic] = leaders
         if topic_id is not None:
             self.ids[topic] = topic_id
+            self.names[topic_id] = topic
         self.change(topic)
 
     def change(self, topic: str) -> None:
@@ -107,6 +112,9 @@ class Cluster:
     def topic_id(self, topic: str) -> Any:
         return self.ids.get(topic)
 
+    def topic_name(self, topic_id: Any) -> str | None:
+        return self.names.get(topic_id)
+
     def topic_error(self, topic: str) -> ErrorCode | None:
         return self.errors.get(topic)
 
@@ -125,7 +133,7 @@ class Recovery:
     offline: dict[TopicPartition, Any] = attrs.Factory(dict)
     reports: list[tuple[TopicPartition, KafkaError]] = attrs.Factory(list)
     healed: list[TopicPartition] = attrs.Factory(list)
-    changes: int = 0
+    on_online: list[Callable[[TopicPartition], None]] = attrs.Factory(list)
 
     def leader(self, tp: TopicPartition) -> Leader | None:
         return None if tp in self.offline else self.cluster.leader(tp)
@@ -138,8 +146,10 @@ class Recovery:
         self.healed.append(tp)
 
     def bring_back(self) -> None:
-        self.offline.clear()
-        self.changes += 1
+        online, self.offline = list(self.offline), {}
+        for tp in online:
+            for listener in self.on_online:
+                listener(tp)
 
 
 class Network:
@@ -308,13 +318,17 @@ class Talk:
             ]
             self.answer(request, ListOffsetsResponse(topics=topics))
 
-    def fetched(self, request: Request, data: dict[TopicPartition, Any], **more: Any) -> None:
-        """Answer a Fetch: per partition bytes, the name of an error, or a ready answer."""
+    def fetched(self, request: Request, data: dict[TopicPartition, Any], *, session: int = 0, version: int = 12, **more: Any) -> None:
+        """Answer a Fetch, in a session or without: per partition bytes, the name of an error, or a ready answer."""
         topics: dict[str, list[FetchResponse.Topic.Partition]] = {}
         for place, what in data.items():
             topics.setdefault(place.topic, []).append(partition(place.partition, what))
-        responses = [FetchResponse.Topic(topic=name, partitions=parts) for name, parts in topics.items()]
-        self.answer(request, FetchResponse(error_code=0, session_id=0, responses=responses, **more))
+        by_id = version >= 13
+        responses = [
+            FetchResponse.Topic(topic="" if by_id else name, topic_id=self.cluster.ids[name] if by_id else NO_UUID, partitions=parts)
+            for name, parts in topics.items()
+        ]
+        self.answer(request, FetchResponse(error_code=0, session_id=session, responses=responses, **more), version)
 
     def asked(self, request: Request) -> dict[TopicPartition, int]:
         """What a Fetch asks for: partition to offset."""
@@ -362,6 +376,19 @@ def fetched_epoch(talk: Talk, offset: int) -> int:
     """The epoch that the Fetch at `offset` names."""
     parts = [topic.partitions[0] for request in talk.pending(FetchRequest) for topic in request.message.topics]
     return next(part.last_fetched_epoch for part in parts if part.fetch_offset == offset)
+
+
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[TopicPartition]:
+    """The partitions whose leader is asked for from now on."""
+    looked: list[TopicPartition] = []
+    leader = Recovery.leader
+
+    def look(self: Recovery, tp: TopicPartition) -> Leader | None:
+        looked.append(tp)
+        return leader(self, tp)
+
+    monkeypatch.setattr(Recovery, "leader", look)
+    return looked
 
 
 def fetching() -> Talk:

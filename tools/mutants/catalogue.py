@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools.mutants import application, compiled, consumer, consumer_api, loop, network, options, plain, producer, rest, spark, values
+from tools.mutants import (
+    application,
+    compiled,
+    consumer,
+    consumer_api,
+    loop,
+    network,
+    options,
+    plain,
+    producer,
+    rest,
+    sessions,
+    spark,
+    values,
+)
 from tools.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
@@ -17,6 +31,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *rest.MUTANTS,
     *application.MUTANTS,
     *values.MUTANTS,
+    *sessions.MUTANTS,
     *consumer_api.MUTANTS,
     *spark.MUTANTS,
     *options.MUTANTS,

@@ -92,8 +92,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/searches.py",
-        old="            self._recovery.healthy(search.tp)\n            self._pending.pop(search, None)",
-        new="            self._pending.pop(search, None)",
+        old="            self._recovery.healthy(search.tp)\n            self._end(search)",
+        new="            self._end(search)",
         breaks="a partition whose offset was found counts as failing",
         tests=("tests/core/consumer/test_consumer_options.py::test_a_partition_whose_offset_was_found_is_healthy",),
     ),

@@ -5,7 +5,9 @@ Modules; each line imports only from lines below it:
     machine        polls everything of one consumer that runs on the loop, `group` included
     fetcher        what is read, which brokers are asked for it next, and how much there is room for
     fetch_answers  what the answer to a Fetch does: data, truncated logs, error codes
-    source         one broker: its partitions in their order, its Fetch in flight, the request and the answer
+    sources        in which broker's line each partition stands
+    source         one broker: its partitions, its Fetch in flight, the request and the answer
+    session        what one broker was told in its fetch session (KIP-227)
     start_offsets  where positions begin: committed offsets, resets, topics that were created again
     positions      all positions of a consumer, and what the application is told of them
     searches       first and last offsets of partitions (ListOffsets)

@@ -16,6 +16,7 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.consumer.positions import Positions
+from pykafka4.core.consumer.session import Asked
 from pykafka4.core.consumer.source import Answer, InFlightFetch, Source
 from pykafka4.core.consumer.start_offsets import StartOffsets
 from pykafka4.core.metadata.cluster import Cluster
@@ -51,31 +52,27 @@ class FetchAnswers:
 
     def apply(self, now: float, source: Source, fetch: InFlightFetch, outcome: Outcome) -> None:
         """`fetch`, sent to `source`, has ended with `outcome`."""
+        if source.conclude(now, fetch, outcome):
+            return
         if isinstance(outcome, Failed):
             self._failed(now, source, fetch, outcome)
             return
         source.undecodable = False
-        for position, _ in fetch.asked.values():
-            position.alone = False
+        if fetch.alone:
+            self._asked_alone(source, fetch)
         response: FetchResponse = outcome.message
         if response.error_code:
             error = broker_error(response.error_code, "Fetch")
             self._unanswered(now, source, fetch, error, error_code(response.error_code).retriable)
             return
         endpoints = {e.node_id: (e.host, e.port) for e in response.node_endpoints}
-        first, _ = next(iter(fetch.asked.values()))
-        self._move_to_end(source, first.tp)  # it would have got a whole batch however large
+        if not fetch.incremental:
+            self._positions.move_to_end(next(iter(fetch.asked)))  # it would have got a whole batch however large
         for position, offset, answer in source.read(fetch, response):
             if answer.records:
-                self._move_to_end(source, position.tp)
+                self._positions.move_to_end(position.tp)
             if self._awaits(position, offset):
                 self._answered(now, source.node, position, answer, endpoints)
-
-    def _move_to_end(self, source: Source, tp: TopicPartition) -> None:
-        """Ask for all others before `tp`: a broker fills its answer in the order of the request."""
-        for line in (self._positions, source.line):
-            if tp in line:
-                line.move_to_end(tp)
 
     def _awaits(self, position: Position, offset: int) -> bool:
         """Whether what was asked at `offset` still counts."""
@@ -86,7 +83,7 @@ class FetchAnswers:
     def _failed(self, now: float, source: Source, fetch: InFlightFetch, outcome: Failed) -> None:
         cause = outcome.reason.__cause__
         if isinstance(cause, FrameTooLarge):
-            self._too_large(fetch, cause.size)
+            self._too_large(source, fetch, cause.size)
             return
         passing = outcome.passing
         if isinstance(cause, DecodeError):  # damage on the way comes once; a broker that cannot be understood must not be a silent one
@@ -96,23 +93,32 @@ class FetchAnswers:
 
     def _unanswered(self, now: float, source: Source, fetch: InFlightFetch, reason: KafkaError, passing: bool) -> None:
         """Nothing is known of the partitions asked for. One error is enough for all of them."""
-        waiting = [position for position, _ in fetch.asked.values() if self._positions.is_current(position)]
+        waiting = [asked.position for asked in fetch.asked.values() if self._positions.is_current(asked.position)]
         for position in waiting:
             self._report(now, source.node, position, reason)
         if waiting and not passing:
             self._positions.tell_once(waiting[0], reason)
 
-    def _too_large(self, fetch: InFlightFetch, size: int) -> None:
+    def _too_large(self, source: Source, fetch: InFlightFetch, size: int) -> None:
         """An answer was over receive_message_max_bytes: less was asked for, so the first batch of one of the partitions is.
 
         Each is asked for alone, once: the one to blame is refused again, the others go on.
         """
         limit = f"receive_message_max_bytes={self._config.receive_message_max_bytes}"
         reason = f"the next batch makes an answer of {size} bytes, over {limit}; raise that option to read it"
-        for position, offset in fetch.asked.values():
-            if position.alone and len(fetch.asked) == 1 and self._awaits(position, offset):
-                self._positions.stop(position, RecordTooLarge.fetched(position.tp.topic, position.tp.partition, offset, reason))
-            position.alone = True
+        if not fetch.alone:
+            source.alone.update((tp, None) for tp in fetch.asked if tp in source.line)
+            return
+        asked = self._asked_alone(source, fetch)
+        tp = asked.position.tp
+        if self._awaits(asked.position, asked.offset):
+            self._positions.stop(asked.position, RecordTooLarge.fetched(tp.topic, tp.partition, asked.offset, reason))
+
+    def _asked_alone(self, source: Source, fetch: InFlightFetch) -> Asked:
+        """The only partition of `fetch`, which has been asked for by itself now."""
+        ((tp, asked),) = fetch.asked.items()
+        source.alone.pop(tp, None)
+        return asked
 
     # ---------------------------------------------------------------- the answer to one partition
 
@@ -157,6 +163,7 @@ class FetchAnswers:
         if chunk.exhausted:
             # Even the first batch was cut: ask for all of it next time.
             position.limit = max(position.limit, min(chunk.incomplete, self._config.receive_message_max_bytes))
+            self._positions.touch(tp)
             return
         position.limit = self._config.max_partition_fetch_bytes  # one large batch is no reason to ask for so much each time
         self._positions.deliver(position, chunk)
@@ -186,7 +193,7 @@ class FetchAnswers:
 
     def _report(self, now: float, node: int, position: Position, reason: KafkaError) -> None:
         position.reported = True
-        self._positions.changed = True
+        self._positions.touch(position.tp)
         self._recovery.report(now, position.tp, reason, node)
 
     def _hold(self, now: float, position: Position, reason: KafkaError) -> None:
@@ -194,13 +201,13 @@ class FetchAnswers:
         rest = position.rest = position.rest or Rest(Backoff.retry(self._config, self._random))
         waits = rest.reason is not None  # two Fetches were under way: one failure, not two
         rest.reason = reason
-        self._positions.changed = True
+        self._positions.touch(position.tp)
         if not waits:
-            self._timers.at(now + rest.backoff.next(), partial(self._release, rest))
+            self._timers.at(now + rest.backoff.next(), partial(self._release, position.tp, rest))
 
-    def _release(self, rest: Rest, now: float) -> None:
+    def _release(self, tp: TopicPartition, rest: Rest, now: float) -> None:
         rest.reason = None
-        self._positions.changed = True
+        self._positions.touch(tp)
 
 
 def _decompress(codec: int, data: Any, max_size: int) -> bytes:

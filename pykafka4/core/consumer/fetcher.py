@@ -4,13 +4,15 @@ The next Fetch goes out before anybody decodes the answer, for the partitions th
 waiting for the application, and what waits and what was asked for fit into it together (but for a first batch that is larger than what was
 asked for: it comes whole).
 
-Brokers fill an answer in the order of the request. A partition that had data, or was the first, moves to the end, and nothing else changes
-the order: each partition is read in its turn however often others are paused, sought or offline.
+Brokers fill an answer in the order of the request. A partition that had data, or was the first of a Fetch that named all, moves to the end,
+and nothing else changes the order: each partition is read in its turn however often others are paused, sought or offline. Within a session
+brokers keep the order (`session`).
+
+A turn costs what something happened to (`Positions.touched`, `TopicChanges`), not what is read.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection
 from random import Random
 from typing import Any, Final
@@ -21,8 +23,10 @@ from pykafka4.core.consumer.fetch_answers import FetchAnswers
 from pykafka4.core.consumer.positions import Intake, Positions
 from pykafka4.core.consumer.searches import Searches
 from pykafka4.core.consumer.source import InFlightFetch, Source
+from pykafka4.core.consumer.sources import Sources
 from pykafka4.core.consumer.start_offsets import StartOffsets
 from pykafka4.core.group.offsets import Offsets
+from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import SLACK, SLACK_PART, Recovery
 from pykafka4.core.subscription import Claim, Position, Start
@@ -53,14 +57,15 @@ class Fetcher:
         self._intake, self.lanes, self._send = intake, lanes, send
         self.positions = Positions(intake)
         self._timers = Timers()
-        self.searches = Searches(config, cluster, recovery, lambda node: self._source(node).address, send)
+        self._sources = Sources(config, cluster, recovery, self.positions, lanes)
+        self.searches = Searches(config, cluster, recovery, self._sources.address, send)
         self._start_offsets = StartOffsets(config, cluster, offsets, self.searches, self.positions, self._timers)
         self.answers = FetchAnswers(config, cluster, recovery, self.positions, self._start_offsets, self._timers, random)
-        self._sources: dict[int, Source] = {}  # of each broker that was ever asked
-        self._leading: list[Source] = []  # those with something in their line, in the order of `positions`
+        self._changes = TopicChanges(cluster, recovery)
+        self._new: list[Position] = []  # nobody has looked at what is known of their topics yet
         self._due: dict[Source, None] = {}  # those to look at, in this order
         self._short_of_room: dict[Source, None] = {}  # those that had too little, in this order
-        self._seen: tuple[int, ...] = ()
+        self._reserved = 0  # bytes that are kept free for answers to come
         self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
 
     # ---------------------------------------------------------------- what is read
@@ -78,10 +83,16 @@ class Fetcher:
         for claim in claims:
             position = self.positions.get(claim.tp)
             if position is not None and position.claim.origin is claim.origin:
-                del self.positions[claim.tp]
-                self.positions.changed = True
-        for topic in {claim.tp.topic for claim in claims} - {tp.topic for tp in self.positions}:
-            self._cluster.forget(topic, self)
+                self.positions.remove(claim.tp)
+                self.searches.tidy(claim.tp)
+        for topic in dict.fromkeys(claim.tp.topic for claim in claims):
+            if topic not in self.positions.of_topic:
+                self._cluster.forget(topic, self)
+
+    def end(self) -> None:
+        """Stop reading anything, for good."""
+        self.drop([position.claim for position in self.positions.values()])
+        self._changes.end()
 
     def seek(self, old: Claim, new: Claim, start: Start | int) -> None:
         """Read on elsewhere, unless `old` ended meanwhile: then the application will hear of it."""
@@ -126,14 +137,14 @@ class Fetcher:
         position = self.positions.get(claim.tp)
         if position is not None and position.claim is claim:
             position.paused = paused
-            self.positions.changed = True
+            self.positions.touch(claim.tp)
 
     def _place(self, claim: Claim, start: Start | int, fallback: Start) -> Position:
         position = Position(claim, start, fallback, self._config.max_partition_fetch_bytes)
-        self.positions[claim.tp] = position
+        self.positions.put(position)
         self._cluster.want(claim.tp.topic, self)
         position.topic_id = self._cluster.topic_id(claim.tp.topic)
-        self.positions.changed = True
+        self._new.append(position)
         self._start_offsets.begin(position)
         return position
 
@@ -142,13 +153,10 @@ class Fetcher:
     def poll(self, now: float) -> float:
         """Send what can be sent; returns when to be polled again."""
         self._timers.run(now + self._slack)
-        seen = (self._cluster.version, self._recovery.changes)
-        if seen != self._seen:
-            self._seen = seen
-            self.positions.changed = True
-            self._start_offsets.metadata_changed()
+        if self._changes or self._new:
+            self._take_changes()
         self._start_offsets.poll(now)
-        if self.positions.changed:
+        if self.positions.touched:
             self._line_up()
         if self.positions.located:
             self._fetch_located()
@@ -156,44 +164,41 @@ class Fetcher:
             self._fetch_due(now)
         return self._timers.wake_at
 
-    def _source(self, node: int) -> Source:
-        source = self._sources.get(node)
-        if source is None:
-            source = self._sources[node] = Source(node, self.lanes, self._config, self._cluster, self._recovery)
-        return source
+    def _take_changes(self) -> None:
+        """Leaders may be others, topics may have been created again."""
+        positions = self.positions
+        new, self._new = self._new, []
+        self._start_offsets.topic_changed([position for position in new if positions.is_current(position)])
+        for topic in self._changes.take_topics():
+            of_topic = positions.of_topic.get(topic, {})
+            positions.touched.update(of_topic)
+            self._start_offsets.topic_changed([positions[tp] for tp in of_topic])
+            self.searches.stir(topic)
+        for tp in self._changes.take_online():
+            positions.touch(tp)
+            self.searches.stir_partition(tp)
 
     def _line_up(self) -> None:
-        """Put what can be fetched into the line of its leader."""
-        self.positions.changed = False
-        for source in self._leading:
-            source.line = OrderedDict()
-        self._leading = []
-        for tp, position in self.positions.items():
-            if position.fetchable:
-                leader = self._recovery.leader(tp)
-                if leader is not None:
-                    source = self._source(leader.node)
-                    if not source.line:
-                        self._leading.append(source)
-                    source.line[tp] = position
-        self._look_at_all()
+        """Put what was touched into the line of its leader, if it can be fetched."""
+        touched, self.positions.touched = self.positions.touched, {}
+        moved = [self._sources.place(tp) for tp in touched]
+        if any(moved):
+            self._look_at_all()
 
     def _fetch_located(self) -> None:
         """A position just found or sought does not wait until the Fetch in flight is answered, which does not ask for it."""
         located, self.positions.located = self.positions.located, []
         for position in located:
-            leader = self._recovery.leader(position.tp) if self.positions.is_current(position) and position.fetchable else None
-            if leader is not None:
-                source = self._source(leader.node)
-                if source.leave_behind(position):
-                    self._due[source] = None
+            source = self._sources.of(position.tp) if self.positions.is_current(position) else None
+            if source is not None and source.leave_behind(position):
+                self._due[source] = None
 
     # ---------------------------------------------------------------- asking
 
     def _look_at_all(self) -> None:
         """There may be room: who found too little before comes first."""
         self._due.update(self._short_of_room)
-        self._due.update(dict.fromkeys(self._leading))
+        self._due.update(self._sources.leading)
         self._short_of_room.clear()
 
     def _fetch_due(self, now: float) -> None:
@@ -203,28 +208,27 @@ class Fetcher:
                 self._fetch_from(now, source)
 
     def _fetch_from(self, now: float, source: Source) -> None:
-        line = source.line.values()
         budget = self._budget()
-        worth = min(self._config.max_partition_fetch_bytes, self._config.prefetch_bytes // (2 * len(self._leading)))
+        worth = min(self._config.max_partition_fetch_bytes, self._config.prefetch_bytes // (2 * len(self._sources.leading)))
         if budget < min(worth, self._config.fetch_max_bytes):
             self._short_of_room[source] = None
             self._wait_for_room()
             return
-        share = self._config.prefetch_bytes // len(self.positions)
-        chosen = [p for p in line if not (held := p.buffered) or held < share]
-        if len(chosen) < len(line):
+        source.look_for_room(self._config.prefetch_bytes // len(self.positions))
+        if source.full:
             self._wait_for_room()
-        alone = [p for p in chosen if p.alone][:1]
-        if chosen:
+        if len(source.full) < len(source.line):
             patience = self._config.fetch_max_wait_ms / 1000
-            wait = 0.0 if alone else min(patience, SHORT_WAIT) if len(chosen) < len(line) else patience
-            self._send(source.fetch(now, alone or chosen, budget, wait, self._answered))
+            wait = min(patience, SHORT_WAIT) if source.full else patience
+            request, fetch = source.fetch(now, budget, wait, self.positions.last_turn, self._answered)
+            self._reserved += fetch.reserved
+            self._send(request)
 
     def _budget(self) -> int:
         """Bytes to ask one broker for: its part of the room, as far as that is not kept for answers to come."""
         room = self._config.prefetch_bytes - (self.positions.delivered - self._intake.consumed)
-        free = room - sum(source.reserved for source in self._sources.values())
-        return min(self._config.fetch_max_bytes, room // len(self._leading), free)
+        free = room - self._reserved
+        return min(self._config.fetch_max_bytes, room // len(self._sources.leading), free)
 
     def _wait_for_room(self) -> None:
         """Be woken when a part of what waits was read.
@@ -243,7 +247,9 @@ class Fetcher:
 
     def _answered(self, now: float, source: Source, fetch: InFlightFetch, outcome: Outcome) -> None:
         source.finish(fetch)
+        self._reserved -= fetch.reserved
         self._due.update(self._short_of_room)  # what was kept free for this one may be theirs, before it takes as much again
         self._due[source] = None
         self._short_of_room.clear()
         self.answers.apply(now, source, fetch, outcome)
+        self._sources.retire(source)

@@ -86,7 +86,7 @@ class ConsumerMachine:
 
     def gone(self) -> None:
         """The consumer is closed: nothing of it stays, and nobody waits for it."""
-        self.fetcher.drop([position.claim for position in self.fetcher.positions.values()])
+        self.fetcher.end()
         self.offsets.end()
         self.membership.gone()
         self.coordinator.gone()

@@ -38,35 +38,51 @@ class Search:
 class Searches:
     """ListOffsets for one consumer, one request per leader with all its partitions."""
 
-    __slots__ = ("_address", "_cluster", "_config", "_pending", "_recovery", "_send", "_stirred")
+    __slots__ = ("_address", "_cluster", "_config", "_of_topic", "_pending", "_recovery", "_send", "_stirred")
 
     def __init__(
         self, config: ClientConfig, cluster: Cluster, recovery: Recovery, address: Callable[[int], int], send: Callable[[Request], None]
     ) -> None:
         """`address(node)` names the connection to use: one that no request that brokers hold back (Produce, Fetch, JoinGroup) occupies."""
         self._config, self._cluster, self._recovery, self._address, self._send = config, cluster, recovery, address, send
-        self._pending: dict[Search, None] = {}  # in the order in which they began
-        self._stirred = False
+        self._pending: dict[TopicPartition, dict[Search, None]] = {}
+        self._of_topic: dict[str, dict[TopicPartition, None]] = {}
+        self._stirred: dict[Search, None] = {}  # to look at in the next poll
 
     def begin(self, search: Search) -> None:
         """Look for it from the next poll on."""
-        self._pending[search] = None
-        self._stirred = True
+        self.tidy(search.tp)
+        self._pending.setdefault(search.tp, {})[search] = None
+        self._of_topic.setdefault(search.tp.topic, {})[search.tp] = None
+        self._stirred[search] = None
 
-    def stir(self) -> None:
-        """Leaders may have changed."""
-        self._stirred = bool(self._pending)
+    def tidy(self, tp: TopicPartition) -> None:
+        """Forget what nobody waits for there any more."""
+        for search in list(self._pending.get(tp, ())):
+            if not search.in_flight and not search.wanted():
+                self._end(search)
+
+    def stir(self, topic: str) -> None:
+        """Leaders of `topic` may have changed."""
+        for tp in self._of_topic.get(topic, ()):
+            self._stirred.update(self._pending[tp])
+
+    def stir_partition(self, tp: TopicPartition) -> None:
+        """`tp` came back online."""
+        self._stirred.update(self._pending.get(tp, {}))
 
     def poll(self, now: float) -> None:
         """Ask the leaders that are known."""
         if not self._stirred:
             return
-        self._stirred = False
-        self._pending = {search: None for search in self._pending if search.in_flight or search.wanted()}
+        stirred, self._stirred = self._stirred, {}
         by_node: dict[int, list[tuple[Search, int]]] = {}
-        for search in self._pending:
-            leader = None if search.in_flight else self._recovery.leader(search.tp)
-            if leader is not None:
+        for search in stirred:
+            if search.in_flight or search not in self._pending.get(search.tp, ()):
+                continue
+            if not search.wanted():
+                self._end(search)
+            elif (leader := self._recovery.leader(search.tp)) is not None:
                 by_node.setdefault(leader.node, []).append((search, leader.epoch))
         for node, searches in by_node.items():
             self._ask(now, node, searches)
@@ -76,7 +92,7 @@ class Searches:
         asked: dict[TopicPartition, Search] = {}
         for search, epoch in searches:
             if search.tp in asked:  # one question per partition and request; the other goes next
-                self._stirred = True
+                self._stirred[search] = None
                 continue
             asked[search.tp] = search
             search.in_flight = True
@@ -94,9 +110,9 @@ class Searches:
         self._send(Request(self._address(node), message, deadline, lambda at, outcome: self._answered(at, asked, outcome)))
 
     def _answered(self, now: float, asked: dict[TopicPartition, Search], outcome: Outcome) -> None:
-        self._stirred = True
         for search in asked.values():
             search.in_flight = False
+            self._stirred[search] = None
         if isinstance(outcome, Failed):
             for search in asked.values():
                 self._failed(now, search, outcome.reason, outcome.passing)
@@ -116,7 +132,7 @@ class Searches:
             self._failed(now, search, KafkaError(f"{search.tp}: the leader names no {search.target.value} offset"), True)
         else:
             self._recovery.healthy(search.tp)
-            self._pending.pop(search, None)
+            self._end(search)
             if search.wanted():
                 search.found(now, row.offset, row.leader_epoch)
 
@@ -124,3 +140,13 @@ class Searches:
         self._recovery.report(now, search.tp, error)
         if not passing and search.wanted():
             search.refused(now, error)
+
+    def _end(self, search: Search) -> None:
+        searches = self._pending[search.tp]
+        del searches[search]
+        if not searches:
+            del self._pending[search.tp]
+            of_topic = self._of_topic[search.tp.topic]
+            del of_topic[search.tp]
+            if not of_topic:
+                del self._of_topic[search.tp.topic]

@@ -6,6 +6,7 @@ deleted and created again is looked for anew.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pykafka4.config import ConsumerConfig
@@ -59,7 +60,7 @@ class StartOffsets:
     def reset(self, position: Position, target: Start) -> None:
         """Go on at the first or last offset."""
         position.reset(target)
-        self._positions.changed = True
+        self._positions.touch(position.tp)
         self._search(position)
 
     def out_of_range(self, position: Position) -> None:
@@ -145,7 +146,7 @@ class StartOffsets:
     def _explain_range(self, position: Position) -> None:
         """Ask for the valid range, then stop with an error that names it."""
         position.move(Stage.RESETTING)
-        self._positions.changed = True
+        self._positions.touch(position.tp)
 
         def wanted() -> bool:
             return self._positions.is_current(position) and position.stage is Stage.RESETTING
@@ -163,10 +164,9 @@ class StartOffsets:
 
     # ---------------------------------------------------------------- topics that appear, or are created again
 
-    def metadata_changed(self) -> None:
-        """Leaders may be others. A topic created again shares nothing with the old one but the name: its offsets mean other records."""
-        self._searches.stir()
-        for position in list(self._positions.values()):
+    def topic_changed(self, positions: Iterable[Position]) -> None:
+        """Their topics may be others. One created again shares nothing with the old but the name: its offsets mean other records."""
+        for position in positions:
             known = self._cluster.topic_id(position.tp.topic)
             error = self._cluster.topic_error(position.tp.topic)
             if error is not None and not error.retriable:

@@ -5,6 +5,7 @@ Invariant: everything random is drawn from `random`, and everything that happens
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable
 from random import Random
@@ -20,6 +21,7 @@ from pykafka4.testing.faults import checks
 from pykafka4.testing.faults.controls import Controls, Injected
 from pykafka4.testing.groups.coordinators import Coordinators
 from pykafka4.testing.storage.batch import Appended
+from pykafka4.testing.storage.fetch_sessions import FetchSessions
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.testing.storage.partition import Partition, Replica, Topic, Topics
 from pykafka4.testing.storage.replication import Replication
@@ -58,6 +60,8 @@ class Cluster:
         self.release, self.versions = release, dict(versions_of(release))
         self.behaviour = behaviour = Behaviour(release)
         self.brokers = Brokers({node: Broker(node, f"broker-{node}", 9092) for node in nodes})
+        numbers = itertools.count(1)
+        self.fetch_sessions = {node: FetchSessions(timeline, numbers) for node in nodes}
         self.topics = Topics()
         self.controls = Controls()
         self.metadata = Metadata(self.brokers, self.topics, timeline)

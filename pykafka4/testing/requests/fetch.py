@@ -1,8 +1,13 @@
-"""Fetch: answered when there are `min_bytes`, on an error, or when `max_wait_ms` has passed."""
+"""Fetch: answered when there are `min_bytes`, on an error, or when `max_wait_ms` has passed.
+
+Invariant: a Fetch asks for the partitions that it names and those that its session knows (`storage.fetch_sessions`).
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -10,46 +15,92 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing.faults.controls import When
 from pykafka4.testing.requests.partitions import endpoints, named, readable
 from pykafka4.testing.requests.session import LATER, Call, code
+from pykafka4.testing.storage.fetch_sessions import Asked, FetchSession
 from pykafka4.testing.storage.log import PartitionLog
 from pykafka4.testing.storage.purgatory import Delayed
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
+from pykafka4.wire.protocol.schema import NO_UUID
 
 __all__ = ["fetch"]
 
+SESSIONS_SINCE: Final = 7  # the version of Fetch
+BY_ID_SINCE: Final = 13
 LEADERS_SINCE: Final = 16  # the first version of Fetch whose responses name new leaders
+FULL, SESSIONLESS = 0, -1  # epochs of a request: it begins a session, or has none
+Answer: TypeAlias = FetchResponse.Topic.Partition
+
+
+@attrs.frozen(eq=False)
+class Wanted:
+    """What a Fetch asks for."""
+
+    asked: list[Asked]
+    session: FetchSession | None = None  # that it goes on with
+    opens: bool = False  # it begins a session
 
 
 def fetch(call: Call) -> Any:
     """Respond at once if there is enough data or an error, otherwise when there is."""
     message: FetchRequest = call.message
-    if message.session_id:
-        return FetchResponse(error_code=code("FETCH_SESSION_ID_NOT_FOUND"), session_id=0, responses=[])
-    if message.max_wait_ms <= 0 or not message.topics or enough(call):
-        return fetched(call)
+    wanted, refused = want(call)
+    if refused is not None:
+        return FetchResponse(error_code=code(refused), session_id=0, responses=[])
+    if message.max_wait_ms <= 0 or not wanted.asked or enough(call, wanted.asked):
+        return fetched(call, wanted)
+    epoch = wanted.session and wanted.session.epoch
     delayed = Delayed(
-        [TopicPartition(named(call, t, t.topic, 13)[0] or "", p.partition) for t in message.topics for p in t.partitions],
-        ready=lambda tp: call.session.dead or enough(call),
-        answer=lambda: call.answer(fetched(call, "UNKNOWN_TOPIC_OR_PARTITION")),
+        [TopicPartition(a.name or "", a.wish.partition) for a in wanted.asked],
+        ready=lambda tp: call.session.dead or enough(call, wanted.asked),
+        answer=lambda: call.answer(fetched(call, wanted, epoch)),
     )
     call.cluster.replication.fetches.add(delayed, message.max_wait_ms / 1000)
     return LATER
 
 
-def enough(call: Call) -> bool:
+def want(call: Call) -> tuple[Wanted, str | None]:
+    """(what this Fetch asks for, error); what it says of its session is done."""
+    message: FetchRequest = call.message
+    sessions = call.cluster.fetch_sessions[call.broker.node]
+    asked = [Asked(t.topic, t.topic_id, part, name(call, t)) for t in message.topics for part in t.partitions]
+    if call.version < SESSIONS_SINCE:
+        return Wanted(asked), None
+    if message.session_epoch in (FULL, SESSIONLESS):
+        sessions.close(message.session_id)
+        return Wanted(asked, opens=message.session_epoch == FULL), None
+    session = sessions.find(message.session_id)
+    if session is None:
+        return Wanted([]), "FETCH_SESSION_ID_NOT_FOUND"
+    if session.epoch != message.session_epoch:
+        return Wanted([]), "INVALID_FETCH_SESSION_EPOCH"
+    if session.by_id is not (call.version >= BY_ID_SINCE):
+        return Wanted([]), "FETCH_SESSION_TOPIC_ID_ERROR"
+    topics = message.forgotten_topics_data
+    session.update(asked, [(t.topic if t.topic_id == NO_UUID else t.topic_id, number) for t in topics for number in t.partitions])
+    if not session.partitions:
+        sessions.close(session.id)
+        return Wanted(asked), None
+    return Wanted(list(session.partitions.values()), session), None
+
+
+def name(call: Call, topic: FetchRequest.Topic | Asked) -> str | None:
+    """The topic, if there is such a one."""
+    return named(call, topic, topic.topic, BY_ID_SINCE)[0]
+
+
+def enough(call: Call, asked: Iterable[Asked]) -> bool:
     """Whether there is an error, or `min_bytes` of records."""
     message: FetchRequest = call.message
     size = 0
-    for topic in message.topics:
-        name, error = named(call, topic, topic.topic, 13)
-        for part in topic.partitions:
-            if name is None or error:
-                return True
-            _, log, refused = readable(call, name, part.partition, part.current_leader_epoch)
-            if refused or log is None or _bad_offset(log, part) or _diverging(log, part):
-                return True
-            if any(e.fits(call.key, name, part.partition, When.BEFORE) for e in call.cluster.controls.pushed):
-                return True
-            size += len(log.read(part.fetch_offset, part.partition_max_bytes, to_end=message.replica_id >= 0))
+    for one in asked:
+        part = one.wish
+        if (topic := name(call, one)) is None:
+            return True
+        _, log, refused = readable(call, topic, part.partition, part.current_leader_epoch)
+        if refused or log is None or _bad_offset(log, part) or _diverging(log, part):
+            return True
+        if any(e.fits(call.key, topic, part.partition, When.BEFORE) for e in call.cluster.controls.pushed):
+            return True
+        size += len(log.read(part.fetch_offset, part.partition_max_bytes, to_end=message.replica_id >= 0))
     return size >= message.min_bytes
 
 
@@ -69,16 +120,29 @@ def _diverging(log: PartitionLog, part: FetchRequest.Topic.Partition) -> tuple[i
     return (epoch, end) if epoch < part.last_fetched_epoch or end < part.fetch_offset else None
 
 
-def fetched(call: Call, unknown_id: str = "UNKNOWN_TOPIC_ID") -> FetchResponse:
-    """The data that is there now; `unknown_id` is the error for an unknown topic id: for a Fetch that waited, the topic was deleted."""
-    message: FetchRequest = call.message
-    budget = _Budget(message.max_bytes)
-    topics = [_topic(call, topic, budget, unknown_id) for topic in message.topics]
-    response = FetchResponse(session_id=0, responses=topics)
+def fetched(call: Call, wanted: Wanted, epoch: int | None = None) -> FetchResponse:
+    """What there is now. A Fetch that waited began at `epoch` of its session."""
+    session = wanted.session
+    if session is not None and epoch not in (None, session.epoch):
+        return FetchResponse(error_code=code("INVALID_FETCH_SESSION_EPOCH"), session_id=session.id, responses=[])
+    budget = _Budget(call.message.max_bytes)
+    answers = [(one, _answer(call, one, budget)) for one in wanted.asked]
+    number = 0 if session is None else session.id
+    if session is not None:
+        answers = list(session.select(answers))
+    elif wanted.opens:
+        number = call.cluster.fetch_sessions[call.broker.node].open(answers, by_id=call.version >= BY_ID_SINCE)
+    response = FetchResponse(session_id=number, responses=_by_topic(answers))
     if call.version >= LEADERS_SINCE:
-        leaders = {p.current_leader.leader_id for t in topics for p in t.partitions}
+        leaders = {answer.current_leader.leader_id for _, answer in answers}
         response.node_endpoints = endpoints(call, FetchResponse.Endpoint, leaders)
     return response
+
+
+def _by_topic(answers: Iterable[tuple[Asked, Answer]]) -> list[FetchResponse.Topic]:
+    """Neighbours of one topic stand together."""
+    found = groupby(answers, key=lambda pair: (pair[0].topic, pair[0].topic_id))
+    return [FetchResponse.Topic(topic=name, topic_id=number, partitions=[a for _, a in rows]) for (name, number), rows in found]
 
 
 @attrs.define
@@ -89,23 +153,25 @@ class _Budget:
     empty: bool = True
 
 
-def _topic(call: Call, topic: FetchRequest.Topic, budget: _Budget, unknown_id: str) -> FetchResponse.Topic:
-    name, error = named(call, topic, topic.topic, 13)
-    error = error and unknown_id
-    parts = [_partition(call, name, error, part, budget) for part in topic.partitions]
-    return FetchResponse.Topic(topic=topic.topic, topic_id=topic.topic_id, partitions=parts)
+def _answer(call: Call, asked: Asked, budget: _Budget) -> Answer:
+    topic, error = name(call, asked), None
+    if topic is not None:
+        asked.name = topic
+    elif asked.name is None:
+        error = "UNKNOWN_TOPIC_ID"
+    else:  # there was one when it was first asked for
+        error = "INCONSISTENT_TOPIC_ID" if asked.name in call.cluster.topics else "UNKNOWN_TOPIC_OR_PARTITION"
+    return _partition(call, topic, error, asked.wish, budget)
 
 
-def _partition(
-    call: Call, topic: str | None, error: str | None, part: FetchRequest.Topic.Partition, budget: _Budget
-) -> FetchResponse.Topic.Partition:
+def _partition(call: Call, topic: str | None, error: str | None, part: FetchRequest.Topic.Partition, budget: _Budget) -> Answer:
     found, log, refused = (None, None, error) if topic is None else readable(call, topic, part.partition, part.current_leader_epoch)
     refused = call.ordered_error(topic, part.partition) or refused
     if refused is None and log is not None and _bad_offset(log, part):
         refused = "OFFSET_OUT_OF_RANGE"
     if refused is not None:
         log = None
-    answer = FetchResponse.Topic.Partition(
+    answer = Answer(
         partition_index=part.partition,
         error_code=code(refused),
         high_watermark=log.high_watermark if log else -1,
@@ -115,18 +181,16 @@ def _partition(
         records=b"",
     )
     if refused in ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH") and found is not None and call.version >= LEADERS_SINCE:
-        answer.current_leader = FetchResponse.Topic.Partition.Leader(leader_id=found.leader, leader_epoch=found.epoch)
+        answer.current_leader = Answer.Leader(leader_id=found.leader, leader_epoch=found.epoch)
     if log is not None:
         _fill(answer, log, part, budget, to_end=call.message.replica_id >= 0)
     return answer
 
 
-def _fill(
-    answer: FetchResponse.Topic.Partition, log: PartitionLog, part: FetchRequest.Topic.Partition, budget: _Budget, *, to_end: bool
-) -> None:
+def _fill(answer: Answer, log: PartitionLog, part: FetchRequest.Topic.Partition, budget: _Budget, *, to_end: bool) -> None:
     diverging = _diverging(log, part)
     if diverging is not None:
-        answer.diverging_epoch = FetchResponse.Topic.Partition.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
+        answer.diverging_epoch = Answer.EpochEndOffset(epoch=diverging[0], end_offset=diverging[1])
         return
     limit = min(part.partition_max_bytes, budget.left)
     data = log.read(part.fetch_offset, limit, to_end=to_end)

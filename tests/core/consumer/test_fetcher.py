@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from consumer_talk import Talk, batch, fetching, tp
+from consumer_talk import LOST, Talk, batch, fetching, looked_at, tp
 
 from pykafka4.core import INFINITY
-from pykafka4.core.subscription import Claim
-from pykafka4.wire.protocol.messages_fetch import FetchRequest
+from pykafka4.core.subscription import Claim, Start
+from pykafka4.errors import AuthorizationError
+from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 
 
 @pytest.fixture
@@ -99,3 +102,84 @@ def test_paused_partitions_are_not_asked_for_until_resumed(talk: Talk) -> None:
     talk.machine.fetcher.resume(claim)
     talk.run()
     assert talk.asked(talk.fetch_at(1)) == {tp(0): 0}
+
+
+# ---------------------------------------------------------------- a turn costs what something happened to
+
+
+def many(**start: Any) -> Talk:
+    """A consumer of 100 partitions of t and one of u, on node 1."""
+    talk = Talk()
+    talk.cluster.set("t", [1] * 100)
+    talk.cluster.set("u", [1])
+    talk.assign(*(tp(n) for n in range(100)), tp(0, "u"), **start)
+    return talk
+
+
+def test_a_change_of_a_topic_costs_that_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = many(start=0)
+    looked = looked_at(monkeypatch)
+    talk.cluster.set("u", [2])
+    talk.run()
+    assert set(looked) == {tp(0, "u")}
+    assert talk.asked(talk.fetch_at(2)) == {tp(0, "u"): 0}
+
+
+def test_a_partition_that_comes_back_and_one_that_is_paused_cost_one_partition_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = many(start=0)
+    looked = looked_at(monkeypatch)
+    talk.recovery.report(talk.now, tp(5), LOST.reason)
+    talk.machine.fetcher.answers._report(talk.now, 1, talk.machine.fetcher.positions[tp(6)], LOST.reason)
+    talk.run()
+    assert set(looked) == {tp(6)}
+    talk.recovery.bring_back()
+    talk.machine.fetcher.pause(talk.reader.claims[tp(7)])
+    talk.machine.fetcher.resume(talk.reader.claims[tp(7)])
+    talk.run()
+    assert set(looked) == {tp(5), tp(6), tp(7)}
+
+
+def test_a_search_costs_its_partition_and_a_change_the_searches_of_its_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = Talk()
+    talk.assign(*(tp(n) for n in range(100)), tp(0, "u"))
+    looked = looked_at(monkeypatch)
+    talk.cluster.set("u", [1])
+    talk.run()
+    assert set(looked) == {tp(0, "u")}
+    talk.reader.seek(tp(3), Start.LATEST)
+    talk.run()
+    assert set(looked) == {tp(0, "u"), tp(3)}
+
+
+def test_searches_that_nobody_waits_for_any_more_are_forgotten() -> None:
+    talk = Talk()
+    claims = talk.assign(tp(0), start=Start.LATEST)
+    searches = talk.machine.fetcher.searches
+    for _ in range(10):
+        talk.reader.seek(tp(0), Start.LATEST)
+        talk.run()
+    assert [len(pending) for pending in searches._pending.values()] == [1]
+    talk.machine.fetcher.drop(claims)
+    assert (searches._pending, searches._of_topic) == ({}, {})
+
+
+def test_what_is_known_of_a_topic_counts_when_its_partition_is_placed() -> None:
+    talk = Talk(auto_offset_reset="latest")
+    talk.cluster.set("secret", error="TOPIC_AUTHORIZATION_FAILED")
+    talk.cluster.set("t", [1])
+    talk.run()
+    talk.assign(tp(1))
+    talk.assign(tp(0, "secret"))
+    with pytest.raises(AuthorizationError, match="secret"):
+        talk.poll()
+    talk.cluster.set("t", [1, 1])
+    talk.run()
+    (request,) = talk.pending(ListOffsetsRequest)
+    assert request.message.topics[0].partitions[0].timestamp == -2  # it was not there when its reading began
+
+
+def test_a_consumer_that_is_gone_hears_of_no_changes() -> None:
+    talk = many(start=0)
+    assert (len(talk.cluster.on_change), len(talk.recovery.on_online)) == (1, 1)
+    talk.machine.gone()
+    assert (talk.cluster.on_change, talk.recovery.on_online, talk.cluster.users) == ([], [], {})

@@ -196,7 +196,7 @@ def seek_under_way(talk: Talk) -> None:
 
 
 def new_metadata(talk: Talk) -> None:
-    talk.cluster.version += 1
+    talk.cluster.set("t")
 
 
 def bring_back(talk: Talk) -> None:

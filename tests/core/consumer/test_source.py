@@ -27,7 +27,7 @@ def test_each_leader_gets_one_request_with_all_its_partitions_over_a_lane_for_fe
         500,
         1,
         0,
-        -1,
+        0,
         0,
     )
     part = message.topics[0].partitions[0]

@@ -60,6 +60,7 @@ class ConsumerPlan:
     companion: bool = False  # the first member's client has another consumer, which reads without a group
     aim: str = ""  # faults come while a member is in this state, not at any time
     sick: bool = False  # everything goes wrong at one broker or partition, so that all others have to go on
+    fetch_sessions: int = 1000  # that a broker has room for
 
 
 def draw_consumers(seed: int) -> ConsumerPlan:
@@ -107,6 +108,7 @@ def _of_a_kind(plan: ConsumerPlan, r: Random) -> ConsumerPlan:
     if r.random() < 0.2:
         options["auto_offset_reset"] = "none"
     changes: dict[str, Any] = {"options": options, "replication": r.choice((0.0, 0.0, 0.02, 0.3)), "companion": r.random() < 0.1}
+    changes["fetch_sessions"] = Random(plan.seed ^ 0x5E55).choice((0, 1, 1000, 1000, 1000))
     if kind in ("calm", "sick"):
         options.update(fetch_max_wait_ms=500, heartbeat_interval_ms=1_000)
         changes["climate"] = attrs.evolve(plan.climate, refused=0.0, unanswered=0.0)
@@ -255,6 +257,12 @@ def _slow_follower(sim: ConsumerSimulation) -> None:
     sim.cluster.pause_replication(node, seconds)
 
 
+def _evict(sim: ConsumerSimulation) -> None:
+    node = sim.some_node()
+    sim.note(f"broker {node} forgets its fetch sessions")
+    sim.cluster.forget_fetch_sessions(node)
+
+
 def _join(sim: ConsumerSimulation) -> None:
     if len(sim.living()) < 4 and len(sim.members) < 10:
         sim.join()
@@ -306,6 +314,7 @@ CONSUMER_FAULTS: Final[dict[str, Callable[[ConsumerSimulation], None]]] = {
     "answer damaged": _damage,
     "broker is deaf": trouble.deafen_broker(LASTS["broker is deaf"]),
     "partition is gone": trouble.orphan(LASTS["partition is gone"]),
+    "fetch sessions evicted": _evict,
 }
 SICKNESS: Final = (
     "partition is gone",
@@ -319,4 +328,8 @@ SICKNESS: Final = (
     "follower is slow",
 )
 AIMS: Final = ("starting", "unjoined", "joining", "syncing", "revoking", "leaving", "nobody")
-LATER: Final = ("answer damaged", "broker is deaf")  # only some seeds have it, so that all others go on telling the story they always told
+LATER: Final = (
+    "answer damaged",
+    "broker is deaf",
+    "fetch sessions evicted",
+)  # only some seeds have it, so that all others go on telling the story they always told

@@ -72,6 +72,8 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         super().__init__(seed, plan or draw_consumers(seed), story)
         self.policy: str = self.plan.options["auto_offset_reset"]
         self.cluster.replication.delay = self.plan.replication
+        for sessions in self.cluster.fetch_sessions.values():
+            sessions.slots = self.plan.fetch_sessions
         self.knows_epochs = self.cluster.versions[1][1] >= EPOCHS_SINCE
         self.ledger = Ledger(self.cluster, latest=self.policy == "latest", knows_epochs=self.knows_epochs)
         self.members: list[Member] = []

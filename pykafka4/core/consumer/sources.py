@@ -1,0 +1,64 @@
+"""Sources. Rule: what can be fetched stands in the line of the broker that leads it, and in no other.
+
+Each change of a position or of its topic costs that position; nobody looks at the others.
+"""
+
+from __future__ import annotations
+
+from pykafka4.config import ConsumerConfig
+from pykafka4.core.consumer.positions import Positions
+from pykafka4.core.consumer.source import Source
+from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.metadata.recovery import Recovery
+from pykafka4.core.network.network import via
+from pykafka4.records import TopicPartition
+
+__all__ = ["Sources"]
+
+
+class Sources:
+    """The brokers that a consumer reads from."""
+
+    def __init__(self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, positions: Positions, lanes: tuple[int, int]) -> None:
+        self._config, self._cluster, self._recovery = config, cluster, recovery
+        self._positions, self._lanes = positions, lanes
+        self.leading: dict[Source, None] = {}  # those with something in their line
+        self._by_node: dict[int, Source] = {}
+        self._of: dict[TopicPartition, Source] = {}  # in whose line each partition is
+
+    def address(self, node: int) -> int:
+        """The connection to `node` for what is not to wait behind a Fetch."""
+        source = self._by_node.get(node)
+        return via(self._lanes[0], node) if source is None else source.address
+
+    def of(self, tp: TopicPartition) -> Source | None:
+        """Who can be asked for `tp` now."""
+        return self._of.get(tp)
+
+    def place(self, tp: TopicPartition) -> bool:
+        """Put `tp` where it belongs now; whether it can be fetched, and could not before, or from another, or the other way round."""
+        position = self._positions.get(tp)
+        leader = self._recovery.leader(tp) if position is not None and position.fetchable else None
+        before, source = self._of.get(tp), None if leader is None else self._source(leader.node)
+        if before is not None and before is not source:
+            before.remove(tp)
+            del self._of[tp]
+            if not before.line:
+                del self.leading[before]
+                self.retire(before)
+        if source is not None and position is not None:
+            source.put(position)
+            self._of[tp] = source
+            self.leading[source] = None
+        return before is not source
+
+    def retire(self, source: Source) -> None:
+        """Forget it if nothing is asked or awaited there and the broker is gone from the cluster."""
+        if source.idle and source.node not in self._cluster.brokers:
+            self._by_node.pop(source.node, None)
+
+    def _source(self, node: int) -> Source:
+        source = self._by_node.get(node)
+        if source is None:
+            source = self._by_node[node] = Source(node, self._lanes, self._config, self._cluster, self._recovery)
+        return source

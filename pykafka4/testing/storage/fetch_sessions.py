@@ -1,0 +1,128 @@
+"""Fetch sessions (KIP-227) of one broker. Invariant: an answer in a session leaves out only what is as the answer before it told.
+
+A session keeps what its client asks for, in the order in which an answer is filled. A partition that had records moves to the end, one
+that is asked for again after it was forgotten comes last, and no other change of a request moves anything. The broker keeps a limited
+number of sessions; they are in memory only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+from uuid import UUID
+
+import attrs
+
+from pykafka4.testing.timeline import Timeline
+from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse
+from pykafka4.wire.protocol.schema import MAX_INT32, NO_UUID
+
+__all__ = ["Asked", "FetchSession", "FetchSessions"]
+
+SLOTS: Final = 1000  # max.incremental.fetch.session.cache.slots
+EVICTED_AFTER: Final = 120.0  # seconds for which a session is kept even if another one needs its place
+Answer: TypeAlias = FetchResponse.Topic.Partition
+Key: TypeAlias = tuple[str | UUID, int]
+
+
+@attrs.define(eq=False)
+class Asked:
+    """A partition that a client asks for, and what the last answer of its session told of it (-1: nothing)."""
+
+    topic: str  # empty where topics go by id
+    topic_id: UUID
+    wish: FetchRequest.Topic.Partition
+    name: str | None = None  # of the topic, since it was first found
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    @property
+    def key(self) -> Key:
+        """What makes it another partition."""
+        return self.topic if self.topic_id == NO_UUID else self.topic_id, self.wish.partition
+
+    def told(self, answer: Answer) -> bool:
+        """Note what `answer` says; whether it differs from the one before, or has to be told in any case."""
+        changed = (self.high_watermark, self.log_start_offset) != (answer.high_watermark, answer.log_start_offset)
+        self.high_watermark = -1 if answer.error_code else answer.high_watermark  # the end of an error is always told
+        self.log_start_offset = answer.log_start_offset
+        return changed or bool(answer.records) or bool(answer.error_code) or answer.diverging_epoch.epoch >= 0
+
+
+@attrs.define(eq=False)
+class FetchSession:
+    """What one client asks one broker for, again and again."""
+
+    id: int
+    by_id: bool  # topics go by id
+    created_at: float
+    used_at: float
+    partitions: dict[Key, Asked]
+    epoch: int = 1  # of the next request
+
+    def update(self, asked: Iterable[Asked], forgotten: Iterable[Key]) -> None:
+        """Take what a request names: `asked` in place of what was, `forgotten` out, also if it is in both."""
+        for new in asked:
+            known = self.partitions.setdefault(new.key, new)
+            known.wish = new.wish
+        for key in forgotten:
+            self.partitions.pop(key, None)
+        self.epoch = self.epoch + 1 if self.epoch < MAX_INT32 else 1
+
+    def select(self, answers: Iterable[tuple[Asked, Answer]]) -> Iterator[tuple[Asked, Answer]]:
+        """Those that the client has to be told."""
+        for asked, answer in answers:
+            if asked.told(answer):
+                if answer.records and self.partitions.pop(asked.key, None) is not None:
+                    self.partitions[asked.key] = asked
+                yield asked, answer
+
+
+class FetchSessions:
+    """The sessions that a broker remembers."""
+
+    def __init__(self, timeline: Timeline, numbers: Iterator[int]) -> None:
+        """`numbers` are those of the next sessions: none is given twice, also not after a restart."""
+        self._timeline, self._numbers = timeline, numbers
+        self._sessions: dict[int, FetchSession] = {}
+        self.slots = SLOTS
+
+    def find(self, number: int) -> FetchSession | None:
+        """The session, which is used now."""
+        session = self._sessions.get(number)
+        if session is not None:
+            session.used_at = self._timeline.now
+        return session
+
+    def open(self, partitions: Iterable[tuple[Asked, Answer]], *, by_id: bool) -> int:
+        """Begin a session in which this was told; its number, 0 if there is no room for it."""
+        known = {}
+        for asked, answer in partitions:
+            asked.high_watermark, asked.log_start_offset = answer.high_watermark, answer.log_start_offset
+            known[asked.key] = asked
+        if len(self._sessions) >= self.slots and not self._evict(len(known)):
+            return 0
+        now = self._timeline.now
+        session = FetchSession(next(self._numbers), by_id, now, now, known)
+        self._sessions[session.id] = session
+        return session.id
+
+    def close(self, number: int) -> None:
+        """Forget a session, if it is known."""
+        self._sessions.pop(number, None)
+
+    def clear(self) -> None:
+        """Forget all: the broker stops, or needs the room."""
+        self._sessions.clear()
+
+    def _evict(self, size: int) -> bool:
+        """Make room for a session of so many partitions: one that is not used, or an old one that is no larger, has to go."""
+        latest = self._timeline.now - EVICTED_AFTER
+        unused = min(self._sessions.values(), key=lambda session: session.used_at, default=None)
+        if unused is not None and unused.used_at >= latest:
+            old = [session for session in self._sessions.values() if session.created_at < latest and len(session.partitions) <= size]
+            unused = min(old, key=lambda session: (len(session.partitions), session.id), default=None)
+        if unused is None:
+            return False
+        self.close(unused.id)
+        return True
