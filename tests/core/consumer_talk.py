@@ -72,7 +72,6 @@ class Cluster:
     users: dict[str, set[object]] = attrs.Factory(dict)  # who wants each topic now
     hints: list[Any] = attrs.Factory(list)
     refreshes: int = 0
-    on_change: list[Callable[[Change], None]] = attrs.Factory(list)
 
     def set(self, topic: str, leaders: list[int] | None = None, error: str | None = None, topic_id: Any = None) -> None:
         self.version += 1
