@@ -56,7 +56,7 @@ MUTANTS: Final = (
         old="            self.unnamed -= before.topic_id is None\n",
         new="",
         breaks="a session goes by name for ever",
-        tests=("tests/core/consumer/test_session.py::test_a_topic_without_an_id_makes_the_session_go_by_name",),
+        tests=("tests/core/consumer/test_session.py::test_a_session_goes_by_name_only_while_a_topic_of_it_has_no_id",),
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",

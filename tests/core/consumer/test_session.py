@@ -387,6 +387,18 @@ def test_a_topic_without_an_id_makes_the_session_go_by_name() -> None:
     assert next(r for r in talk.pending(FetchRequest) if place(r)[0] == SESSION).max_version is None
 
 
+def test_a_session_goes_by_name_only_while_a_topic_of_it_has_no_id() -> None:
+    talk = Talk()
+    talk.cluster.set("t", [1], topic_id=IDS["t"])
+    talk.cluster.set("u", [1])
+    talk.assign(tp(0), tp(0, "u"), start=0)
+    talk.fetched(talk.fetch_at(1), {}, session=SESSION)
+    assert talk.fetch_at(1).max_version == 12
+    talk.cluster.set("u", topic_id=IDS["u"])
+    talk.fetched(talk.fetch_at(1), {}, session=SESSION)
+    assert talk.fetch_at(1).max_version is None
+
+
 # ---------------------------------------------------------------- the order
 
 
