@@ -47,7 +47,7 @@ def fetch(call: Call) -> Any:
         return FetchResponse(error_code=code(refused), session_id=0, responses=[])
     if message.max_wait_ms <= 0 or not wanted.asked or enough(call, wanted.asked):
         return fetched(call, wanted)
-    epoch = wanted.session and wanted.session.epoch
+    epoch = None if wanted.session is None else wanted.session.epoch
     delayed = Delayed(
         [TopicPartition(a.name or "", a.wish.partition) for a in wanted.asked],
         ready=lambda tp: call.session.dead or enough(call, wanted.asked),
