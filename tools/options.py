@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, typed
+from tools.rendered import ROOT, write_or_check
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE, MODULE = ROOT / "docs" / "options.md", ROOT / "pykafka4" / "options.py"
 CLASSES = (
     ("ClientOptions", "TypedDict", ClientConfig, "Options of every client, producer and consumer."),
@@ -64,15 +63,7 @@ def module() -> str:
 
 
 def main() -> int:
-    rendered = {PAGE: render(), MODULE: module()}
-    if sys.argv[1:] == ["--check"]:
-        stale = [path for path, text in rendered.items() if not path.exists() or path.read_text() != text]
-        for path in stale:
-            print(f"{path.relative_to(ROOT)} is out of date: run `make options`", file=sys.stderr)
-        return 1 if stale else 0
-    for path, text in rendered.items():
-        path.write_text(text)
-    return 0
+    return write_or_check({PAGE: render(), MODULE: module()}, "options")
 
 
 if __name__ == "__main__":

@@ -18,8 +18,8 @@ from pathlib import Path
 import pykafka4.core
 from pykafka4.core import Transitions
 from pykafka4.wire.records import _plain_batch
+from tools.rendered import ROOT, write_or_check
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE, PICTURES = ROOT / "docs" / "states.md", ROOT / "docs" / "assets" / "states"
 WIDTH, HEIGHT, ROW, LANE, MARGIN = 170, 36, 66, 26, 14  # of a state; from state to state; from line to line; around everything
 COLOURS = ("#00796b", "#b71c1c", "#283593", "#ef6c00", "#6a1b9a", "#4e342e", "#0277bd")
@@ -168,16 +168,7 @@ share a colour and, where they do not come from the state above, a line. A dot j
 
 
 def main() -> int:
-    rendered = render()
-    if sys.argv[1:] == ["--check"]:
-        stale = [path for path, text in rendered.items() if not path.exists() or path.read_text() != text]
-        for path in stale:
-            print(f"{path.relative_to(ROOT)} is out of date: run `make states`", file=sys.stderr)
-        return 1 if stale else 0
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    for path, text in rendered.items():
-        path.write_text(text)
-    return 0
+    return write_or_check(render(), "states")
 
 
 if __name__ == "__main__":

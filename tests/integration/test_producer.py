@@ -161,8 +161,9 @@ def test_a_clean_restart_costs_the_application_nothing(cluster: Cluster, topic: 
         load.start()
         for others in ([controller], [node for node in cluster.nodes if node != controller]):
             leaders = {partition.leader for partition in cluster.partitions(topic).values()}  # brokers short of time may have lost theirs
-            node = next(node for node in others if node in leaders)
-            cluster.restart(node)
+            restarted = [node for node in others if node in leaders][:1]
+            assert restarted
+            cluster.restart(*restarted)
             cluster.wait_full_isr([topic])
         stop.set()
         load.join(30)

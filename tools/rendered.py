@@ -1,0 +1,27 @@
+"""Rendered files. Rule: what is rendered from the code is never edited by hand; a check names the file that is out of date."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["ROOT", "write_or_check"]
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def write_or_check(rendered: Mapping[Path, str], target: str) -> int:
+    """Write the files; with `--check` on the command line only say which are out of date. Returns the exit status.
+
+    `target` is the one of `make` that writes them.
+    """
+    if sys.argv[1:] == ["--check"]:
+        stale = [path for path, text in rendered.items() if not path.exists() or path.read_text() != text]
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is out of date: run `make {target}`", file=sys.stderr)
+        return 1 if stale else 0
+    for path, text in rendered.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return 0
