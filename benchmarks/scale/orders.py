@@ -5,6 +5,7 @@ An order is a line of JSON, its name and its arguments; the answer is another. A
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import select
@@ -63,7 +64,8 @@ class Process:
         self._process.wait(10)
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            stream.close()
+            with contextlib.suppress(BrokenPipeError):  # what an order had left unwritten
+                stream.close()
 
     def begin(self, name: str, *arguments: Any) -> None:
         """Give an order and do not wait; `answer` is next."""

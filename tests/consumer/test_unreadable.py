@@ -73,7 +73,7 @@ def test_a_batch_that_unpacks_to_too_much_is_refused_by_name_and_can_be_passed(s
     consumer = make.assigned(0, max_decompressed_bytes=10_000)
     assert [r.offset for r in read(consumer, 2)] == [0, 1]
     for _ in range(2):
-        with pytest.raises(RecordTooLarge, match=r"t-0 at offset 2: .* max_decompressed_bytes .* seek to 5 ") as caught:
+        with pytest.raises(RecordTooLarge, match=r"t-0 at offset 2: .* max_decompressed_bytes.* seek to 5 ") as caught:
             poll_until(consumer, lambda: False)
     error = caught.value
     assert (error.topic, error.partition, error.offset, error.next_offset) == ("t", 0, 2, 5)

@@ -134,7 +134,7 @@ def test_integers_of_other_libraries_and_names_of_apis_are_taken() -> None:
     [
         ({"auto_create_topics": "no"}, "auto_create_topics='no' is not a bool"),
         ({"random": 5}, "random=5 is not a Random"),
-        ({"release": 3.9}, "release=3.9 must be text"),
+        ({"release": 3.9}, "release=3.9 must be a string"),
         ({"broker": 1}, r"'broker' is not an option of ModelServer \(.*\); did you mean 'brokers'"),
         ({"timeline": 3}, "'timeline' is not an option of ModelServer"),
     ],
@@ -147,7 +147,7 @@ def test_a_wrong_option_is_refused(options: dict[str, Any], told: str) -> None:
 @pytest.mark.model(brokers=1, topics={"t": 1})
 def test_faults_and_waits_are_checked(server: ModelServer) -> None:
     wrong: list[tuple[Callable[[Any], Any], str]] = [
-        (lambda s: s.fail("Produce", "REQUEST_TIMED_OUT", topic="bad topic"), "topic 'bad topic': names are"),
+        (lambda s: s.fail("Produce", "REQUEST_TIMED_OUT", topic="bad topic"), "topic 'bad topic': a name has"),
         (lambda s: s.fail("Produce", "REQUEST_TIMED_OUT", after="x"), "after='x' is not a bool"),
         (lambda s: s.disconnect("Produce", after=1), "after=1 is not a bool"),
         (lambda s: s.disconnect("Produce", broker=True), "broker=True is not an int"),

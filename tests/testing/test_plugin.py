@@ -102,7 +102,7 @@ def test_it(kafka_server):
     [
         ('unmet="maybe"', "*unmet='maybe'*"),
         ("1", "**takes keyword arguments only*"),
-        ('release="9.9"', "*'9.9' is no release*"),
+        ('release="9.9"', "*unknown release '9.9'*"),
         ("broker=1", "*'broker' is not an option of ModelServer*"),
     ],
 )

@@ -132,7 +132,7 @@ def test_a_wrong_value_to_produce_is_refused(
 
 def test_records_of_a_topic_that_is_not_there_are_an_error_that_suggests_one(server: ModelServer) -> None:
     server.create_topic("orders")
-    with pytest.raises(ValueError, match="no topic 'order'; did you mean 'orders'"):
+    with pytest.raises(ValueError, match="no such topic 'order'; did you mean 'orders'"):
         server.records("order")
 
 

@@ -69,7 +69,7 @@ def test_a_million_claimed_elements_cost_nothing_when_the_bytes_are_not_there() 
         with peak_memory(MIB), pytest.raises(DecodeError, match="elements"):
             decode(MetadataResponse, 4, data)
     enough = b"\0\0\0\0" + b"\x81\x89\x7a" + bytes(3_000_000)
-    with peak_memory(MIB), pytest.raises(DecodeError, match="2000000 elements; at most 1000000 are read"):
+    with peak_memory(MIB), pytest.raises(DecodeError, match="2000000 elements; the limit is 1000000"):
         decode(MetadataResponse, 9, enough)
 
 

@@ -127,20 +127,6 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "no partition has a number below 0",
     ),
     Equivalent(
-        "pykafka4/core/consumer/reader.py",
-        "ReplaceComparisonOperator_Is_IsNot",
-        "offsets.setdefault(chunk.serial, chunk.position if known is None else known)",
-        "offsets.setdefault(chunk.serial, chunk.position if known is not None else known)",
-        "the first chunk of a claim that was put aside begins at the position of the claim, and only the first counts",
-    ),
-    Equivalent(
-        "pykafka4/core/consumer/reader.py",
-        "AddNot",
-        "offsets.setdefault(chunk.serial, chunk.position if known is None else known)",
-        "offsets.setdefault(chunk.serial, chunk.position if not known is None else known)",
-        "the first chunk of a claim that was put aside begins at the position of the claim, and only the first counts",
-    ),
-    Equivalent(
         "pykafka4/core/metadata/recovery.py",
         "NumberReplacer",
         "self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)",

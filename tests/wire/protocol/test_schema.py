@@ -218,7 +218,7 @@ def test_a_value_that_does_not_fit_is_named(message: Message, version: int, name
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_a_setting_the_version_has_no_room_for_is_an_error(message: Message, version: int, named: str) -> None:
-    with pytest.raises(UnsupportedVersion, match=rf"{named} is set, and version {version} has no room"):
+    with pytest.raises(UnsupportedVersion, match=rf"{named} is set, but version {version} cannot carry it"):
         encode(message, version)
 
 
@@ -258,7 +258,7 @@ def test_a_version_that_is_not_declared_is_refused(version: int) -> None:
         (HeartbeatRequest, 4, b"\xff" * 5, r"HeartbeatRequest.group_id .*more than 32 bits"),
         (HeartbeatRequest, 4, b"\x80" * 5 + b"\x01", r"HeartbeatRequest.group_id .*more than 32 bits"),
         (HeartbeatRequest, 4, b"\xff\xff\xff\xff\x0f", r"HeartbeatRequest.group_id .*a length of 4294967294"),
-        (MetadataRequest, 0, b"\x7f\xff\xff\xff", r"MetadataRequest.topics .*2147483647 elements; at most 1000000 are read"),
+        (MetadataRequest, 0, b"\x7f\xff\xff\xff", r"MetadataRequest.topics .*2147483647 elements; the limit is 1000000"),
         (MetadataRequest, 0, b"\0\0\0\x02\0\0\0", r"MetadataRequest.topics .*2 elements, but only 3 bytes are left"),
         (MetadataRequest, 0, b"\xff\xff\xff\xff", r"MetadataRequest.topics .*null"),
         (MetadataRequest, 1, b"\xff\xff\xff\xfe", r"MetadataRequest.topics .*a negative length, -2"),

@@ -236,7 +236,7 @@ def test_every_bit_behind_the_checksum_counts() -> None:
     for _ in range(200):
         changed = bytearray(data)
         changed[rng.randrange(CRC, len(data))] ^= 1 << rng.randrange(8)
-        with pytest.raises(DecodeError, match="damaged: its checksum"):
+        with pytest.raises(DecodeError, match="is corrupt: its checksum"):
             read(bytes(changed))
 
 
@@ -257,14 +257,14 @@ def test_the_checksum_is_compared_before_anything_is_decompressed(monkeypatch: p
         (with_field(build_batch(RECORDS), COUNT, ">i", 5), "a truncated varint"),
         (with_field(build_batch(RECORDS), ATTRIBUTES, ">h", 5), "codec 5 is unknown"),
         (with_field(build_batch(RECORDS), ATTRIBUTES, ">h", 1), "damaged gzip data"),
-        (batch_of(varint(-1) + bytes(9)), "a record's length leads out"),
-        (batch_of(varint(100) + bytes(9)), "a record's length leads out"),
+        (batch_of(varint(-1) + bytes(9)), "a record's length exceeds its batch"),
+        (batch_of(varint(100) + bytes(9)), "a record's length exceeds its batch"),
         (batch_of(varint(9) + bytes(9)), "a record is longer than its fields"),
         (batch_of(varint(6) + b"\0\0\0" + varint(-2) + bytes(2)), "a length exceeds its record"),
         (batch_of(varint(6) + b"\0\0\0" + varint(50) + bytes(2)), "a length exceeds its record"),
         (batch_of(varint(6) + b"\0\0\0\x01\x01" + varint(-1)), "more headers than"),
         (batch_of(varint(8) + b"\0\0\0\x01\x01" + varint(2) + bytes(2)), "more headers than"),
-        (batch_of(varint(8) + b"\0\0\0\x01\x01" + varint(1) + b"\x01\x01"), "header's name leads out"),
+        (batch_of(varint(8) + b"\0\0\0\x01\x01" + varint(1) + b"\x01\x01"), "header's name exceeds its record"),
         (batch_of(b"\xff" * 10), "a varint of more than 32 bits"),
         (batch_of(varint(12) + b"\0" + b"\xff" * 9 + b"\x02\0"), "a varint of more than 64 bits"),
     ],
@@ -278,7 +278,7 @@ def test_a_batch_that_lies_is_refused(data: bytes, reason: str) -> None:
     ("data", "reason"),
     [
         (bytes(MAGIC) + b"\x03" + bytes(60), "magic 3; the known ones are 0, 1 and 2"),
-        (bytes(MAGIC) + b"\x02" + bytes(60), "magic 2 and 12 bytes; it has at least 61"),
+        (bytes(MAGIC) + b"\x02" + bytes(60), "magic 2 and 12 bytes; the minimum is 61"),
         (bytes(8) + b"\xff\xff\xff\xff" + bytes(4) + b"\x02" + bytes(60), "magic 2 and 11 bytes"),
         (bytes(8) + b"\x80\0\0\0" + bytes(4) + b"\x01" + bytes(60), "magic 1 and -2147483636 bytes"),
     ],
@@ -373,10 +373,10 @@ def test_an_old_message_that_lies_is_refused(data: bytes, reason: str) -> None:
 @pytest.mark.parametrize(
     ("records", "magic", "codec", "reason"),
     [
-        (PLAIN, 2, 0, "magic 2 is no message set"),
-        (PLAIN, 1, 4, "magic 1 has no zstd"),
+        (PLAIN, 2, 0, "magic 2 is not a message set"),
+        (PLAIN, 1, 4, "magic 1 does not support zstd"),
         ([], 1, 1, "at least one record"),
-        (RECORDS, 1, 0, "magic 1 has no headers"),
+        (RECORDS, 1, 0, "magic 1 does not support headers"),
     ],
 )
 def test_what_an_old_format_cannot_hold_is_not_built(records: list[WireRecord], magic: int, codec: int, reason: str) -> None:

@@ -52,9 +52,9 @@ static inline const char *headers_check(const char *p, const char *end, int64_t 
     int64_t size;
     while (count-- > 0) {
         p = get_varint(p, end, &size);
-        if (!p || size < 0 || size > end - p) return "the length of a header's name leads out of its record";
+        if (!p || size < 0 || size > end - p) return "the length of a header's name exceeds its record";
         p = get_varint(p + size, end, &size);
-        if (!p || size < -1 || size > end - p) return "the length of a header's value leads out of its record";
+        if (!p || size < -1 || size > end - p) return "the length of a header's value exceeds its record";
         if (size > 0) p += size;
     }
     return p == end ? NULL : "a record is longer than its parts";

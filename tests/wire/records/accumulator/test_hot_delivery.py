@@ -87,7 +87,7 @@ def test_acknowledged_records_are_gone(core: ModuleType) -> None:
     world.send()
     (batch,) = world.seal_all()
     batch.complete(0, -1)
-    with pytest.raises(RuntimeError, match="no records any more"):
+    with pytest.raises(RuntimeError, match="no longer has records"):
         batch.records()
 
 

@@ -90,7 +90,7 @@ def test_a_header_that_makes_no_sense_is_corrupt_and_ends_the_chunk(core: Module
     assert offsets(out) == [0, 1, 2, 3, 4]
     assert isinstance(error, CorruptRecord)
     assert (error.offset, error.next_offset, chunk.position, chunk.next_offset) == (5, None, 5, 5)
-    assert "is not known" in str(error)
+    assert "is unknown" in str(error)
     assert not chunk.exhausted
     chunk.skip()
     assert chunk.exhausted
