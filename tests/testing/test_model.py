@@ -291,7 +291,10 @@ def test_a_request_too_new_costs_the_connection() -> None:
     ("frame", "told"),
     [
         (b"\0\x03\0\x0c\0\0\0\x07\0\x02me\0\x09", "Metadata v12 of client 'me' cannot be decoded: MetadataRequest"),
-        (b"\0\x03\0\x63\0\0\0\x07\0\x02me", "Metadata v99 of client 'me' cannot be decoded: the model of Kafka 4.4 supports versions 0 to 13"),
+        (
+            b"\0\x03\0\x63\0\0\0\x07\0\x02me",
+            "Metadata v99 of client 'me' cannot be decoded: the model of Kafka 4.4 supports versions 0 to 13",
+        ),
         (b"\0\x63\0\0\0\0\0\x07\0\x02me", "API 99 v0 of client 'me' cannot be decoded: the model of Kafka 4.4 supports no version of it"),
         (b"\0\x03\0\0\0\0\0\x07\x7f\xffme", "Metadata v0 of client 'me' cannot be decoded: a client id of 32767 bytes"),
         (b"\0\x03", "a request of client '' cannot be decoded: 2 bytes are too few for a request header"),

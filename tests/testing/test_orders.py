@@ -77,7 +77,12 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ("fail", ("Produce", "REQUEST_TIMED_OUT"), {"topic": 5}, r"topic must be a str, not int \(5\)"),
     ("fail", ("Fetch", "REQUEST_TIMED_OUT"), {"after": True}, "after=True"),
     ("fail", ("Heartbeat", "UNKNOWN_MEMBER_ID"), {"topic": "t"}, "one error for the whole request"),
-    ("fail", ("Metadata", "UNKNOWN_TOPIC_ID"), {"topic": "t", "partition": 0}, "a response to Metadata has no errors for single partitions"),
+    (
+        "fail",
+        ("Metadata", "UNKNOWN_TOPIC_ID"),
+        {"topic": "t", "partition": 0},
+        "a response to Metadata has no errors for single partitions",
+    ),
     ("fail", ("DescribeCluster", "UNKNOWN_SERVER_ERROR"), {}, "fail does not support DescribeCluster"),
     ("delay", ("Fech", 1.0), {}, "did you mean 'Fetch'"),
     ("delay", ("Fetch", 0), {}, "seconds=0"),
