@@ -8,7 +8,7 @@ claim in the line is always its beginning: no item is taken before an older one 
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,7 +26,8 @@ class FetchBuffer:
     def __init__(self) -> None:
         self.consumed = 0  # bytes read or dropped since the beginning
         self._line: OrderedDict[Any, None] = OrderedDict()
-        self._items: dict[Claim, deque[Any]] = {}  # of each claim, in order of arrival; a claim without any is not in here
+        # Of each claim, in order of arrival; one without items has no entry. Mostly there is one item, for which a list is the smallest.
+        self._items: dict[Claim, list[Any]] = {}
         self._with_chunks_aside: dict[Claim, None] = {}
 
     @property
@@ -43,7 +44,7 @@ class FetchBuffer:
         """`item` has arrived; `aside` says that the partition is paused."""
         items = self._items.get(claim)
         if items is None:
-            self._items[claim] = deque((item,))
+            self._items[claim] = [item]
         elif items[-1] is not item:
             items.append(item)
         if aside:
@@ -62,7 +63,7 @@ class FetchBuffer:
         if last:
             del self._items[claim]
         else:
-            items.popleft()
+            del items[0]
 
     def let_go(self, claim: Claim, size: int) -> None:
         """So many bytes came for a claim that had ended."""

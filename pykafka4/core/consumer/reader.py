@@ -431,7 +431,7 @@ class Reader:
     def _arrive(self, item: Any) -> None:
         claim: Claim = item.serial if item.__class__ is Chunk else item.claim
         if claim.live:
-            self._buffer.append(claim, item, aside=claim.tp in self.paused)
+            self._buffer.append(claim, item, aside=bool(self.paused) and claim.tp in self.paused)
         elif item.__class__ is Chunk:
             self._buffer.let_go(claim, item.size)
 
