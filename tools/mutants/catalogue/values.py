@@ -101,7 +101,9 @@ MUTANTS: Final = (
         old="        error.truncated_to = truncated_to\n",
         new="        error.truncated_to = offset\n",
         breaks="LogTruncated says the position instead of where the log was cut",
-        tests=("tests/core/consumer/test_reader.py::test_without_a_policy_a_cut_below_what_was_read_is_raised_until_a_seek",),
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_without_a_policy_a_cut_below_what_was_read_is_raised_until_a_seek",
+        ),
     ),
     Mutant(
         file="pykafka4/errors.py",

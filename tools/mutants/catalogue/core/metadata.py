@@ -17,21 +17,21 @@ MUTANTS: Final = (
         old="create and gone and self._config.allow_auto_create_topics)",
         new="create and gone)",
         breaks="allow_auto_create_topics is ignored",
-        tests=("tests/core/metadata/test_cluster.py::test_the_option_forbids_creation",),
+        tests=("tests/core/metadata/test_cluster_wanted.py::test_the_option_forbids_creation",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
         old="known is None or not 0 <= tp.partition < len(known.leaders) or epoch <= known.epochs[tp.partition]:",
         new="known is None or not 0 <= tp.partition < len(known.leaders):",
         breaks="an older leader epoch replaces a newer one",
-        tests=("tests/core/metadata/test_cluster.py::test_a_newer_hint_is_believed_and_an_older_or_equal_one_is_not",),
+        tests=("tests/core/metadata/test_cluster_answers.py::test_a_newer_hint_is_believed_and_an_older_or_equal_one_is_not",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
         old="        if not users and self._wanted.pop(topic, None) is not None:\n            self._drop(topic)",
         new="        pass",
         breaks="a topic that nobody needs is asked for for ever",
-        tests=("tests/core/metadata/test_cluster.py::test_what_its_last_user_forgets_is_not_asked_for_and_not_known_any_more",),
+        tests=("tests/core/metadata/test_cluster_wanted.py::test_what_its_last_user_forgets_is_not_asked_for_and_not_known_any_more",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
@@ -45,7 +45,7 @@ MUTANTS: Final = (
         old="if since > -INFINITY and since + PATIENCE <= now:",
         new="if False:",
         breaks="a silent broker is the only one asked for metadata",
-        tests=("tests/core/metadata/test_cluster.py::test_a_broker_that_does_not_answer_is_not_waited_for",),
+        tests=("tests/core/metadata/test_cluster_requests.py::test_a_broker_that_does_not_answer_is_not_waited_for",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
@@ -53,7 +53,7 @@ MUTANTS: Final = (
         new="        if False:\n",
         breaks="the picture is never renewed for its age",
         tests=(
-            "tests/core/metadata/test_cluster.py::test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients",
+            "tests/core/metadata/test_cluster_requests.py::test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients",
         ),
     ),
     Mutant(
@@ -61,21 +61,21 @@ MUTANTS: Final = (
         old="        if node >= 0 or not self._network.up:\n            self.refresh(now)",
         new="        pass",
         breaks="a lost connection does not refresh the metadata",
-        tests=("tests/core/metadata/test_cluster.py::test_a_lost_broker_is_reason_to_ask",),
+        tests=("tests/core/metadata/test_cluster_requests.py::test_a_lost_broker_is_reason_to_ask",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
         old="        if not brokers:  # it has started",
         new="        if number < 0:  # it has started",
         breaks="a broker that has just started is believed that topics do not exist",
-        tests=("tests/core/metadata/test_cluster.py::test_a_broker_that_knows_no_brokers_is_not_believed_about_topics",),
+        tests=("tests/core/metadata/test_cluster_answers.py::test_a_broker_that_knows_no_brokers_is_not_believed_about_topics",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
         old="            self._network.doubt(now, outcome.node)\n",
         new="",
         breaks="a broker that has just started is asked again before others",
-        tests=("tests/core/metadata/test_cluster.py::test_where_a_broker_knows_no_brokers_another_is_asked",),
+        tests=("tests/core/metadata/test_cluster_requests.py::test_where_a_broker_knows_no_brokers_another_is_asked",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
@@ -118,7 +118,7 @@ MUTANTS: Final = (
         new="300.0",
         breaks="metadata_max_age_ms is ignored",
         tests=(
-            "tests/core/metadata/test_cluster.py::test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients",
+            "tests/core/metadata/test_cluster_requests.py::test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients",
         ),
     ),
     Mutant(
@@ -147,28 +147,34 @@ MUTANTS: Final = (
         old="        elif known is None or known.node != node or known.epoch != epoch:\n",
         new="        else:\n",
         breaks="every answer makes new objects for thousands of partitions that did not change",
-        tests=("tests/core/metadata/test_cluster.py::test_an_answer_that_tells_what_is_known_makes_nothing_anew",),
+        tests=("tests/core/metadata/test_cluster_requests.py::test_an_answer_that_tells_what_is_known_makes_nothing_anew",),
     ),
     Mutant(
         file="pykafka4/core/metadata/topic.py",
         old="        return topic_id in self.former_ids and not self._contradicted(now)\n",
         new="        return topic_id in self.former_ids\n",
         breaks="who hears of a new topic first, and of the old one from a broker that lags behind, never finds the new one",
-        tests=("tests/core/metadata/test_cluster.py::test_an_id_that_was_replaced_is_believed_when_nobody_has_told_another_for_long",),
+        tests=(
+            "tests/core/metadata/test_cluster_answers.py::test_an_id_that_was_replaced_is_believed_when_nobody_has_told_another_for_long",
+        ),
     ),
     Mutant(
         file="pykafka4/core/metadata/topic.py",
         old="        self.former_ids -= {topic_id}\n",
         new="",
         breaks="a topic id that came back counts as replaced, and ends the topic again after a while",
-        tests=("tests/core/metadata/test_cluster.py::test_an_id_that_was_replaced_is_believed_when_nobody_has_told_another_for_long",),
+        tests=(
+            "tests/core/metadata/test_cluster_answers.py::test_an_id_that_was_replaced_is_believed_when_nobody_has_told_another_for_long",
+        ),
     ),
     Mutant(
         file="pykafka4/core/metadata/topic.py",
         old="        if not older:\n            self.behind_since = None\n        elif self._contradicted(now):",
         new="        if older and self._contradicted(now):",
         breaks="a broker that lags behind is believed although others tell the present topic id",
-        tests=("tests/core/metadata/test_cluster.py::test_an_id_that_was_replaced_is_not_believed_while_somebody_tells_the_present_one",),
+        tests=(
+            "tests/core/metadata/test_cluster_answers.py::test_an_id_that_was_replaced_is_not_believed_while_somebody_tells_the_present_one",
+        ),
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",

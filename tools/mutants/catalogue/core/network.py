@@ -21,7 +21,7 @@ MUTANTS: Final = (
         old="        for listener in self.on_lost:\n            listener(now, broker_of(endpoint.node))\n",
         new="",
         breaks="nobody hears of a lost connection",
-        tests=("tests/core/metadata/test_cluster.py::test_a_lost_broker_is_reason_to_ask",),
+        tests=("tests/core/metadata/test_cluster_requests.py::test_a_lost_broker_is_reason_to_ask",),
     ),
     Mutant(
         file="pykafka4/core/network/network.py",
