@@ -120,7 +120,7 @@ def test_options_of_a_shared_client_belong_to_it(server: ModelServer) -> None:
             Producer("localhost:9092")  # type: ignore[arg-type]
 
 
-def test_a_client_with_an_address_instead_of_options_is_told_of_them() -> None:
+def test_a_client_made_of_an_address_is_an_error_that_names_the_option() -> None:
     with pytest.raises(ConfigError, match=r"'localhost:9092'.*pass options as keywords: Client\(bootstrap_servers=…\)"):
         Client("localhost:9092")  # type: ignore[arg-type]
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from compat_talk import REPLICATED
+from old_releases import REPLICATED
 
 from integration.local.cluster import LocalCluster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from compat_talk import LONG, REPLICATED, marks, on, poll_until
+from old_releases import LONG, REPLICATED, marks, on, poll_until
 
 from integration.local.cluster import LocalCluster
 from pykafka4 import Consumer, Producer, Record, TopicPartition

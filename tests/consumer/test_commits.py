@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from application import LONG, Maker, poll_until, read, topic
+from consuming import LONG, Maker, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
 from pykafka4.errors import BufferFull, GroupError, KafkaTimeoutError
@@ -211,7 +211,7 @@ def test_auto_commit_never_covers_the_list_in_hand_or_what_is_prefetched(server:
         assert other.committed(("t", 0)) == OffsetAndMetadata(3, 0)
 
 
-def test_a_place_chosen_by_the_reset_policy_is_committed_too(server: ModelServer, make: Maker) -> None:
+def test_an_offset_chosen_by_the_reset_policy_is_committed_too(server: ModelServer, make: Maker) -> None:
     """Else what is written between two runs of a `latest` consumer that read nothing would be lost."""
     topic(server, 5)
     consumer = make.member(auto_offset_reset="latest", auto_commit_interval_ms=10)

@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer.assignment import PARTING_SECONDS
 from pykafka4.errors import ClosedError, ConfigError

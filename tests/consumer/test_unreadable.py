@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from application import Maker, fill, numbers, poll_until, read, topic
+from consuming import Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.errors import ConfigError, CorruptRecord, RecordTooLarge
 from pykafka4.testing import ModelServer
@@ -47,7 +47,7 @@ def test_records_larger_than_every_fetch_option_come_all_the_same(server: ModelS
     assert sorted((r.partition, r.offset) for r in read(consumer, 6)) == [(p, i) for p in range(3) for i in range(2)]
 
 
-def test_a_batch_that_is_not_let_in_is_told_and_keeps_no_other_partition_waiting(server: ModelServer, make: Maker) -> None:
+def test_a_batch_over_the_fetch_limit_is_reported_and_delays_no_other_partition(server: ModelServer, make: Maker) -> None:
     server.do(lambda cluster: cluster.create_topic("t", 3, leaders=[1, 1, 1]))
     for p in range(3):
         for _ in range(20):

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from interrupts import interrupts
-from net_talk import SECONDS, closed_port, until
+from net_helpers import SECONDS, closed_port, until
 
 from pykafka4.config import ClientConfig
 from pykafka4.core import Effects, Job
@@ -210,7 +210,7 @@ def test_an_executor_whose_submit_blocks_does_not_stop_the_loop() -> None:
 # -- crashes
 
 
-def test_a_crash_is_heard_by_everyone_who_waits(loop: Loop, script: Script, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_crash_fails_every_pending_commit_and_lookup(loop: Loop, script: Script, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[BaseException] = []
     before, asked_for = loop.promise(), loop.promise()
 
@@ -333,7 +333,7 @@ def traces(error: BaseException) -> int:
 # -- ends
 
 
-def test_closing_fails_those_who_wait_and_joins_the_thread(loop: Loop, script: Script) -> None:
+def test_closing_fails_pending_calls_and_joins_the_thread(loop: Loop, script: Script) -> None:
     waiting = loop.promise()
     loop.close(SECONDS)
     assert not loop._thread.is_alive()

@@ -33,7 +33,7 @@ def test_a_plan_follows_from_its_seed() -> None:
 
 
 @pytest.mark.parametrize("text", [None, ""])
-def test_a_seed_that_nobody_gave_is_a_new_one(text: str | None) -> None:
+def test_without_a_given_seed_a_new_one_is_drawn(text: str | None) -> None:
     assert len({seed_of(text) for _ in range(10)}) > 1
     assert seed_of("0") == 0
 

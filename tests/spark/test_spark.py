@@ -141,7 +141,7 @@ def test_a_failed_job_leaves_no_error_to_the_next_job(spark: SparkSession, clust
 
 
 @pytest.mark.parametrize("kind", [Producer, Consumer, Client])
-def test_a_client_captured_in_a_closure_gets_told_what_to_do(spark: SparkSession, kind, nobody) -> None:
+def test_a_client_captured_in_a_closure_is_an_error_that_says_what_to_do(spark: SparkSession, kind, nobody) -> None:
     options = {name: value for name, value in nobody.items() if name == "bootstrap_servers"}
     client = kind(**options)
     try:

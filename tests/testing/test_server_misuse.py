@@ -99,7 +99,7 @@ def test_ten_orders_at_once_happen_in_the_order_in_which_they_were_given(server:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_child_is_told_that_the_server_is_its_parents(server: ModelServer) -> None:
+def test_a_forked_child_gets_an_error_because_the_server_is_its_parents(server: ModelServer) -> None:
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of newer Pythons: this process has threads

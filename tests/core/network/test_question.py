@@ -33,7 +33,7 @@ def told(node: int) -> Reply:
     return Reply(HELLO, 1, node)
 
 
-def test_a_question_is_open_until_it_is_answered(asking: Asking) -> None:
+def test_a_question_is_pending_until_it_is_answered(asking: Asking) -> None:
     assert (asking.question.open, asking.question.again_at) == (False, INFINITY)
     request = asking.ask(5.0)
     assert (request.node, request.message, request.deadline, request.max_version) == (ANY, HELLO, 35.0, 3)
@@ -51,7 +51,7 @@ def test_the_first_answer_counts_whoever_gives_it(asking: Asking, first: int) ->
     assert [answer.node for answer in asking.answers if isinstance(answer, Reply)] == [1]
 
 
-def test_the_silent_one_that_fails_at_last_is_not_heard(asking: Asking) -> None:
+def test_a_late_failure_of_a_silent_broker_is_ignored(asking: Asking) -> None:
     silent, other = asking.ask(0.0), asking.ask(PATIENCE)
     silent.on_reply(4.0, LOST)
     assert asking.question.open

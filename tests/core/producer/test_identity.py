@@ -41,14 +41,14 @@ class Harness:
         self.ask().on_reply(self.now, Failed(error, Written.MAYBE))
 
 
-def test_an_id_is_asked_for_once() -> None:
+def test_a_producer_id_is_requested_once() -> None:
     h = Harness()
     request = h.ask()
     assert h.identity.ask(h.now) is None
     assert (request.message.producer_id, request.message.producer_epoch) == (-1, -1)
 
 
-def test_a_broker_that_is_silent_is_not_the_only_one_asked_and_one_id_is_taken() -> None:
+def test_a_silent_broker_is_not_the_only_one_asked_and_one_producer_id_is_taken() -> None:
     h = Harness()
     silent = h.ask()
     h.now = h.identity.wake_at
@@ -64,7 +64,7 @@ def test_a_new_queue_begins_in_the_epoch_that_the_broker_gave() -> None:
     assert h.identity.after(-1, -1, False) == (7, 3)
 
 
-def test_an_id_that_is_not_a_fresh_one_is_not_taken_and_asked_for_again_after_a_pause() -> None:
+def test_a_producer_id_that_was_used_before_is_rejected_and_requested_again_after_a_pause() -> None:
     h = Harness()
     h.give(-1, 0)
     assert h.identity.after(-1, -1, False) is None
@@ -90,7 +90,7 @@ def test_a_queue_continues_in_the_next_epoch_without_asking_a_broker() -> None:
 
 
 @pytest.mark.parametrize(("epoch", "spent"), [(32_767, False), (4, True)])
-def test_another_id_is_asked_for_when_this_one_cannot_be_used_any_more(epoch: int, spent: bool) -> None:
+def test_another_producer_id_is_requested_when_the_current_one_is_invalid(epoch: int, spent: bool) -> None:
     h = Harness()
     h.give(7, 0)
     assert h.identity.after(7, epoch, spent) is None
@@ -183,7 +183,7 @@ def test_no_permission_is_fatal() -> None:
     assert h.identity.ask(h.now) is None
 
 
-def test_who_has_no_id_to_give_is_not_asked_first_again() -> None:
+def test_a_broker_that_had_no_producer_id_is_not_asked_first_again() -> None:
     """One that is cut off from the controllers gets none to give."""
     h = Harness()
     h.refuse("COORDINATOR_LOAD_IN_PROGRESS")

@@ -275,7 +275,7 @@ def test_a_leader_cut_off_from_the_others_is_still_reached_and_nothing_is_lost_o
     until(lambda: all(told_leaders(address, topic) == others for address in addresses), 10, "the old leader to learn that it is none")
 
 
-def test_readers_leave_a_leader_that_is_cut_off_whoever_they_ask_for_news(containers: DockerCluster, topic: str) -> None:
+def test_consumers_leave_a_leader_that_is_cut_off_whichever_broker_answers_metadata(containers: DockerCluster, topic: str) -> None:
     """It answers them all the time: that it leads, and that there is nothing new."""
     containers.create_topic(topic, 6)
     tps = [TopicPartition(topic, p) for p in range(6)]
@@ -336,7 +336,7 @@ def test_the_ends_of_faults_do_nothing_to_a_whole_broker(containers: DockerClust
         containers.start(1)
 
 
-def test_other_ports_are_taken_when_one_is_stolen_at_the_last_moment(engine: Engine) -> None:
+def test_other_ports_are_used_when_one_is_taken_at_the_last_moment(engine: Engine) -> None:
     thieves: list[socket.socket] = []
 
     class Robbed(DockerCluster):
@@ -363,7 +363,7 @@ def test_a_broker_that_ends_by_itself_says_why(engine: Engine, tmp_path: Path, m
     assert any(f"logs are kept in {tmp_path}" in note for note in caught.value.__notes__)
 
 
-def test_the_containers_of_a_killed_process_go(engine: Engine) -> None:
+def test_the_containers_of_a_killed_process_are_removed(engine: Engine) -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
         try:
             assert owner.stdout is not None

@@ -114,7 +114,7 @@ def test_all_machines_of_a_killed_run_are_destroyed_and_those_of_a_living_one_ar
     alive.close()
 
 
-def test_who_takes_the_network_of_a_killed_run_destroys_its_machines_first(ward: Ward) -> None:
+def test_a_run_that_reuses_the_network_of_a_killed_run_destroys_its_machines_first(ward: Ward) -> None:
     killed(made(ward, 5))
     calls()
     machines = made(ward, 3)

@@ -151,7 +151,7 @@ def test_a_signal_while_the_loop_is_woken_is_raised_and_the_loop_woken_all_the_s
     assert world.ack_all() == 1
 
 
-def test_a_signal_while_those_are_told_who_wait_for_room_is_raised_by_send(core: ModuleType) -> None:
+def test_a_signal_while_threads_waiting_for_room_are_notified_is_raised_by_send(core: ModuleType) -> None:
     if core is not compiled:
         pytest.skip("only the compiled core gives memory back when a batch grows")
     with alarms(Alarm()) as ring:

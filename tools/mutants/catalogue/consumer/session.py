@@ -35,7 +35,7 @@ MUTANTS: Final = (
         old='            raise self.guard.refusal("poll")\n',
         new='            raise KafkaError("poll inside poll")\n',
         breaks="poll in a signal handler during a poll does not say what to do instead",
-        tests=("tests/consumer/test_misuse.py::test_a_handler_that_polls_while_a_poll_waits_is_told_what_to_do",),
+        tests=("tests/consumer/test_misuse.py::test_a_poll_from_a_handler_during_a_poll_is_refused_and_says_what_to_do",),
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
@@ -84,7 +84,7 @@ MUTANTS: Final = (
         old="            raise reader.fatal.again()\n        if reader.notices",
         new="            pass\n        if reader.notices",
         breaks="what no retry helps is not raised",
-        tests=("tests/consumer/test_membership.py::test_what_no_retry_helps_is_raised_from_every_poll",),
+        tests=("tests/consumer/test_membership.py::test_a_permanent_error_is_raised_from_every_poll",),
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
@@ -105,7 +105,7 @@ MUTANTS: Final = (
         old="if self.closed and not self.runtime.loop.forked:",
         new="if self.closed:",
         breaks="a forked child is told to make a new consumer on the client of its parent",
-        tests=("tests/consumer/test_close.py::test_a_forked_child_is_told_of_the_fork_though_the_consumer_was_closed_before",),
+        tests=("tests/consumer/test_close.py::test_a_forked_child_gets_the_fork_error_though_the_consumer_was_closed_before",),
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
@@ -172,7 +172,7 @@ MUTANTS: Final = (
         old="        if self._told.get(event) is ticket:\n            return\n",
         new="",
         breaks="a listener is told twice",
-        tests=("tests/consumer/test_close.py::test_close_inside_a_listener_tells_it_no_second_time",),
+        tests=("tests/consumer/test_close.py::test_close_inside_a_listener_does_not_call_it_again",),
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
@@ -214,7 +214,7 @@ MUTANTS: Final = (
         old="            self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(gone))\n",
         new="",
         breaks="partitions that are assigned no more are fetched on",
-        tests=("tests/consumer/test_positions.py::test_what_is_assigned_no_more_is_fetched_no_more",),
+        tests=("tests/consumer/test_positions.py::test_partitions_that_are_no_longer_assigned_are_not_fetched",),
     ),
     Mutant(
         file="pykafka4/consumer/commits.py",

@@ -14,14 +14,14 @@ MUTANTS: Final = (
         old="            endpoint.backoff.reset()  # not",
         new="            pass  # not",
         breaks="pauses between connections grow for ever",
-        tests=("tests/core/network/test_network.py::test_an_answer_ends_the_growth_of_rests",),
+        tests=("tests/core/network/test_network.py::test_an_answer_resets_the_back_off",),
     ),
     Mutant(
         file="pykafka4/core/network/network.py",
         old="        for listener in self.on_lost:\n            listener(now, broker_of(endpoint.node))\n",
         new="",
         breaks="nobody hears of a lost connection",
-        tests=("tests/core/metadata/test_cluster_requests.py::test_a_lost_broker_is_reason_to_ask",),
+        tests=("tests/core/metadata/test_cluster_requests.py::test_a_lost_broker_triggers_a_refresh",),
     ),
     Mutant(
         file="pykafka4/core/network/network.py",
@@ -84,7 +84,7 @@ MUTANTS: Final = (
         old="            self.doubt(now, broker_of(node)),\n",
         new="            0.0,\n",
         breaks="a broker whose metadata did not help is asked again first",
-        tests=("tests/core/network/test_network_any.py::test_any_turns_to_others_for_a_while_when_what_a_broker_told_is_in_doubt",),
+        tests=("tests/core/network/test_network_any.py::test_requests_to_any_broker_avoid_a_doubted_broker_for_a_while",),
     ),
     Mutant(
         file="pykafka4/core/network/chooser.py",
@@ -133,7 +133,7 @@ MUTANTS: Final = (
         old="            self._negotiate(now, self._lower(message))\n            return\n",
         new="            pass\n",
         breaks="a broker that refuses the version of ApiVersions is given up",
-        tests=("tests/core/network/test_connection.py::test_a_broker_that_does_not_know_our_version_is_asked_again_in_one_it_knows",),
+        tests=("tests/core/network/test_connection.py::test_api_versions_is_repeated_in_a_version_that_the_broker_knows",),
     ),
     Mutant(
         file="pykafka4/core/network/connection.py",

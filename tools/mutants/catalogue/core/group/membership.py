@@ -49,14 +49,14 @@ MUTANTS: Final = (
         old="            if missing or (before is not None and topic_id != before):\n",
         new="            if missing:\n",
         breaks="with latest, records of a topic created again are skipped after a rebalance",
-        tests=("tests/core/group/test_topics.py::test_a_topic_made_anew_is_read_from_its_beginning_by_whoever_is_assigned_it",),
+        tests=("tests/core/group/test_topics.py::test_a_recreated_topic_is_read_from_its_beginning_by_the_member_it_is_assigned_to",),
     ),
     Mutant(
         file="pykafka4/core/group/topics.py",
         old="            if missing or (before is not None and topic_id != before):\n",
         new="            if before is not None and topic_id != before:\n",
         breaks="with latest, records of a topic without an id that was created again are skipped after a rebalance",
-        tests=("tests/core/group/test_topics.py::test_a_topic_made_anew_is_read_from_its_beginning_by_whoever_is_assigned_it",),
+        tests=("tests/core/group/test_topics.py::test_a_recreated_topic_is_read_from_its_beginning_by_the_member_it_is_assigned_to",),
     ),
     Mutant(
         file="pykafka4/core/group/topics.py",
@@ -72,14 +72,16 @@ MUTANTS: Final = (
         old="        self._not_before = now + self._backoff.next()\n",
         new="        self._not_before = now\n",
         breaks="the coordinator is looked up without a pause",
-        tests=("tests/core/group/test_coordinator.py::test_the_question_is_repeated_after_a_pause_that_grows",),
+        tests=("tests/core/group/test_coordinator.py::test_the_lookup_is_repeated_with_a_growing_back_off",),
     ),
     Mutant(
         file="pykafka4/core/group/coordinator.py",
         old="            self._network.doubt(now, node)  # frozen",
         new="            pass  # frozen",
         breaks="a lost coordinator is asked who coordinates",
-        tests=("tests/core/group/test_coordinator.py::test_who_named_a_coordinator_that_is_none_is_in_doubt_until_one_answered",),
+        tests=(
+            "tests/core/group/test_coordinator.py::test_a_broker_that_named_a_wrong_coordinator_is_in_doubt_until_a_coordinator_answered",
+        ),
     ),
     Mutant(
         file="pykafka4/core/group/coordinator.py",

@@ -65,7 +65,7 @@ MUTANTS: Final = (
         old="        if self.may_be_written(batch):\n            self.stale = True\n            return\n",
         new="",
         breaks="a sequence that may be in the log is given to another batch",
-        tests=("tests/core/producer/test_sender_numbers.py::test_a_number_that_may_be_in_the_log_is_not_given_to_another_batch",),
+        tests=("tests/core/producer/test_sender_numbers.py::test_a_sequence_that_may_be_in_the_log_is_not_given_to_another_batch",),
     ),
     Mutant(
         file="pykafka4/core/producer/queues.py",
@@ -121,7 +121,7 @@ MUTANTS: Final = (
         old="            self.next_sequence = batch.base_sequence\n            return\n",
         new="            return\n",
         breaks="the number of a batch that was never written is not undone",
-        tests=("tests/core/producer/test_sender_numbers.py::test_a_refused_batch_gives_its_number_back",),
+        tests=("tests/core/producer/test_sender_numbers.py::test_a_refused_batch_gives_its_sequence_back",),
     ),
     Mutant(
         file="pykafka4/core/producer/queues.py",
@@ -191,14 +191,14 @@ MUTANTS: Final = (
         old="            self._note(topic)\n        if topic not in self._used or",
         new="            pass\n        if topic not in self._used or",
         breaks="the partitions of a topic that is used again are told to nobody",
-        tests=("tests/core/producer/test_parking.py::test_a_topic_nothing_is_sent_to_is_let_go_and_wanted_again_by_the_next_batch",),
+        tests=("tests/core/producer/test_parking.py::test_an_unused_topic_is_dropped_and_wanted_again_by_the_next_batch",),
     ),
     Mutant(
         file="pykafka4/core/producer/parking.py",
         old="        self._used[topic] = now\n        self._used.move_to_end(topic)\n\n",
         new="        self._used[topic] = now\n\n",
         breaks="topics are kept as long as one that is older is sent to",
-        tests=("tests/core/producer/test_parking.py::test_of_several_topics_those_are_let_go_that_nothing_is_sent_to",),
+        tests=("tests/core/producer/test_parking.py::test_of_several_topics_the_unused_ones_are_dropped",),
     ),
     Mutant(
         file="pykafka4/core/producer/parking.py",
@@ -240,14 +240,14 @@ MUTANTS: Final = (
         old="        if error is not None and not error.retriable:\n            self.fail(",
         new="        if False:\n            self.fail(",
         breaks="a topic that must not be written to is waited for",
-        tests=("tests/core/producer/test_parking.py::test_an_error_that_will_not_go_away_gives_the_records_back_at_once",),
+        tests=("tests/core/producer/test_parking.py::test_a_permanent_error_fails_the_records_at_once",),
     ),
     Mutant(
         file="pykafka4/core/producer/parking.py",
         old="idle = self._config.metadata_max_idle_ms / 1000",
         new="idle = 300.0",
         breaks="metadata_max_idle_ms is ignored",
-        tests=("tests/test_wishes.py::test_topics_a_producer_has_not_used_for_long_are_let_go_and_can_be_used_again",),
+        tests=("tests/test_wishes.py::test_topics_unused_for_long_are_dropped_and_can_be_used_again",),
     ),
     Mutant(
         file="pykafka4/core/producer/identity.py",
@@ -261,7 +261,7 @@ MUTANTS: Final = (
         old="            self._changed()\n",
         new="",
         breaks="a new epoch does not renumber",
-        tests=("tests/core/producer/test_identity.py::test_a_broker_that_is_silent_is_not_the_only_one_asked_and_one_id_is_taken",),
+        tests=("tests/core/producer/test_identity.py::test_a_silent_broker_is_not_the_only_one_asked_and_one_producer_id_is_taken",),
     ),
     Mutant(
         file="pykafka4/core/producer/identity.py",

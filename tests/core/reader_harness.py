@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from consumer_talk import batch, tp
+from consumer_harness import batch, tp
 
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Claim, Start
@@ -12,7 +12,7 @@ from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
 
 
-class Desk:
+class ReaderHarness:
     """A reader, the claims it has, and where the loop was told to read on."""
 
     def __init__(self, partitions: int = 1) -> None:

@@ -119,7 +119,7 @@ class World:
     engine: Engine
     events: list[object]
     now: float = 100.0
-    picture: MetadataResponse = attrs.Factory(lambda: metadata({}))
+    metadata: MetadataResponse = attrs.Factory(lambda: metadata({}))
     speaks: ApiVersionsResponse = attrs.Factory(lambda: versions())
     deaf: dict[str, MetadataResponse] = attrs.Factory(dict)  # what these hosts tell instead
     down: set[tuple[str, int]] = attrs.Factory(set)  # addresses that refuse
@@ -190,12 +190,12 @@ class World:
             self.answer(link, header, self.speaks)
         elif isinstance(message, MetadataRequest):
             self.asked.append((self.now, message))
-            self.answer(link, header, self._told(message, self.deaf.get(self.links[link][0], self.picture)))
+            self.answer(link, header, self._told(message, self.deaf.get(self.links[link][0], self.metadata)))
         else:
             self.others.append((link, header, message))
 
-    def _told(self, message: MetadataRequest, picture: MetadataResponse) -> MetadataResponse:
+    def _told(self, message: MetadataRequest, answer: MetadataResponse) -> MetadataResponse:
         names = {topic.name for topic in message.topics or []}
-        known = [topic for topic in picture.topics if topic.name in names]
+        known = [topic for topic in answer.topics if topic.name in names]
         missing = names - {topic.name for topic in known}
-        return attrs.evolve(picture, topics=[*known, *(_topic(name or "", 3) for name in sorted(missing, key=str))])
+        return attrs.evolve(answer, topics=[*known, *(_topic(name or "", 3) for name in sorted(missing, key=str))])

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from net_talk import SECONDS
+from net_helpers import SECONDS
 
 from pykafka4.consumer import Consumer
 from pykafka4.records import TopicPartition

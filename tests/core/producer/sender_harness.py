@@ -131,7 +131,7 @@ class FakeRecovery:
     def healthy(self, tp: TopicPartition) -> None: ...
 
 
-class Bench:
+class SenderHarness:
     """A sender with everything around it faked, and answers given by hand."""
 
     def __init__(self, **options: Any) -> None:
@@ -229,7 +229,7 @@ class Bench:
         (request,) = self.requests
         return deliveries, request
 
-    def proven(self) -> Bench:
+    def proven(self) -> SenderHarness:
         """Past the first acknowledgement of both partitions: pipelining is on."""
         for partition in (0, 1):
             self.batch(b"first", partition)

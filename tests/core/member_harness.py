@@ -1,0 +1,53 @@
+"""What tests of a group member share: its state, the events for its application, and giving partitions back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from consumer_harness import ConsumerHarness
+
+from pykafka4.core.group.assignors import subscription_bytes
+from pykafka4.core.group.protocol import MemberState
+from pykafka4.core.network.network import LANE
+from pykafka4.wire.protocol.messages_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+)
+
+
+def other(name: str, *topics: str) -> JoinGroupResponse.Member:
+    return JoinGroupResponse.Member(member_id=name, metadata=subscription_bytes(topics))
+
+
+def state(harness: ConsumerHarness) -> MemberState:
+    return harness.machine.membership.state
+
+
+def events(harness: ConsumerHarness) -> list[Any]:
+    harness.reader.drain()
+    found = list(harness.reader.events)
+    harness.reader.events.clear()
+    return found
+
+
+def release(harness: ConsumerHarness) -> None:
+    """The application gives its partitions back."""
+    ticket = harness.reader.ticket
+    assert ticket is not None
+    harness.reader.release(ticket.claims)
+    harness.reader.ticket = None
+    harness.machine.membership.released(ticket)
+    harness.run()
+
+
+def keep_alive(harness: ConsumerHarness) -> None:
+    harness.reader.enter()
+
+
+def held_join(harness: ConsumerHarness) -> None:
+    """Broker 1, told to coordinate, holds the JoinGroup."""
+    harness.machine.membership.subscribe(("t",))
+    harness.poll()
+    keep_alive(harness)
+    harness.find_coordinator(1)
+    assert harness.one(JoinGroupRequest).node % LANE == 1
