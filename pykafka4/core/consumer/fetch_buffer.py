@@ -65,6 +65,18 @@ class FetchBuffer:
         else:
             del items[0]
 
+    def put_last(self, claim: Claim) -> None:
+        """What waits of `claim`, whose first item cannot be read, goes to the end of the line.
+
+        The first item stays in the line all the time: when this was interrupted, that item is raised once more and moved again.
+        """
+        first, *others = self._items[claim]
+        for item in reversed(others):
+            self._line.pop(item, None)
+        self._line.move_to_end(first)
+        for item in others:
+            self._line[item] = None
+
     def let_go(self, claim: Claim, size: int) -> None:
         """So many bytes came for a claim that had ended."""
         claim.consumed += size
