@@ -130,7 +130,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="        if self._told.get(event) is ticket:\n            return\n",
+        old="        if self._reported.get(event) is ticket:\n            return\n",
         new="",
         breaks="a listener is told twice",
         tests=("tests/consumer/test_close.py::test_close_inside_a_listener_tells_it_no_second_time",),
@@ -179,7 +179,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="left: Promise[None] = self._attachment.promise()\n        self._attachment.post(lambda now: self._attachment.machine.leave(now, patience, lambda: left.set_result(None)))",
+        old="left: Promise[None] = self._attachment.promise()\n        self._attachment.post(lambda now: self._attachment.machine.leave(now, timeout, lambda: left.set_result(None)))",
         new="left: Promise[None] = self._attachment.promise()\n        left.set_result(None)",
         breaks="a consumer that closes does not leave the group",
         tests=("tests/consumer/test_close.py::test_close_leaves_the_group_at_once",),
