@@ -196,17 +196,25 @@ class Session(Attachment[ConsumerMachine]):
     # ---------------------------------------------------------------- positions
 
     def _assigned(self, partitions: Partitions | None, what: str) -> list[TopicPartition]:
-        if partitions is None:
-            return list(self.reader.claims)
-        tps = as_partitions(partitions)
+        tps = list(self.reader.claims if partitions is None else as_partitions(partitions))
+        self._check_assigned(tps, what)
+        return tps
+
+    def _check_assigned(self, tps: Iterable[TopicPartition], what: str) -> None:
         for tp in tps:
             if tp not in self.reader.claims:
-                raise ConfigError(f"{what}: {tp} is not assigned to this consumer; assignment() says what is")
-        return list(tps)
+                raise ConfigError(f"{what}: {tp} is not assigned to this consumer; assignment() lists its partitions")
 
     @call
-    def seek(self, partitions: Partitions | None, start: Start | int, what: str) -> None:
-        """See Consumer.seek and its relatives."""
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """See Consumer.seek."""
+        with self.guard.using("seek"):
+            self._check_assigned(offsets, "seek")
+            self.reader.seek_each(offsets)
+
+    @call
+    def seek_to(self, partitions: Partitions | None, start: Start, what: str) -> None:
+        """See Consumer.seek_to_beginning and Consumer.seek_to_end."""
         with self.guard.using(what):
             self.reader.seek_all(self._assigned(partitions, what), start)
 
@@ -214,7 +222,7 @@ class Session(Attachment[ConsumerMachine]):
     def position(self, tp: TopicPartition, timeout: float) -> int:
         """See Consumer.position."""
         with self.guard.using("position"):
-            self._assigned((tp,), "position")
+            self._check_assigned((tp,), "position")
 
             if not self.signal.wait(lambda: self._has_position(tp), timeout):
                 raise KafkaTimeoutError(f"position of {tp}: not known after {timeout:g} s; status() says what it waits for")
@@ -234,7 +242,7 @@ class Session(Attachment[ConsumerMachine]):
     def lag(self, tp: TopicPartition) -> int | None:
         """See Consumer.lag."""
         with self.guard.using("lag"):
-            self._assigned((tp,), "lag")
+            self._check_assigned((tp,), "lag")
             position, end = self.reader.position(tp), self.reader.claims[tp].end
             return None if position is None or end < 0 else max(0, end - position)
 

@@ -18,8 +18,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/__init__.py",
-        old='self._session.seek(partitions, Start.LATEST, "seek_to_end")',
-        new='self._session.seek(partitions, Start.EARLIEST, "seek_to_end")',
+        old='self._session.seek_to(partitions, Start.LATEST, "seek_to_end")',
+        new='self._session.seek_to(partitions, Start.EARLIEST, "seek_to_end")',
         breaks="seek_to_end goes to the beginning",
         tests=("tests/consumer/test_positions.py::test_seek_drops_what_was_buffered",),
     ),
@@ -32,8 +32,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/__init__.py",
-        old='self._session.seek(partitions, Start.EARLIEST, "seek_to_beginning")',
-        new='self._session.seek(partitions, Start.LATEST, "seek_to_beginning")',
+        old='self._session.seek_to(partitions, Start.EARLIEST, "seek_to_beginning")',
+        new='self._session.seek_to(partitions, Start.LATEST, "seek_to_beginning")',
         breaks="seek_to_beginning goes to the end",
         tests=("tests/consumer/test_positions.py::test_seek_drops_what_was_buffered",),
     ),
@@ -169,6 +169,20 @@ MUTANTS: Final = (
         new="        self.signal.notify()",
         breaks="wakeup does not end a poll",
         tests=("tests/consumer/test_poll.py::test_wakeup_ends_a_poll_that_waits_and_only_that",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old='            self._check_assigned(offsets, "seek")\n            self.reader.seek_each(offsets)\n',
+        new='            for tp in offsets:\n                self._check_assigned((tp,), "seek")\n                self.reader.seek(tp, offsets[tp])\n',
+        breaks="seek moves the partitions before a wrong one",
+        tests=("tests/consumer/test_positions.py::test_seek_moves_nothing_when_one_of_several_partitions_is_wrong[partition]",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})\n",
+        new="        for tp, start in starts.items():\n            self._replace({self.claims[tp]: (start, -1)})\n",
+        breaks="seek of several partitions calls the loop for each",
+        tests=("tests/consumer/test_positions.py::test_seek_moves_several_partitions_with_one_call_of_the_loop",),
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
