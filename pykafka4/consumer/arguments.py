@@ -46,7 +46,7 @@ def as_offset(tp: object, place: object) -> OffsetAndMetadata:
         epoch = check_count(epoch, f"leader_epoch of the offset of {tp}", 2**31 - 1)
     text = str.__str__(place.metadata) if isinstance(place.metadata, str) else None
     if text is None or len(text.encode(errors="replace")) > MOST_METADATA or (not text.isascii() and not _is_utf8(text)):
-        raise ConfigError(f"metadata of the offset of {tp}: must be text of at most {MOST_METADATA:,} bytes as UTF-8")
+        raise ConfigError(f"metadata of the offset of {tp}: must be a string of at most {MOST_METADATA:,} bytes as UTF-8")
     return OffsetAndMetadata(check_count(place.offset, f"the offset of {tp}"), epoch, text)
 
 
@@ -86,12 +86,12 @@ def check_on_done(on_done: object) -> None:
 def as_topics(topics: object) -> tuple[str, ...]:
     """Names to subscribe to, each once."""
     if isinstance(topics, str):
-        raise ConfigError(f"subscribe({topics!r}): takes a list of names, such as subscribe([{topics!r}])")
+        raise ConfigError(f"subscribe({topics!r}): takes a list of topic names, such as subscribe([{topics!r}])")
     if not isinstance(topics, Iterable):
-        raise TypeError(f"subscribe takes a list of names, not {topics!r}")
+        raise TypeError(f"subscribe takes a list of topic names, not {topics!r}")
     names = tuple(check_topic(topic) for topic in topics)
     if not names:
-        raise ConfigError("subscribe([]): names no topic; unsubscribe() leaves the group")
+        raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")
     _refuse_duplicates(names, "topic")
     return names
 
@@ -111,7 +111,7 @@ def _refuse_duplicates(items: Sequence[object], what: str) -> None:
     seen: set[object] = set()
     for item in items if len(set(items)) < len(items) else ():
         if item in seen:
-            raise ConfigError(f"{what} {item} is named twice")
+            raise ConfigError(f"{what} {item} is listed twice")
         seen.add(item)
 
 
@@ -120,18 +120,18 @@ def check_limit(max_records: int | None, default: int) -> int:
     if max_records is None:
         return default
     if not isinstance(max_records, int) or isinstance(max_records, bool) or max_records < 1:
-        raise ConfigError(f"max_records={max_records!r}: must be an int from 1 up, or None for max_poll_records")
+        raise ConfigError(f"max_records={max_records!r}: must be an int of at least 1, or None for max_poll_records")
     return max_records
 
 
 def check_listener(listener: object | None) -> None:
     """Something that listens, or nothing."""
     if listener is not None and not any(callable(getattr(listener, name, None)) for name in LISTENS):
-        raise ConfigError(f"listener={listener!r}: has none of the methods {', '.join(LISTENS)}")
+        raise ConfigError(f"listener={listener!r} has none of the methods {', '.join(LISTENS)}")
 
 
 def check_overlap(topics: Iterable[str], tps: Iterable[TopicPartition]) -> None:
     """No topic may be shared out by the group and read from on the side."""
     both = sorted({tp.topic for tp in tps} & set(topics))
     if both:
-        raise ConfigError(f"topic {both[0]!r}: is both subscribed to and assigned from; the group would share out what is read already")
+        raise ConfigError(f"topic {both[0]!r} is both subscribed and assigned; its partitions would be read twice")

@@ -58,7 +58,7 @@ class Commits:
         """See Consumer.commit_async."""
         check_on_done(on_done)
         if on_done is not None and len(self._owed) >= MOST_OWED:
-            raise BufferFull(f"{MOST_OWED:,} callbacks of commit_async have not run yet: the callback executor is busy or blocked")
+            raise BufferFull(f"{MOST_OWED:,} commit_async callbacks are waiting: the callback executor is busy or blocked")
         places = self._places(offsets)
         promise = self._send(places, self._ticket_for(places), COMMIT_SECONDS)
         if on_done is not None:
@@ -72,7 +72,7 @@ class Commits:
     def _places(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
         self._attachment.check()
         if self._config.group_id is None:
-            raise ConfigError("commit needs a group_id: offsets are stored under the group's name")
+            raise ConfigError("commit needs a group_id: offsets are stored per group")
         if offsets is None:
             with self.guard.using("commit"):
                 reached = self._reader.reached()
@@ -87,11 +87,13 @@ class Commits:
         ticket, topics = self._reader.ticket, self._selection.topics
         lost = self._selection.lost if ticket is None else ticket.reason if ticket.ending is Ending.LOST else ""
         if topics and (lost or (ticket is None and places)):
-            why = f"{lost}; poll joins the group again" if lost else "poll joins the group"
-            raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer holds no partitions of the group now: {why}")
+            why = f"{lost}; poll rejoins the group" if lost else "poll joins the group"
+            raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer has no partitions assigned by the group: {why}")
         strange = [tp for tp in places if tp not in self._reader.claims] if topics else []
         if strange:  # the coordinator would take it, and the next owner would begin there
-            raise GroupError(ILLEGAL_GENERATION, "commit", f"{names_of(strange)}: not assigned to this consumer; assignment() says what is")
+            raise GroupError(
+                ILLEGAL_GENERATION, "commit", f"{names_of(strange)}: not assigned to this consumer; assignment() lists its partitions"
+            )
         return ticket
 
     def _send(self, places: dict[TopicPartition, OffsetAndMetadata], ticket: Ticket | None, timeout: float) -> Promise[KafkaError | None]:
@@ -120,7 +122,7 @@ class Commits:
         """See Consumer.committed."""
         self._attachment.check()
         if self._config.group_id is None:
-            raise ConfigError("committed needs a group_id: offsets are stored under the group's name")
+            raise ConfigError("committed needs a group_id: offsets are stored per group")
         tps = as_partitions(partitions)
         if not tps:
             return {}

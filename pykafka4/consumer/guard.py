@@ -64,8 +64,8 @@ class Guard:
             return self.enter(what)
         if holder[0] is not mine[0]:
             raise KafkaError(
-                f"thread {holder[0].name!r} is in {holder[1]} and thread {mine[0].name!r} called {what}: "
-                "a consumer is used by one thread at a time; give each thread its own"
+                f"thread {mine[0].name!r} called {what} while thread {holder[0].name!r} is in {holder[1]}: "
+                "use a consumer from one thread at a time, or one consumer per thread"
             )
         self.check_whole(what)
         return False
@@ -137,6 +137,5 @@ class Guard:
 
 def _in_the_middle(what: str, other: str) -> KafkaError:
     return KafkaError(
-        f"{what} was called in the middle of {other}, by a signal handler or a destructor: call wakeup() there, "
-        f"and {what} when {other} has returned"
+        f"a signal handler or destructor called {what} during {other}: call wakeup() there, and {what} after {other} has returned"
     )

@@ -37,7 +37,7 @@ __all__ = ["API_SECONDS", "Session"]
 API_SECONDS: Final = 60.0  # calls without a timeout of their own
 CLOSE_SECONDS: Final = 10.0
 POLLS: Final = "_pykafka4_polls"  # attribute of exceptions
-CLOSED: Final = "this consumer is closed; make a new one"
+CLOSED: Final = "this consumer is closed; create a new one"
 
 
 class Session(Attachment[ConsumerMachine]):
@@ -47,7 +47,7 @@ class Session(Attachment[ConsumerMachine]):
         self.config = read_config(ConsumerConfig, client, executor, options)
         self.connect(client, self.config, executor)
         self.signal = Signal()
-        self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek)
+        self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek, self.config.client_id)
         self.guard = Guard(self.reader, self.signal, self.check)
         self.selection = Selection()
         self.commits = Commits(self, self.config, self.reader, self.guard, self.selection)
@@ -99,19 +99,19 @@ class Session(Attachment[ConsumerMachine]):
         timeout = check_timeout(timeout)
         if not self.guard.enter("poll"):
             if method := self.assignment.listener_method:
-                raise KafkaError(f"poll inside {method}: the poll that runs the listener goes on when it returns")
+                raise KafkaError(f"poll must not be called inside {method}: the running poll continues when the listener returns")
             raise self.guard.refusal("poll")
         reader, entered = self.reader, False
         try:
             if not self.selection.topics and not self.selection.by_hand:
-                raise ConfigError("poll: there is nothing to read; subscribe or assign first")
+                raise ConfigError("poll: no topics or partitions; call subscribe or assign first")
             reader.enter()
             entered = True
             self._reads = system.current_thread()
             self._note_handled_error()
-            if reader.beckoned:
+            if reader.loop_wanted:
                 self.runtime.loop.wake()
-                reader.beckoned = False
+                reader.loop_wanted = False
             records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, take)
             self._woken = False
             reader.leave()
@@ -225,7 +225,7 @@ class Session(Attachment[ConsumerMachine]):
             self._check_assigned((tp,), "position")
 
             if not self.signal.wait(lambda: self._has_position(tp), timeout):
-                raise KafkaTimeoutError(f"position of {tp}: not known after {timeout:g} s; status() says what it waits for")
+                raise KafkaTimeoutError(f"position of {tp}: still unknown after {timeout:g} s; status() says why")
             self.check()
             offset = self.reader.next_offset(tp)
             if offset is None:

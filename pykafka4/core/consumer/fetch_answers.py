@@ -105,7 +105,7 @@ class FetchAnswers:
         Each is asked for alone, once: the one to blame is refused again, the others go on.
         """
         limit = f"receive_message_max_bytes={self._config.receive_message_max_bytes}"
-        reason = f"the next batch makes an answer of {size} bytes, over {limit}; raise that option to read it"
+        reason = f"the next batch needs a response of {size:,} bytes, which exceeds {limit}; raise that option to read it"
         if not fetch.alone:
             source.alone.update((tp, None) for tp in fetch.asked if tp in source.line)
             return
@@ -185,7 +185,7 @@ class FetchAnswers:
         self._by_the_table(now, node, position, row)
         if not position.told:
             position.told = True
-            what = f"fetching {position.tp} at offset {position.offset}: the leader's log is damaged"
+            what = f"fetching {position.tp} at offset {position.offset}: the leader's log is corrupt"
             self._positions.tell_once(position, broker_error(row.code, what))
 
     def _out_of_range(self, now: float, node: int, position: Position, row: ErrorCode) -> None:

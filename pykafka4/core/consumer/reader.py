@@ -56,13 +56,19 @@ def _whole(method: Step) -> Step:
 class Reader:
     """Chunks in, records out, and how far the application has come."""
 
-    def __init__(self, clock: Callable[[], float], notify: Callable[[], None], reseek: Callable[[Collection[Move]], None]) -> None:
-        """`clock` is monotonic; `notify` wakes the polling thread; `reseek(moves)` has the loop read on elsewhere."""
-        self._clock, self._notify, self._reseek = clock, notify, reseek
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        notify: Callable[[], None],
+        reseek: Callable[[Collection[Move]], None],
+        client_id: str = "",
+    ) -> None:
+        """`clock` is monotonic; `notify` wakes the polling thread; `reseek(moves)` makes the loop fetch from other offsets."""
+        self._clock, self._notify, self._reseek, self._client_id = clock, notify, reseek, client_id
         # written by the loop
         self.arrivals: deque[Any] = deque()
         self.resume_at: float = INFINITY
-        self.beckoned = False
+        self.loop_wanted = False
         self._urgent = False  # an event waits: a `for` loop is to look at it before its next record
         self._seen: tuple[RecordIterator | None, int] = (None, 0)  # how far a `for` loop had come when the loop thread looked last
         self._seen_at = -INFINITY  # when it had moved on
@@ -485,7 +491,8 @@ class Reader:
             raise LogTruncated.to(*claim.tp, claim.position, truncated.offset)
         lost = max(0, (claim.position or 0) - truncated.offset)
         log.warning(
-            "%s: the log was cut at offset %d by an unclean leader election; %d offsets that were read exist no more",
+            "%s: %s: an unclean leader election truncated the log to offset %d; %d offsets that were already read are lost",
+            self._client_id,
             claim.tp,
             truncated.offset,
             lost,

@@ -123,13 +123,13 @@ class Searches:
 
     def _settle(self, now: float, search: Search, row: Any) -> None:
         if row is None:
-            self._failed(now, search, KafkaError(f"{search.tp}: the answer to ListOffsets leaves it out"), True)
+            self._failed(now, search, KafkaError(f"{search.tp}: missing in the ListOffsets response"), True)
         elif row.error_code:
-            error = broker_error(row.error_code, f"{search.tp}: looking for the {search.target.value} offset")
+            error = broker_error(row.error_code, f"{search.tp}: looking up the {search.target.value} offset")
             code = error_code(row.error_code)
             self._failed(now, search, error, code.retriable or code.name == "UNKNOWN_SERVER_ERROR")  # a hiccup, as for Fetch
         elif row.offset < 0:
-            self._failed(now, search, KafkaError(f"{search.tp}: the leader names no {search.target.value} offset"), True)
+            self._failed(now, search, KafkaError(f"{search.tp}: the leader returned no {search.target.value} offset"), True)
         else:
             self._recovery.healthy(search.tp)
             self._end(search)

@@ -69,7 +69,7 @@ class StartOffsets:
             self._explain_range(position)
             return
         log.warning(
-            "%s: %s: offset %d is out of range; going on at the %s",
+            "%s: %s: offset %d is out of range; continuing at the %s offset",
             self._config.client_id,
             position.tp,
             position.offset,
@@ -123,7 +123,7 @@ class StartOffsets:
     def _without_committed(self, position: Position) -> None:
         self._offsets.stored.pop(position.tp, None)
         if position.fallback is Start.NONE:
-            group = f"in group {self._config.group_id}" if self._config.group_id is not None else "(there is no group_id)"
+            group = f"in group {self._config.group_id}" if self._config.group_id is not None else "(group_id is not set)"
             self._positions.stop(position, NoOffsetForPartition.at(*position.tp, f"no committed offset {group}"))
         else:
             self.reset(position, position.fallback)
@@ -177,7 +177,7 @@ class StartOffsets:
                 continue
             if position.topic_id is not None and position.stage is Stage.FETCHING:
                 log.warning(
-                    "%s: %s: the topic was deleted and created again; offset %d is void",
+                    "%s: %s: the topic was recreated; offset %d is no longer valid",
                     self._config.client_id,
                     position.tp,
                     position.offset,
@@ -199,7 +199,7 @@ class StartOffsets:
     def _restart(self, position: Position) -> None:
         self._offsets.stored.pop(position.tp, None)  # brokers forget the committed offsets of a topic that is deleted
         if self.policy is Start.NONE:
-            self._positions.stop(position, InvalidOffset.at(*position.tp, "the topic was deleted and created again", position.offset))
+            self._positions.stop(position, InvalidOffset.at(*position.tp, "the topic was recreated", position.offset))
         else:
             # All of the new topic appeared after the subscription, so it is read from its beginning whatever the policy.
             self.reset(position, Start.EARLIEST)
