@@ -1,6 +1,6 @@
-"""Commits. Rule: a member commits only what it was assigned and has not lost; each callback runs once.
+"""Commits. Rule: a member commits only partitions that it was assigned and has not lost; each callback runs once.
 
-Only `commit` and `committed` wait, on promises that what they call has returned.
+Only `commit` and `committed` wait, on the promises that `_send` and `_look_up` return.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ MOST_OWED: Final = 10_000
 
 
 class Commits:
-    """What the application commits, and what is committed for it before partitions go."""
+    """Commits of the application, and the last auto-commit before partitions are released."""
 
     def __init__(
         self, attachment: Attachment[ConsumerMachine], config: ConsumerConfig, reader: Reader, guard: Guard, selection: Selection
     ) -> None:
         self._attachment, self._config, self._reader, self._selection = attachment, config, reader, selection
         self.guard = guard
-        self._owed: deque[None] = deque()  # one for each callback of commit_async that has not begun
+        self._owed: deque[None] = deque()  # one for each commit_async callback that has not begun
 
     @call
     def commit(self, offsets: Offsets | None, timeout: float) -> None:
@@ -51,7 +51,7 @@ class Commits:
             try:
                 raise error
             finally:
-                del error, promise  # the error, its traceback and this frame would be a cycle, which keeps a forgotten consumer open
+                del error, promise  # a cycle of error, traceback and this frame would keep a forgotten consumer open
 
     @call
     def commit_async(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
@@ -76,21 +76,21 @@ class Commits:
         if offsets is None:
             with self.guard.using("commit"):
                 reached = self._reader.reached()
-                self._reader.finished.update(reached)  # the application says so; else the next auto-commit would go back behind this one
+                self._reader.finished.update(reached)  # committed explicitly; otherwise the next auto-commit would go back
                 return _places(reached)
         places = as_offsets(offsets)
         self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self._reader.claims})
         return places
 
     def _ticket_for(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> Ticket | None:
-        """The membership to commit under. Without one a subscribed consumer has nothing it may commit."""
+        """The ticket to commit with. Without one, a subscribed consumer must not commit anything."""
         ticket, topics = self._reader.ticket, self._selection.topics
         lost = self._selection.lost if ticket is None else ticket.reason if ticket.ending is Ending.LOST else ""
         if topics and (lost or (ticket is None and places)):
             why = f"{lost}; poll rejoins the group" if lost else "poll joins the group"
             raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer has no partitions assigned by the group: {why}")
         strange = [tp for tp in places if tp not in self._reader.claims] if topics else []
-        if strange:  # the coordinator would take it, and the next owner would begin there
+        if strange:  # the coordinator would accept it, and the next owner would begin there
             raise GroupError(
                 ILLEGAL_GENERATION, "commit", f"{names_of(strange)}: not assigned to this consumer; assignment() lists its partitions"
             )
@@ -105,7 +105,7 @@ class Commits:
     def commit_finished(
         self, ticket: Ticket | None, timeout: float, only: Iterable[TopicPartition] | None = None
     ) -> Promise[KafkaError | None]:
-        """Auto-commit before partitions go. Failing is logged by the loop: the records are read again, which at-least-once allows."""
+        """The last auto-commit before partitions are released. If it fails, the loop logs it, and the records are redelivered."""
         finished = self._reader.settle()
         chosen = finished if only is None else {tp: finished[tp] for tp in only if tp in finished}
         allowed = self._config.enable_auto_commit and self._config.group_id is not None
@@ -132,7 +132,7 @@ class Commits:
             try:
                 raise found
             finally:
-                del found, promise  # no cycle with this frame, which would keep a forgotten consumer open
+                del found, promise  # a cycle with this frame would keep a forgotten consumer open
         return {tp: found[tp] for tp in tps}
 
     def _look_up(self, tps: Collection[TopicPartition], timeout: float) -> Promise[Found | KafkaError]:
