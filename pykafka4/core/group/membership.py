@@ -32,7 +32,7 @@ LEAVE_SECONDS: Final = 5.0  # how long to look for a coordinator only to say goo
 class Application(Protocol):
     """What a membership must know of, and tell, the thread that polls."""
 
-    beckoned: bool  # set here: the next poll wakes the loop
+    loop_wanted: bool  # set here: the next poll wakes the loop
 
     def idle_since(self) -> float | None:
         """When the last poll returned, None while one is under way, -INFINITY before the first."""
@@ -125,7 +125,7 @@ class Membership:
         if not self.topics or self.ticket is not None:
             return INFINITY
         if self._lease_ends(now) <= now:
-            self._application.beckoned = True
+            self._application.loop_wanted = True
             if self._lease_ends(now) <= now:  # looked at again: a poll that began in between did not see the sign
                 return INFINITY
         again_at = self.protocol.join(now)
