@@ -33,7 +33,7 @@ MEANINGS = {
         "READY": "requests are sent",
         "CLOSED": "closed, with the reason; reconnecting makes a new connection",
     },
-    "producer identity": {
+    "producer id": {
         "NONE": "InitProducerId has to be sent, after a back-off if it failed before",
         "ASKING": "InitProducerId is in flight",
         "READY": "queues begin their epochs under this producer id",

@@ -118,7 +118,7 @@ MUTANTS: Final = (
         old="least = 0 if any(0 <= node < LANE for node in self._ready) else -INFINITY",
         new="least = -INFINITY",
         breaks="bootstrap servers are connected to again and again while brokers are connected",
-        tests=("tests/core/network/test_network_any.py::test_doubting_every_broker_opens_no_connection_while_all_are_connected",),
+        tests=("tests/core/network/test_network_any.py::test_avoiding_every_broker_opens_no_connection_while_all_are_connected",),
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",

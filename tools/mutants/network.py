@@ -69,14 +69,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
-        old="        if not brokers:  # it has started",
-        new="        if number < 0:  # it has started",
+        old="        if not brokers:  # a broker that has just started",
+        new="        if number < 0:  # a broker that has just started",
         breaks="a broker that has just started is believed that topics do not exist",
         tests=("tests/core/metadata/test_cluster.py::test_a_broker_that_knows_no_brokers_is_not_believed_about_topics",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
-        old="            self._network.doubt(now, outcome.node)\n",
+        old="            self._network.avoid(now, outcome.node)\n",
         new="",
         breaks="a broker that has just started is asked again before others",
         tests=("tests/core/metadata/test_cluster.py::test_where_a_broker_knows_no_brokers_another_is_asked",),
@@ -238,7 +238,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/answers.py",
-        old="                self._network.doubt(now, queue.node)  # it may",
+        old="                self._network.avoid(now, queue.node)  # it may",
         new="                pass  # it may",
         breaks="a leader that waited for its replicas in vain is asked itself who leads now",
         tests=("tests/core/producer/test_sender_codes.py",),
@@ -317,10 +317,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/chooser.py",
-        old="            self.doubt(now, broker_of(node)),\n",
+        old="            self.avoided_at(now, broker_of(node)),\n",
         new="            0.0,\n",
         breaks="a broker whose metadata did not help is asked again first",
-        tests=("tests/core/network/test_network_any.py::test_any_turns_to_others_for_a_while_when_what_a_broker_told_is_in_doubt",),
+        tests=("tests/core/network/test_network_any.py::test_any_prefers_other_brokers_for_a_while_to_one_that_is_avoided",),
     ),
     Mutant(
         file="pykafka4/core/network/chooser.py",

@@ -14,7 +14,7 @@ from pykafka4.core.network.endpoint import LANE, Endpoint, broker_of, via
 
 __all__ = ["BrokerChooser", "least_failed"]
 
-DOUBT = 10.0  # seconds for which others are asked first
+AVOID_SECONDS = 10.0  # seconds for which others are asked first
 STALLED = 2.0  # a connection whose oldest request waits so long is no good for ANY
 READY = ConnectionState.READY
 
@@ -53,16 +53,16 @@ class BrokerChooser:
             self._stalled(now, connection),
             connection.muted_until > now,
             node < 0,  # bootstrap connections go away
-            self.doubt(now, broker_of(node)),
+            self.avoided_at(now, broker_of(node)),
             node >= LANE,
             connection.in_flight,
             self._endpoints[node].tie,
         )
 
-    def doubt(self, now: float, node: int) -> float:
+    def avoided_at(self, now: float, node: int) -> float:
         """When it was doubted last, if that is not long ago: of several in doubt the one least lately."""
-        doubted_at = self._endpoints[node].doubted_at
-        return doubted_at if doubted_at > now - DOUBT else -INFINITY
+        avoided_at = self._endpoints[node].avoided_at
+        return avoided_at if avoided_at > now - AVOID_SECONDS else -INFINITY
 
     def _stalled(self, now: float, connection: Connection) -> bool:
         return connection.silent_since < now - STALLED

@@ -57,7 +57,7 @@ class Endpoint:
     leaving: bool = False  # the cluster no longer has it
     failures: int = 0  # attempts since it was READY
     garbled: bool = False  # its last answer could not be understood
-    doubted_at: float = -INFINITY  # what it told of the cluster turned out not to be so
+    avoided_at: float = -INFINITY  # what it told of the cluster turned out not to be so
     not_before: float = 0.0
     error: KafkaError | None = None  # why the last connection or attempt ended
     failed_at: float = 0.0

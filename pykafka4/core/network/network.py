@@ -98,17 +98,17 @@ class Network:
             endpoint.wanted = True
             self._dirty[node] = endpoint
 
-    def doubt(self, now: float, node: int) -> None:
+    def avoid(self, now: float, node: int) -> None:
         """What `node` told of the cluster does not help: it may have no news itself. For a while ANY means others first.
 
         Where no other is connected one is connected to; nobody waits for that, the one in doubt is asked meanwhile.
         """
         endpoint = self._endpoint(node)
-        if endpoint is None or endpoint.doubted_at == now:
+        if endpoint is None or endpoint.avoided_at == now:
             return
-        endpoint.doubted_at = now
+        endpoint.avoided_at = now
         known = [n for n in self._ready if n < LANE]
-        if known and all(self._any.doubt(now, n) > -INFINITY for n in known) and not self._any.attempt_under_way():
+        if known and all(self._any.avoided_at(now, n) > -INFINITY for n in known) and not self._any.attempt_under_way():
             other = least_failed(self._any.unconnected(now))
             if other is not None:
                 self.want(other.node)
