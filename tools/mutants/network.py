@@ -195,21 +195,21 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/connection.py",
-        old="self.poison(ConnectionLost(f\"{self.address}: given up, {_too_late(late[0], 'was not answered')}\"))",
+        old='self.poison(ConnectionLost(f"{self.address}: connection closed, no response to {_name(late[0])} within request_timeout_ms"))',
         new="pass",
-        breaks="a connection goes on after a request was not answered in time",
+        breaks="a connection stays open after a request without a response in time",
         tests=("tests/core/network/test_connection.py::test_a_request_without_reply_that_the_socket_never_takes_ends_the_connection",),
     ),
     Mutant(
         file="pykafka4/core/network/connection.py",
-        old='        self.answers += [(request, Failed(_too_late(request, "was not answered"), Written.MAYBE)) for request in late]',
-        new='        self.answers += [(request, Failed(_too_late(request, "was not answered"), Written.NO)) for request in late]',
-        breaks="a request that was not answered in time counts as not written",
+        old='        self.answers += [(request, Failed(_too_late(request, "no response"), Written.MAYBE)) for request in late]',
+        new='        self.answers += [(request, Failed(_too_late(request, "no response"), Written.NO)) for request in late]',
+        breaks="a request without a response in time counts as not written",
         tests=("tests/core/network/test_connection.py::test_a_request_without_reply_that_the_socket_never_takes_ends_the_connection",),
     ),
     Mutant(
         file="pykafka4/core/network/connection.py",
-        old="                later.begin_anew(now)\n",
+        old="                later.restart_time(now)\n",
         new="                break\n",
         breaks="a request counts as late though the broker was busy with those before it",
         tests=(

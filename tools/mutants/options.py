@@ -120,8 +120,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/network.py",
-        old='"""The number of the connection to `node`, never given again to another; None while it is not READY."""\n        connection = self._ready.get(node)\n        return None if connection is None else connection.link',
-        new='"""The number of the connection to `node`, never given again to another; None while it is not READY."""\n        return None',
+        old='"""The number of the connection to `node`, never used for another; None while it is not READY."""\n        connection = self._ready.get(node)\n        return None if connection is None else connection.link',
+        new='"""The number of the connection to `node`, never used for another; None while it is not READY."""\n        return None',
         breaks="a new connection to the leader is not noticed",
         tests=("tests/core/network/test_network.py::test_the_number_of_a_connection_is_that_of_a_ready_one_and_another_after_a_loss",),
     ),

@@ -570,7 +570,7 @@ class Cluster:
         return frozenset(unseated)
 
     def _place(self, now: float) -> None:
-        self._network.place(now, {broker.node: (broker.host, broker.port) for broker in self.brokers.values()})
+        self._network.set_addresses(now, {broker.node: (broker.host, broker.port) for broker in self.brokers.values()})
 
     def _changed(self, topics: frozenset[str], brokers: bool) -> None:
         self.version += 1

@@ -156,7 +156,7 @@ def test_avoiding_brokers_opens_no_connection_while_no_broker_is_connected() -> 
 def test_bootstrap_connections_go_when_a_broker_of_the_cluster_is_connected() -> None:
     peer = Peer()
     bootstrap = peer.open(-1)
-    peer.network.place(0.0, HOSTS)
+    peer.network.set_addresses(0.0, HOSTS)
     peer.poll(0.0)
     assert bootstrap not in peer.closed
     peer.open(2)
@@ -268,7 +268,7 @@ def test_a_frozen_broker_that_takes_the_spare_connection_is_not_waited_for() -> 
 
 def test_the_connections_of_a_lane_do_not_count_as_ways_to_any_broker() -> None:
     peer = Peer(bootstrap_servers="b1:1")
-    peer.network.place(0.0, {1: HOSTS[1]})
+    peer.network.set_addresses(0.0, {1: HOSTS[1]})
     peer.open(1)
     lane = peer.network.new_lane()
     peer.network.want(via(lane, 1))
