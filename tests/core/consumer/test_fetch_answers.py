@@ -108,7 +108,7 @@ def test_a_truncated_log_moves_the_position_back_once(harness: ConsumerHarness, 
     harness.poll()
     harness.run()
     assert harness.asked(harness.fetch_at(1)) == {tp(0): 6}
-    assert "cut at offset 6" in caplog.text
+    assert "truncated the log to offset 6" in caplog.text
     assert harness.pending(ListOffsetsRequest) == []
 
 

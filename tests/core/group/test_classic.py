@@ -258,7 +258,7 @@ def test_a_join_does_not_wait_for_a_coordinator_that_is_none_any_more(harness: C
     assert harness.pending(FindCoordinatorRequest) == []
     assert harness.wake_at == pytest.approx(harness.now + 0.1)
     harness.run(0.1)
-    assert harness.network.doubts == [1]
+    assert harness.network.avoided == [1]
     harness.find_coordinator(2)
     harness.run(1)
     old, new = harness.pending(JoinGroupRequest)

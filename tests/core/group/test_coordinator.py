@@ -99,17 +99,17 @@ def test_a_refusal_for_good_ends_the_member(harness: ConsumerHarness) -> None:
     assert harness.machine.membership.state is MemberState.FATAL
 
 
-def test_a_broker_that_named_a_wrong_coordinator_is_in_doubt_until_a_coordinator_answered(harness: ConsumerHarness) -> None:
+def test_a_broker_that_reported_a_wrong_coordinator_is_avoided_until_one_responds(harness: ConsumerHarness) -> None:
     harness.find_coordinator(2)
     harness.join(error="NOT_COORDINATOR")
-    assert harness.network.doubts == [2, TELLER]
+    assert harness.network.avoided == [2, TELLER]
     harness.run(1)
     harness.find_coordinator(1)
     harness.join()
     harness.sync([tp(0)])
     harness.machine.coordinator.lost(harness.now, 1, LOST.reason)
     assert harness.machine.coordinator.node is None
-    assert harness.network.doubts == [2, TELLER, 1]
+    assert harness.network.avoided == [2, TELLER, 1]
 
 
 def test_a_coordinator_that_cannot_store_commits_is_not_asked_to_find_the_coordinator(harness: ConsumerHarness) -> None:
@@ -120,7 +120,7 @@ def test_a_coordinator_that_cannot_store_commits_is_not_asked_to_find_the_coordi
     harness.run()
     for times in (1, 2, 3):
         harness.commits({tp(0): "REQUEST_TIMED_OUT"})
-        assert harness.network.doubts.count(1) == times
+        assert harness.network.avoided.count(1) == times
         harness.run(1.5)
         harness.find_coordinator(1)
         harness.run(3.0)
@@ -128,9 +128,9 @@ def test_a_coordinator_that_cannot_store_commits_is_not_asked_to_find_the_coordi
             harness.beat(request)
 
 
-def test_a_broker_that_cannot_name_a_coordinator_is_in_doubt(harness: ConsumerHarness) -> None:
+def test_a_broker_that_cannot_find_the_coordinator_is_avoided(harness: ConsumerHarness) -> None:
     harness.answer(harness.one(FindCoordinatorRequest), found(-1, BY_NAME["COORDINATOR_NOT_AVAILABLE"].code))
-    assert harness.network.doubts == [TELLER]
+    assert harness.network.avoided == [TELLER]
 
 
 def test_losing_a_former_coordinator_changes_nothing(harness: ConsumerHarness) -> None:
@@ -148,11 +148,11 @@ def checked(harness: ConsumerHarness) -> Any:
 
 
 def test_a_check_that_names_the_same_coordinator_changes_nothing(harness: ConsumerHarness) -> None:
-    request, doubts = checked(harness), list(harness.network.doubts)
+    request, avoided = checked(harness), list(harness.network.avoided)
     assert request.deadline == harness.now + harness.config.request_timeout_ms / 1000
     harness.answer(request, found(1))
     assert harness.machine.coordinator.node == 1
-    assert harness.network.doubts == doubts
+    assert harness.network.avoided == avoided
 
 
 def test_a_check_that_names_another_coordinator_is_accepted(harness: ConsumerHarness) -> None:
@@ -167,10 +167,10 @@ def test_a_check_of_a_former_coordinator_changes_nothing(harness: ConsumerHarnes
     harness.run(1.0)
     (question,) = [other for other in harness.pending(FindCoordinatorRequest) if other is not request]
     harness.answer(question, found(2))
-    doubts = list(harness.network.doubts)
+    avoided = list(harness.network.avoided)
     harness.answer(request, found(3))
     assert harness.machine.coordinator.node == 2
-    assert harness.network.doubts == doubts
+    assert harness.network.avoided == avoided
 
 
 def test_a_check_that_names_a_broker_unknown_to_the_metadata_has_the_coordinator_looked_for_at_once(harness: ConsumerHarness) -> None:

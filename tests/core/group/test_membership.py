@@ -26,7 +26,7 @@ from pykafka4.wire.protocol.messages_group import (
 def test_nothing_is_asked_before_the_application_polls(harness: ConsumerHarness) -> None:
     harness.machine.membership.subscribe(("t",))
     assert harness.run() == []
-    assert harness.reader.beckoned
+    assert harness.reader.loop_wanted
     harness.poll()
     assert [type(r.message) for r in harness.run()] == [FindCoordinatorRequest]
 

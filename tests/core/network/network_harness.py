@@ -26,7 +26,7 @@ class NetworkHarness:
         self.unanswered: list[tuple[int, Any, Any]] = []
 
     def placed(self) -> NetworkHarness:
-        self.network.place(0.0, HOSTS)
+        self.network.set_addresses(0.0, HOSTS)
         return self
 
     def poll(self, now: float) -> NetworkEffects:

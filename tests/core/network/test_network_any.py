@@ -1,4 +1,4 @@
-"""Network: requests to any broker or to the controller, bootstrap addresses, and brokers in doubt."""
+"""Network: requests to any broker or to the controller, bootstrap addresses, and avoided brokers."""
 
 from __future__ import annotations
 
@@ -99,27 +99,27 @@ def asked_by_any(harness: NetworkHarness, now: float) -> int:
     return link
 
 
-def test_requests_to_any_broker_avoid_a_doubted_broker_for_a_while() -> None:
+def test_any_prefers_other_brokers_for_a_while_to_one_that_is_avoided() -> None:
     harness = NetworkHarness().placed()
     links = {harness.open(node): node for node in (1, 2)}
     first = asked_by_any(harness, 1.0)
     assert asked_by_any(harness, 1.0) == first
-    harness.network.doubt(1.0, links[first])
+    harness.network.avoid(1.0, links[first])
     second = asked_by_any(harness, 1.0)
     assert second != first
-    harness.network.doubt(2.0, links[second])
-    assert asked_by_any(harness, 2.0) == first, "of two in doubt the one less lately"
-    assert asked_by_any(harness, 11.5) == first, "the doubt in it is over"
+    harness.network.avoid(2.0, links[second])
+    assert asked_by_any(harness, 2.0) == first, "of two that are avoided, the one whose avoidance began first"
+    assert asked_by_any(harness, 11.5) == first, "it is no longer avoided"
 
 
-def test_doubting_the_only_connected_broker_connects_to_another_without_waiting_for_it() -> None:
+def test_avoiding_the_only_connected_broker_connects_to_another_without_waiting_for_it() -> None:
     harness = NetworkHarness().placed()
     only = harness.open(1)
-    harness.network.doubt(1.0, 1)
+    harness.network.avoid(1.0, 1)
     assert asked_by_any(harness, 1.0) == only
     assert harness.connects[-1].host != "h1"
     attempts = len(harness.connects)
-    harness.network.doubt(1.5, 1)
+    harness.network.avoid(1.5, 1)
     harness.poll(1.5)
     assert len(harness.connects) == attempts, "one attempt at a time"
     other = harness.accept(2.0)
@@ -130,25 +130,25 @@ def test_a_lane_to_the_only_broker_is_no_other_broker_to_ask() -> None:
     harness = NetworkHarness().placed()
     harness.open(1)
     harness.open(via(harness.network.new_lane(), 1))
-    harness.network.doubt(1.0, 1)
+    harness.network.avoid(1.0, 1)
     harness.poll(1.0)
     assert harness.connects[-1].host != "h1"
 
 
-def test_a_bootstrap_server_can_be_doubted_while_only_bootstrap_servers_are_connected() -> None:
+def test_a_bootstrap_server_can_be_avoided_while_only_bootstrap_servers_are_connected() -> None:
     harness = NetworkHarness()
     bootstrap = harness.open(-1)
     harness.placed()
     attempts = len(harness.connects)
-    harness.network.doubt(1.0, -1)
+    harness.network.avoid(1.0, -1)
     assert asked_by_any(harness, 1.0) == bootstrap
     assert len(harness.connects) == attempts + 1
 
 
-def test_doubts_open_no_connection_while_no_broker_is_connected() -> None:
+def test_avoiding_brokers_opens_no_connection_while_no_broker_is_connected() -> None:
     harness = NetworkHarness().placed()
-    harness.network.doubt(0.0, 1)
-    harness.network.doubt(0.0, 9)
+    harness.network.avoid(0.0, 1)
+    harness.network.avoid(0.0, 9)
     harness.poll(0.0)
     assert not harness.connects
 
@@ -156,7 +156,7 @@ def test_doubts_open_no_connection_while_no_broker_is_connected() -> None:
 def test_bootstrap_connections_go_when_a_broker_of_the_cluster_is_connected() -> None:
     harness = NetworkHarness()
     bootstrap = harness.open(-1)
-    harness.network.place(0.0, HOSTS)
+    harness.network.set_addresses(0.0, HOSTS)
     harness.poll(0.0)
     assert bootstrap not in harness.closed
     harness.open(2)
@@ -187,7 +187,7 @@ def test_the_controller_is_asked_where_it_is_known_and_anyone_where_not() -> Non
 # -- connections that nobody needs
 
 
-def test_doubting_every_broker_opens_no_connection_while_all_are_connected() -> None:
+def test_avoiding_every_broker_opens_no_connection_while_all_are_connected() -> None:
     harness = NetworkHarness().placed()
     for node in HOSTS:
         harness.open(node)
@@ -195,7 +195,7 @@ def test_doubting_every_broker_opens_no_connection_while_all_are_connected() -> 
     for step in range(200):
         now = 1.0 + step * 0.05
         for node in HOSTS:
-            harness.network.doubt(now, node)
+            harness.network.avoid(now, node)
         harness.poll(now)
         asked_by_any(harness, now)
     assert len(harness.connects) == attempts
@@ -268,7 +268,7 @@ def test_a_frozen_broker_that_takes_the_spare_connection_is_not_waited_for() -> 
 
 def test_the_connections_of_a_lane_do_not_count_as_ways_to_any_broker() -> None:
     harness = NetworkHarness(bootstrap_servers="b1:1")
-    harness.network.place(0.0, {1: HOSTS[1]})
+    harness.network.set_addresses(0.0, {1: HOSTS[1]})
     harness.open(1)
     lane = harness.network.new_lane()
     harness.network.want(via(lane, 1))

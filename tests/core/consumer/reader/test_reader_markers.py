@@ -29,6 +29,30 @@ def test_valid_records_come_before_the_error_and_it_is_raised_until_seek(harness
     assert offsets(harness.poll()) == [4]
 
 
+@pytest.mark.parametrize("kind", ["damaged batch", "lasting error", "truncation"])
+def test_an_error_of_one_partition_keeps_no_other_partition_waiting(kind: str) -> None:
+    harness = ReaderHarness(2)
+    harness.put(0, 2)
+    assert offsets(harness.poll()) == [0, 1]
+    claim = harness.reader.claims[tp(0)]
+    if kind == "damaged batch":
+        bad = bytearray(batch(2, 2))
+        bad[-1] ^= 1
+        harness.put(2, 2, data=bytes(bad))
+    elif kind == "lasting error":
+        harness.reader.put(Trouble(claim, KafkaError("for good")))
+    else:
+        harness.reader.put(Truncated(claim, 1, raises=True))
+    harness.put(4, 1)  # more of the same partition: it stays behind the error
+    with pytest.raises(KafkaError):
+        harness.poll()
+    for first in (0, 3):
+        harness.put(first, 3, partition=1)
+        with pytest.raises(KafkaError):  # it was the first in line
+            harness.poll()
+        assert [(r.partition, r.offset) for r in harness.poll()] == [(1, first), (1, first + 1), (1, first + 2)]
+
+
 def test_a_lasting_error_is_a_new_object_each_time_it_is_raised(harness: ReaderHarness) -> None:
     stored = KafkaError("for good")
     harness.reader.put(Trouble(harness.claims[0], stored))
@@ -167,8 +191,8 @@ def test_a_truncation_below_the_position_reports_how_many_offsets_were_lost(
     assert len(harness.poll()) == 5
     harness.reader.put(Truncated(harness.reader.claims[tp(0)], 2))
     harness.poll()
-    assert "cut at offset 2" in caplog.text
-    assert "3 offsets that were read" in caplog.text
+    assert "truncated the log to offset 2" in caplog.text
+    assert "3 offsets that were already read" in caplog.text
 
 
 # ---------------------------------------------------------------- a reset to a lower offset

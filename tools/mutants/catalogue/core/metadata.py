@@ -65,14 +65,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
-        old="        if not brokers:  # it has started",
-        new="        if number < 0:  # it has started",
+        old="        if not brokers:  # a broker that has just started",
+        new="        if number < 0:  # a broker that has just started",
         breaks="a broker that has just started is believed that topics do not exist",
         tests=("tests/core/metadata/test_cluster_answers.py::test_topics_of_an_answer_without_brokers_are_ignored",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
-        old="            self._network.doubt(now, outcome.node)\n",
+        old="            self._network.avoid(now, outcome.node)\n",
         new="",
         breaks="a broker that has just started is asked again before others",
         tests=("tests/core/metadata/test_cluster_requests.py::test_an_answer_without_brokers_is_requested_from_another_broker",),
