@@ -138,7 +138,7 @@ def test_the_client_finds_the_cluster_again_after_every_broker_was_down(server: 
     assert client.status()["state"] == "connected"
 
 
-# -- nobody there
+# -- no broker there
 
 
 def test_with_no_broker_in_reach_operations_end_in_time_and_list_every_address() -> None:

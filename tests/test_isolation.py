@@ -1,4 +1,4 @@
-"""A producer or consumer that fails by an internal error ends alone: its waiters are told, the other users of the client go on."""
+"""A producer or consumer that fails by an internal error ends alone: its waiters fail, the other users of the client go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wishes: what nobody uses any more is not asked for, not created again, not reported, and takes no memory."""
+"""Unused topics: they are not requested, not created again, not reported, and take no memory."""
 
 from __future__ import annotations
 

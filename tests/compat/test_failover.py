@@ -16,7 +16,7 @@ PAUSE = 0.002
 
 
 class Load:
-    """An idempotent producer that writes one number after the other until it is told to stop."""
+    """An idempotent producer that writes one number after the other until `stop` is called."""
 
     def __init__(self, cluster: LocalCluster, topic: str) -> None:
         self.cluster, self.topic = cluster, topic

@@ -1,4 +1,4 @@
-"""Old brokers as a backend: their ZooKeeper starts and ends with them, and what they cannot do is said."""
+"""Old brokers as a backend: their ZooKeeper starts and ends with them, and operations that they do not support are refused."""
 
 from __future__ import annotations
 

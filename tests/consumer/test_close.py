@@ -1,4 +1,4 @@
-"""Ends: close, Ctrl-C, fork, a client that closes, a handle that is forgotten."""
+"""Ends of a consumer: close, Ctrl-C, fork, a client that closes, a consumer that is not closed."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_one_consumer_that_fails_to_close_does_not_keep_the_client_from_closing_
 
 
 def test_a_commit_still_waiting_when_its_consumer_closes_fails_at_once(server: ModelServer, make: Maker) -> None:
-    """On a client that lives on: nobody else would ever tell it."""
+    """On a client that stays open: nothing else would ever notify it."""
     topic(server, 3)
     with Client(bootstrap_servers=server.bootstrap_servers) as client:
         consumer = make.assigned(0, client=client, group_id="g", enable_auto_commit=False)

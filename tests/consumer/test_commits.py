@@ -1,4 +1,4 @@
-"""Commits: what is finished is stored, what is in hand never is."""
+"""Commits: finished records are committed, records that the application still processes never are."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def test_one_damaged_answer_is_not_reported_and_a_broker_that_always_sends_damag
     server.do(lambda cluster: cluster.heal())
     fill(server, "t", 0, numbers(0, 1))
     deadline = time.monotonic() + LONG
-    while True:  # what was told by other brokers meanwhile comes first
+    while True:  # errors of other brokers come first
         assert time.monotonic() < deadline
         try:
             if consumer.poll(0.2):

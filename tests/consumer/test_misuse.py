@@ -1,4 +1,4 @@
-"""Wrong calls, and what they are told."""
+"""Wrong calls, and the errors that they raise."""
 
 from __future__ import annotations
 

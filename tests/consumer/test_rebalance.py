@@ -1,4 +1,4 @@
-"""Partitions come and go: who reads what, and what listeners are told."""
+"""Rebalances: which member reads which partitions, and which calls listeners get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster machine that knows topic t, and what brokers tell it."""
+"""Cluster harness. A cluster machine that knows topic t, and the metadata answers that it gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer's machines with everything around them made by hand: a clock that only tests move, brokers that answer as told."""
+"""Consumer harness. The machines of a consumer with a clock that only tests move, a scripted network and scripted metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of a group member share: its state, the events for its application, and giving partitions back."""
+"""Member harness. What tests of a group member share: its state, the events for its application, and releasing partitions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def keep_alive(harness: ConsumerHarness) -> None:
 
 
 def held_join(harness: ConsumerHarness) -> None:
-    """Broker 1, told to coordinate, holds the JoinGroup."""
+    """Broker 1 is the coordinator and holds the JoinGroup."""
     harness.machine.membership.subscribe(("t",))
     harness.poll()
     keep_alive(harness)

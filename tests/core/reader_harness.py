@@ -1,4 +1,4 @@
-"""A reader with the loop made by hand: chunks are put in, and what it asks of the loop is kept."""
+"""Reader harness. A reader without a loop: the test puts chunks in, and the seeks that it requests are recorded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pykafka4.wire.records.hot import Chunk
 
 
 class ReaderHarness:
-    """A reader, the claims it has, and where the loop was told to read on."""
+    """A reader, its claims, and the seeks that it requested from the loop."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.seeks: list[tuple[Claim, Claim, Start | int]] = []

@@ -1,4 +1,4 @@
-"""The broker's side of a conversation, for tests of the machines: reads what a connection writes, and answers it."""
+"""Scripted brokers. They read what the machines write and answer it as the test says."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def raise_cause(machine: Machine, reason: KafkaError) -> None:
 
 @attrs.define(eq=False)
 class World:
-    """An engine, and brokers that answer as told. `now` moves only by `run`."""
+    """An engine and scripted brokers. `now` moves only by `run`."""
 
     engine: Engine
     events: list[object]

@@ -157,7 +157,7 @@ def test_an_error_of_api_versions_ends_the_connection_or_has_a_lower_version_ask
 
 # -- FindCoordinator
 
-# No retry helps with these, and the application is told; everything else is asked again after a pause.
+# Permanent errors: the application gets them; everything else is repeated after a pause.
 REFUSED = {
     *(1, 4, 10, 11, 12, 17, 18, 21, 23, 24, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 42, 43, 44, 45, 46, 47, 48, 49, 50),
     *(52, 53, 54, 55, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 73, 76, 77, 81, 82, 85, 86, 87, 90, 91, 92, 93, 94, 95, 96),

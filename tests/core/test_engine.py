@@ -1,4 +1,4 @@
-"""Engine: what is asked for in a turn happens in it, and a crash reaches everyone."""
+"""Engine: what machines request in a turn happens in it, and a crash fails every pending call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pykafka4.wire.protocol.messages_admin import DescribeClusterRequest, Descri
 
 @attrs.define(eq=False)
 class Script:
-    """A machine that does what it is told, turn by turn."""
+    """A scripted machine, turn by turn."""
 
     effects: list[Effects] = attrs.Factory(list)
     polled: int = 0
@@ -137,7 +137,7 @@ def test_a_crash_reaches_every_machine_even_past_one_that_breaks(world: World, c
 
 
 class Failing(Script):
-    """A machine that raises where it is told to."""
+    """A machine that raises in the given step."""
 
     def __init__(self, where: str) -> None:
         super().__init__()

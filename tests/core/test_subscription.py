@@ -1,4 +1,4 @@
-"""Positions: what may follow what."""
+"""Subscription: which states of a position may follow each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster keeps its promises: faults really happen, end when asked, and nothing outlives its owner."""
+"""The cluster: faults really happen, end on request, and nothing outlives its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LocalCluster: ports that are stolen, owners and guardians that are killed, folders that stay behind: nothing outlives its owner."""
+"""LocalCluster: ports that are taken, owners and guardians that are killed, folders that stay behind: nothing outlives its owner."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 
 
 def told(cluster: Proxied, node: int) -> dict[int, tuple[str, int]]:
-    """The brokers' addresses as a client that comes through the proxy of `node` is told them."""
+    """The brokers' addresses as a client that comes through the proxy of `node` gets them."""
     connection = Connection(cluster.address(node))
     try:
         answer = connection.request(MetadataRequest(topics=[]))

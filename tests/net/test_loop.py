@@ -1,4 +1,4 @@
-"""Loop: one thread runs every machine, and whatever goes wrong on it is heard by everyone who waits."""
+"""Loop: one thread runs every machine, and every failure on it reaches all pending calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transport: whole frames whatever the network cuts, sizes believed only up to the limit, errors that name address and cause."""
+"""Transport: whole frames whatever the network cuts, sizes accepted only up to the limit, errors that name address and cause."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_an_address_that_drops_packets_is_followed_by_the_next(driver: Driver, m
     monkeypatch.setattr(transports, "ADDRESS_SECONDS", 0.05)
     with contextlib.ExitStack() as stack:
         port = stack.enter_context(serving(lambda c: c.sendall(framed(b"hello"))))
-        full = stack.enter_context(socket.socket())  # its backlog is full: who comes next is not answered
+        full = stack.enter_context(socket.socket())  # its backlog is full: the next connection is not answered
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""What the tests of the producer do with it and with the brokers. Rule: every wait ends."""
+"""Producing. What the tests of the producer do with it and with the brokers. Rule: every wait ends."""
 
 from __future__ import annotations
 

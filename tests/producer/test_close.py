@@ -1,4 +1,4 @@
-"""Ends: close from anywhere, Ctrl-C, a crash, the exit of the interpreter, a handle that is forgotten."""
+"""Ends of a producer: close from any thread, Ctrl-C, a crash, the exit of the interpreter, a producer that is not closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fork: the child is told at once, and touches nothing that is its parent's."""
+"""Fork: the child gets an error at once, and touches nothing of its parent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The producer's handle: subclasses and patches are respected, a `with` block raises what nobody knows yet, awaiting works."""
+"""The producer's handle: subclasses and patches are respected, a `with` block raises unread failures, awaiting works."""
 
 from __future__ import annotations
 

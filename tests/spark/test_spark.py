@@ -1,4 +1,4 @@
-"""On real Spark and real brokers: one producer per worker, nothing lost, failures with their cause, nothing left over for the next task."""
+"""On real Spark and real brokers: one producer per worker, nothing lost, failures with their cause, nothing left for the next task."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_worker_whose_connections_idled_writes_again(spark: SparkSession, clus
 
 
 def producers(cluster: Cluster, topic: str) -> set[tuple[int, int]]:
-    """(process, producer id) of everybody who wrote to the topic, where values are process ids."""
+    """(process, producer id) of every producer of the topic, where values are process ids."""
     return {(int(record.value), record.producer_id) for records in cluster.log(topic).values() for record in records}
 
 

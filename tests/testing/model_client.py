@@ -1,4 +1,4 @@
-"""A client of a few lines: what a session answers, decoded."""
+"""Model client. A minimal client of the model cluster: it sends requests and decodes the answers."""
 
 from __future__ import annotations
 

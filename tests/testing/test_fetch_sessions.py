@@ -79,7 +79,7 @@ def test_a_partition_stays_in_the_session_until_it_is_named_again_or_forgotten(c
     assert told(client.call(request(cluster, {0: 1}, number, 2))) == [1]
     assert told(client.call(request(cluster, {2: 1}, number, 3, forget=(1,)))) == [2]
     assert told(client.call(request(cluster, {}, number, 4))) == []
-    assert told(client.call(request(cluster, {1: 1}, number, 5))) == [1]  # new to the session: told once
+    assert told(client.call(request(cluster, {1: 1}, number, 5))) == [1]  # new to the session: sent once
     assert told(client.call(request(cluster, {1: 1}, number, 6))) == []
 
 

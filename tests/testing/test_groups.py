@@ -1,4 +1,4 @@
-"""The group coordinator: generations, sessions, static members, who may commit."""
+"""The group coordinator: generations, sessions, static members, and which members may commit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TP = TopicPartition("t", 0)
 
 
 class World:
-    """A group and members that speak to it by hand."""
+    """A group and scripted members."""
 
     def __init__(self) -> None:
         self.timeline = Timeline()
@@ -164,7 +164,7 @@ def test_a_new_coordinator_may_answer_an_old_offset_unless_a_stable_one_is_requi
     assert world.group.stored(TP, stable=False) == OffsetAndMetadata(30)
 
 
-# ---- errors that are told although the request was carried out
+# ---- errors in answers to requests that were executed
 
 
 @pytest.mark.parametrize("named", [False, True])

@@ -1,4 +1,4 @@
-"""The model cluster, spoken to in bytes."""
+"""The model cluster, tested with encoded requests."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def forked() -> Iterator[Callable[[], None]]:
             child = os.fork()
         if child == 0:
             os.close(write)
-            os.read(read, 1)  # until the parent closes its end, or is gone
+            os.read(read, 1)  # until the parent closes its end, or died
             os._exit(0)
         children.append(child)
 

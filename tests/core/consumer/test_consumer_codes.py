@@ -132,7 +132,7 @@ def test_sync_group(harness: ConsumerHarness, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_heartbeat(harness: ConsumerHarness, name: str) -> None:
-    """Only what is about the member costs its partitions; a coordinator in trouble costs nothing."""
+    """Only what is about the member costs its partitions; a failing coordinator costs nothing."""
     harness.stable(tp(0))
     harness.run(3)
     harness.beat(harness.one(HeartbeatRequest), name)
@@ -197,7 +197,7 @@ def test_offset_fetch(harness: ConsumerHarness, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_leave_group(harness: ConsumerHarness, name: str) -> None:
-    """Whatever the answer, the member has left: a coordinator that did not hear it ends the session by itself."""
+    """Whatever the answer, the member has left: a coordinator that did not get the request ends the session by itself."""
     harness.stable(tp(0))
     done: list[bool] = []
     harness.machine.leave(harness.now, 5, lambda: done.append(True))

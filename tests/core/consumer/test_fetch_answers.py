@@ -1,4 +1,4 @@
-"""Fetch answers: data, answers that come too late, and logs that were cut."""
+"""Fetch answers: data, answers that come too late, and truncated logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetch answers: what brokers refuse, answers that are damaged or too large: told once or waited out, and never repeated at once."""
+"""Fetch answers with errors, damaged or too large: raised once or retried after a pause, and never repeated at once."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_every_error_code_is_raised_or_retried_after_a_pause(harness: ConsumerHa
     else:
         with pytest.raises(BrokerError):
             harness.poll()
-        assert harness.poll() == []  # told once; it is tried again after a pause
+        assert harness.poll() == []  # raised once; the fetch is repeated after a pause
 
 
 def test_a_lost_connection_takes_the_partitions_of_the_request_offline_and_no_others(harness: ConsumerHarness) -> None:

@@ -1,4 +1,4 @@
-"""Fetcher: what is asked for, and when, with brokers made by hand."""
+"""Fetcher: what is fetched, and when. The test writes the answers."""
 
 from __future__ import annotations
 

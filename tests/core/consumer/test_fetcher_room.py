@@ -1,4 +1,4 @@
-"""Fetcher: never more is asked for than there is room, and no broker or partition starves for it."""
+"""Fetcher: no fetch requests more bytes than there is room for, and no broker or partition starves."""
 
 from __future__ import annotations
 

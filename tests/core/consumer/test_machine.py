@@ -1,4 +1,4 @@
-"""All of a consumer that runs on the loop, together."""
+"""All machines of a consumer together."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_removed_consumer_keeps_no_partition_and_no_lane(harness: ConsumerHarn
     harness.machine.gone()
     assert harness.machine.fetcher.positions == {}
     assert sorted(harness.network.dropped) == [1, 2, 3, 4]
-    assert not harness.reader.arrivals  # a look-up that ends with its partitions is nobody's trouble
+    assert not harness.reader.arrivals  # a lookup that ends with its partitions is no error
 
 
 def test_status_says_what_each_partition_waits_for(harness: ConsumerHarness) -> None:
@@ -228,7 +228,7 @@ class Application:
         while self.harness.now < until:
             self.harness.run(0.25)
             self.poll()
-            for _ in range(5):  # who asks again at once shows it here
+            for _ in range(5):  # a request that is repeated at once shows here
                 self.answer(code)
             self.harness.recovery.bring_back()
 
@@ -264,7 +264,7 @@ class Application:
 
 @pytest.mark.parametrize(("kind", "answer"), PLACES, ids=[make.__name__ for _, make in PLACES])
 def test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered(kind: type, answer: Callable[[Request, int], Any]) -> None:
-    """The same code again and again for four seconds: no exception, few requests, and all is well when it stops, or it was told."""
+    """The same code again and again for four seconds: no exception, few requests, and the member is stable when it stops, or the error was raised."""
     for code in [*sorted(CODES.keys() - {0}), 32_767]:
         application = Application(kind, answer)
         application.pass_time(4, code)

@@ -1,4 +1,4 @@
-"""First and last offsets."""
+"""Searches for the first and last offsets of partitions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest, ListOffset
 
 
 class Seeker:
-    """Looks for one offset and remembers what it heard."""
+    """Searches one offset and records the result."""
 
     def __init__(self, harness: ConsumerHarness, partition: int, target: Start = Start.EARLIEST) -> None:
         self.found: list[int] = []

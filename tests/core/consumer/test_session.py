@@ -1,4 +1,4 @@
-"""Fetch sessions: what a Fetch names, and when a session begins anew."""
+"""Fetch sessions: what a Fetch names, and when a new session is opened."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def forgotten(request: Request) -> set[tuple[UUID, int]]:
 
 
 def idle(harness: ConsumerHarness, **data: Any) -> Request:
-    """A round without news; the Fetch that follows."""
+    """A round without changes; the Fetch that follows."""
     harness.fetched(harness.fetch_at(1), {}, session=SESSION, version=17, **data)
     return harness.fetch_at(1)
 
@@ -167,7 +167,7 @@ def test_a_topic_created_again_is_another_partition_by_id() -> None:
     held = next(r for r in harness.pending(FetchRequest) if place(r) == (SESSION, 1))
     for request in [r for r in harness.pending(FetchRequest) if r is not held]:
         harness.fetched(request, {}, version=17)
-    topic = FetchResponse.Topic(topic_id=IDS["t"], partitions=[partition(0, batch(0, 3))])  # records of the topic that is gone
+    topic = FetchResponse.Topic(topic_id=IDS["t"], partitions=[partition(0, batch(0, 3))])  # records of the deleted topic
     harness.answer(held, FetchResponse(session_id=SESSION, responses=[topic]), 17)
     assert harness.poll() == []
     (request,) = [r for r in harness.pending(FetchRequest) if place(r)[0] == SESSION] or [answer_beside(harness)]

@@ -1,4 +1,4 @@
-"""Start offsets: where reading begins, and where it goes on when the offset or the topic is gone."""
+"""Start offsets: where reading begins, and where it continues when the offset or the topic was deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The member of a group that the tests of `core.group` use."""
+"""The harness of a group member for the tests of `core.group`."""
 
 from __future__ import annotations
 

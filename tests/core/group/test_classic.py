@@ -1,4 +1,4 @@
-"""The classic protocol: joins, heartbeats and what coordinators answer, with a clock and a coordinator made by hand."""
+"""The classic protocol: joins, heartbeats and the coordinator's answers, with a fake clock and scripted answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who coordinates the group, and what error codes mean to a member."""
+"""The coordinator: how it is looked up, and what error codes mean to a member."""
 
 from __future__ import annotations
 

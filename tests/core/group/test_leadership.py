@@ -1,4 +1,4 @@
-"""What a group's leader does on top of being a member."""
+"""Leadership: what the leader of a group does in addition to what every member does."""
 
 from __future__ import annotations
 

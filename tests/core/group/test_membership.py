@@ -1,4 +1,4 @@
-"""Membership: what the application wants and holds, with a clock and a coordinator made by hand."""
+"""Membership: what the application subscribes to and holds, with a fake clock and scripted answers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_revocation_that_is_not_answered_in_time_is_a_loss(harness: ConsumerHa
     assert ticket is not None
     assert ticket.ending is Ending.LOST
     assert state(harness) is MemberState.UNJOINED
-    assert harness.pending(JoinGroupRequest) == []  # the application has not heard of it yet
+    assert harness.pending(JoinGroupRequest) == []  # the application does not know of it yet
     release(harness)
     assert harness.one(JoinGroupRequest)
 
@@ -130,7 +130,7 @@ def test_an_application_that_stops_polling_leaves_exactly_when_due(harness: Cons
     (ended,) = events(harness)
     assert ended.ticket.ending is Ending.LOST
     release(harness)
-    assert harness.pending(JoinGroupRequest) == []  # it may be gone for good
+    assert harness.pending(JoinGroupRequest) == []  # it may have stopped for good
     harness.poll()
     harness.run()
     assert harness.one(JoinGroupRequest).message.member_id == ""

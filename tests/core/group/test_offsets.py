@@ -1,4 +1,4 @@
-"""Commits and lookups, with a coordinator made by hand."""
+"""Commits and lookups of committed offsets, with scripted answers of the coordinator."""
 
 from __future__ import annotations
 

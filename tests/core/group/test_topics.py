@@ -1,4 +1,4 @@
-"""Subscribed topics: those that do not exist, that are not wanted any more, that are created again."""
+"""Subscribed topics: topics that do not exist, are no longer subscribed to, or are recreated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cluster: what is learned of brokers and topics, and who is told of it."""
+"""Cluster: what it learns of brokers and topics, and which listeners it notifies."""
 
 from __future__ import annotations
 

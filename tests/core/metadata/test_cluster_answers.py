@@ -1,4 +1,4 @@
-"""Cluster: which answers are believed. The metadata only moves forward."""
+"""Cluster: which answers are accepted. The metadata only moves forward."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_older_epoch_never_moves_a_partition_back() -> None:
     assert world.engine.cluster.leader(T1) == Leader(3, 8)
 
 
-@pytest.mark.parametrize("topic_id", [ID, NO_UUID], ids=["restored", "made anew without an id"])
+@pytest.mark.parametrize("topic_id", [ID, NO_UUID], ids=["restored", "recreated without an id"])
 def test_older_epochs_are_accepted_when_no_broker_has_sent_newer_ones_for_long(topic_id: UUID) -> None:
     world = World.make()
     world.metadata = metadata({"t": (topic_id, [(1, 5), (2, 7)])})
@@ -60,7 +60,7 @@ def test_a_topic_without_an_id_that_was_missing_may_be_another_one() -> None:
 
 
 def test_epochs_of_brokers_that_tell_old_ones_are_not_used() -> None:
-    """A leader would refuse whoever fetches with one, for as long as it is told."""
+    """A leader would refuse every fetch with such an epoch, for as long as brokers send it."""
     world = World.make()
     world.speaks = versions(Metadata=(0, EPOCHS_FROM - 1))
     world.metadata = metadata({"t": (NO_UUID, [(1, 5)])})
@@ -98,7 +98,7 @@ def test_answers_of_brokers_too_old_for_epochs_are_accepted() -> None:
 
 
 def test_a_replaced_topic_id_is_accepted_when_no_broker_has_sent_another_for_long() -> None:
-    """A broker that lagged behind told of the old topic after the others had told of the new one."""
+    """A broker that lagged behind sent the old topic after the others had sent the new one."""
     world = knowing()
     new = world.metadata
     answer_metadata(world, metadata({"t": (OTHER, [(3, 9), (3, 9)])}))
@@ -174,7 +174,7 @@ def test_an_answer_without_brokers_changes_nothing_and_is_requested_again() -> N
 
 @pytest.mark.parametrize("create", [False, True])
 def test_topics_of_an_answer_without_brokers_are_ignored(create: bool) -> None:
-    """Before KRaft, one that had just started said of every topic that it does not exist, until the controller told it the state."""
+    """Before KRaft, one that had just started said of every topic that it does not exist, until the controller sent it the state."""
     world = World.make()
     world.metadata = metadata({}, brokers={})
     cluster = world.engine.cluster

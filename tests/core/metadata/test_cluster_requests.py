@@ -1,4 +1,4 @@
-"""Cluster: when metadata is asked for, of which broker, and what that costs."""
+"""Cluster: when metadata is requested, from which broker, and what that costs."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_the_broker_can_ask_for_a_new_bootstrap() -> None:
 
 
 def test_a_late_answer_does_not_bring_brokers_back_that_a_newer_one_has_let_go() -> None:
-    """A frozen broker thaws and answers what it was asked long ago: those addresses may be nobody's now."""
+    """A frozen broker thaws and answers what it was asked long ago: those addresses may be out of use."""
     world = knowing()
     world.run(5.0)
     for node in (1, 2, 3):
@@ -191,9 +191,9 @@ def test_topics_wanted_while_a_broker_does_not_answer_do_not_extend_its_deadline
     assert world.engine.cluster.leader(T0) == Leader(3, 6)
 
 
-# -- brokers that hear no news
+# -- brokers with stale metadata
 
-SEEDS = range(6)  # so that the first to be asked is the one that hears nothing, too
+SEEDS = range(6)  # so that the broker with stale metadata is asked first, too
 NONE_LEADS = metadata({"t": (ID, [(-1, 4), (-1, 6)])})
 
 
@@ -252,7 +252,7 @@ def test_brokers_need_not_all_be_connected_to_for_a_topic_that_does_not_exist() 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_refresh_is_not_answered_twice_with_old_metadata(seed: int) -> None:
-    """Such as a producer that was given a partition nobody has told it of."""
+    """Such as a producer whose application names a partition that it does not know."""
     world = with_a_deaf_broker(seed, metadata({"t": (ID, [(1, 5)])}))
     cluster = world.engine.cluster
     cluster.want("t", ME)

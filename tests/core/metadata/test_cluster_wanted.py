@@ -1,4 +1,4 @@
-"""Cluster: which topics are asked for, for how long, and which of them may be created."""
+"""Cluster: which topics are requested, for how long, and which of them may be created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What metadata requests ask for while very many topics are in trouble: the cost is bounded, and the end of an outage is seen at once."""
+"""Metadata requests while very many topics have errors: the cost is bounded, and the end of an outage is noticed at once."""
 
 from __future__ import annotations
 

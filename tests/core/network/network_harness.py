@@ -1,4 +1,4 @@
-"""The other end of a network's connections, for its tests: they are opened, answered and cut by hand."""
+"""Network harness. The other end of a network's connections: the test opens, answers and closes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connection: negotiation, FIFO, deadlines, and that the first thing that is wrong ends it for all."""
+"""Connection: negotiation, order, deadlines; the first protocol error closes it for all of its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Network: who is connected to when, who waits for what, and that every request is answered exactly once."""
+"""Network: when it connects to which broker, which requests wait, and that every request is answered exactly once."""
 
 from __future__ import annotations
 

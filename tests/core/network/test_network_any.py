@@ -184,7 +184,7 @@ def test_the_controller_is_asked_where_it_is_known_and_anyone_where_not() -> Non
     assert harness.connects[-1].host == "h3"
 
 
-# -- connections that nobody needs
+# -- unused connections
 
 
 def test_avoiding_every_broker_opens_no_connection_while_all_are_connected() -> None:
@@ -257,7 +257,7 @@ def test_a_frozen_broker_that_takes_the_spare_connection_is_not_waited_for() -> 
     attempts = len(harness.connects)
     answers, now = harness.submit(ANY, now=3.0), 3.0
     harness.poll(now)
-    while len(harness.connects) < attempts + 2:  # nobody answers on the first one
+    while len(harness.connects) < attempts + 2:  # there is no answer on the first one
         assert now < 5.0
         now = max(now + 0.01, harness.effects.wake_at)
         harness.poll(now)

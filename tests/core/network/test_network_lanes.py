@@ -1,4 +1,4 @@
-"""Network: lanes, connections of one's own to a broker."""
+"""Network: lanes, which are further connections to the same broker."""
 
 from __future__ import annotations
 

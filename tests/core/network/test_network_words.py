@@ -1,4 +1,4 @@
-"""Network: what it tells people in the log, in reasons and in its status."""
+"""Network: its log lines, reasons and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identity: who may use which producer id and epoch, and when another id is asked for."""
+"""Identity: which queue uses which producer id and epoch, and when another id is requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ledger: every accepted record is in exactly one place, and what went wrong can be asked for, from any thread."""
+"""Ledger: every accepted record is in exactly one place, and any thread can read the failures."""
 
 from __future__ import annotations
 

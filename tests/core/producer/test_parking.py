@@ -1,4 +1,4 @@
-"""Parking: records whose topic is not known yet move in order, or are handed back and heard of; none stays behind."""
+"""Parking: records of a topic without metadata move in order, or fail with their reason; none stays behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pykafka4.wire.records.hot import Accumulator
 
 
 class Lot:
-    """A parking machine, and what it asks and tells."""
+    """A parking machine, and what it requests and reports."""
 
     def __init__(self, **options: Any) -> None:
         self.now = 1000.0
@@ -28,7 +28,7 @@ class Lot:
         self.unreachable = ""
         self.missing: float | None = None  # since when no broker knows it
         self.busy = False  # batches wait
-        self.full = False  # whoever waits for room waits in vain
+        self.full = False  # no room becomes free
         self.idle: list[str] = []  # topics said to be idle
         self.wanted: list[tuple[str, bool]] = []
         self.forgotten: list[str] = []
@@ -260,7 +260,7 @@ def test_an_unused_topic_is_dropped_and_wanted_again_by_the_next_batch() -> None
     assert lot.wanted == [("t", True)] * 2
     lot.learn(2)
     lot.poll()
-    assert lot.acc.send("t", b"2", partition=1).partition == 1, "the accumulator is told anew"
+    assert lot.acc.send("t", b"2", partition=1).partition == 1, "the accumulator gets the new state"
 
 
 def test_of_several_topics_the_unused_ones_are_dropped() -> None:

@@ -1,4 +1,4 @@
-"""Sender: what leaves, in which order, what it does after a failure, and how it ends, against hand-made answers and a fake clock."""
+"""Sender: what leaves, in which order, what it does after a failure, and how it ends, with scripted answers and a fake clock."""
 
 from __future__ import annotations
 

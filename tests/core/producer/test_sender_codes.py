@@ -33,7 +33,7 @@ EXPECTED: dict[int, tuple[str, Written]] = {
     **dict.fromkeys((17, 21, 29, 31, 32, 35, 42, 43, 48, 49, 53, 76, 87, 120), (FAILED, NO)),
 }
 ASK_FOR_METADATA = {3, 5, 6, 7, 8, 9, 13, 41, 56, 72, 74, 75, 80, 83, 84, 100, 103}
-ASK_ANOTHER_BROKER = {7}  # a leader that is cut off from the others waits for its replicas in vain: it does not know of its successor
+ASK_ANOTHER_BROKER = {7}  # a leader that is cut off from the others never gets an answer of its replicas: it does not know of its successor
 UNHEARD_OF = (137, 999, 32_767)
 EVERY_CODE = pytest.mark.parametrize("code", [*sorted(CODES), *UNHEARD_OF])
 

@@ -1,4 +1,4 @@
-"""Sender: a batch too large for its broker is halved, and its halves keep its place and its numbers."""
+"""Sender: a batch too large for its broker is split, and the halves keep its place and its sequences."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_batch_is_split_after_an_earlier_try_that_may_have_written_it() -> Non
 
 @pytest.mark.parametrize("log_has_it", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE_NUMBER"])
 def test_halves_of_a_batch_that_is_in_the_log_are_not_written_again(log_has_it: str) -> None:
-    """The limit was lowered after the batch was written: its log refuses the halves, which nobody may send in another epoch."""
+    """The limit was lowered after the batch was written: its log refuses the halves, which may not be sent in another epoch."""
     harness = SenderHarness(linger_ms=10).proven()
     handles = harness.together(b"%d" % n for n in range(4))
     harness.lose(harness.requests.pop())

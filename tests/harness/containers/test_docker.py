@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.skipif(bool(MISSING), reason=MISSI
 ROOT = Path(__file__).parents[3]
 RATE = 500  # records a second
 LISTENERS = "listener.security.protocol.map"
-READERS = 6  # each asks another broker for news, one or two the one that has none
+READERS = 6  # each sends metadata requests to another broker, one or two to the stale one
 FROM_THE_START = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": None}
 ODD = {"some.property-with_all": "a=b, c"}
 
@@ -112,7 +112,7 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
 
 @contextlib.contextmanager
 def load(cluster: DockerCluster, topic: str, bootstrap: str | None = None) -> Iterator[Load]:
-    """An idempotent producer sends all the time; at the end the brokers' logs must hold every record once, in order, where it was told."""
+    """An idempotent producer sends all the time; at the end the brokers' logs must hold every record once, in order, at its acknowledged offset."""
     cluster.create_topic(topic, 6)
     stop = threading.Event()
     with Producer(bootstrap_servers=bootstrap or cluster.bootstrap) as producer:
@@ -259,7 +259,7 @@ def test_a_disconnected_leader_loses_and_doubles_nothing(containers: DockerClust
 def test_a_leader_cut_off_from_the_others_is_still_reached_and_nothing_is_lost_or_doubled(
     containers: DockerCluster, topic: str, way: str
 ) -> None:
-    """The old leader goes on believing in itself, and its clients reach it: only the others' word can move them."""
+    """The old leader still acts as leader, and its clients reach it: only metadata of other brokers can move them."""
     bootstrap = containers.direct_bootstrap if way == "direct" else containers.bootstrap
     with load(containers, topic, bootstrap) as running:
         victim = containers.wait_leader(topic)

@@ -1,4 +1,4 @@
-"""What a machine lacks, or forbids, is one line with the way out, told before anything is started."""
+"""What a machine lacks, or forbids, is one line with the way out, printed before anything is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Virtual machines' state and networks, with a `vagrant` that only notes what it is asked: no run loses sight of what it made."""
+"""Virtual machines' state and networks, with a fake `vagrant` that records its calls: every run finds the machines that it made."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def draw_consumers(seed: int) -> ConsumerPlan:
 
 
 def _without_growth(plan: ConsumerPlan) -> ConsumerPlan:
-    """Before Kafka 3.2 a static leader that rejoins is not told that it leads (KAFKA-13435).
+    """Before Kafka 3.2 a static leader that rejoins does not learn that it leads (KAFKA-13435).
 
     So partitions that were added meanwhile, or those of a topic that was hidden, stay unassigned until the next rebalance. It is the same
     with Java's consumer.
@@ -245,7 +245,7 @@ def _retention(sim: ConsumerSimulation) -> None:
 
 
 def _unclean(sim: ConsumerSimulation) -> None:
-    """A replica that lacks the last batches leads: what was read may be gone."""
+    """A replica that lacks the last batches leads: records that were read may be lost."""
     tp, lost = sim.some_partition(), sim.random.choice((1, 1, 3))
     sim.note(f"{tp}: unclean election, the last {lost} batches are gone")
     sim.disturb(0.0, tp)
@@ -340,4 +340,4 @@ LATER: Final = (
     "answer damaged",
     "broker is deaf",
     "fetch sessions evicted",
-)  # only some seeds have it, so that all others go on telling the story they always told
+)  # only some seeds have it, so that the traces of all others stay the same

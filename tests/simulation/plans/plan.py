@@ -30,7 +30,7 @@ class Plan:
     options: dict[str, Any]
     release: str
     topics: dict[str, int]  # partitions
-    unknown_topics: tuple[str, ...]  # created when somebody sends to them
+    unknown_topics: tuple[str, ...]  # created by the first send to them
     actors: int
     records: int  # per actor
     trouble: float  # seconds until everything heals
@@ -259,7 +259,7 @@ def _damage(api: type[InitProducerIdRequest | MetadataRequest]) -> Callable[[Sim
 
 
 def _unclean(sim: Simulation) -> None:
-    """A replica that lacks the last batch leads: what was acknowledged may be gone, and what brokers knew of producers with it."""
+    """A replica that lacks the last batch leads: acknowledged records may be lost, and the producer state of the brokers with them."""
     tp = sim.some_partition()
     sim.note(f"{tp}: unclean election")
     sim.disturb(0.0, tp)
@@ -279,7 +279,7 @@ def _shrink(sim: Simulation) -> None:
 def _slow_follower(sim: Simulation) -> None:
     node, seconds = sim.some_node(), sim.random.uniform(*LASTS["follower is slow"])
     sim.note(f"broker {node} copies nothing")
-    sim.disturb(seconds, misleads=sim.plan.options["acks"] != "all")  # with fewer acks nobody waits for it
+    sim.disturb(seconds, misleads=sim.plan.options["acks"] != "all")  # with fewer acks no request waits for it
     sim.cluster.pause_replication(node, seconds)
 
 
@@ -301,7 +301,7 @@ def _forget_producers(sim: Simulation) -> None:
     sim.note("producer state is lost")
     sim.disturb(0.0)
     sim.cluster.forget_producers()
-    sim.watch.forgetful.update(sim.cluster.topics)  # nobody is left who could recognise a batch that comes twice
+    sim.watch.forgetful.update(sim.cluster.topics)  # no broker can recognise a duplicate batch any more
     sim.watch.unordered.update(sim.cluster.topics)
 
 

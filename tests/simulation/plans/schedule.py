@@ -70,7 +70,7 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
     """One schedule: its cluster, its clock, and what goes wrong."""
 
     all_faults: ClassVar[Mapping[str, Callable[[Any], None]]]
-    sharp = False  # whether a fault that misleads is told from one that stops everything
+    sharp = False  # whether a fault that misleads is distinguished from one that stops everything
 
     def __init__(self, seed: int, plan: PlanT, story: Callable[[str], None] | None) -> None:
         self.plan = plan
@@ -193,14 +193,14 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
         """A broker gave an error that was ordered."""
 
     def some_partition(self) -> TopicPartition:
-        """A partition to trouble."""
+        """A partition for a fault."""
         if self.sick is not None:
             return self.sick[0]
         name = self.random.choice(sorted(self.cluster.topics))
         return TopicPartition(name, self.random.randrange(len(self.cluster.topics[name].partitions)))
 
     def some_node(self) -> int:
-        """A broker to trouble."""
+        """A broker for a fault."""
         return self.random.choice(sorted(self.cluster.brokers)) if self.sick is None else self.sick[1]
 
     def note(self, line: str) -> None:

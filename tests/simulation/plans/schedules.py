@@ -129,7 +129,7 @@ def kept(name: str) -> list[int]:
 
 
 def stories_of(kind: Kind, seed: int) -> list[list[str]]:
-    """The same schedule, told twice."""
+    """The traces of two runs of the same schedule."""
     stories: list[list[str]] = [[], []]
     for story in stories:
         kind(seed, story=story.append).run()

@@ -88,7 +88,7 @@ class Crashed:
             sim.timeline.after(LATEST, lambda: self._check(self.at))
 
     def _check(self, came: float | None) -> None:
-        """Nobody waits for what will never come."""
+        """No call waits for an answer that never comes."""
         call = self._member.call
         if call is not None and came is not None and call[1] <= came and not self._member.process.killed:
             self._member.sim.world.fail(Broken("a crash is told", f"{self._member.name} crashed ({self.what}), {call[0]} still waits"))

@@ -1,4 +1,4 @@
-"""The reader and what is no record: errors, places that were found, logs that were cut, resets."""
+"""The reader and everything but records: errors, offsets that were found, truncated logs, resets."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_a_signal_while_a_batch_is_compressed_is_raised_and_stops_no_partition(c
                 world.send(value=b"x" * 1000)
                 sent += 1
     assert world.acc.accepted == sent
-    assert world.wakes > 1  # the loop was told of the batch
+    assert world.wakes > 1  # the loop was woken for the batch
     world.send(value=b"y")
     batches = world.seal_all()
     assert [b.ready for b in batches] == [True, True]

@@ -1,4 +1,4 @@
-"""What becomes of a record: its outcome, what its handle tells, and the callbacks that hear of it."""
+"""Delivery: the outcome of a record, its handle, and its callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory: how much may wait, who waits for room, and how long a batch's bytes live."""
+"""Memory: its bounds, the threads that wait for room, and how long a batch's bytes live."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A batch too large for its broker is halved: numbers, bytes, callbacks and losses of the halves."""
+"""A batch too large for its broker is split: sequences, bytes, callbacks and losses of the halves."""
 
 from __future__ import annotations
 
