@@ -1,4 +1,4 @@
-"""Fixtures for tests on old brokers. Rule: one cluster at a time, the tests of a release together; start-up times are printed at the end."""
+"""Fixtures for tests on old brokers. Rule: one cluster at a time, the tests of a release together; start-up times are printed last."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from integration.cluster import Cluster
-from integration.faults.plan import seed_of
+from integration.faults.chaos_plan import seed_of
 from integration.workload.load import PARTITIONS, Load, judge
 from integration.workload.members import Member, Members, committed
 from pykafka4 import Producer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plan import draw
+from producer_plan import draw
 from schedules import calm
 from simulation import Simulation
 

@@ -264,7 +264,7 @@ class Application:
 
 @pytest.mark.parametrize(("kind", "answer"), PLACES, ids=[make.__name__ for _, make in PLACES])
 def test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered(kind: type, answer: Callable[[Request, int], Any]) -> None:
-    """The same code again and again for four seconds: no exception, few requests, and the member is stable when it stops, or the error was raised."""
+    """The same code for four seconds: no exception, few requests, and the member is stable afterwards, or the error was raised."""
     for code in [*sorted(CODES.keys() - {0}), 32_767]:
         application = Application(kind, answer)
         application.pass_time(4, code)

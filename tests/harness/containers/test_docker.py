@@ -112,7 +112,7 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
 
 @contextlib.contextmanager
 def load(cluster: DockerCluster, topic: str, bootstrap: str | None = None) -> Iterator[Load]:
-    """An idempotent producer sends all the time; at the end the brokers' logs must hold every record once, in order, at its acknowledged offset."""
+    """An idempotent producer sends all the time; at the end the logs must hold every record once, in order, at its acknowledged offset."""
     cluster.create_topic(topic, 6)
     stop = threading.Event()
     with Producer(bootstrap_servers=bootstrap or cluster.bootstrap) as producer:

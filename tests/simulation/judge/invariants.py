@@ -53,7 +53,7 @@ PRODUCER_PROMISES: Final = {
     "the producer goes on": "no fault ends a producer for good",
     "a block tells what failed": "a `with` block raises if a record failed whose failure nobody looked at, and only if one failed",
     "partitions are told as they are": "`partitions_for` gives all partitions of a topic",
-    "no hot loop": "no turn without news or a pause, and requests are paced",
+    "no hot loop": "no turn without a change or a pause, and requests are paced",
     "no internal errors": "a call raises nothing but the errors that it documents",
 }
 CONSUMER_PROMISES: Final = {
@@ -76,7 +76,7 @@ CONSUMER_PROMISES: Final = {
     "a crash is told": "after an exception inside the client every call ends, and says so",
     "the others of a client go on": "a consumer's crash ends no other consumer of its client",
     "callbacks of commits run once": "what was given to commit_async is called once, also in a crash",
-    "no hot loop": "no turn without news or a pause, and requests are paced",
+    "no hot loop": "no turn without a change or a pause, and requests are paced",
     "waits end in time": "a call ends within its timeout",
     "no internal errors": "a call raises nothing but the errors that it documents",
 }

@@ -230,8 +230,8 @@ class Ledger:
             raise Broken("nothing unfinished is committed", f"{tp}: {offset} is committed, record {self.done_below(tp)} is not finished")
         self.last[tp], self.most[tp] = offset, max(offset, self.most.get(tp, -1))
         if not awaited:
-            # Executed after the client had given the connection up: it may have committed more meanwhile, which cannot be prevented. Whoever
-            # asks now begins at what is stored now.
+            # Executed after the client had given the connection up: it may have committed more meanwhile, which cannot be
+            # prevented. A client that asks now begins at what is stored now.
             self.committed[tp] = min(before, offset)
             return
         if offset < min(before, self.floor.get(tp, before)):

@@ -11,7 +11,7 @@ import attrs
 import handle_mutants
 import pytest
 from handle_mutants import NOTHING_FAILS, SHORT, Told, sender_of, sending
-from plan import DOUBTFUL, PIPELINED, QUICK
+from producer_plan import DOUBTFUL, PIPELINED, QUICK
 from schedules import Hunt, Patch, around
 from weather import Climate
 

@@ -1,4 +1,4 @@
-"""Plans of consumers' schedules. Rule: as in `plan`: everything follows from the seed."""
+"""Plans of consumers' schedules. Rule: as in `producer_plan`: everything follows from the seed."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
 
     all_faults = CONSUMER_FAULTS
 
-    def __init__(self, seed: int, *, plan: ConsumerPlan | None = None, story: Callable[[str], None] | None = None) -> None:
-        super().__init__(seed, plan or draw_consumers(seed), story)
+    def __init__(self, seed: int, *, plan: ConsumerPlan | None = None, trace: Callable[[str], None] | None = None) -> None:
+        super().__init__(seed, plan or draw_consumers(seed), trace)
         self.policy: str = self.plan.options["auto_offset_reset"]
         self.cluster.replication.delay = self.plan.replication
         for sessions in self.cluster.fetch_sessions.values():

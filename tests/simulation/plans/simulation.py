@@ -18,7 +18,7 @@ import attrs
 from applications import Application, judge_time, timed
 from invariants import FINAL_CODES, Broken, Truth, Watch
 from neighbour import Neighbour, Party
-from plan import FAULTS, Plan, draw
+from producer_plan import FAULTS, ProducerPlan, draw
 from schedule import Schedule
 from weather import VirtualTransport, Weather
 
@@ -48,7 +48,7 @@ class Report:
     """What a schedule came to."""
 
     seed: int
-    plan: Plan
+    plan: ProducerPlan
     accepted: int
     acked: int
     failed: int
@@ -73,13 +73,13 @@ class Crash(RuntimeError):
     """An exception where the client expects none."""
 
 
-class Simulation(Schedule[Plan, Report]):
+class Simulation(Schedule[ProducerPlan, Report]):
     """One schedule of a producer."""
 
     all_faults = FAULTS
 
-    def __init__(self, seed: int, *, plan: Plan | None = None, story: Callable[[str], None] | None = None) -> None:
-        super().__init__(seed, plan or draw(seed), story)
+    def __init__(self, seed: int, *, plan: ProducerPlan | None = None, trace: Callable[[str], None] | None = None) -> None:
+        super().__init__(seed, plan or draw(seed), trace)
         self.config = config = ProducerConfig.parse({"bootstrap_servers": self.servers, **self.plan.options})
         self.closing = False
         self._ready = self._sending = self._ended = False
@@ -446,7 +446,7 @@ class Simulation(Schedule[Plan, Report]):
             self.watch.unchecked.add(TopicPartition(topic, int(partition)))
         if (result.error == "DUPLICATE_SEQUENCE_NUMBER" or result.duplicate) and result.base_offset < 0:
             self.watch.unnumbered.update(values_in(data))
-        if self._story is not None and (header := parse_header(bytes(data))) is not None:
+        if self._trace is not None and (header := parse_header(bytes(data))) is not None:
             first = header.base_sequence
             identity = f"{header.producer_id}/{header.producer_epoch} {first}…{header.last_sequence}" if first >= 0 else "no identity"
             again = " again" if result.duplicate else ""

@@ -16,7 +16,7 @@ MUTANTS: Final = (
         breaks="batches are sent to a leader that is cut off from its replicas again and again",
         tests=(
             "tests/core/producer/test_sender_codes.py",
-            "tests/simulation/test_deaf.py::test_producers_find_the_new_leaders_meanwhile",
+            "tests/simulation/test_stale_broker.py::test_producers_find_the_new_leaders_meanwhile",
         ),
     ),
     Mutant(

@@ -186,7 +186,7 @@ MUTANTS: Final = (
         breaks="batches in flight to a leader that is cut off from its replicas wait for one time-out after the other",
         tests=(
             "tests/core/network/test_connection.py::test_an_answer_that_took_most_of_its_time_gives_those_behind_it_no_more",
-            "tests/simulation/test_deaf.py::test_producers_find_the_new_leaders_meanwhile",
+            "tests/simulation/test_stale_broker.py::test_producers_find_the_new_leaders_meanwhile",
         ),
     ),
     Mutant(

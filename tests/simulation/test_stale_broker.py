@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from consumer_plan import GROUP, ConsumerPlan, draw_consumers
 from consumers import ConsumerSimulation
-from plan import draw
+from producer_plan import draw
 from schedules import calm
 from simulation import Simulation
 
