@@ -24,14 +24,14 @@ PATIENCE = 3.0  # seconds until another broker is asked
 
 
 class Next(Enum):
-    """What a call does after a request without success."""
+    """What a call does after a request that has not ended it."""
 
     RETRY = "send it again after a back-off"
     ELSEWHERE = "send it to another broker; again after a back-off if there is no other"
     GIVE_UP = "tell the owner of the call"
 
 
-Verdict: TypeAlias = tuple[Next, KafkaError] | None  # what an outcome means, and why; None: success
+Verdict: TypeAlias = tuple[Next, KafkaError] | None  # what an outcome means, and why; None: the call is over
 
 
 def unanswered(failed: Failed) -> Verdict:
