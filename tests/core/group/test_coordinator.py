@@ -139,6 +139,15 @@ def test_losing_somebody_who_is_not_the_coordinator_any_more_changes_nothing(tal
     assert talk.machine.coordinator.node == 2
 
 
+def test_a_lost_coordinator_is_looked_up_after_a_back_off(talk: Talk) -> None:
+    talk.find_coordinator(1)
+    talk.machine.coordinator.lost(talk.now, 1, LOST.reason)
+    talk.run()
+    assert talk.pending(FindCoordinatorRequest) == []
+    talk.run(0.13)
+    assert talk.one(FindCoordinatorRequest)
+
+
 def checked(talk: Talk) -> Any:
     """The request that asks whether broker 1 still is the coordinator."""
     talk.find_coordinator(1)

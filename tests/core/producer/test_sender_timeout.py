@@ -91,7 +91,7 @@ def test_what_expires_for_want_of_a_producer_id_says_why_there_is_none() -> None
 
 def test_what_expires_while_others_have_no_producer_id_says_its_own_reason() -> None:
     bench = Bench(delivery_timeout_ms=10_000).proven()
-    bench.sender.identity.trouble = LOST
+    bench.sender.identity._call.rest(bench.now, LOST)
     delivery = bench.batch()
     bench.poll(11)
     assert str(delivery.exception(0).cause) == f"{LATE}: broker 1 has not responded"
