@@ -20,7 +20,6 @@ STATES = (
     "connecting",
     "connected",
     "identity none",
-    "identity asking",
     "identity ready",
     "records parked",
     "batch queued",

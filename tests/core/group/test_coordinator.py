@@ -139,6 +139,15 @@ def test_losing_a_former_coordinator_changes_nothing(harness: ConsumerHarness) -
     assert harness.machine.coordinator.node == 2
 
 
+def test_a_lost_coordinator_is_looked_up_after_a_back_off(harness: ConsumerHarness) -> None:
+    harness.find_coordinator(1)
+    harness.machine.coordinator.lost(harness.now, 1, LOST.reason)
+    harness.run()
+    assert harness.pending(FindCoordinatorRequest) == []
+    harness.run(0.13)
+    assert harness.one(FindCoordinatorRequest)
+
+
 def checked(harness: ConsumerHarness) -> Any:
     """The request that asks whether broker 1 still is the coordinator."""
     harness.find_coordinator(1)

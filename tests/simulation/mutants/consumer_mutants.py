@@ -26,6 +26,7 @@ from pykafka4.core.group import offsets
 from pykafka4.core.group.assignors import ASSIGNORS
 from pykafka4.core.group.coordinator import Coordinator
 from pykafka4.core.group.membership import Membership
+from pykafka4.core.network.call import Call, Next, Verdict
 from pykafka4.core.subscription import Start
 from pykafka4.errors import KafkaError
 from pykafka4.net.handoff.waiting import Signal
@@ -108,14 +109,11 @@ def stay_out(patch: pytest.MonkeyPatch) -> None:
 def ask_again_at_once(patch: pytest.MonkeyPatch) -> None:
     """A member without a coordinator looks it up without a pause."""
 
-    def found(original: Any, self: Coordinator, now: float, node: int) -> None:
-        if now < 1003.0:
-            self._refused(now, KafkaError("not known yet"))
-        else:
-            original(self, now, node)
+    def found(original: Any, self: Coordinator, now: float, node: int, told_by: int) -> Verdict:
+        return (Next.RETRY, KafkaError("not known yet")) if now < 1003.0 else original(self, now, node, told_by)
 
     around(patch, Coordinator, "_found", found)
-    around(patch, Coordinator, "_rest", lambda original, self, now: None)
+    around(patch, Call, "rest", lambda original, self, now, reason: None)
 
 
 def twice(patch: pytest.MonkeyPatch, event: str) -> None:

@@ -16,11 +16,12 @@ from schedules import Hunt, Patch, around
 from weather import Climate
 
 from pykafka4 import producer
-from pykafka4.core import Effects
+from pykafka4.core import Effects, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.engine import Engine
 from pykafka4.core.metadata import cluster
 from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.network.call import Next, Verdict
 from pykafka4.core.network.connection import Connection
 from pykafka4.core.producer.answers import ACTIONS, Answers
 from pykafka4.core.producer.deadlines import Deadlines
@@ -278,7 +279,12 @@ def take_damage_for_an_answer(patch: pytest.MonkeyPatch) -> None:
 
 def give_up_when_there_is_no_id(patch: pytest.MonkeyPatch) -> None:
     """The first question for a producer id that fails is the last."""
-    around(patch, Identity, "_again", lambda original, self, now, error: self.fail(error))
+
+    def answered(original: Any, self: Identity, now: float, outcome: Outcome) -> Verdict:
+        verdict = original(self, now, outcome)
+        return verdict and (Next.GIVE_UP, verdict[1])
+
+    around(patch, Identity, "_answered", answered)
 
 
 def never_retry(patch: pytest.MonkeyPatch) -> None:

@@ -29,8 +29,8 @@ CRASHES: Final[dict[str, tuple[str, str]]] = {
     "answer to Heartbeat": ("membership.protocol", "_beat_answered"),
     "answer to JoinGroup": ("membership.protocol", "_join_answered"),
     "answer to SyncGroup": ("membership.protocol", "_sync_answered"),
-    "answer to OffsetCommit": ("offsets", "_commit_answered"),
-    "answer to OffsetFetch": ("offsets", "_lookup_answered"),
+    "answer to OffsetCommit": ("offsets", "_read_verdicts"),
+    "answer to OffsetFetch": ("offsets", "_settle"),
     "revocation": ("membership.protocol", "_revoke"),
     "seek": ("fetcher", "seek"),
 }

@@ -69,10 +69,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/coordinator.py",
-        old="        self._not_before = now + self._backoff.next()\n",
-        new="        self._not_before = now\n",
-        breaks="the coordinator is looked up without a pause",
-        tests=("tests/core/group/test_coordinator.py::test_the_lookup_is_repeated_with_a_growing_back_off",),
+        old="            self._call.rest(now, reason)\n",
+        new="",
+        breaks="a lost coordinator is looked up without a back-off",
+        tests=("tests/core/group/test_coordinator.py::test_a_lost_coordinator_is_looked_up_after_a_back_off",),
     ),
     Mutant(
         file="pykafka4/core/group/coordinator.py",
@@ -132,10 +132,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/offsets.py",
-        old="elif worst is Reaction.RETRY:\n            self._rest_until = now + self._backoff.next()",
-        new="elif worst is Reaction.RETRY:\n            pass",
-        breaks="a refused commit is sent again without a pause",
-        tests=("tests/core/consumer/test_machine.py::test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered",),
+        old="Reaction.REFIND: Next.ELSEWHERE",
+        new="Reaction.REFIND: Next.RETRY",
+        breaks="commits and lookups go on to a broker that is not the coordinator",
+        tests=(
+            "tests/core/group/test_offsets.py::test_a_commit_follows_the_coordinator",
+            "tests/core/group/test_offsets.py::test_a_lookup_follows_the_coordinator",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/group/offsets.py",
+        old="                self._call.start_over()\n",
+        new="                pass\n",
+        breaks="a commit waits for the back-off of the commit before it",
+        tests=("tests/core/group/test_offsets.py::test_the_pause_of_a_commit_that_ran_out_of_time_is_not_that_of_the_next",),
     ),
     Mutant(
         file="pykafka4/core/group/offsets.py",

@@ -251,14 +251,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/identity.py",
-        old="self._not_before = now + self._backoff.next()",
-        new="self._not_before = now",
-        breaks="a producer id is asked for again without a pause",
+        old="        self._call.reset()\n",
+        new="",
+        breaks="the error before a producer id arrived is that of every later batch",
         tests=("tests/core/producer/test_identity.py::test_passing_errors_are_tried_again_after_a_pause",),
     ),
     Mutant(
         file="pykafka4/core/producer/identity.py",
-        old="            self._changed()\n",
+        old="        self._changed()\n",
         new="",
         breaks="a new epoch does not renumber",
         tests=("tests/core/producer/test_identity.py::test_a_silent_broker_is_not_the_only_one_asked_and_one_producer_id_is_taken",),
