@@ -90,7 +90,7 @@ class Sender:
 
     def poll(self, now: float) -> Effects:
         """Take what was sealed, do what is due, and send what can be sent."""
-        self.acc.hungry = True  # until `_produce` has looked for room: what other threads seal meanwhile makes another turn
+        self.acc.can_send = True  # until `_produce` has looked for room: what other threads seal meanwhile makes another turn
         self._deadlines.run(now)
         changed = self._changes.take_topics()
         parked_until = self._parking.poll(now, changed)
@@ -322,7 +322,7 @@ class Sender:
 
         One of them answers soon and makes another turn. A stuck one does not, and the batch may be for a broker that had none before.
         """
-        self.acc.hungry = not full
+        self.acc.can_send = not full
         self._look_again = now + GLANCE if full else INFINITY
 
     def _pick(self, node: int, now: float) -> list[tuple[PartitionQueue, Batch]]:

@@ -198,7 +198,7 @@ class Replication:
         for copy in partition.copies.values():
             copy.confirmed, copy.behind_since = 0, None
             copy.copying.cancel()
-        lost = None if log is before else before.parts_from(log)
+        lost = None if log is before else before.divergence_from(log)
         if lost is not None:
             for watch in self.on_truncate:
                 watch(partition.tp, lost)

@@ -16,7 +16,7 @@ def test_a_batch_that_is_sealed_while_the_sender_looks_for_requests_is_taken_at_
     bench.batch(b"in flight")
     bench.acc.send("t", bytes(BATCH // 2), partition=0)
     bench.poll()
-    assert not bench.acc.hungry
+    assert not bench.acc.can_send
     busy, all_full = [True], bench.sender._requests.all_full
 
     def another_thread_sends() -> bool:
@@ -29,7 +29,7 @@ def test_a_batch_that_is_sealed_while_the_sender_looks_for_requests_is_taken_at_
     bench.wakes = 0
     bench.answer(bench.requests.pop())
     assert not busy[0]
-    assert bench.acc.hungry
+    assert bench.acc.can_send
     assert bench.wakes, "the loop sleeps until the linger of another batch is over"
     bench.poll()
     assert len(bench.requests) == 1
