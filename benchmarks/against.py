@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from benchmarks import contender
-from benchmarks.load import WARM_UP
+from benchmarks.clients.load import WARM_UP
 from benchmarks.places import spec, verify
 from benchmarks.plan import CONSUME, PRODUCE, Entry
 from benchmarks.sink import BATCH, PARTITIONS, Sink

@@ -1,6 +1,7 @@
 """Contender. Rule: one measured run per process: `python -m benchmarks.contender SPEC` prints one line of JSON, or fails.
 
 The client is imported here and nowhere else in the harness, so that no contender shares memory, threads or warm caches with another.
+`benchmarks.against` runs this module in a checkout of an older commit, so its name and `Spec` stay.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import attrs
 
 from benchmarks.meter import Meter, Spec
 
-MODULES = {"confluent": "benchmarks.confluent", "pykafka4": "benchmarks.ours"}
+MODULES = {"confluent": "benchmarks.clients.confluent", "pykafka4": "benchmarks.clients.ours"}
 TIMEOUT = 600.0
 
 

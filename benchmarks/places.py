@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from benchmarks import contender
-from benchmarks.load import WARM_UP
+from benchmarks.clients.load import WARM_UP
 from benchmarks.meter import Spec
 from benchmarks.plan import Entry
 from benchmarks.sink import BATCH, PARTITIONS, Sink

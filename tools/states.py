@@ -1,7 +1,8 @@
 """States. Rule: docs/states.md and its diagrams are drawn from the tables that the client runs on, and are never edited by hand.
 
-`python -m tools.states` writes them; with `--check` it only checks that they are up to date. Every `Transitions` table of
-`pykafka4.core` is drawn, and the batch's table of the plain core. The meanings of states are written here; a state without one is an error.
+`python -m tools.states` writes them; with `--check` it only checks that they are up to date. Every `Transitions` table of `pykafka4.core`
+is drawn, with its meanings of the states, and so is the batch's table of the plain core. A state without a meaning is an error. A picture
+that belongs to no table is deleted.
 
 A diagram is a column of states. An arrow to the next state down is straight; all others to one state share a line beside the column: on the
 right those that lead down, on the left those that lead up. A dot joins a state to the line; where there is none, lines only cross.
@@ -14,6 +15,9 @@ import pkgutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import attrs
 
 import pykafka4.core
 from pykafka4.core import Transitions
@@ -25,58 +29,30 @@ WIDTH, HEIGHT, ROW, LANE, MARGIN = 170, 36, 66, 26, 14  # of a state; from state
 COLOURS = ("#00796b", "#b71c1c", "#283593", "#ef6c00", "#6a1b9a", "#4e342e", "#0277bd")
 Table = dict[str, list[str]]  # for each state those that may follow it, in the table's order
 
-MEANINGS = {
-    "connection": {
-        "CONNECTING": "the socket is connecting",
-        "NEGOTIATING": "ApiVersions is in flight",
-        "AUTHENTICATING": "reserved for SASL; left at once, as only PLAINTEXT is supported",
-        "READY": "requests are sent",
-        "CLOSED": "closed, with the reason; reconnecting makes a new connection",
-    },
-    "producer identity": {
-        "NONE": "InitProducerId has to be sent, after a back-off if it failed before",
-        "ASKING": "InitProducerId is in flight",
-        "READY": "queues begin their epochs under this producer id",
-        "FATAL": "refused for good: every record fails",
-    },
-    "position": {
-        "UNKNOWN": "the committed offset has to be looked up",
-        "ASKING": "OffsetFetch is in flight",
-        "RESETTING": "ListOffsets looks up the first or last offset, as `auto_offset_reset` or a seek says",
-        "FETCHING": "the partition is part of Fetch requests",
-        "STOPPED": "an error or a truncated log; reading continues at a new position, after a seek",
-    },
-    "group member": {
-        "UNJOINED": "not in the group; joins when topics are subscribed to and the back-off is over",
-        "JOINING": "JoinGroup is in flight; the coordinator waits for the other members",
-        "SYNCING": "SyncGroup is in flight; the coordinator waits for the leader's assignment",
-        "STABLE": "has an assignment and sends heartbeats",
-        "REVOKING": "a rebalance has begun; the application has to give its partitions back in `poll`",
-        "LEAVING": "LeaveGroup is in flight, or waits until the coordinator is found",
-        "FATAL": "refused for good; a change of the subscription starts over",
-    },
-    "batch": {
-        "OPEN": "takes records",
-        "SEALED": "takes no more records; waits in its queue or is in flight",
-        "ACKED": "acknowledged; its records have their offsets",
-        "FAILED": "failed for good, as `not written` or `maybe written`",
-        "SPLIT": "too large for its topic; replaced by two halves",
-    },
-}
+
+@attrs.frozen
+class Machine:
+    """What is drawn of a state machine; `meanings` has one for each state of `table`."""
+
+    name: str
+    module: str
+    table: Table
+    meanings: dict[str, str]
 
 
-def tables() -> Iterator[tuple[str, str, Table]]:
-    """(name, module, table) of each state machine."""
-    found = {}
+def machines() -> Iterator[Machine]:
+    """Each of the client."""
+    found: dict[str, tuple[str, Transitions[Any]]] = {}
     for module in pkgutil.walk_packages(pykafka4.core.__path__, "pykafka4.core."):
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, Transitions):
-                found[value.name] = module.name, value._table
-    for name, (where, table) in sorted(found.items()):
-        yield name, where, {state.name: [to.name for to in type(state) if to in follow] for state, follow in table.items()}
+                found[value.name] = module.name, value
+    for name, (where, drawn) in sorted(found.items()):
+        table = {state.name: [to.name for to in type(state) if to in follow] for state, follow in drawn.table.items()}
+        yield Machine(name, where, table, {state.name: drawn.meanings[state] for state in drawn.table})
     names = _plain_batch.NAMES
     batch = {names[state]: [names[to] for to in sorted(follow)] for state, follow in _plain_batch.FOLLOWS.items()}
-    yield "batch", _plain_batch.__name__, batch
+    yield Machine("batch", _plain_batch.__name__, batch, {names[state]: _plain_batch.MEANINGS[state] for state in _plain_batch.FOLLOWS})
 
 
 def lines(table: Table, down: bool) -> list[tuple[int, list[int]]]:
@@ -150,12 +126,13 @@ def render() -> dict[Path, str]:
     """The text of each file."""
     files = {}
     page = [INTRODUCTION]
-    for name, module, table in tables():
-        picture = PICTURES / f"{name.replace(' ', '-')}.svg"
-        files[picture] = draw(table)
-        page.append(f"\n## {name.capitalize()}\n\nDeclared in `{module}`.\n\n![States of a {name}](assets/states/{picture.name})\n")
+    for machine in machines():
+        name, picture = machine.name, PICTURES / f"{machine.name.replace(' ', '-')}.svg"
+        files[picture] = draw(machine.table)
+        page.append(f"\n## {name.capitalize()}\n\nDeclared in `{machine.module}`.\n\n![States of a {name}](assets/states/{picture.name})\n")
         page.append("| state | meaning | may be followed by |\n|---|---|---|")
-        page += [f"| `{state}` | {MEANINGS[name][state]} | {', '.join(f'`{to}`' for to in table[state])} |" for state in table]
+        for state, follow in machine.table.items():
+            page.append(f"| `{state}` | {machine.meanings[state]} | {', '.join(f'`{to}`' for to in follow)} |")
     return {PAGE: "\n".join(page) + "\n", **files}
 
 
@@ -168,7 +145,7 @@ share a colour and, where they do not come from the state above, a line. A dot j
 
 
 def main() -> int:
-    return write_or_check(render(), "states")
+    return write_or_check(render(), "states", PICTURES)
 
 
 if __name__ == "__main__":

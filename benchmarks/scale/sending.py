@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from benchmarks.load import pairs
+from benchmarks.clients.load import pairs
 from benchmarks.meter import Meter
 from benchmarks.scale.orders import Memory, obey
 from benchmarks.scale.shape import Place

@@ -150,16 +150,20 @@ S = TypeVar("S", bound=Enum)
 
 
 class Transitions(Generic[S]):
-    """A state machine's table: `{state: {states that may follow}}`. An illegal move raises, it never returns quietly."""
+    """A state machine's table: `{state: {states that may follow}}`. An illegal move raises, it never returns quietly.
 
-    __slots__ = ("_table", "name")
+    `meanings`: what each state means, for `docs/states.md`, which shows the tables of `core`.
+    """
 
-    def __init__(self, name: str, table: Mapping[S, frozenset[S] | set[S]]) -> None:
+    __slots__ = ("meanings", "name", "table")
+
+    def __init__(self, name: str, table: Mapping[S, frozenset[S] | set[S]], meanings: Mapping[S, str] | None = None) -> None:
         self.name = name
-        self._table = table
+        self.table = table
+        self.meanings = meanings or {}
 
     def move(self, current: S, to: S) -> S:
         """`to`, if it may follow `current`; RuntimeError naming both otherwise."""
-        if to not in self._table.get(current, frozenset()):
+        if to not in self.table.get(current, frozenset()):
             raise RuntimeError(f"{self.name}: {to.name} cannot follow {current.name}")
         return to

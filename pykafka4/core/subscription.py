@@ -190,6 +190,7 @@ STAGES = Transitions(
         Stage.FETCHING: {Stage.RESETTING, Stage.STOPPED},
         Stage.STOPPED: set(),
     },
+    {**_STAGE_MEANINGS, Stage.FETCHING: "is part of Fetch requests"},
 )
 
 

@@ -31,7 +31,7 @@ def test_a_position_told_nothing_asks_for_the_committed_offset_first() -> None:
 def test_only_the_moves_of_the_table_are_possible(before: Stage, after: Stage) -> None:
     at = position()
     at.stage = before
-    if after in STAGES._table[before]:
+    if after in STAGES.table[before]:
         at.move(after)
         assert at.stage is after
     else:

@@ -23,14 +23,14 @@ def check(monkeypatch: pytest.MonkeyPatch) -> int:
 def test_every_table_of_the_client_is_drawn() -> None:
     declared = re.compile(r'Transitions(?:\[\w+\])?\(\s*"([^"]+)"')
     names = [name for path in (ROOT / "pykafka4" / "core").rglob("*.py") for name in declared.findall(path.read_text())]
-    assert sorted([*names, "batch"]) == sorted(name for name, _, _ in states.tables())
+    assert sorted([*names, "batch"]) == sorted(machine.name for machine in states.machines())
 
 
 def test_a_changed_table_fails_the_check_until_it_is_rendered_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert check(monkeypatch) == 0
-    monkeypatch.setitem(connection.TABLE._table, ConnectionState.READY, set())
+    monkeypatch.setitem(connection.TABLE.table, ConnectionState.READY, set())
     assert check(monkeypatch) == 1
     assert capsys.readouterr().err.splitlines() == [
         "docs/states.md is out of date: run `make states`",
@@ -39,9 +39,27 @@ def test_a_changed_table_fails_the_check_until_it_is_rendered_again(
 
 
 def test_a_state_without_a_meaning_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(states.MEANINGS["batch"], "SPLIT")
-    with pytest.raises(KeyError, match="SPLIT"):
+    monkeypatch.delitem(connection.TABLE.meanings, ConnectionState.READY)
+    with pytest.raises(KeyError, match="READY"):
         states.render()
+
+
+def test_a_picture_of_no_table_fails_the_check_until_it_is_deleted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tools.rendered.ROOT", tmp_path)
+    monkeypatch.setattr(states, "PAGE", tmp_path / "states.md")
+    monkeypatch.setattr(states, "PICTURES", tmp_path / "states")
+    orphan = tmp_path / "states" / "gone.svg"
+    orphan.parent.mkdir()
+    orphan.touch()
+    monkeypatch.setattr("sys.argv", ["states"])
+    assert states.main() == 0
+    assert not orphan.exists()
+    assert check(monkeypatch) == 0
+    orphan.touch()
+    assert check(monkeypatch) == 1
+    assert capsys.readouterr().err == "states/gone.svg is rendered from nothing: run `make states`\n"
 
 
 def test_a_diagram_has_each_state_and_an_arrow_to_each_that_follows_another() -> None:

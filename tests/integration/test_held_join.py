@@ -45,6 +45,23 @@ def timed(call: Any) -> tuple[float, Any]:
     return time.monotonic() - began, result
 
 
+def call_while_held(member: Consumer, owned: list[TopicPartition], told: threading.Event) -> None:
+    """Makes calls for HELD seconds while the join of `member` is held back. Commits must raise; a callback that is called sets `told`."""
+    began = time.monotonic()
+    while time.monotonic() < began + HELD:
+        took, stored = timed(lambda: member.committed(owned, 5.0))
+        assert took < 1.0
+        assert {tp: place.offset for tp, place in stored.items()} == dict.fromkeys(owned, 2)
+        for call in (
+            lambda: member.commit({owned[0]: 3}, 2.0),
+            lambda: member.commit_async({owned[0]: 3}, lambda places, error: told.set()),
+        ):
+            took, outcome = timed(call)
+            assert took < 2.0
+            assert isinstance(outcome, GroupError)  # whoever gets the partitions begins at what is stored
+        assert member.poll(0.5) == []
+
+
 @pytest.mark.parametrize("instances", [(None, None, None), ("slow", "quick", "new")], ids=["dynamic", "static"])
 def test_calls_are_answered_while_a_slow_member_holds_a_rebalance_back(
     cluster: Cluster, topic: str, joins: Counter[str], instances: tuple[str | None, ...]
@@ -73,21 +90,8 @@ def test_calls_are_answered_while_a_slow_member_holds_a_rebalance_back(
         poll_until(new, lambda: new.status()["consumer"]["state"] == MemberState.JOINING.value)
         quick.commit_async(dict.fromkeys(owned, 2))  # on its way when the rebalance takes the partitions
         poll_until(quick, lambda: quick.status()["consumer"]["state"] == MemberState.JOINING.value)
-
-        began = time.monotonic()
         told = threading.Event()
-        while time.monotonic() < began + HELD:
-            took, stored = timed(lambda: quick.committed(owned, 5.0))
-            assert took < 1.0
-            assert {tp: place.offset for tp, place in stored.items()} == dict.fromkeys(owned, 2)
-            for call in (
-                lambda: quick.commit({owned[0]: 3}, 2.0),
-                lambda: quick.commit_async({owned[0]: 3}, lambda places, error: told.set()),
-            ):
-                took, outcome = timed(call)
-                assert took < 2.0
-                assert isinstance(outcome, GroupError)  # whoever gets the partitions begins at what is stored
-            assert quick.poll(0.5) == []
+        call_while_held(quick, owned, told)
         assert joins["quick"] - joined_before == 1
         assert joins["new"] <= 2
         took, _ = timed(new.close)

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from tools.mutants.catalogue import MUTANTS
+from tools.mutants.catalogue import MODULES, MUTANTS
 from tools.mutants.mutant import Mutant, Stale
 from tools.mutants.run import ROOT, Fate, Tree, control, judged, run_one
 
@@ -79,6 +79,13 @@ def test_the_catalogue_holds_different_bugs_each_with_its_tests() -> None:
         assert mutant.old != mutant.new
         assert mutant.tests, mutant.breaks
         assert not mutant.compiled or "{on}" in mutant.new, mutant.breaks
+
+
+def test_the_mutants_of_a_file_are_in_one_module_and_its_folder_mirrors_that_of_the_file() -> None:
+    modules = {(mutant.file, module) for module, mutants in MODULES.items() for mutant in mutants}
+    assert len(modules) == len({file for file, _ in modules})
+    for file, module in modules:
+        assert Path(file).is_relative_to(Path("pykafka4", *module.split(".")[:-1])), f"{file} is in {module}"
 
 
 def test_every_mutant_of_the_catalogue_fits_the_source_and_names_tests_that_are_there() -> None:

@@ -43,9 +43,9 @@ NEAR = {
         "tests/core/producer/test_sender_refused.py",
         "tests/core/producer/test_sender_split.py",
     ),
-    "chooser": ("tests/core/metadata/test_cluster.py", "tests/core/network/test_network_any.py"),
+    "chooser": ("tests/core/metadata/test_cluster_requests.py", "tests/core/network/test_network_any.py"),
     "deadlines": ("tests/core/producer/test_sender_timeout.py", "tests/core/producer/test_sender.py"),
-    "endpoint": ("tests/core/network/test_network.py", "tests/core/metadata/test_cluster.py"),
+    "endpoint": ("tests/core/network/test_network.py", "tests/core/metadata/test_cluster_requests.py"),
     "obstacles": ("tests/core/producer/test_sender_timeout.py", "tests/core/network/test_network_words.py"),
     "outcomes": ("tests/core/producer/test_sender.py", "tests/core/producer/test_sender_timeout.py"),
     "protocol": ("tests/core/group/test_classic.py", "tests/core/group/test_membership.py"),
@@ -56,7 +56,7 @@ NEAR = {
         "tests/core/consumer/test_consumer_options.py",
         "tests/core/group/test_membership.py",
     ),
-    "topic": ("tests/core/producer/test_sender_topics.py", "tests/core/metadata/test_cluster.py"),
+    "topic": ("tests/core/producer/test_sender_topics.py", "tests/core/metadata/test_cluster_answers.py"),
 }
 # What is run when the tests near a file notice nothing: the other machines, then the whole client in the simulation.
 REST = (

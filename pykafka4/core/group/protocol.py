@@ -55,6 +55,7 @@ MOVES = Transitions(
         _L: {_U, _F},
         _F: {_U},
     },
+    {**_MEANINGS, _T: "has its partitions and sends heartbeats"},
 )
 
 

@@ -62,6 +62,13 @@ TABLE = Transitions[S](
         S.READY: {S.CLOSED},
         S.CLOSED: set(),
     },
+    {
+        S.CONNECTING: "the socket is connecting",
+        S.NEGOTIATING: "ApiVersions is in flight",
+        S.AUTHENTICATING: "reserved for SASL; left at once, as only PLAINTEXT is supported",
+        S.READY: "requests are sent",
+        S.CLOSED: "closed, with the reason; reconnecting makes a new connection",
+    },
 )
 
 

@@ -41,6 +41,12 @@ TABLE = Transitions[S](
         S.READY: {S.NONE, S.FATAL},
         S.FATAL: set(),
     },
+    {
+        S.NONE: "InitProducerId has to be sent, after a back-off if it failed before",
+        S.ASKING: "InitProducerId is in flight",
+        S.READY: "queues begin their epochs under this producer id",
+        S.FATAL: "refused for good: every record fails",
+    },
 )
 
 

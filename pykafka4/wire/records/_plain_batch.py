@@ -26,6 +26,13 @@ __all__ = ["ACKED", "FAILED", "NAMES", "OPEN", "SEALED", "SPLIT", "Batch", "call
 
 OPEN, SEALED, ACKED, FAILED, SPLIT = range(5)
 NAMES: Final = ("OPEN", "SEALED", "ACKED", "FAILED", "SPLIT")
+MEANINGS: Final = {  # docs/states.md shows them
+    OPEN: "takes records",
+    SEALED: "takes no more records; waits in its queue or is in flight",
+    ACKED: "acknowledged; its records have their offsets",
+    FAILED: "failed for good, as `not written` or `maybe written`",
+    SPLIT: "too large for its topic; replaced by two halves",
+}
 FOLLOWS: Final = {OPEN: {SEALED, FAILED}, SEALED: {ACKED, FAILED, SPLIT}, ACKED: set(), FAILED: set(), SPLIT: set()}
 
 _log = get_log("pykafka4")

@@ -39,7 +39,7 @@ def test_only_the_moves_of_the_table_are_possible(talk: Talk, before: MemberStat
     protocol = talk.machine.membership.protocol
     assert isinstance(protocol, ClassicProtocol)
     protocol.state = before
-    if after in MOVES._table[before]:
+    if after in MOVES.table[before]:
         protocol._move(after)
         assert state(talk) is after
     else:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import sys
 import tracemalloc
 from collections.abc import Callable
 from random import Random
-from types import FrameType
 from typing import Any
 from uuid import UUID
 
 import pytest
 from core_talk import World, metadata
+from counting import bytecodes
 from sender_talk import Bench
 
 from pykafka4.config import ProducerConfig
@@ -26,25 +25,6 @@ from pykafka4.wire.records.hot import Accumulator
 
 FEW, MANY = 10, 100  # topics
 PARTITIONS = 3  # of each, led by brokers 1 to 3
-
-
-def operations(act: Callable[[], object]) -> int:
-    """How many bytecodes `act` takes."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, arg: Any) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        act()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 class Answering(World):
@@ -181,14 +161,14 @@ def test_what_happens_to_one_topic_costs_no_more_among_many(plants: tuple[Plant,
             happens(plant)
             plant.turn()
 
-        costs.append(operations(act))
+        costs.append(bytecodes(act))
     assert costs[1] <= costs[0] + 2 * MANY, "bytecodes among few topics, and among many"
 
 
 def test_a_turn_is_not_paid_for_by_what_is_idle(plants: tuple[Plant, Plant]) -> None:
     for plant in plants:
         plant.world.run(5.0)
-    few, many = (operations(plant.turn) for plant in plants)
+    few, many = (bytecodes(plant.turn) for plant in plants)
     assert many == few
 
 

@@ -1,4 +1,4 @@
-"""Bugs of what an application is handed: records, errors, log lines."""
+"""Bugs of what an application receives: records, errors, log lines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,23 @@ from tools.mutants.mutant import Mutant
 __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
+    Mutant(
+        file="pykafka4/errors.py",
+        old="        inner.__traceback__ = None\n",
+        new="        pass\n",
+        breaks="the reason of a failed record keeps the loop's frames",
+        tests=("tests/core/network/test_connection.py::test_an_answer_that_cannot_be_right_ends_the_connection_for_all",),
+    ),
+    Mutant(
+        file="pykafka4/errors.py",
+        old='        return f"<unprintable {type(value).__name__}>"\n',
+        new="        raise\n",
+        breaks="a wrong value that has no repr raises what its repr raises",
+        tests=(
+            "tests/test_config.py::test_what_is_no_number_in_range_is_refused",
+            "tests/test_misuse.py::test_what_is_no_timeout_is_refused",
+        ),
+    ),
     Mutant(
         file="pykafka4/errors.py",
         old="        other = _restored(type(self), self.args, self._state())\n",
@@ -84,7 +101,9 @@ MUTANTS: Final = (
         old="        error.truncated_to = truncated_to\n",
         new="        error.truncated_to = offset\n",
         breaks="LogTruncated says the position instead of where the log was cut",
-        tests=("tests/core/consumer/test_reader.py::test_without_a_policy_a_cut_below_what_was_read_is_raised_until_a_seek",),
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_without_a_policy_a_cut_below_what_was_read_is_raised_until_a_seek",
+        ),
     ),
     Mutant(
         file="pykafka4/errors.py",
@@ -101,6 +120,34 @@ MUTANTS: Final = (
         tests=("tests/consumer/test_unreadable.py::test_a_damaged_batch_is_raised_on_every_poll_until_seek_passes_it",),
     ),
     Mutant(
+        file="pykafka4/errors.py",
+        old='list(value) if name == "__notes__" else value',
+        new="value",
+        breaks="notes of one raise appear in the others",
+        tests=("tests/test_errors.py::test_notes_of_an_error_raised_again_are_its_own",),
+    ),
+    Mutant(
+        file="pykafka4/errors.py",
+        old="        return self.code.retriable",
+        new="        return True",
+        breaks="every broker's error is called retriable",
+        tests=("tests/test_errors.py::test_an_error_of_a_broker_says_whether_another_try_can_help",),
+    ),
+    Mutant(
+        file="pykafka4/errors.py",
+        old="self.code = error_code(code) if isinstance(code, int) else code",
+        new="self.code = error_code(-1) if isinstance(code, int) else code",
+        breaks="the code of an error is lost",
+        tests=("tests/test_errors.py::test_the_number_of_a_brokers_error_is_kept",),
+    ),
+    Mutant(
+        file="pykafka4/errors.py",
+        old='            "FENCED_INSTANCE_ID",\n',
+        new="",
+        breaks="a static member that was replaced gets no GroupError",
+        tests=("tests/test_errors.py::test_codes_about_membership_are_group_errors",),
+    ),
+    Mutant(
         file="pykafka4/records.py",
         old="    leader_epoch: int = -1\n",
         new="    leader_epoch: int = 0\n",
@@ -113,6 +160,27 @@ MUTANTS: Final = (
         new='return f"{self.topic}/{self.partition}"',
         breaks="partitions are not named as in Kafka's logs",
         tests=("tests/test_misuse.py::test_a_pair_is_a_partition",),
+    ),
+    Mutant(
+        file="pykafka4/records.py",
+        old="    serialized_key_size: int = -1",
+        new="    serialized_key_size: int = 0",
+        breaks="a null key has the size 0",
+        tests=("tests/test_records.py::test_what_an_application_leaves_out_is_null_unsent_and_unknown",),
+    ),
+    Mutant(
+        file="pykafka4/records.py",
+        old="    written: Written = Written.NO",
+        new="    written: Written = Written.MAYBE",
+        breaks="a record that was never sent may be in the log",
+        tests=("tests/test_records.py::test_what_an_application_leaves_out_is_null_unsent_and_unknown",),
+    ),
+    Mutant(
+        file="pykafka4/records.py",
+        old="@attrs.frozen\nclass OffsetAndMetadata:",
+        new="@attrs.define(eq=True)\nclass OffsetAndMetadata:",
+        breaks="a committed position can be changed",
+        tests=("tests/test_records.py::test_values_never_change_and_can_be_keys",),
     ),
     Mutant(
         file="pykafka4/logs.py",
@@ -162,54 +230,5 @@ MUTANTS: Final = (
         new="self._log(logging.CRITICAL, message, args, None)",
         breaks="the end of a machine is logged without the traceback",
         tests=("tests/core/test_engine.py::test_an_exception_ends_its_machine_with_waiters_told_and_the_others_go_on",),
-    ),
-    Mutant(
-        file="pykafka4/errors.py",
-        old='list(value) if name == "__notes__" else value',
-        new="value",
-        breaks="notes of one raise appear in the others",
-        tests=("tests/test_errors.py::test_notes_of_an_error_raised_again_are_its_own",),
-    ),
-    Mutant(
-        file="pykafka4/errors.py",
-        old="        return self.code.retriable",
-        new="        return True",
-        breaks="every broker's error is called retriable",
-        tests=("tests/test_errors.py::test_an_error_of_a_broker_says_whether_another_try_can_help",),
-    ),
-    Mutant(
-        file="pykafka4/errors.py",
-        old="self.code = error_code(code) if isinstance(code, int) else code",
-        new="self.code = error_code(-1) if isinstance(code, int) else code",
-        breaks="the code of an error is lost",
-        tests=("tests/test_errors.py::test_the_number_of_a_brokers_error_is_kept",),
-    ),
-    Mutant(
-        file="pykafka4/errors.py",
-        old='            "FENCED_INSTANCE_ID",\n',
-        new="",
-        breaks="a static member that was replaced gets no GroupError",
-        tests=("tests/test_errors.py::test_codes_about_membership_are_group_errors",),
-    ),
-    Mutant(
-        file="pykafka4/records.py",
-        old="    serialized_key_size: int = -1",
-        new="    serialized_key_size: int = 0",
-        breaks="a null key has the size 0",
-        tests=("tests/test_records.py::test_what_an_application_leaves_out_is_null_unsent_and_unknown",),
-    ),
-    Mutant(
-        file="pykafka4/records.py",
-        old="    written: Written = Written.NO",
-        new="    written: Written = Written.MAYBE",
-        breaks="a record that was never sent may be in the log",
-        tests=("tests/test_records.py::test_what_an_application_leaves_out_is_null_unsent_and_unknown",),
-    ),
-    Mutant(
-        file="pykafka4/records.py",
-        old="@attrs.frozen\nclass OffsetAndMetadata:",
-        new="@attrs.define(eq=True)\nclass OffsetAndMetadata:",
-        breaks="a committed position can be changed",
-        tests=("tests/test_records.py::test_values_never_change_and_can_be_keys",),
     ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import confluent_kafka as ck
 
-from benchmarks.load import WARM_UP, Tally, drain, in_threads, pairs, values
+from benchmarks.clients.load import WARM_UP, Tally, drain, in_threads, pairs, values
 from benchmarks.meter import Meter, Spec
 
 FLUSH = 120.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pykafka4
-from benchmarks.load import WARM_UP, Tally, drain, in_threads, pairs, values
+from benchmarks.clients.load import WARM_UP, Tally, drain, in_threads, pairs, values
 from benchmarks.meter import Meter, Spec
 from pykafka4.wire.records.hot import IMPLEMENTATION
 

@@ -1,0 +1,153 @@
+"""Cluster: which topics are asked for, for how long, and which of them may be created."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from cluster_talk import ID, ME, T0, knowing, names, told
+from core_talk import World, metadata
+
+from pykafka4.core import Reply
+from pykafka4.core.metadata.topic import Leader
+from pykafka4.errors import KafkaError
+from pykafka4.records import TopicPartition
+
+# -- creating
+
+
+def test_only_topics_of_producers_may_be_created_and_no_others_in_their_request() -> None:
+    world = World.make()
+    world.engine.cluster.want("read", ME)
+    world.engine.cluster.want("written", ME, create=True)
+    world.run()
+    asked = {tuple(t.name for t in m.topics or []): m.allow_auto_topic_creation for _, m in world.asked}
+    assert asked[("written",)] is True
+    assert all(not create for names, create in asked.items() if "read" in names)
+
+
+def test_a_topic_that_is_known_is_never_asked_for_in_a_way_that_creates_it() -> None:
+    world = World.make()
+    world.picture = metadata({"t": [(1, 0)]})
+    world.engine.cluster.want("t", ME, create=True)
+    world.run()
+    world.asked.clear()
+    world.engine.cluster.refresh(world.now)
+    world.run(1.0)
+    assert world.asked
+    assert all(not message.allow_auto_topic_creation for _, message in world.asked)
+
+
+def test_the_option_forbids_creation() -> None:
+    world = World.make(allow_auto_create_topics=False)
+    world.engine.cluster.want("t", ME, create=True)
+    world.run(1.0)
+    assert all(not message.allow_auto_topic_creation for _, message in world.asked)
+
+
+# -- not wanted any more
+
+
+def test_what_its_last_user_forgets_is_not_asked_for_and_not_known_any_more() -> None:
+    world = knowing(metadata_max_age_ms=10_000)
+    cluster = world.engine.cluster
+    cluster.want("t", "another")
+    cluster.want("w", ME)
+    world.run()
+    cluster.forget("t", ME)
+    cluster.forget("t", ME)
+    assert cluster.leader(T0) == Leader(1, 5)
+    world.asked.clear()
+    world.run(11.0)
+    assert names(world) == {"t", "w"}
+    cluster.forget("t", "another")
+    assert cluster.leader(T0) is None
+    assert not cluster.wants("t")
+    world.asked.clear()
+    world.run(11.0)
+    assert names(world) == {"w"}
+
+
+def test_nothing_is_left_of_topics_that_came_and_went() -> None:
+    world = World.make()
+    cluster = world.engine.cluster
+    world.run()
+    for number in range(50):
+        name = f"t{number}"
+        if number % 3:
+            world.picture = metadata({name: (UUID(int=number + 1), [(1, 5)])})
+        cluster.want(name, ME)
+        world.run(0.5)
+        if number % 3 == 2:
+            world.engine.recovery.report(world.now, TopicPartition(name, 0), KafkaError("x"))
+        cluster.forget(name, ME)
+    world.run(1.0)
+    assert set(cluster._topics) == {""}
+    assert len(cluster._queue) == ("" in cluster._queue)
+    assert not cluster._wanted
+    assert not cluster._names
+    assert not world.engine.recovery.offline
+    assert not world.engine.recovery._backoffs
+
+
+def test_an_answer_to_a_question_nobody_is_interested_in_any_more_teaches_nothing() -> None:
+    world = World.make()
+    world.run()
+    world.mute.update(world.links)
+    cluster = world.engine.cluster
+    cluster.want("t", ME)
+    world.run(0.1)
+    cluster.forget("t", ME)
+    cluster._answered(world.now, next(iter(cluster._asked)), Reply(metadata({"t": (ID, [(1, 5), (2, 7)])}), 12, 1))
+    assert cluster.partitions("t") == 0
+    assert set(cluster._topics) == {""}
+
+
+def test_a_typo_is_not_asked_for_again_once_nobody_wants_it() -> None:
+    world = World.make()
+    world.engine.cluster.want("typo", ME)
+    world.run(3.0)
+    world.engine.cluster.forget("typo", ME)
+    world.asked.clear()
+    world.run(60.0)
+    assert not world.asked
+
+
+def test_a_topic_that_was_there_is_not_created_again_by_an_old_wish() -> None:
+    world = World.make(unknown_topic_timeout_ms=1_000)
+    world.picture = metadata({"t": (ID, [(1, 0)])})
+    world.engine.cluster.want("t", ME, create=True)
+    world.run()
+    world.asked.clear()
+    told(world, metadata({}))
+    world.run(10.0)
+    assert world.engine.cluster.partitions("t") == 0
+    assert "t" in names(world)
+    assert not any(message.allow_auto_topic_creation for _, message in world.asked)
+    world.engine.cluster.want("t", ME, create=True)
+    world.run(2.0)
+    assert any(message.allow_auto_topic_creation for _, message in world.asked)
+
+
+def test_a_wish_to_create_what_is_there_already_creates_nothing_later() -> None:
+    world = World.make(unknown_topic_timeout_ms=1_000)
+    world.picture = metadata({"t": (ID, [(1, 0)])})
+    world.engine.cluster.want("t", "a reader")
+    world.run()
+    world.engine.cluster.want("t", ME, create=True)
+    told(world, metadata({}))
+    world.run(10.0)
+    assert not any(message.allow_auto_topic_creation for _, message in world.asked)
+
+
+def test_who_waits_no_more_is_forgotten_with_what_he_asked_for() -> None:
+    world = knowing()
+    world.mute.update(world.links)
+    outcomes: list[KafkaError | None] = []
+    waiters = [world.engine.cluster.refreshed(world.now, [f"x{n}", "t"], outcomes.append) for n in range(20)]
+    world.run(0.1)
+    for waiter in waiters:
+        world.engine.cluster.give_up(waiter)
+        world.engine.cluster.give_up(waiter)
+    assert not world.engine.cluster._waiters
+    assert set(world.engine.cluster._wanted) == {"t"}
+    assert not outcomes

@@ -1,0 +1,69 @@
+"""A reader with the loop made by hand: chunks are put in, and what it asks of the loop is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from consumer_talk import batch, tp
+
+from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.subscription import Claim, Start
+from pykafka4.wire.records.compression import decompress
+from pykafka4.wire.records.hot import Chunk
+
+
+class Desk:
+    """A reader, the claims it has, and where the loop was told to read on."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.seeks: list[tuple[Claim, Claim, Start | int]] = []
+        self.now = 50.0
+        self.reader = Reader(lambda: self.now, lambda: None, self.seeks.extend)
+        self.claims = [Claim(tp(p)) for p in range(partitions)]
+        self.reader.adopt(self.claims)
+
+    def put(self, first: int, count: int, partition: int = 0, data: bytes | None = None, fetch_offset: int | None = None) -> Chunk:
+        claim = self.reader.claims[tp(partition)]
+        chunk = Chunk(
+            "t",
+            partition,
+            batch(first, count) if data is None else data,
+            first if fetch_offset is None else fetch_offset,
+            serial=claim,
+            decompress=decompress,
+            max_decompressed=1 << 20,
+        )
+        claim.delivered += chunk.size
+        self.reader.put(chunk)
+        return chunk
+
+    def poll(self, limit: int = 500) -> list[Any]:
+        self.reader.enter()
+        try:
+            self.reader.drain()
+            return self.reader.take(limit)
+        except BaseException:
+            self.reader.take_back()
+            raise
+        finally:
+            self.reader.leave()
+
+    def loop(self, limit: int = 500) -> Any:
+        """An iterator as a `for` loop gets it from one poll."""
+        self.reader.enter()
+        self.reader.drain()
+        cursor = self.reader.take_one_by_one(limit)
+        self.reader.leave()
+        return cursor
+
+    def finished(self, partition: int = 0) -> int | None:
+        place = self.reader.finished.get(tp(partition))
+        return None if place is None else place[0]
+
+    def reached(self, partition: int = 0) -> int | None:
+        place = self.reader.reached().get(tp(partition))
+        return None if place is None else place[0]
+
+
+def offsets(records: Any) -> list[int]:
+    return [r.offset for r in records]

@@ -1,0 +1,1 @@
+"""Bugs behind `pykafka4.consumer`."""

@@ -1,0 +1,1 @@
+"""Bugs of the machines of `pykafka4.core`."""

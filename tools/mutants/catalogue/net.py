@@ -1,0 +1,255 @@
+"""Bugs of the loop's thread, sockets, logging, and the hand-over between threads."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+MUTANTS: Final = (
+    Mutant(
+        file="pykafka4/net/loop.py",
+        old="        self._callbacks.serve(None)\n",
+        new="",
+        breaks="a callback that is added after the client was closed is never called",
+        tests=("tests/producer/test_delivery.py::test_a_callback_that_is_added_after_the_producer_was_closed_is_called",),
+    ),
+    Mutant(
+        file="pykafka4/net/loop.py",
+        old="        self._logs.flush()  # also if the loop has already ended\n",
+        new="",
+        breaks="close() does not wait for what was logged last",
+        tests=("tests/net/test_logs.py::test_closing_hands_over_what_was_logged_last_and_ends_the_thread",),
+    ),
+    Mutant(
+        file="pykafka4/net/loop.py",
+        old="        self._deliver += self.engine.crash(reason)\n",
+        new="        self.engine.crash(reason)\n",
+        breaks="a crash of the loop loses delivery callbacks",
+        tests=("tests/test_isolation.py::test_a_loop_that_crashes_fails_the_records_that_no_broker_has_answered",),
+    ),
+    Mutant(
+        file="pykafka4/net/loop.py",
+        old="            if waits_for is machine and (promise",
+        new="            if False and (promise",
+        breaks="who waits on a machine that failed is not told",
+        tests=("tests/net/test_loop.py::test_the_failure_of_a_machine_fails_its_promises_and_no_others",),
+    ),
+    Mutant(
+        file="pykafka4/net/loop.py",
+        old="            promise.set_exception(self._end())\n        elif",
+        new="            pass\n        elif",
+        breaks="a promise made after the end of the loop is never kept",
+        tests=("tests/net/test_loop.py::test_a_promise_made_after_the_end_fails_at_once",),
+    ),
+    Mutant(
+        file="pykafka4/net/loop.py",
+        old="SocketTransport(engine.config.receive_message_max_bytes,",
+        new="SocketTransport(100 * 1024 * 1024,",
+        breaks="receive_message_max_bytes is ignored",
+        tests=("tests/consumer/test_unreadable.py::test_a_batch_that_is_not_let_in_is_told_and_keeps_no_other_partition_waiting",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old="                budget -= sent\n                _advance(s.out, sent)",
+        new="                budget -= sent\n                s.out.clear()",
+        breaks="what the socket does not take at once is not written",
+        tests=("tests/net/test_transport.py::test_what_does_not_fit_is_kept_in_order_until_it_does",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old="s.sock.send(s.out[0])",
+        new="s.sock.send(s.out[-1])",
+        breaks="without sendmsg, as on Windows, buffers are written in the wrong order",
+        tests=("tests/net/test_transport.py::test_what_does_not_fit_is_kept_in_order_until_it_does",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old="        self._watch(s, READ | WRITE if s.out else READ)",
+        new="        self._watch(s, READ)",
+        breaks="nobody waits for a full socket",
+        tests=("tests/net/test_transport.py::test_what_does_not_fit_is_kept_in_order_until_it_does",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old="                if got == 0:\n                    self._lose(s, _end_of(s))\n                    return\n",
+        new="                if got == 0:\n                    return\n",
+        breaks="the end of a connection is not noticed",
+        tests=("tests/net/test_transport.py::test_the_end_of_a_connection_says_whether_an_answer_was_cut",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old="            self._events.append(Event(EventKind.FRAME, s.link, bytes(data[pos : pos + size])))\n            pos += size",
+        new="            self._events.append(Event(EventKind.FRAME, s.link, data[pos : pos + size]))\n            pos += size",
+        breaks="a frame is handed on in the buffer of the next one",
+        tests=("tests/net/test_transport.py::test_frames_arrive_whole_however_they_are_cut",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old="            pos = missing\n",
+        new="            pos = 0\n",
+        breaks="a size that comes in two pieces is read twice",
+        tests=("tests/net/test_transport.py::test_frames_arrive_whole_however_they_are_cut",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old="s.addresses.rotate(-next(self._rotation) if len(result) > 1 else 0)",
+        new="pass",
+        breaks="the first address of a name is always tried first",
+        tests=("tests/net/test_transport.py::test_the_addresses_of_a_name_take_turns_in_being_the_first",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old="    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n",
+        new="",
+        breaks="small requests wait for Nagle's algorithm",
+        tests=("tests/net/test_transport.py::test_small_requests_do_not_wait_for_each_other",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old='            self._failed(s, f"no response within {ADDRESS_SECONDS:g} s")\n            self._next_address(s)',
+        new="            pass",
+        breaks="an address that does not answer keeps the next one waiting",
+        tests=("tests/net/test_transport.py::test_an_address_that_swallows_everything_gives_way_to_the_next",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old='caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # the',
+        new='ConnectionLost(f"{s.address}: {error}"))  # who',
+        breaks="the reason for a refused frame is lost",
+        tests=("tests/net/test_transport.py::test_a_frame_over_the_limit_is_refused_with_its_size",),
+    ),
+    Mutant(
+        file="pykafka4/net/logs.py",
+        old="        if self._queue.qsize() >= LIMIT:\n",
+        new="        if False:\n",
+        breaks="log records of the loop wait without bound",
+        tests=("tests/net/test_logs.py::test_the_loop_goes_on_while_a_handler_blocks_and_drops_are_counted",),
+    ),
+    Mutant(
+        file="pykafka4/net/logs.py",
+        old="                self._ending = True\n                queue.put(None)\n                raise\n",
+        new="                raise\n",
+        breaks="a Ctrl-C while the log thread starts leaves a thread behind",
+        tests=("tests/net/test_logs.py::test_ctrl_c_while_the_thread_starts_or_ends_keeps_no_later_record_from_being_handled",),
+    ),
+    Mutant(
+        file="pykafka4/net/logs.py",
+        old="                _attempt(self._report_dropped)\n",
+        new="                self._report_dropped()\n",
+        breaks="a handler that raises at the count of dropped records ends the log thread",
+        tests=(
+            "tests/net/test_logs.py::test_a_handler_that_ends_its_thread_at_the_count_of_drops_keeps_no_other_record_from_being_handled",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/net/logs.py",
+        old="        record.created, record.msecs = self.created, float(int(self.created * 1000) % 1000)\n",
+        new="        self.created  # noqa: B018\n",
+        breaks="log records of the loop tell when they were handled, not when they were logged",
+        tests=("tests/net/test_logs.py::test_the_time_of_a_record_is_when_it_was_logged",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old="                if ticket.starves and not starved:\n",
+        new="                if ticket.starves:\n",
+        breaks="a send that needs memory wakes the loop again after each turn",
+        tests=("tests/net/handoff/test_waiting.py::test_whoever_waits_for_what_all_want_is_told_of_once_and_counts_until_it_leaves",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old="            if ticket in self._first():\n",
+        new="            if True:\n",
+        breaks="threads that wait for room overtake each other",
+        tests=("tests/net/handoff/test_waiting.py::test_only_the_first_in_line_is_tried",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old="self._line.appendleft if self._interrupts(ticket.thread) else self._line.append)(ticket)",
+        new="self._line.append)(ticket)",
+        breaks="`send` in a signal handler waits behind the thread that it interrupts",
+        tests=(
+            "tests/net/handoff/test_waiting.py::test_a_signal_handler_that_waits_in_line_comes_before_the_thread_it_interrupts",
+            "tests/producer/test_delivery.py::test_a_signal_handler_sends_while_the_thread_it_interrupts_waits_for_room",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old="                stepped_aside, ticket.steps_aside = ticket.steps_aside, hindered()\n",
+        new="                stepped_aside = ticket.steps_aside\n",
+        breaks="a thread that waits for room in a full partition keeps those that write to others waiting",
+        tests=(
+            "tests/net/handoff/test_waiting.py::test_whoever_is_hindered_alone_lets_those_behind_go_first_but_not_those_with_the_same_key",
+            "tests/producer/test_delivery.py::test_a_thread_that_waits_for_room_in_a_full_partition_keeps_no_other_waiting",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old="            if ticket.key not in aside:\n",
+        new="            if True:\n",
+        breaks="threads that wait for room in the same full partition overtake each other",
+        tests=(
+            "tests/net/handoff/test_waiting.py::test_whoever_is_hindered_alone_lets_those_behind_go_first_but_not_those_with_the_same_key",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old='if self._outcome.setdefault("", outcome) is outcome:',
+        new='if self._outcome.update({"": outcome}) is None:',
+        breaks="the second result of a promise counts",
+        tests=("tests/net/handoff/test_waiting.py::test_the_first_outcome_of_a_promise_counts_and_callbacks_run_once",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old="        self._count()\n        self.release()  # the next one",
+        new="        self._count()  # the next may",
+        breaks="the next thread in line is not tried when the first leaves",
+        tests=("tests/net/handoff/test_waiting.py::test_a_thread_in_line_gets_its_turn_when_the_one_before_it_is_interrupted",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/workers.py",
+        old="            given_up.append(None)\n            self._threads -= 1\n",
+        new="            given_up.append(None)\n",
+        breaks="after a Ctrl-C while the thread for callbacks is started none is ever started",
+        tests=(
+            "tests/net/handoff/test_workers.py::test_an_interrupt_while_the_first_thread_for_callbacks_is_started_keeps_none_from_being_started",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/workers.py",
+        old="            if len(waiting) > 2:\n                del waiting[:2]\n",
+        new="",
+        breaks="events for a slow listener pile up",
+        tests=("tests/net/handoff/test_workers.py::test_a_slow_listener_ends_up_knowing_who_is_offline",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/workers.py",
+        old="        if not callback.begun:\n            self._workers.submit(callback)",
+        new="        pass",
+        breaks="a callback that the executor drops never runs",
+        tests=("tests/net/handoff/test_workers.py::test_callbacks_that_the_applications_executor_drops_are_run_all_the_same",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/workers.py",
+        old="        except BaseException:  # SystemExit ends the callback, not the executor",
+        new="        except ArithmeticError:  # SystemExit ends the callback, not the executor",
+        breaks="an exception in a callback is lost in the executor of the application",
+        tests=("tests/net/handoff/test_workers.py::test_what_a_callback_raises_on_the_applications_executor_is_logged_whatever_it_is",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/workers.py",
+        old="            if self._idle >= len(self._queue):",
+        new="            if self._idle:",
+        breaks="a burst of calls waits for one thread",
+        tests=("tests/net/handoff/test_workers.py::test_a_burst_of_blocking_work_gets_a_thread_for_each_although_one_is_idle",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/workers.py",
+        old="lambda: self._hand_over(callback))",
+        new="self._hand_over(callback) or (lambda: None))",
+        breaks="an executor that blocks stops the loop",
+        tests=("tests/net/test_loop.py::test_an_executor_whose_submit_blocks_does_not_stop_the_loop",),
+    ),
+)

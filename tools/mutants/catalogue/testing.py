@@ -1,0 +1,61 @@
+"""Bugs of the model cluster."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+MUTANTS: Final = (
+    Mutant(
+        file="pykafka4/testing/cluster/settings.py",
+        old="return {name: checks[name](name, value) for name, value in settings.items()}",
+        new="return dict(settings)",
+        breaks="a wrong setting of a topic ends the model server at the first Produce",
+        tests=("tests/testing/test_checks.py::test_a_wrong_setting_is_refused_and_no_topic_is_left",),
+    ),
+    Mutant(
+        file="pykafka4/testing/faults/checks.py",
+        old="                given[name] = check(name, value, cluster)\n",
+        new="                pass\n",
+        breaks="a wrong order to the model is found out later, far from its cause",
+        tests=("tests/testing/test_checks.py::test_a_wrong_order_is_refused_when_it_is_given",),
+    ),
+    Mutant(
+        file="pykafka4/testing/requests/session.py",
+        old="decode_request(frame, whole=False)",
+        new="decode_request(frame)",
+        breaks="the model server closes the connection where a broker ignores the bytes behind a request",
+        tests=("tests/testing/test_model.py::test_bytes_behind_a_request_are_ignored_as_brokers_do",),
+    ),
+    Mutant(
+        file="pykafka4/testing/requests/session.py",
+        old="            self._refuse(frame, str(error))\n",
+        new="            self.close()\n",
+        breaks="the model server closes the connection of a request that it cannot decode, and nothing says why",
+        tests=("tests/testing/test_model.py::test_a_request_that_cannot_be_decoded_is_logged",),
+    ),
+    Mutant(
+        file="pykafka4/testing/requests/topics.py",
+        old="if any(not a.broker_ids or not set(a.broker_ids) <= call.cluster.brokers.keys() for a in wanted.assignments):",
+        new="if any(not a.broker_ids for a in wanted.assignments):",
+        breaks="the model creates a topic on a broker that does not exist",
+        tests=("tests/testing/test_model.py::test_a_topic_on_a_broker_that_does_not_exist_is_refused",),
+    ),
+    Mutant(
+        file="pykafka4/testing/server/model_server.py",
+        old="        if os.getpid() != self._process:\n            raise RuntimeError(\n",
+        new="        if False:\n            raise RuntimeError(\n",
+        breaks="orders given in a forked child are lost without a word",
+        tests=("tests/testing/test_server_misuse.py::test_a_forked_child_is_told_that_the_server_is_its_parents",),
+    ),
+    Mutant(
+        file="pykafka4/testing/server/sockets.py",
+        old="        sock.shutdown(socket.SHUT_RDWR)\n",
+        new="        pass\n",
+        breaks="connections and ports of the model server stay open while a forked child lives",
+        tests=("tests/testing/test_server_misuse.py::test_connections_and_ports_are_closed_though_a_forked_child_lives",),
+    ),
+)
