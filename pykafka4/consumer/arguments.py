@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.errors import ConfigError, KafkaError, shown
 from pykafka4.misuse import check_count, check_timeout, check_topic, topic_partition
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -14,9 +14,11 @@ __all__ = [
     "Offsets",
     "OnDone",
     "Partitions",
+    "SeekOffsets",
     "as_offset",
     "as_offsets",
     "as_partitions",
+    "as_seek_offsets",
     "as_topics",
     "check_limit",
     "check_listener",
@@ -26,10 +28,12 @@ __all__ = [
 ]
 
 MOST_METADATA: Final = 4_096  # bytes; what brokers take by default (offset.metadata.max.bytes)
+SEEK_OFFSET: Final = "offset (use seek_to_beginning or seek_to_end for the ends)"
 LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
 
 Partitions = Iterable["TopicPartition | tuple[str, int]"]
 Offsets = Mapping[Any, "int | OffsetAndMetadata"]
+SeekOffsets = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
 OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
 
 
@@ -59,6 +63,18 @@ def as_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
     if not isinstance(offsets, Mapping):
         raise TypeError(f"offsets must map partitions to offsets, not {offsets!r}")
     return {(tp := topic_partition(item)): as_offset(tp, offsets[item]) for item in offsets}
+
+
+def as_seek_offsets(partition: object, offset: object) -> dict[TopicPartition, int]:
+    """The offset of each partition, from both forms of `seek`: one partition and its offset, or a mapping."""
+    if isinstance(partition, Mapping):
+        if offset is not None:
+            raise ConfigError(f"seek takes a mapping of partitions to offsets without another offset, not offset={shown(offset)}")
+        return {topic_partition(item): check_count(at, SEEK_OFFSET) for item, at in partition.items()}
+    tp = topic_partition(partition)
+    if offset is None:
+        raise TypeError(f"seek needs the offset of {tp}: seek({tuple(tp)!r}, offset), or seek({{{tuple(tp)!r}: offset}})")
+    return {tp: check_count(offset, SEEK_OFFSET)}
 
 
 def check_on_done(on_done: object) -> None:

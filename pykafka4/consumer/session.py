@@ -1,7 +1,7 @@
-"""Session. Rule: a poll hands out what it decoded or takes it back; positions and the consumer's end are here, too.
+"""Session. Rule: a poll returns what it decoded or takes it back; only `_wait_for_records`, `position` and `_close` wait.
 
-What a consumer reads (`assignment`), what it commits (`commits`) and who may call it (`guard`) have modules of their own. Four functions
-wait here: `_look` for the next records, `_take_news` for the last commit before partitions go, `position`, `_close` for its turn.
+What these three wait for (`_has_news`, `_has_position`) and what a poll does then (`_take_records`) never waits. Partitions (`assignment`),
+commits (`commits`) and the check of the calling thread (`guard`) have modules of their own.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class Session(Attachment[ConsumerMachine]):
         limit, take = check_limit(max_records, self.config.max_poll_records), take or self.reader.take
         timeout = check_timeout(timeout)
         if not self.guard.enter("poll"):
-            if telling := self.assignment.telling:
-                raise KafkaError(f"poll inside {telling}: the poll that runs the listener goes on when it returns")
+            if method := self.assignment.listener_method:
+                raise KafkaError(f"poll inside {method}: the poll that runs the listener goes on when it returns")
             raise self.guard.refusal("poll")
         reader, entered = self.reader, False
         try:
@@ -112,7 +112,7 @@ class Session(Attachment[ConsumerMachine]):
             if reader.beckoned:
                 self.runtime.loop.wake()
                 reader.beckoned = False
-            records = self._look(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, take)
+            records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, take)
             self._woken = False
             reader.leave()
             self.guard.leave()
@@ -139,31 +139,37 @@ class Session(Attachment[ConsumerMachine]):
         error = sys.exc_info()[1]
         return error is not None and (self._polled is None or error.__dict__.get(POLLS, {}).get(id(self)) is not self._polled)
 
-    def _look(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
-        reader, loop = self.reader, self.runtime.loop
-        while True:
-            if reader.ready:
-                self._take_news(deadline)
-            if self.assignment.parting is None:
-                records = take(limit)
-                if not length_hint(records):
-                    reader.relieve()
-                self._make_room()
-                if length_hint(records):
-                    return records
-            left = deadline - loop.now()
+    def _wait_for_records(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+        """All the waiting of a poll: until there are records, the time is over or `wakeup` was called."""
+        while not length_hint(records := self._take_records(limit, take)):
+            left = deadline - self.runtime.loop.now()
             if left <= 0 or self._woken:
                 return []
-            self.signal.wait(self._worth_a_look, None if left == INFINITY else left)
+            self.signal.wait(self._has_news, None if left == INFINITY else left)
             self.check()
+        return records
+
+    def _take_records(self, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+        """Handle the events, then take the records that are there. Never waits: `_has_news` says when to call it again."""
+        if self.reader.ready:
+            self._handle_events()
+        if self.assignment.last_commit is not None:  # records of the revoked partitions may still arrive
+            return ()
+        records = take(limit)
+        if not length_hint(records):
+            self.reader.relieve()
+        self._make_room()
+        return records
 
     def wakeup(self) -> None:
         """See Consumer.wakeup."""
         self._woken = True
         self.signal.notify()
 
-    def _worth_a_look(self) -> bool:
-        return self.reader.ready or self.guard.closing or self._woken
+    def _has_news(self) -> bool:
+        """Whether a poll that waits has something to do. Before partitions are revoked only the outcome of their last commit counts."""
+        committing = self.assignment.last_commit is not None
+        return (self.assignment.last_commit_done() if committing else self.reader.ready) or self.guard.closing or self._woken
 
     def _make_room(self) -> None:
         """Have the loop fetch on, once per mark: only the loop thread moves the mark, always further on."""
@@ -172,42 +178,43 @@ class Session(Attachment[ConsumerMachine]):
             self.post(self.machine.fetcher.space)
             self._asked_at = mark
 
-    def _take_news(self, deadline: float) -> None:
+    def _handle_events(self) -> None:
         reader = self.reader
         reader.drain()
         while reader.events:
             event = reader.events[0]
             if isinstance(event, Assigned):
-                self.assignment.gain(event.ticket)
-            elif self.assignment.begin_giving_back(event.ticket):
-                left = deadline - self.runtime.loop.now()
-                self.signal.wait(self._parting_is_over, None if left == INFINITY else max(0.0, left))
-                if not self.assignment.give_back(event.ticket):
-                    return
+                self.assignment.take_up(event.ticket)
+            elif self.assignment.begin_release(event.ticket) and not self.assignment.finish_release(event.ticket):
+                return  # the last commit has no outcome yet
             reader.events.popleft()
         if reader.fatal is not None:
             raise reader.fatal.again()
         if reader.notices:
             raise reader.notices.popleft()
 
-    def _parting_is_over(self) -> bool:
-        """Whether the poll that waits for the last commit before partitions go has waited enough."""
-        return self.assignment.is_parted() or self._woken or self.guard.closing
-
     # ---------------------------------------------------------------- positions
 
     def _assigned(self, partitions: Partitions | None, what: str) -> list[TopicPartition]:
-        if partitions is None:
-            return list(self.reader.claims)
-        tps = as_partitions(partitions)
+        tps = list(self.reader.claims if partitions is None else as_partitions(partitions))
+        self._check_assigned(tps, what)
+        return tps
+
+    def _check_assigned(self, tps: Iterable[TopicPartition], what: str) -> None:
         for tp in tps:
             if tp not in self.reader.claims:
-                raise ConfigError(f"{what}: {tp} is not assigned to this consumer; assignment() says what is")
-        return list(tps)
+                raise ConfigError(f"{what}: {tp} is not assigned to this consumer; assignment() lists its partitions")
 
     @call
-    def seek(self, partitions: Partitions | None, start: Start | int, what: str) -> None:
-        """See Consumer.seek and its relatives."""
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """See Consumer.seek."""
+        with self.guard.using("seek"):
+            self._check_assigned(offsets, "seek")
+            self.reader.seek_each(offsets)
+
+    @call
+    def seek_to(self, partitions: Partitions | None, start: Start, what: str) -> None:
+        """See Consumer.seek_to_beginning and Consumer.seek_to_end."""
         with self.guard.using(what):
             self.reader.seek_all(self._assigned(partitions, what), start)
 
@@ -215,13 +222,9 @@ class Session(Attachment[ConsumerMachine]):
     def position(self, tp: TopicPartition, timeout: float) -> int:
         """See Consumer.position."""
         with self.guard.using("position"):
-            self._assigned((tp,), "position")
+            self._check_assigned((tp,), "position")
 
-            def known() -> bool:
-                self.reader.drain()
-                return self.guard.closing or self.reader.fatal is not None or self.reader.next_offset(tp) is not None
-
-            if not self.signal.wait(known, timeout):
+            if not self.signal.wait(lambda: self._has_position(tp), timeout):
                 raise KafkaTimeoutError(f"position of {tp}: not known after {timeout:g} s; status() says what it waits for")
             self.check()
             offset = self.reader.next_offset(tp)
@@ -230,11 +233,16 @@ class Session(Attachment[ConsumerMachine]):
                 raise self.reader.fatal.again()
             return offset
 
+    def _has_position(self, tp: TopicPartition) -> bool:
+        """Whether the position is known, or never will be."""
+        self.reader.drain()
+        return self.guard.closing or self.reader.fatal is not None or self.reader.next_offset(tp) is not None
+
     @call
     def lag(self, tp: TopicPartition) -> int | None:
         """See Consumer.lag."""
         with self.guard.using("lag"):
-            self._assigned((tp,), "lag")
+            self._check_assigned((tp,), "lag")
             position, end = self.reader.position(tp), self.reader.claims[tp].end
             return None if position is None or end < 0 else max(0, end - position)
 
@@ -293,7 +301,7 @@ class Session(Attachment[ConsumerMachine]):
         try:
             with self.guard.use_last(timeout):
                 if self.runtime.loop.alive:  # a crashed one has nobody to tell
-                    self.assignment.part(self.runtime.loop.now() + max(0.0, deadline - system.monotonic()), in_hand=in_hand)
+                    self.assignment.release_all(self.runtime.loop.now() + max(0.0, deadline - system.monotonic()), in_hand=in_hand)
         finally:  # whatever the listener raised, Ctrl-C included: the member goes, and a client of its own with it
             self.disconnect()
             self.closed = True

@@ -229,7 +229,7 @@ def test_partitions_that_were_lost_before_the_application_saw_them_are_not_taken
     consumer._session.selection.listener = listener
     ticket = Ticket((Claim(TopicPartition("t", 0)),), Credentials("g", 1, "m"))
     ticket.ending = Ending.LOST
-    consumer._session.assignment.gain(ticket)
+    consumer._session.assignment.take_up(ticket)
     assert consumer.assignment() == set()
     assert listener.told == []
 

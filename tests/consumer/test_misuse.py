@@ -45,6 +45,14 @@ def test_misuse_is_answered_with_the_right_way(server: ModelServer, make: Maker)
         consumer.pause(("t", 0))
     with pytest.raises(ConfigError, match="use seek_to_beginning or seek_to_end"):
         consumer.seek(("t", 0), -2)
+    with pytest.raises(TypeError, match=r"seek needs the offset of t-0: seek\(\('t', 0\), offset\)"):
+        consumer.seek(("t", 0))
+    with pytest.raises(ConfigError, match="without another offset, not offset=5"):
+        consumer.seek({("t", 0): 5}, 5)
+    with pytest.raises(TypeError, match=r"expected a TopicPartition or a .* not 't'"):
+        consumer.seek({"t": 5})
+    with pytest.raises(TypeError, match=r"offset .* must be an int, not None"):
+        consumer.seek({("t", 0): None})
     with pytest.raises(ConfigError, match="on_partitions_assigned"):
         consumer.subscribe(["t"], object())
     with pytest.raises(ConfigError, match="max_records"):

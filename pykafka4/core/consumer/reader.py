@@ -352,18 +352,22 @@ class Reader:
         records[given:] = [r for r in rest if (r.topic, r.partition) not in tps]
 
     def seek(self, tp: TopicPartition, start: Start | int) -> None:
-        """Read on from `start`: everything buffered goes, and what comes before counts as finished."""
-        self.seek_all((tp,), start)
+        """Continue at `start`: buffered records are dropped, and records before an offset count as finished."""
+        self.seek_each({tp: start})
+
+    def seek_all(self, tps: Iterable[TopicPartition], start: Start | int) -> None:
+        """The same for several partitions."""
+        self.seek_each(dict.fromkeys(tps, start))
 
     @_whole
-    def seek_all(self, tps: Collection[TopicPartition], start: Start | int) -> None:
-        """The same for several."""
-        for tp in tps:
+    def seek_each(self, starts: Mapping[TopicPartition, Start | int]) -> None:
+        """The same for several partitions, each with its own start; the loop gets one call."""
+        for tp, start in starts.items():
             if isinstance(start, int):
                 self.finished[tp] = (start, -1)
             else:
                 self.finished.pop(tp, None)
-        self._replace({self.claims[tp]: (start, -1) for tp in tps})
+        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})
 
     def _replace(self, starts: Mapping[Claim, tuple[Start | int, int]]) -> dict[Claim, Claim]:
         """Put new claims in the place of old ones, returned as {old: new}.
