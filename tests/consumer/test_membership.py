@@ -154,7 +154,7 @@ def test_one_damaged_answer_is_not_heard_of_and_a_broker_that_gives_no_other_is_
     server.do(lambda cluster: cluster.inject(FetchRequest, Fault.GARBAGE))
     read(consumer, 15)
     server.do(lambda cluster: cluster.inject(FetchRequest, Fault.GARBAGE, times=1_000_000))
-    with pytest.raises(ConnectionLost, match="the answer to FetchRequest cannot be understood"):
+    with pytest.raises(ConnectionLost, match="cannot decode the response to FetchRequest"):
         poll_until(consumer, lambda: False)
     server.do(lambda cluster: cluster.heal())
     fill(server, "t", 0, numbers(0, 1))

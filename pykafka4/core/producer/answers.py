@@ -130,7 +130,7 @@ class Answers:
     def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
             if error.code.name == "REQUEST_TIMED_OUT":
-                self._network.doubt(now, queue.node)  # it may have been replaced without knowing: ask another for the leader
+                self._network.avoid(now, queue.node)  # it may have been replaced without knowing: ask another for the leader
             self._recovery.report(now, queue.tp, error, queue.node)
         else:
             self._deadlines.hold(queue, now)

@@ -63,7 +63,7 @@ class Sender:
         self.acc = accumulator
         self.network, self.cluster, self.recovery = network, cluster, recovery
         self.queues: dict[TopicPartition, PartitionQueue] = {}
-        self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._place_unnumbered, network.doubt)
+        self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._place_unnumbered, network.avoid)
         self._obstacles = Obstacles(config, network, recovery)
         self._random = random
         self._refuse, self._starved = refuse, starved

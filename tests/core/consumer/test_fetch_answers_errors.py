@@ -120,7 +120,7 @@ def test_a_broker_too_old_is_told_once_for_all_its_partitions(talk: Talk) -> Non
 
 
 def lost(cause: Exception) -> Failed:
-    reason = ConnectionLost("127.0.0.1:9092: the answer to Fetch cannot be understood")
+    reason = ConnectionLost("127.0.0.1:9092: cannot decode the response to Fetch")
     reason.__cause__ = cause
     return Failed(reason, Written.MAYBE)
 
@@ -133,7 +133,7 @@ def test_a_damaged_answer_is_asked_for_again_and_told_when_the_next_is_damaged_t
         talk.recovery.bring_back()
         talk.run()
         if attempt:
-            with pytest.raises(ConnectionLost, match="cannot be understood"):
+            with pytest.raises(ConnectionLost, match="cannot decode the response"):
                 talk.poll()
         assert talk.poll() == []
     talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 1)})
