@@ -122,7 +122,7 @@ def test_a_damaged_log_is_raised_once_and_reading_goes_on_when_it_is_cured(serve
     topic(server, 5)
     server.do(lambda cluster: cluster.push_error(FetchRequest, "CORRUPT_MESSAGE", times=3))
     consumer = make.assigned(0, retry_backoff_ms=10, retry_backoff_max_ms=50)
-    with pytest.raises(BrokerError, match="t-0 at offset 0: the leader's log is damaged"):
+    with pytest.raises(BrokerError, match="t-0 at offset 0: the leader's log is corrupt"):
         poll_until(consumer, lambda: False)
     assert [r.offset for r in read(consumer, 5)] == list(range(5))
 

@@ -32,7 +32,7 @@ LEAVE_SECONDS: Final = 5.0  # for which a coordinator is looked up only to send 
 class Application(Protocol):
     """The interface to the thread that polls."""
 
-    beckoned: bool  # set here: the next poll wakes the loop
+    loop_wanted: bool  # set here: the next poll wakes the loop
 
     def idle_since(self) -> float | None:
         """When the last poll returned; None during a poll, -INFINITY before the first."""
@@ -125,7 +125,7 @@ class Membership:
         if not self.topics or self.ticket is not None:
             return INFINITY
         if self._lease_ends(now) <= now:
-            self._application.beckoned = True
+            self._application.loop_wanted = True
             if self._lease_ends(now) <= now:  # checked again: a poll that started in between did not see the flag
                 return INFINITY
         again_at = self.protocol.join(now)
