@@ -28,7 +28,7 @@ class Client:
     """
 
     def __init__(self, *wrong: Never, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]) -> None:
-        """ConfigError names an invalid option. Connecting happens in the background; no broker needs to be up yet."""
+        """Raises ConfigError for an invalid option. Connecting happens in the background; no broker needs to be up yet."""
         if wrong:
             raise ConfigError(f"{shown(wrong[0])}: pass options as keywords: Client(bootstrap_servers=…)")
         self.config = ClientConfig.parse(options)
@@ -39,7 +39,8 @@ class Client:
         BrokerRemoved(node, host, port), MetadataChanged(version).
 
         A slow listener may miss intermediate states, never the current one: opposite events that occur while it is busy cancel each other.
-        Returns a function that removes the listener: `stop = client.events(listener)`, later `stop()`. TypeError if it is not callable.
+        Returns a function that removes the listener: `stop = client.events(listener)`, later `stop()`.
+        Raises TypeError if `listener` is not callable.
         """
         if not callable(listener):
             raise TypeError(f"listener must be callable, not {listener!r}")
@@ -49,7 +50,7 @@ class Client:
     def refresh_metadata(self, topics: Collection[str] | None = None, timeout: float | None = None) -> None:
         """Refresh the metadata of `topics` (an empty list: only the brokers), or of all topics in use (None).
 
-        `timeout` in seconds, default `request_timeout_ms`. KafkaTimeoutError says which addresses were tried, and why they failed.
+        `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError with the addresses that were tried and why they failed.
         """
         names, limit = None if topics is None else _names(topics), self._seconds(timeout)
         self._runtime.refresh_metadata(names, limit)

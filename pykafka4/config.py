@@ -209,7 +209,7 @@ class ClientConfig:
 
     bootstrap_servers: tuple[tuple[str, int], ...] = attrs.field(
         converter=parse_servers,
-        metadata={"unit": "", "range": "host:port, …", "doc": "Brokers to connect to first; any brokers of the cluster will do."},
+        metadata={"unit": "", "range": "host:port, …", "doc": "Brokers to connect to first; any broker of the cluster."},
     )
     client_id: str = text("pykafka4", "Name shown in the brokers' logs, quotas and metrics.")
     request_timeout_ms: float = millis(
@@ -237,7 +237,7 @@ class ClientConfig:
 
     @classmethod
     def parse(cls: type[C], options: Mapping[str, Any]) -> C:
-        """The configuration in `options`; ConfigError names an unknown option and the nearest valid one."""
+        """The configuration in `options`. Raises ConfigError, for an unknown option with the nearest valid name."""
         known = [a.name for a in attrs.fields(cls)]
         for name in options:
             if name not in known:
@@ -296,7 +296,7 @@ class ProducerConfig(ClientConfig):
             "doc": "How many replicas must have written a record: all in-sync ones, the leader, none.",
         },
     )
-    enable_idempotence: bool | None = flag(None, "Let brokers drop duplicates caused by retries. Default: on with acks=all, off otherwise.")
+    enable_idempotence: bool | None = flag(None, "Brokers discard duplicates caused by retries. Default: on with acks=all, off otherwise.")
     batch_size: int = number(256 * KIB, "bytes", "A batch is sent when it reaches this size; buffers start small.", low=1024, high=64 * MIB)
     linger_ms: float = millis(5, "How long a batch waits for more records before it is sent.", high=600_000)
     buffer_memory: int = number(64 * MIB, "bytes", "Memory that records may use while they wait for brokers.", low=64 * KIB, high=2**40)
@@ -350,7 +350,7 @@ class ConsumerConfig(ClientConfig):
     group_id: str | None = text(None, "Consumer group; None: no group, no commits, partitions by `assign`.")
     group_instance_id: str | None = text(None, "Id of a static member, which may restart within session_timeout_ms without a rebalance.")
     session_timeout_ms: float = millis(45_000, "A member that sends no heartbeat for this long is removed from the group.", low=1)
-    heartbeat_interval_ms: float = millis(3_000, "How often a heartbeat is sent to the group's coordinator.", low=1)
+    heartbeat_interval_ms: float = millis(3_000, "Interval of heartbeats to the group coordinator.", low=1)
     max_poll_interval_ms: float = millis(
         300_000, "Maximum time between two polls, or two records of a `for` loop, before the member leaves the group.", low=1
     )
@@ -362,8 +362,10 @@ class ConsumerConfig(ClientConfig):
     auto_offset_reset: str = choice(
         "latest", ("earliest", "latest", "none"), "Where to start when there is no committed offset, or it is out of range."
     )
-    enable_auto_commit: bool = flag(True, "Commit what the application has finished, every auto_commit_interval_ms and on close.")
-    auto_commit_interval_ms: float = millis(5_000, "How often auto-commit runs.", low=1)
+    enable_auto_commit: bool = flag(
+        True, "Commit finished records every auto_commit_interval_ms, before partitions are revoked, and on close."
+    )
+    auto_commit_interval_ms: float = millis(5_000, "Interval of auto-commit.", low=1)
     isolation_level: str = choice("read_uncommitted", ("read_uncommitted",), "Which transactional records `poll` returns.")
     fetch_min_bytes: int = number(1, "bytes", "A broker responds when it has this much data, or after fetch_max_wait_ms.")
     fetch_max_wait_ms: float = millis(500, "How long a broker may wait for fetch_min_bytes.")

@@ -207,7 +207,7 @@ def silence(connection: socket.socket) -> None:
     [
         (http, "the peer speaks HTTP, not Kafka; is the port right?"),
         (tls, "the peer responds with TLS, which this version does not support"),
-        (silence, "no answer to ApiVersions within the setup timeout; is it a Kafka broker?"),
+        (silence, "no ApiVersions response within the setup timeout; is it a Kafka broker?"),
     ],
 )
 def test_a_port_that_is_no_kafka_broker_is_named_for_what_it_is(peer: Any, text: str) -> None:

@@ -53,6 +53,9 @@ several = consumer.committed([TopicPartition("t", 0), ("t", 1)])
 for place in several.values():
     print(place.offset if place else None)
 consumer.commit({("t", 0): 5})
+consumer.seek(("t", 0), 5)
+consumer.seek({("t", 0): 5, TopicPartition("t", 1): 6})
+consumer.seek({partition: 0 for partition in consumer.assignment()})
 records = consumer.poll(0.1, 5)
 print(records[0].key, pykafka4.__version__, producer.stats().acked, client.status())
 """
@@ -81,6 +84,10 @@ BAD = [
     ("for record in consumer: record.value.decode()", "decode"),
     ("consumer.committed(('t', 0)).offset", "offset"),
     ("consumer.seek('t', 0)", "seek"),
+    ("consumer.seek(('t', 0))", "seek"),
+    ("consumer.seek({'t': 0})", "seek"),
+    ("consumer.seek({('t', 0): '5'})", "seek"),
+    ("consumer.seek({('t', 0): 5}, 5)", "seek"),
     ("consumer.poll('1')", "poll"),
     ("consumer.subscribe(5)", "subscribe"),
     ("consumer.commit({('t', 0): 'x'})", "OffsetAndMetadata"),

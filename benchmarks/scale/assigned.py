@@ -124,7 +124,9 @@ class Run:
         self.call("seek_each", "seek all, one call a partition")
         self.reader.ask("read", self.written)
         if self.client == OURS:
-            self.call("seek_all", "seek_to_beginning, one call")
+            self.call("seek_all", "seek all, one call")
+            self.reader.ask("read", self.written)
+            self.call("seek_to_beginning", "seek_to_beginning, one call")
             self.reader.ask("read", self.written)
 
     def full(self) -> None:

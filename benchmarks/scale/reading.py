@@ -42,6 +42,9 @@ class Reader(Protocol):
     def seek_all(self) -> None:
         """The same in one call, where there is such a call."""
 
+    def seek_to_beginning(self) -> None:
+        """The same by name, where there is such a call."""
+
     def loop_cpu(self) -> float:
         """CPU seconds of the threads that are the client's own; the whole process where they cannot be told apart."""
 
@@ -78,6 +81,10 @@ class Ours:
         self._wait_for_loop()
 
     def seek_all(self) -> None:
+        self._consumer.seek(dict.fromkeys(self._assigned, 0))
+        self._wait_for_loop()
+
+    def seek_to_beginning(self) -> None:
         self._consumer.seek_to_beginning()
         self._wait_for_loop()
 
@@ -131,6 +138,9 @@ class Theirs:
             self._consumer.seek(place)
 
     def seek_all(self) -> None:
+        raise NotImplementedError("confluent-kafka has no such call")
+
+    def seek_to_beginning(self) -> None:
         raise NotImplementedError("confluent-kafka has no such call")
 
     def loop_cpu(self) -> float:

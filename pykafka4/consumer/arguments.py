@@ -1,11 +1,11 @@
-"""Arguments. Rule: what a caller got wrong is named with its value and the right way, before anything happens."""
+"""Arguments. Rule: a wrong argument is rejected before anything happens, with its value and the correct use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pykafka4.errors import ConfigError, KafkaError
+from pykafka4.errors import ConfigError, KafkaError, shown
 from pykafka4.misuse import check_count, check_timeout, check_topic, topic_partition
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -14,9 +14,11 @@ __all__ = [
     "Offsets",
     "OnDone",
     "Partitions",
+    "SeekOffsets",
     "as_offset",
     "as_offsets",
     "as_partitions",
+    "as_seek_offsets",
     "as_topics",
     "check_limit",
     "check_listener",
@@ -26,15 +28,17 @@ __all__ = [
 ]
 
 MOST_METADATA: Final = 4_096  # bytes; what brokers take by default (offset.metadata.max.bytes)
+SEEK_OFFSET: Final = "offset (use seek_to_beginning or seek_to_end for the ends)"
 LISTENS: Final = ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost")
 
 Partitions = Iterable["TopicPartition | tuple[str, int]"]
 Offsets = Mapping[Any, "int | OffsetAndMetadata"]
+SeekOffsets = Mapping[TopicPartition, int] | Mapping[tuple[str, int], int]
 OnDone = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
 
 
 def as_offset(tp: object, place: object) -> OffsetAndMetadata:
-    """A position to commit: the offset of the next record to read."""
+    """The offset to commit: that of the next record to read."""
     if not isinstance(place, OffsetAndMetadata):
         return OffsetAndMetadata(check_count(place, f"the offset of {tp}"))
     epoch = place.leader_epoch
@@ -42,7 +46,7 @@ def as_offset(tp: object, place: object) -> OffsetAndMetadata:
         epoch = check_count(epoch, f"leader_epoch of the offset of {tp}", 2**31 - 1)
     text = str.__str__(place.metadata) if isinstance(place.metadata, str) else None
     if text is None or len(text.encode(errors="replace")) > MOST_METADATA or (not text.isascii() and not _is_utf8(text)):
-        raise ConfigError(f"metadata of the offset of {tp}: must be text of at most {MOST_METADATA:,} bytes as UTF-8")
+        raise ConfigError(f"metadata of the offset of {tp}: must be a string of at most {MOST_METADATA:,} bytes as UTF-8")
     return OffsetAndMetadata(check_count(place.offset, f"the offset of {tp}"), epoch, text)
 
 
@@ -55,33 +59,45 @@ def _is_utf8(text: str) -> bool:
 
 
 def as_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What to commit, by partition."""
+    """The offsets to commit, by partition."""
     if not isinstance(offsets, Mapping):
         raise TypeError(f"offsets must map partitions to offsets, not {offsets!r}")
     return {(tp := topic_partition(item)): as_offset(tp, offsets[item]) for item in offsets}
 
 
+def as_seek_offsets(partition: object, offset: object) -> dict[TopicPartition, int]:
+    """The offset of each partition, from both forms of `seek`: one partition and its offset, or a mapping."""
+    if isinstance(partition, Mapping):
+        if offset is not None:
+            raise ConfigError(f"seek takes a mapping of partitions to offsets without another offset, not offset={shown(offset)}")
+        return {topic_partition(item): check_count(at, SEEK_OFFSET) for item, at in partition.items()}
+    tp = topic_partition(partition)
+    if offset is None:
+        raise TypeError(f"seek needs the offset of {tp}: seek({tuple(tp)!r}, offset), or seek({{{tuple(tp)!r}: offset}})")
+    return {tp: check_count(offset, SEEK_OFFSET)}
+
+
 def check_on_done(on_done: object) -> None:
-    """Something to call, or nothing."""
+    """Reject a callback that is not callable."""
     if on_done is not None and not callable(on_done):
         raise TypeError(f"on_done must be callable, not {on_done!r}")
 
 
 def as_topics(topics: object) -> tuple[str, ...]:
-    """Names to subscribe to, each once."""
+    """The topics to subscribe to, without duplicates."""
     if isinstance(topics, str):
-        raise ConfigError(f"subscribe({topics!r}): takes a list of names, such as subscribe([{topics!r}])")
+        raise ConfigError(f"subscribe({topics!r}): takes a list of topic names, such as subscribe([{topics!r}])")
     if not isinstance(topics, Iterable):
-        raise TypeError(f"subscribe takes a list of names, not {topics!r}")
+        raise TypeError(f"subscribe takes a list of topic names, not {topics!r}")
     names = tuple(check_topic(topic) for topic in topics)
     if not names:
-        raise ConfigError("subscribe([]): names no topic; unsubscribe() leaves the group")
+        raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")
     _refuse_duplicates(names, "topic")
     return names
 
 
 def as_partitions(partitions: object) -> dict[TopicPartition, None]:
-    """The partitions, each once, in order."""
+    """The partitions in order, without duplicates."""
     if isinstance(partitions, (str, TopicPartition)) or not isinstance(partitions, Iterable):
         raise ConfigError(f"partitions={partitions!r}: takes a list of TopicPartitions or (topic, partition) pairs")
     if isinstance(partitions, tuple) and len(partitions) == 2 and isinstance(partitions[0], str):
@@ -95,27 +111,27 @@ def _refuse_duplicates(items: Sequence[object], what: str) -> None:
     seen: set[object] = set()
     for item in items if len(set(items)) < len(items) else ():
         if item in seen:
-            raise ConfigError(f"{what} {item} is named twice")
+            raise ConfigError(f"{what} {item} is listed twice")
         seen.add(item)
 
 
 def check_limit(max_records: int | None, default: int) -> int:
-    """How many records a poll may hand out."""
+    """The maximum number of records that a poll returns."""
     if max_records is None:
         return default
     if not isinstance(max_records, int) or isinstance(max_records, bool) or max_records < 1:
-        raise ConfigError(f"max_records={max_records!r}: must be an int from 1 up, or None for max_poll_records")
+        raise ConfigError(f"max_records={max_records!r}: must be an int of at least 1, or None for max_poll_records")
     return max_records
 
 
 def check_listener(listener: object | None) -> None:
-    """Something that listens, or nothing."""
+    """Reject a listener without any of the methods."""
     if listener is not None and not any(callable(getattr(listener, name, None)) for name in LISTENS):
-        raise ConfigError(f"listener={listener!r}: has none of the methods {', '.join(LISTENS)}")
+        raise ConfigError(f"listener={listener!r} has none of the methods {', '.join(LISTENS)}")
 
 
 def check_overlap(topics: Iterable[str], tps: Iterable[TopicPartition]) -> None:
-    """No topic may be shared out by the group and read from on the side."""
+    """Reject a topic that is both subscribed and assigned."""
     both = sorted({tp.topic for tp in tps} & set(topics))
     if both:
-        raise ConfigError(f"topic {both[0]!r}: is both subscribed to and assigned from; the group would share out what is read already")
+        raise ConfigError(f"topic {both[0]!r} is both subscribed and assigned; its partitions would be read twice")

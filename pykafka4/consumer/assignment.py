@@ -1,8 +1,8 @@
-"""Assignment. Rule: the listener hears once of each beginning and each end, and what was finished is committed before partitions go.
+"""Assignment. Rule: the listener is called once for each assignment and once for its end; finished records are committed before the end.
 
-Partitions come and go on the thread that polls. While it does not close or unsubscribe nothing here waits: `begin_giving_back` starts the
-commit, the poll waits until `is_parted`, `give_back` does the rest. `part`, which gives everything back at once, waits for two promises.
-Each step may be done again after Ctrl-C, or because the listener raised, and repeats nothing that was done.
+Partitions are taken up and released on the thread that polls. A revocation never waits here: `begin_release` starts the last commit,
+the poll waits until `last_commit_done`, and `finish_release` does the rest. Only `release_all` (for `close` and `unsubscribe`) waits, for
+two promises. After Ctrl-C, or an exception of the listener, each step can be run again; it does not repeat what was done.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.records import TopicPartition
 
-__all__ = ["LEAVE_SECONDS", "PARTING_SECONDS", "Assignment"]
+__all__ = ["LEAVE_SECONDS", "LAST_COMMIT_SECONDS", "Assignment"]
 
-PARTING_SECONDS: Final = 10.0  # for the last auto-commit before partitions are given back
-PARTING_LEAST: Final = 1.0  # it is sent even by those who do not wait for its answer
+LAST_COMMIT_SECONDS: Final = 10.0  # for the last auto-commit before partitions are released
+LAST_COMMIT_LEAST: Final = 1.0  # for that of a consumer that closes without waiting for the response
 LEAVE_SECONDS: Final = 5.0
 
 
 class Assignment:
-    """The partitions of a consumer: those assigned by hand, and the group's share as its events tell."""
+    """The partitions of a consumer: those of `assign`, and those that the group assigns."""
 
     def __init__(
         self,
@@ -44,21 +44,21 @@ class Assignment:
         selection: Selection,
         commits: Commits,
     ) -> None:
-        """`signal` is notified when a commit that the poll waits for has its outcome."""
+        """`signal` is notified when the last commit before a revocation has its outcome."""
         self._attachment, self._config, self._reader, self._signal = attachment, config, reader, signal
         self.guard, self._selection, self._commits = guard, selection, commits
-        self.telling = ""  # the listener's method that runs
-        self._told: dict[str, Ticket] = {}  # the last that the listener was told of, by whether it began or ended
-        self.parting: Promise[KafkaError | None] | None = None  # the last auto-commit before partitions go
+        self.listener_method = ""  # the method of the listener that is running
+        self._reported: dict[str, Ticket] = {}  # the last ticket whose "begin" or "end" the listener was called for
+        self.last_commit: Promise[KafkaError | None] | None = None  # the auto-commit that a revocation waits for
 
-    # ---------------------------------------------------------------- what the application asks for
+    # ---------------------------------------------------------------- calls of the application
 
     @call
     def subscribe(self, topics: Sequence[str], listener: object | None) -> None:
         """See Consumer.subscribe."""
         names, selection = as_topics(topics), self._selection
         if self._config.group_id is None:
-            raise ConfigError("subscribe needs a group_id: members of a group share out the partitions; without a group use assign")
+            raise ConfigError("subscribe needs a group_id: the group assigns the partitions; without a group use assign")
         check_listener(listener)
         check_overlap(names, selection.by_hand)
         with self.guard.using("subscribe"):
@@ -88,55 +88,55 @@ class Assignment:
         """See Consumer.unsubscribe."""
         with self.guard.using("unsubscribe"):
             try:
-                self.part(self._attachment.runtime.loop.now() + PARTING_SECONDS, in_hand=False)
+                self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_SECONDS, in_hand=False)
             finally:
                 self._reader.drain()
                 self._selection.topics, self._selection.listener, self._reader.fatal = (), None, None
 
-    # ---------------------------------------------------------------- what the group does, seen by the thread that polls
+    # ---------------------------------------------------------------- events of the group, on the thread that polls
 
-    def gain(self, ticket: Ticket) -> None:
-        """Take up partitions."""
+    def take_up(self, ticket: Ticket) -> None:
+        """Partitions were assigned: begin to read them, and call the listener."""
         reader, by_hand = self._reader, self._selection.by_hand
         if reader.ticket is not ticket:
-            if ticket.ending is not None:  # over before it was seen: its end comes next
+            if ticket.ending is not None:  # it ended before this poll: the event of its end comes next
                 reader.refuse(ticket.claims)
                 return
-            ours = [claim for claim in ticket.claims if claim.tp in by_hand]  # assigned since: the group's share ends soon
+            ours = [claim for claim in ticket.claims if claim.tp in by_hand]  # by `assign` since then: the group revokes them soon
             reader.refuse(ours)
             reader.adopt(claim for claim in ticket.claims if claim.tp not in by_hand)
             self._selection.lost = ""
             reader.ticket = ticket
-        self._tell("begin", "on_partitions_assigned", ticket)
+        self._call_listener("begin", "on_partitions_assigned", ticket)
 
-    def begin_giving_back(self, ticket: Ticket) -> bool:
-        """Hand out no more of these partitions and commit what is finished. False: they were not taken up, and that was all."""
+    def begin_release(self, ticket: Ticket) -> bool:
+        """Partitions end: drop their buffered records and start the last commit. False: they were never taken up and are released now."""
         reader = self._reader
         if reader.ticket is not ticket:
-            self.parting = None
+            self.last_commit = None
             self._attachment.post(lambda _: self._attachment.machine.membership.released(ticket))
             return False
-        if self.parting is None:
+        if self.last_commit is None:
             reader.purge(reader.current(ticket.claims))
-            parting = self._commits.commit_finished(ticket, PARTING_SECONDS)
-            parting.add_done_callback(lambda _: self._signal.notify())
-            self.parting = parting
+            last_commit = self._commits.commit_finished(ticket, LAST_COMMIT_SECONDS)
+            last_commit.add_done_callback(lambda _: self._signal.notify())
+            self.last_commit = last_commit
         return True
 
-    def is_parted(self) -> bool:
-        """Whether the last commit before partitions go has an outcome, or a close in another thread has taken it over."""
-        return self.parting is None or self.parting.done()
+    def last_commit_done(self) -> bool:
+        """Whether the last commit has an outcome, or `close` in another thread has taken it over."""
+        return self.last_commit is None or self.last_commit.done()
 
-    def give_back(self, ticket: Ticket) -> bool:
-        """Tell the listener, let go. False: the last commit has no outcome yet, or a close in another thread does this."""
-        if self.parting is None or not self.parting.done():
+    def finish_release(self, ticket: Ticket) -> bool:
+        """Call the listener and release the partitions. False: the last commit has no outcome yet, or another thread is closing."""
+        if self.last_commit is None or not self.last_commit.done():
             return False
         self._selection.lost = ticket.reason if ticket.ending is Ending.LOST else ""
         try:
-            self._tell_end(ticket)
+            self._report_end(ticket)
         finally:
             self._forget(ticket)
-            self.parting = None
+            self.last_commit = None
         return True
 
     def _forget(self, ticket: Ticket) -> None:
@@ -144,64 +144,62 @@ class Assignment:
         self._reader.ticket = None
         self._attachment.post(lambda _: self._attachment.machine.membership.released(ticket))
 
-    def _tell_end(self, ticket: Ticket) -> None:
-        """Once, though the listener may close the consumer or unsubscribe in the middle of it."""
-        self._tell("end", "on_partitions_lost" if ticket.ending is Ending.LOST else "on_partitions_revoked", ticket)
+    def _report_end(self, ticket: Ticket) -> None:
+        """Call the listener, once, even if it closes the consumer or unsubscribes."""
+        self._call_listener("end", "on_partitions_lost" if ticket.ending is Ending.LOST else "on_partitions_revoked", ticket)
 
-    def _tell(self, event: str, method: str, ticket: Ticket) -> None:
-        if self._told.get(event) is ticket:
+    def _call_listener(self, event: str, method: str, ticket: Ticket) -> None:
+        if self._reported.get(event) is ticket:
             return
         tps, listener, reader = [claim.tp for claim in ticket.claims], self._selection.listener, self._reader
         if method == "on_partitions_lost" and not hasattr(listener, method):
             method = "on_partitions_revoked"
-        tell: Callable[[list[TopicPartition]], Any] | None = getattr(listener, method, None)
-        if tell is not None:
+        listen: Callable[[list[TopicPartition]], Any] | None = getattr(listener, method, None)
+        if listen is not None:
             idle = reader.idle
-            self.telling = method
+            self.listener_method = method
             try:
-                reader.idle = self._attachment.runtime.loop.now()  # one that hangs does not hold them: max_poll_interval_ms counts
-                self._told[event] = ticket
-                tell(tps)
+                reader.idle = self._attachment.runtime.loop.now()  # max_poll_interval_ms bounds the listener, too
+                self._reported[event] = ticket
+                listen(tps)
             finally:
-                self.telling, reader.idle = "", idle
+                self.listener_method, reader.idle = "", idle
 
-    # ---------------------------------------------------------------- everything at once
+    # ---------------------------------------------------------------- close and unsubscribe
 
-    def part(self, deadline: float, *, in_hand: bool) -> None:
-        """Commit, tell the listener, give everything up, leave the group: as far as `deadline` allows.
+    def release_all(self, deadline: float, *, in_hand: bool) -> None:
+        """Commit, call the listener, release all partitions, leave the group, within `deadline`.
 
-        With `in_hand` the list that the last poll handed out counts as finished.
-        What is buffered goes first, so nothing may keep the rest from being done: reading on would pass over it.
+        With `in_hand` the list that the last poll returned counts as finished.
+        Buffered records are dropped first. Therefore the rest is always done: a consumer that continued to read would skip these records.
         """
         reader, now = self._reader, self._attachment.runtime.loop.now
-        ticket, claims, patience = reader.ticket, list(reader.claims.values()), 0.0
+        ticket, claims, leave_seconds = reader.ticket, list(reader.claims.values()), 0.0
         reader.purge(claims)
-        parting, self.parting = self.parting, None
+        last_commit, self.last_commit = self.last_commit, None
         try:
-            if parting is None:
+            if last_commit is None:
                 reader.settle(in_hand=in_hand)
-                parting = self._commits.commit_finished(ticket, max(PARTING_LEAST, deadline - now()))
-            _settled(parting, max(0.0, deadline - now()))
+                last_commit = self._commits.commit_finished(ticket, max(LAST_COMMIT_LEAST, deadline - now()))
+            _wait(last_commit, max(0.0, deadline - now()))
             if ticket is not None:
-                self._tell_end(ticket)
-            patience = LEAVE_SECONDS
+                self._report_end(ticket)
+            leave_seconds = LEAVE_SECONDS
         finally:
             reader.release(claims)
             reader.ticket, self._selection.by_hand = None, {}
             self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(claims))
-            patience = min(patience, max(0.0, deadline - now()))
-            _settled(self._say_goodbye(patience), patience + 1)
+            leave_seconds = min(leave_seconds, max(0.0, deadline - now()))
+            _wait(self._leave_group(leave_seconds), leave_seconds + 1)
 
-    def _say_goodbye(self, patience: float) -> Promise[None]:
+    def _leave_group(self, timeout: float) -> Promise[None]:
         left: Promise[None] = self._attachment.promise()
-        self._attachment.post(lambda now: self._attachment.machine.leave(now, patience, lambda: left.set_result(None)))
+        self._attachment.post(lambda now: self._attachment.machine.leave(now, timeout, lambda: left.set_result(None)))
         return left
 
 
-def _settled(promise: Promise[Any], timeout: float | None) -> bool:
-    """Whether it is done within `timeout` seconds, however it ended."""
-    if promise.done():
-        return True
-    with contextlib.suppress(KafkaTimeoutError):
-        promise.exception(timeout)
-    return promise.done()
+def _wait(promise: Promise[Any], timeout: float) -> None:
+    """Wait up to `timeout` seconds until it has a result or an error."""
+    if not promise.done():
+        with contextlib.suppress(KafkaTimeoutError):
+            promise.exception(timeout)

@@ -1,6 +1,6 @@
-"""Commits. Rule: a member commits only what it was assigned and has not lost; each callback runs once.
+"""Commits. Rule: a member commits only partitions that it was assigned and has not lost; each callback runs once.
 
-Only `commit` and `committed` wait, on promises that what they call has returned.
+Only `commit` and `committed` wait, on the promises that `_send` and `_look_up` return.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ MOST_OWED: Final = 10_000
 
 
 class Commits:
-    """What the application commits, and what is committed for it before partitions go."""
+    """Commits of the application, and the last auto-commit before partitions are released."""
 
     def __init__(
         self, attachment: Attachment[ConsumerMachine], config: ConsumerConfig, reader: Reader, guard: Guard, selection: Selection
     ) -> None:
         self._attachment, self._config, self._reader, self._selection = attachment, config, reader, selection
         self.guard = guard
-        self._owed: deque[None] = deque()  # one for each callback of commit_async that has not begun
+        self._owed: deque[None] = deque()  # one for each commit_async callback that has not begun
 
     @call
     def commit(self, offsets: Offsets | None, timeout: float) -> None:
@@ -51,14 +51,14 @@ class Commits:
             try:
                 raise error
             finally:
-                del error, promise  # the error, its traceback and this frame would be a cycle, which keeps a forgotten consumer open
+                del error, promise  # a cycle of error, traceback and this frame would keep a forgotten consumer open
 
     @call
     def commit_async(self, offsets: Offsets | None, on_done: OnDone | None) -> None:
         """See Consumer.commit_async."""
         check_on_done(on_done)
         if on_done is not None and len(self._owed) >= MOST_OWED:
-            raise BufferFull(f"{MOST_OWED:,} callbacks of commit_async have not run yet: the callback executor is busy or blocked")
+            raise BufferFull(f"{MOST_OWED:,} commit_async callbacks are waiting: the callback executor is busy or blocked")
         places = self._places(offsets)
         promise = self._send(places, self._ticket_for(places), COMMIT_SECONDS)
         if on_done is not None:
@@ -72,26 +72,28 @@ class Commits:
     def _places(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
         self._attachment.check()
         if self._config.group_id is None:
-            raise ConfigError("commit needs a group_id: offsets are stored under the group's name")
+            raise ConfigError("commit needs a group_id: offsets are stored per group")
         if offsets is None:
             with self.guard.using("commit"):
                 reached = self._reader.reached()
-                self._reader.finished.update(reached)  # the application says so; else the next auto-commit would go back behind this one
+                self._reader.finished.update(reached)  # committed explicitly; otherwise the next auto-commit would go back
                 return _places(reached)
         places = as_offsets(offsets)
         self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self._reader.claims})
         return places
 
     def _ticket_for(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> Ticket | None:
-        """The membership to commit under. Without one a subscribed consumer has nothing it may commit."""
+        """The ticket to commit with. Without one, a subscribed consumer must not commit anything."""
         ticket, topics = self._reader.ticket, self._selection.topics
         lost = self._selection.lost if ticket is None else ticket.reason if ticket.ending is Ending.LOST else ""
         if topics and (lost or (ticket is None and places)):
-            why = f"{lost}; poll joins the group again" if lost else "poll joins the group"
-            raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer holds no partitions of the group now: {why}")
+            why = f"{lost}; poll rejoins the group" if lost else "poll joins the group"
+            raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer has no partitions assigned by the group: {why}")
         strange = [tp for tp in places if tp not in self._reader.claims] if topics else []
-        if strange:  # the coordinator would take it, and the next owner would begin there
-            raise GroupError(ILLEGAL_GENERATION, "commit", f"{names_of(strange)}: not assigned to this consumer; assignment() says what is")
+        if strange:  # the coordinator would accept it, and the next owner would begin there
+            raise GroupError(
+                ILLEGAL_GENERATION, "commit", f"{names_of(strange)}: not assigned to this consumer; assignment() lists its partitions"
+            )
         return ticket
 
     def _send(self, places: dict[TopicPartition, OffsetAndMetadata], ticket: Ticket | None, timeout: float) -> Promise[KafkaError | None]:
@@ -103,7 +105,7 @@ class Commits:
     def commit_finished(
         self, ticket: Ticket | None, timeout: float, only: Iterable[TopicPartition] | None = None
     ) -> Promise[KafkaError | None]:
-        """Auto-commit before partitions go. Failing is logged by the loop: the records are read again, which at-least-once allows."""
+        """The last auto-commit before partitions are released. If it fails, the loop logs it, and the records are redelivered."""
         finished = self._reader.settle()
         chosen = finished if only is None else {tp: finished[tp] for tp in only if tp in finished}
         allowed = self._config.enable_auto_commit and self._config.group_id is not None
@@ -120,7 +122,7 @@ class Commits:
         """See Consumer.committed."""
         self._attachment.check()
         if self._config.group_id is None:
-            raise ConfigError("committed needs a group_id: offsets are stored under the group's name")
+            raise ConfigError("committed needs a group_id: offsets are stored per group")
         tps = as_partitions(partitions)
         if not tps:
             return {}
@@ -130,7 +132,7 @@ class Commits:
             try:
                 raise found
             finally:
-                del found, promise  # no cycle with this frame, which would keep a forgotten consumer open
+                del found, promise  # a cycle with this frame would keep a forgotten consumer open
         return {tp: found[tp] for tp in tps}
 
     def _look_up(self, tps: Collection[TopicPartition], timeout: float) -> Promise[Found | KafkaError]:

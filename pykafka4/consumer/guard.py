@@ -1,7 +1,7 @@
-"""Guard. Rule: one thread at a time is in the calls of a consumer, and Ctrl-C in one of them shuts nobody out.
+"""Guard. Rule: one thread at a time uses a consumer, and a call that Ctrl-C has interrupted blocks no later one.
 
-Ctrl-C can end a call before it gives the consumer back. So whoever finds it taken looks whether the thread that has it is still in a call:
-a function marked with `call` is on that thread's stack then.
+Ctrl-C can end a call before it releases the consumer. Therefore a thread that finds the consumer in use checks whether the other thread is
+still in a call: a function marked with `call` is on its stack then.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 
 
 def call(method: Call) -> Call:
-    """A method that applications call: it has the consumer while it is on a thread's stack. `self.guard` of its object is the guard."""
+    """Marks a method that applications call: it uses the consumer while it is on a thread's stack. Its object has the guard as `guard`."""
     CALLS.add(method.__code__)
     return method
 
 
 class Guard:
-    """Who uses a consumer, and who closes it. Only `use_last` waits."""
+    """Which thread uses a consumer, and which one closes it. Only `use_last` waits."""
 
     def __init__(self, reader: Reader, signal: Signal, check: Callable[[], None]) -> None:
-        """`signal` is notified when the last call before a close ends; `check` raises what every call would raise."""
+        """`signal` is notified when the last call before a close ends; `check` raises the error that every call would raise."""
         self._reader, self._signal, self._check = reader, signal, check
-        self._busy: dict[str, tuple[Thread, str]] = {}  # who uses the consumer, and for what
-        self._closer: dict[str, tuple[Thread, object]] = {}  # who closes: its listener may still commit
+        self._busy: dict[str, tuple[Thread, str]] = {}  # the thread that uses the consumer, and the call
+        self._closer: dict[str, tuple[Thread, object]] = {}  # the thread that closes: its listener may still commit
         self.closing = False
 
     @contextlib.contextmanager
     def using(self, what: str) -> Iterator[None]:
-        """A block that has the consumer for this thread."""
+        """A block in which this thread uses the consumer."""
         outermost = self.enter(what)
         try:
             yield
@@ -52,42 +52,42 @@ class Guard:
                 self.leave()
 
     def enter(self, what: str) -> bool:
-        """Have the consumer for this thread; whether this call is the one to give it back."""
+        """Begin to use the consumer; returns whether this call has to `leave` (not if an outer call of this thread does)."""
         self._check()
         mine = (system.current_thread(), what)
-        holder = self._busy.setdefault("user", mine)  # one step under the interpreter's lock: only one of two threads gets it
+        holder = self._busy.setdefault("user", mine)  # atomic under the GIL: only one of two threads gets it
         if holder is mine:
             self._reader.changing = False  # Ctrl-C may have left it set
             return True
-        if not self._inside(holder[0]):  # Ctrl-C ended that call before it could give the consumer back
+        if not self._inside(holder[0]):  # Ctrl-C ended that call before it could release the consumer
             self._busy.clear()
             return self.enter(what)
         if holder[0] is not mine[0]:
             raise KafkaError(
-                f"thread {holder[0].name!r} is in {holder[1]} and thread {mine[0].name!r} called {what}: "
-                "a consumer is used by one thread at a time; give each thread its own"
+                f"thread {mine[0].name!r} called {what} while thread {holder[0].name!r} is in {holder[1]}: "
+                "use a consumer from one thread at a time, or one consumer per thread"
             )
         self.check_whole(what)
         return False
 
     def leave(self) -> None:
-        """Give the consumer back."""
+        """Release the consumer."""
         self._busy.clear()
         if self.closing:
             self._signal.notify()
 
     def check_whole(self, what: str) -> None:
-        """Refuse a call that comes in the middle of another one on the same thread: records would be lost or handed out twice."""
+        """Refuse a call during a step of another call on the same thread: records would be lost or returned twice."""
         holder = self._busy.get("user")
         if self._reader.changing and holder is not None and holder[0] is system.current_thread() and self._inside(holder[0]):
-            raise _in_the_middle(what, holder[1])
+            raise _nested_call(what, holder[1])
 
     def refusal(self, what: str) -> KafkaError:
-        """Why `what` cannot be called inside the call that has the consumer."""
-        return _in_the_middle(what, self._busy["user"][1])
+        """The error for calling `what` inside the running call."""
+        return _nested_call(what, self._busy["user"][1])
 
     def _inside(self, thread: Thread) -> bool:
-        """Whether `thread` is in a call of this consumer; of the calling thread: in another call than the present one."""
+        """Whether `thread` is in a call of this consumer; for the current thread: in another call besides the running one."""
         found, frame = 0, sys._current_frames().get(thread.ident or 0)
         while frame is not None:
             found += frame.f_code in CALLS and getattr(frame.f_locals.get("self"), "guard", None) is self
@@ -97,7 +97,7 @@ class Guard:
     # ---------------------------------------------------------------- closing
 
     def begin_closing(self) -> bool:
-        """Let nobody in any more but this thread; False if a close is under way, in this thread or another."""
+        """Refuse all other threads from now on; False if a close is already running, in this thread or another."""
         mine = (system.current_thread(), object())
         closer = self._closer.setdefault("closer", mine)
         if closer is not mine:
@@ -112,12 +112,12 @@ class Guard:
         return self.closing and system.current_thread() is not self._closer.get("closer", (None, None))[0]
 
     def end_closing(self) -> None:
-        """It is closed."""
+        """The consumer is closed."""
         self._closer.clear()
 
     @contextlib.contextmanager
     def use_last(self, timeout: float) -> Iterator[None]:
-        """Have the consumer for closing it. Another thread's poll ends now; its listener may take a while, up to `timeout` seconds."""
+        """Use the consumer to close it. Waits up to `timeout` seconds for the poll of another thread, which ends now, and its listener."""
         me = system.current_thread()
         inside = self._busy.get("user", (None, ""))[0] is me
         if not inside:
@@ -135,8 +135,7 @@ class Guard:
         return holder is None or not self._inside(holder[0])
 
 
-def _in_the_middle(what: str, other: str) -> KafkaError:
+def _nested_call(what: str, other: str) -> KafkaError:
     return KafkaError(
-        f"{what} was called in the middle of {other}, by a signal handler or a destructor: call wakeup() there, "
-        f"and {what} when {other} has returned"
+        f"a signal handler or destructor called {what} during {other}: call wakeup() there, and {what} after {other} has returned"
     )

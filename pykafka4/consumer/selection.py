@@ -1,4 +1,4 @@
-"""Selection. Rule: only calls of the application change what it reads; a loss changes what it may commit."""
+"""Selection. Rule: only calls of the application change what a consumer reads; the loss of partitions changes only what it may commit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["Selection"]
 
 @attrs.define
 class Selection:
-    """The topics subscribed to, with the listener, and the partitions assigned by hand."""
+    """The subscribed topics with their listener, and the partitions of `assign`."""
 
     topics: tuple[str, ...] = ()
     listener: object | None = None
     by_hand: dict[TopicPartition, None] = attrs.Factory(dict)
-    lost: str = ""  # why the group's partitions were lost, until there are new ones
+    lost: str = ""  # why the partitions of the group were lost, until there are new ones

@@ -1,7 +1,7 @@
-"""Session. Rule: a poll hands out what it decoded or takes it back; positions and the consumer's end are here, too.
+"""Session. Rule: a poll returns what it decoded or takes it back; only `_wait_for_records`, `position` and `_close` wait.
 
-What a consumer reads (`assignment`), what it commits (`commits`) and who may call it (`guard`) have modules of their own. Four functions
-wait here: `_look` for the next records, `_take_news` for the last commit before partitions go, `position`, `_close` for its turn.
+What these three wait for (`_has_news`, `_has_position`) and what a poll does then (`_take_records`) never waits. Partitions (`assignment`),
+commits (`commits`) and the check of the calling thread (`guard`) have modules of their own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["API_SECONDS", "Session"]
 API_SECONDS: Final = 60.0  # calls without a timeout of their own
 CLOSE_SECONDS: Final = 10.0
 POLLS: Final = "_pykafka4_polls"  # attribute of exceptions
-CLOSED: Final = "this consumer is closed; make a new one"
+CLOSED: Final = "this consumer is closed; create a new one"
 
 
 class Session(Attachment[ConsumerMachine]):
@@ -47,15 +47,15 @@ class Session(Attachment[ConsumerMachine]):
         self.config = read_config(ConsumerConfig, client, executor, options)
         self.connect(client, self.config, executor)
         self.signal = Signal()
-        self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek)
+        self.reader = Reader(self.runtime.loop.now, self.signal.notify, self._reseek, self.config.client_id)
         self.guard = Guard(self.reader, self.signal, self.check)
         self.selection = Selection()
         self.commits = Commits(self, self.config, self.reader, self.guard, self.selection)
         self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits)
-        self._reads: Thread | None = None  # who polled last: the records handed out are in its hands
+        self._reads: Thread | None = None  # the thread that polled last, which has the returned records
         self._polled: object | None = None  # marks the exception that was being handled during the last poll
-        self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch on
-        self._woken = False  # by `wakeup`: the poll under way, or the next, returns without waiting
+        self._asked_at: float = INFINITY  # the reader's mark at which the loop was last told to fetch more
+        self._woken = False  # by `wakeup`: the running poll, or the next one, returns without waiting
         self.closed = False
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
         self.runtime.attach(self)
@@ -74,8 +74,8 @@ class Session(Attachment[ConsumerMachine]):
         self.post(seek)
 
     def check(self) -> None:
-        """Raise what every call would raise."""
-        if self.closed and not self.runtime.loop.forked:  # before looking at a private client, which is closed as well
+        """Raise the error that every call would raise, if any."""
+        if self.closed and not self.runtime.loop.forked:  # first: a private client is closed as well
             raise ClosedError(CLOSED)
         self.runtime.check()
         if self.guard.shut():
@@ -86,7 +86,7 @@ class Session(Attachment[ConsumerMachine]):
     # ---------------------------------------------------------------- polling
 
     def lists(self) -> Iterator[Iterator[Record]]:
-        """Lists for a loop to run through. One ends early when there is news of the group, or the consumer is closed."""
+        """Lists for a `for` loop. A list ends early when there is an event of the group, or the consumer is closed."""
         while True:
             yield self.poll(None, None, self.reader.take_one_by_one)  # type: ignore[misc]
 
@@ -94,30 +94,30 @@ class Session(Attachment[ConsumerMachine]):
     def poll(
         self, timeout: float | None = 1.0, max_records: int | None = None, take: Callable[[int], Iterable[Record]] | None = None
     ) -> list[Record]:
-        """See Consumer.poll. All in one function: Ctrl-C between the return of one and the return of its caller would lose the list."""
+        """See Consumer.poll. One function: Ctrl-C between the return of an inner function and its own return would lose the list."""
         limit, take = check_limit(max_records, self.config.max_poll_records), take or self.reader.take
         timeout = check_timeout(timeout)
         if not self.guard.enter("poll"):
-            if telling := self.assignment.telling:
-                raise KafkaError(f"poll inside {telling}: the poll that runs the listener goes on when it returns")
+            if method := self.assignment.listener_method:
+                raise KafkaError(f"poll must not be called inside {method}: the running poll continues when the listener returns")
             raise self.guard.refusal("poll")
         reader, entered = self.reader, False
         try:
             if not self.selection.topics and not self.selection.by_hand:
-                raise ConfigError("poll: there is nothing to read; subscribe or assign first")
+                raise ConfigError("poll: no topics or partitions; call subscribe or assign first")
             reader.enter()
             entered = True
             self._reads = system.current_thread()
             self._note_handled_error()
-            if reader.beckoned:
+            if reader.loop_wanted:
                 self.runtime.loop.wake()
-                reader.beckoned = False
-            records = self._look(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, take)
+                reader.loop_wanted = False
+            records = self._wait_for_records(INFINITY if timeout is None else self.runtime.loop.now() + timeout, limit, take)
             self._woken = False
             reader.leave()
             self.guard.leave()
             return records  # type: ignore[return-value]
-        except BaseException:  # Ctrl-C included: what was decoded is handed out by the next poll
+        except BaseException:  # including Ctrl-C: the next poll returns what was decoded
             if entered:
                 reader.take_back()
             reader.leave()
@@ -125,7 +125,7 @@ class Session(Attachment[ConsumerMachine]):
             raise
 
     def _note_handled_error(self) -> None:
-        """The application may poll while it handles an exception: that one has nothing to do with the records of this poll.
+        """The application may poll while it handles an exception, which then has nothing to do with the records of this poll.
 
         The exception is marked, not kept: its frames may hold the last reference to the consumer.
         """
@@ -135,79 +135,86 @@ class Session(Attachment[ConsumerMachine]):
             error.__dict__.setdefault(POLLS, {})[id(self)] = self._polled
 
     def _interrupted(self) -> bool:
-        """Whether the application handles an exception that came after the last poll."""
+        """Whether the application is handling an exception that was raised after the last poll."""
         error = sys.exc_info()[1]
         return error is not None and (self._polled is None or error.__dict__.get(POLLS, {}).get(id(self)) is not self._polled)
 
-    def _look(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
-        reader, loop = self.reader, self.runtime.loop
-        while True:
-            if reader.ready:
-                self._take_news(deadline)
-            if self.assignment.parting is None:
-                records = take(limit)
-                if not length_hint(records):
-                    reader.relieve()
-                self._make_room()
-                if length_hint(records):
-                    return records
-            left = deadline - loop.now()
+    def _wait_for_records(self, deadline: float, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+        """All the waiting of a poll: until there are records, the time is over or `wakeup` was called."""
+        while not length_hint(records := self._take_records(limit, take)):
+            left = deadline - self.runtime.loop.now()
             if left <= 0 or self._woken:
                 return []
-            self.signal.wait(self._worth_a_look, None if left == INFINITY else left)
+            self.signal.wait(self._has_news, None if left == INFINITY else left)
             self.check()
+        return records
+
+    def _take_records(self, limit: int, take: Callable[[int], Iterable[Record]]) -> Iterable[Record]:
+        """Handle the events, then take the records that are there. Never waits: `_has_news` says when to call it again."""
+        if self.reader.ready:
+            self._handle_events()
+        if self.assignment.last_commit is not None:  # records of the revoked partitions may still arrive
+            return ()
+        records = take(limit)
+        if not length_hint(records):
+            self.reader.relieve()
+        self._fetch_more()
+        return records
 
     def wakeup(self) -> None:
         """See Consumer.wakeup."""
         self._woken = True
         self.signal.notify()
 
-    def _worth_a_look(self) -> bool:
-        return self.reader.ready or self.guard.closing or self._woken
+    def _has_news(self) -> bool:
+        """Whether a poll that waits has something to do. Before partitions are revoked only the outcome of their last commit counts."""
+        committing = self.assignment.last_commit is not None
+        return (self.assignment.last_commit_done() if committing else self.reader.ready) or self.guard.closing or self._woken
 
-    def _make_room(self) -> None:
-        """Have the loop fetch on, once per mark: only the loop thread moves the mark, always further on."""
+    def _fetch_more(self) -> None:
+        """Tell the loop to fetch more, once per mark. Only the loop thread moves the mark, and only forward."""
         mark = self.reader.resume_at
         if self.reader.consumed >= mark and mark != self._asked_at:
             self.post(self.machine.fetcher.space)
             self._asked_at = mark
 
-    def _take_news(self, deadline: float) -> None:
+    def _handle_events(self) -> None:
         reader = self.reader
         reader.drain()
         while reader.events:
             event = reader.events[0]
             if isinstance(event, Assigned):
-                self.assignment.gain(event.ticket)
-            elif self.assignment.begin_giving_back(event.ticket):
-                left = deadline - self.runtime.loop.now()
-                self.signal.wait(self._parting_is_over, None if left == INFINITY else max(0.0, left))
-                if not self.assignment.give_back(event.ticket):
-                    return
+                self.assignment.take_up(event.ticket)
+            elif self.assignment.begin_release(event.ticket) and not self.assignment.finish_release(event.ticket):
+                return  # the last commit has no outcome yet
             reader.events.popleft()
         if reader.fatal is not None:
             raise reader.fatal.again()
         if reader.notices:
             raise reader.notices.popleft()
 
-    def _parting_is_over(self) -> bool:
-        """Whether the poll that waits for the last commit before partitions go has waited enough."""
-        return self.assignment.is_parted() or self._woken or self.guard.closing
-
     # ---------------------------------------------------------------- positions
 
     def _assigned(self, partitions: Partitions | None, what: str) -> list[TopicPartition]:
-        if partitions is None:
-            return list(self.reader.claims)
-        tps = as_partitions(partitions)
+        tps = list(self.reader.claims if partitions is None else as_partitions(partitions))
+        self._check_assigned(tps, what)
+        return tps
+
+    def _check_assigned(self, tps: Iterable[TopicPartition], what: str) -> None:
         for tp in tps:
             if tp not in self.reader.claims:
-                raise ConfigError(f"{what}: {tp} is not assigned to this consumer; assignment() says what is")
-        return list(tps)
+                raise ConfigError(f"{what}: {tp} is not assigned to this consumer; assignment() lists its partitions")
 
     @call
-    def seek(self, partitions: Partitions | None, start: Start | int, what: str) -> None:
-        """See Consumer.seek and its relatives."""
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """See Consumer.seek."""
+        with self.guard.using("seek"):
+            self._check_assigned(offsets, "seek")
+            self.reader.seek_each(offsets)
+
+    @call
+    def seek_to(self, partitions: Partitions | None, start: Start, what: str) -> None:
+        """See Consumer.seek_to_beginning and Consumer.seek_to_end."""
         with self.guard.using(what):
             self.reader.seek_all(self._assigned(partitions, what), start)
 
@@ -215,14 +222,10 @@ class Session(Attachment[ConsumerMachine]):
     def position(self, tp: TopicPartition, timeout: float) -> int:
         """See Consumer.position."""
         with self.guard.using("position"):
-            self._assigned((tp,), "position")
+            self._check_assigned((tp,), "position")
 
-            def known() -> bool:
-                self.reader.drain()
-                return self.guard.closing or self.reader.fatal is not None or self.reader.next_offset(tp) is not None
-
-            if not self.signal.wait(known, timeout):
-                raise KafkaTimeoutError(f"position of {tp}: not known after {timeout:g} s; status() says what it waits for")
+            if not self.signal.wait(lambda: self._has_position(tp), timeout):
+                raise KafkaTimeoutError(f"position of {tp}: still unknown after {timeout:g} s; status() says why")
             self.check()
             offset = self.reader.next_offset(tp)
             if offset is None:
@@ -230,11 +233,16 @@ class Session(Attachment[ConsumerMachine]):
                 raise self.reader.fatal.again()
             return offset
 
+    def _has_position(self, tp: TopicPartition) -> bool:
+        """Whether the position is known, or never will be."""
+        self.reader.drain()
+        return self.guard.closing or self.reader.fatal is not None or self.reader.next_offset(tp) is not None
+
     @call
     def lag(self, tp: TopicPartition) -> int | None:
         """See Consumer.lag."""
         with self.guard.using("lag"):
-            self._assigned((tp,), "lag")
+            self._check_assigned((tp,), "lag")
             position, end = self.reader.position(tp), self.reader.claims[tp].end
             return None if position is None or end < 0 else max(0, end - position)
 
@@ -275,13 +283,13 @@ class Session(Attachment[ConsumerMachine]):
 
     @call
     def close(self, timeout: float | None = None, *, failed: bool | None = None) -> None:
-        """See Consumer.close. `failed`: the application was interrupted in its work with what the last poll handed out."""
+        """See Consumer.close. `failed`: an exception interrupted the processing of the records of the last poll."""
         if failed is None:
             failed = self._interrupted()
         self._close(timeout, in_hand=not failed and self._reads is system.current_thread())
 
     def _close(self, timeout: float | None, *, in_hand: bool) -> None:
-        if self.closed or self.runtime.loop.forked:  # a forked child must not touch what its parent may have locked
+        if self.closed or self.runtime.loop.forked:  # locks may have been held at the fork
             return
         self.guard.check_whole("close")
         if not self.guard.begin_closing():
@@ -292,20 +300,20 @@ class Session(Attachment[ConsumerMachine]):
         self.signal.notify()
         try:
             with self.guard.use_last(timeout):
-                if self.runtime.loop.alive:  # a crashed one has nobody to tell
-                    self.assignment.part(self.runtime.loop.now() + max(0.0, deadline - system.monotonic()), in_hand=in_hand)
-        finally:  # whatever the listener raised, Ctrl-C included: the member goes, and a client of its own with it
+                if self.runtime.loop.alive:  # after a crash nobody would execute it
+                    self.assignment.release_all(self.runtime.loop.now() + max(0.0, deadline - system.monotonic()), in_hand=in_hand)
+        finally:  # also if the listener raised, or after Ctrl-C: leave, and close a private client
             self.disconnect()
             self.closed = True
             self.guard.end_closing()
 
     def drain(self, timeout: float) -> None:
-        """At interpreter exit: commit what is finished, leave the group. Nobody said that the list in hand is."""
+        """At interpreter exit: commit finished records, leave the group. The last list does not count as finished."""
         self.close(timeout, failed=True)
 
     @staticmethod
     def forgotten(core: Session) -> None:
-        """The handle was collected while open: say so and close on another thread, since the collector must not wait."""
+        """The handle was garbage-collected while open: warn, and close on another thread, because the collector must not wait."""
         if not core.closed and core.runtime.loop.alive:
             warn_unclosed("Consumer")
             core.runtime.callbacks.post(lambda: core.close(LEAVE_SECONDS, failed=True))

@@ -1,18 +1,18 @@
 """The machine contract. Rule: input arrives as method calls on the loop thread, output leaves only as Effects; `now` is an argument.
 
-Nothing in `core` touches sockets, threads or clocks, so the same machines run under the real loop (`net.loop`) and under the
-simulation (`tests/simulation`), where every schedule can be replayed from its seed.
+Nothing in `core` uses sockets, threads or clocks, so the same machines run under the real loop (`net.loop`) and in the simulation
+(`tests/simulation`), where every schedule can be replayed from its seed.
 
-What is in here; each line imports only from lines below it (`make contracts`):
+Modules; each line imports only from lines below it (`make contracts`):
 
     engine            polls all machines of one client
     producer/         the producer's machine: sends sealed batches until they are acknowledged
     consumer/         the consumer's machine: positions, fetched data, what waits for `poll`
     group/            membership of a consumer group, its coordinator, commits
-    subscription      the partitions that are read, and what `consumer` and `group` tell the application about them
+    subscription      the partitions that are read, and what `consumer` and `group` report about them to the application
     metadata/         brokers, topics, leaders; partitions that are offline
-    network/          connections, and which of them a request goes to
-    backoff, timers   pauses between tries; what is due when
+    network/          connections, and the choice of the one for each request
+    backoff, timers   pauses between retries; calls that are due at a time
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ __all__ = [
 
 INFINITY: Final = float("inf")
 
-# A node is a broker id (0 and up), or one of these. Bootstrap addresses are nodes too: -1, -2, … in the order given.
-ANY: Final = -1_000_001  # whichever broker is connected and least busy
-CONTROLLER: Final = -1_000_002  # the controller that the last metadata named
+# A node is a broker id (0 and up), or one of these. Bootstrap addresses are nodes too: -1, -2, … in their order in the option.
+ANY: Final = -1_000_001  # any broker: one that is connected, with few requests in flight
+CONTROLLER: Final = -1_000_002  # the controller according to the metadata
 
 
 @attrs.frozen(eq=False)
 class Reply:
-    """A broker's answer: the decoded message, the version it was spoken in, the node that gave it."""
+    """A broker's response: the decoded message, its version, and the node that sent it."""
 
     message: Any
     version: int
@@ -60,14 +60,14 @@ class Reply:
 
 @attrs.frozen(eq=False)
 class Failed:
-    """No answer. `written` is NO only when not one byte of the request can have reached the broker."""
+    """There is no response. `written` is NO only if not a single byte of the request can have reached the broker."""
 
     reason: KafkaError
     written: Written
 
     @property
     def passing(self) -> bool:
-        """Whether another try can help: a lost connection or a time-out, not a broker that is too old."""
+        """Whether a retry can help: after a lost connection or a time-out, but not with a broker that is too old."""
         return isinstance(self.reason, (ConnectionLost, KafkaTimeoutError))
 
 
@@ -76,16 +76,16 @@ Outcome: TypeAlias = Reply | Failed
 
 @attrs.define(eq=False)
 class Request:
-    """Something to ask a broker; `on_reply` is called exactly once, on the loop thread, never from inside `submit`.
+    """A request to a broker; `on_reply` is called exactly once, on the loop thread, never from inside `submit`.
 
-    The engine replaces `on_reply` when it takes the request, so that an exception in it ends only the machine that asked.
+    The engine replaces `on_reply` when it takes the request, so that an exception in it stops only the machine that sent the request.
 
-    `deadline` is a monotonic time: a request that is not written by then fails. Once it is written, the broker has as long to answer as
-    there was when the network took the request, however long that waited for a connection; then its connection fails with it. Brokers take
-    the requests of a connection one at a time: every answer begins the time of those written behind it anew.
-    `max_version` caps the negotiated version (a name-based request stays below topic ids). `fit(message, version)` takes out
-    what that version cannot carry: it is called when the message is encoded, as no version is known before there is a connection.
-    A request without a reply (Produce with acks=0) gets `Reply(None, …)` when its last byte was handed to the socket.
+    `deadline` is a monotonic time: a request that is not written by then fails. Once it is written, the broker has as long to respond as
+    there was when the network took the request, however long the request waited for a connection; then its connection fails with it.
+    Brokers process the requests of a connection one at a time, so every response restarts the time of the requests behind it.
+    `max_version` limits the negotiated version (a request with topic names stays below the versions with topic ids). `fit(message,
+    version)` removes what that version cannot carry: it is called when the message is encoded, because no version is known before there is
+    a connection. A request without a response (Produce with acks=0) gets `Reply(None, …)` after its last byte was handed to the socket.
     """
 
     node: int
@@ -108,7 +108,7 @@ class Job:
 
 @attrs.frozen
 class Connect:
-    """Open connection number `link` to host:port, over whichever of its addresses answers."""
+    """Open connection number `link` to host:port, over any address of the host that accepts it."""
 
     link: int
     host: str
@@ -117,7 +117,7 @@ class Connect:
 
 @attrs.frozen
 class Close:
-    """Close connection number `link`; it is not heard of again."""
+    """Close connection number `link`; no further event follows."""
 
     link: int
     reason: str
@@ -125,12 +125,12 @@ class Close:
 
 @attrs.frozen(eq=False)
 class Effects:
-    """What a machine wants done."""
+    """The output of a machine."""
 
     requests: tuple[Request, ...] = ()
-    deliver: tuple[Callable[[], None], ...] = ()  # run on the application's executor, in order
+    deliver: tuple[Callable[[], None], ...] = ()  # run on the callback executor, in order
     jobs: tuple[Job, ...] = ()
-    wake_at: float = INFINITY  # poll me again by then
+    wake_at: float = INFINITY  # poll the machine again at that time or earlier
 
 
 NOTHING: Final = Effects()
@@ -140,17 +140,17 @@ class Machine(Protocol):
     """Everything that runs on the loop. `poll` costs O(ready), never O(partitions)."""
 
     def poll(self, now: float) -> Effects:
-        """Do what is due at `now`; say what to do and when to be asked again."""
+        """Do what is due at `now`; return requests and other output, and when to be polled again."""
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """The loop, or this machine alone, is going down: fail every waiter with `reason`; return the callbacks to deliver."""
+        """The loop, or only this machine, crashed: fail every waiter with `reason`; return the callbacks to deliver."""
 
 
 S = TypeVar("S", bound=Enum)
 
 
 class Transitions(Generic[S]):
-    """A state machine's table: `{state: {states that may follow}}`. An illegal move raises, it never returns quietly.
+    """The table of a state machine: `{state: {states that may follow}}`. An illegal transition raises.
 
     `meanings`: what each state means, for `docs/states.md`, which shows the tables of `core`.
     """
@@ -163,7 +163,7 @@ class Transitions(Generic[S]):
         self.meanings = meanings or {}
 
     def move(self, current: S, to: S) -> S:
-        """`to`, if it may follow `current`; RuntimeError naming both otherwise."""
+        """Returns `to` if it may follow `current`; otherwise raises RuntimeError with both names."""
         if to not in self.table.get(current, frozenset()):
             raise RuntimeError(f"{self.name}: {to.name} cannot follow {current.name}")
         return to

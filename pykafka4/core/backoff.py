@@ -1,4 +1,4 @@
-"""Back-off. Rule: every retry in the client waits on one of these; nothing retries on a fixed clock or at once twice."""
+"""Back-off. Rule: every retry in the client waits for a `Backoff`; nothing retries at fixed intervals, or twice without a pause."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pykafka4.config import ClientConfig
 
 __all__ = ["Backoff"]
 
-JITTER = 0.2  # Java's: enough to spread a thousand clients that lost the same broker
-MOST_DOUBLINGS = 30  # 2.0 ** more would overflow after a long outage
+JITTER = 0.2  # as in Java: enough to spread out a thousand clients that lost the same broker
+MOST_DOUBLINGS = 30  # without a limit, 2.0 ** attempts would overflow after a long outage
 
 
 class Backoff:
-    """Pauses that double from `first` to `longest` seconds, each 20 % longer or shorter at random."""
+    """Pauses that double from `first` to `longest` seconds, each randomly up to 20 % shorter or longer."""
 
     __slots__ = ("_first", "_longest", "_random", "attempts")
 
@@ -33,15 +33,15 @@ class Backoff:
 
     @classmethod
     def setup(cls, config: ClientConfig, random: Random) -> Backoff:
-        """How long an attempt to connect may take: `socket_connection_setup_timeout_ms` to its max."""
+        """For the time that an attempt to connect may take: `socket_connection_setup_timeout_ms` to its maximum."""
         return cls(config.socket_connection_setup_timeout_ms / 1000, config.socket_connection_setup_timeout_max_ms / 1000, random)
 
     def next(self) -> float:
-        """The next pause in seconds; never longer than `longest` by more than the jitter."""
+        """The next pause in seconds; at most `longest` plus the jitter."""
         plain = min(self._first * 2.0 ** min(self.attempts, MOST_DOUBLINGS), self._longest)
         self.attempts += 1
         return plain * self._random.uniform(1 - JITTER, 1 + JITTER)
 
     def reset(self) -> None:
-        """It worked: begin again with the first pause."""
+        """Start over with the first pause, after a success."""
         self.attempts = 0

@@ -1,8 +1,8 @@
-"""Engine: polls all machines of one client, and keeps the failure of one from the others.
+"""Engine. Rule: an exception in one machine stops that machine alone, and fails what waits for it.
 
-Invariants: a turn is the same under the real loop and in a simulation. An exception in a machine's poll, in an answer to its request, in
-the end of its job or in a call made for it ends that machine alone: those who wait on it are told. Only an exception in the shared parts
-(network, cluster, recovery) leaves `turn`, and ends the client.
+The engine polls all machines of one client; a turn is the same under the real loop and in the simulation. The rule covers a machine's poll,
+the handlers of its responses and jobs, and calls made for it. Only an exception in the shared parts (network, cluster, recovery) leaves
+`turn`, and stops the client.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = get_log("pykafka4.engine")
 
 @attrs.frozen(eq=False)
 class Turn:
-    """What a turn wants done: carry it out in the order close, connect, write, deliver, jobs; then wait for I/O until `wake_at`."""
+    """The output of a turn, to be carried out in the order close, connect, write, deliver, jobs; then wait for I/O until `wake_at`."""
 
     connect: tuple[Connect, ...] = ()
     close: tuple[Close, ...] = ()
@@ -42,10 +42,10 @@ class Turn:
 
 @attrs.define(eq=False)
 class Slot:
-    """A machine in the engine. Requests and jobs refer to this, so that their answers know whether the machine still works."""
+    """A machine in the engine. Handlers of its requests and jobs refer to this, to see whether the machine has failed."""
 
     machine: Machine
-    what: str  # "producer", "consumer": as messages call it
+    what: str  # "producer" or "consumer", for messages
     failure: KafkaError | None = None
 
 
@@ -53,36 +53,36 @@ class Engine:
     """All machines of one client. Loop thread only, except `failure`."""
 
     def __init__(self, config: ClientConfig, random: Random, emit: Callable[[object], None]) -> None:
-        """`emit(event)` is told what `Client.events` reports, on the loop thread; it must not block."""
+        """`emit(event)` gets what `Client.events` reports, on the loop thread; it must not block."""
         self.config, self.random = config, random
         self.network = Network(config, random)
         self.cluster = Cluster(config, self.network, random, emit)
         self.recovery = Recovery(config, self.cluster, self.network, random, emit)
-        self.on_failure: list[Callable[[Machine, KafkaError], None]] = []  # told when a machine was ended by its own exception
-        # Each machine asks those after it for help while it is polled, so what they are asked for happens in the same turn.
+        self.on_failure: list[Callable[[Machine, KafkaError], None]] = []  # called when an exception stopped a machine
+        # While a machine is polled, it makes calls to machines behind it in the order of polling: they act in the same turn.
         self._shared: tuple[Machine, ...] = (self.recovery, self.cluster)
-        self._slots: tuple[Slot, ...] = ()  # those that are polled
-        self._all: dict[Machine, Slot] = {}  # failed ones too, until they are removed
+        self._slots: tuple[Slot, ...] = ()  # the machines that are polled
+        self._all: dict[Machine, Slot] = {}  # also failed ones, until they are removed
         self._submitted: list[Request] = []
-        self._deliver: list[Callable[[], None]] = []  # not handed out yet; here, so that a crash in the middle of a turn loses none
+        self._deliver: list[Callable[[], None]] = []  # not returned yet; kept here, so that a crash in the middle of a turn loses none
 
     def add(self, machine: Machine, what: str = "machine") -> None:
-        """Poll `machine` from the next turn on. `what` names it in errors."""
+        """Poll `machine` from the next turn on. `what` stands for it in messages."""
         slot = self._all[machine] = Slot(machine, what)
         self._slots = (slot, *self._slots)
 
     def remove(self, machine: Machine) -> None:
-        """Poll `machine` no more. Answers to its requests still reach it."""
+        """Stop polling `machine`. Responses to its requests still reach it."""
         self._all.pop(machine, None)
         self._slots = tuple(slot for slot in self._slots if slot.machine is not machine)
 
     def submit(self, request: Request) -> None:
-        """Send a request that belongs to no machine, in the next turn. What its `on_reply` raises is logged."""
-        request.on_reply = partial(self._answer_nobody, request.on_reply)
+        """Send a request that belongs to no machine, in the next turn. An exception in its `on_reply` is logged."""
+        request.on_reply = partial(self._reply_unowned, request.on_reply)
         self._submitted.append(request)
 
     def call(self, now: float, fn: Callable[[float], object], machine: Machine | None) -> None:
-        """Run `fn(now)` for `machine`, unless that has failed. Without a machine an exception is logged and ends nothing."""
+        """Run `fn(now)` for `machine`, unless it has failed. Without a machine, an exception is only logged."""
         slot = None if machine is None else self._all.get(machine)
         if slot is not None and slot.failure is not None:
             return
@@ -90,22 +90,22 @@ class Engine:
             fn(now)
         except Exception as error:
             if slot is None:
-                log.exception("a call on the loop failed")
+                log.exception("%s: a call on the loop raised an exception", self.config.client_id)
             else:
                 self._fail(slot, error)
 
     def failure(self, machine: Machine) -> KafkaError | None:
-        """Why `machine` ended by itself; None while it works. Any thread may ask."""
+        """Why `machine` has failed; None if it has not. For any thread."""
         slot = self._all.get(machine)
         return None if slot is None else slot.failure
 
     def fail(self, machine: Machine, error: Exception) -> None:
-        """End `machine` because of `error`: tell those who wait on it, and poll it no more."""
+        """Stop `machine` because of `error`: fail what waits for it, and do not poll it any more."""
         if (slot := self._all.get(machine)) is not None:
             self._fail(slot, error)
 
     def turn(self, now: float) -> Turn:
-        """Poll every machine, send what they ask for, poll the network."""
+        """Poll every machine, pass on their requests, poll the network."""
         version, changes = self.cluster.version, self.recovery.changes
         requests, self._submitted = self._submitted, []
         jobs: list[Job] = []
@@ -131,17 +131,17 @@ class Engine:
             self.network.submit(now, request)
         net = self.network.poll(now)
         if self.cluster.version != version or self.recovery.changes != changes:
-            wake_at = now  # news for machines that were polled before it came
+            wake_at = now  # machines that were polled before the change have to see it
         deliver, self._deliver = self._deliver, []
         return Turn(net.connect, net.close, net.write, tuple(deliver), tuple(jobs), min(wake_at, net.wake_at))
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Every machine fails those who wait on it. One that breaks while doing so does not keep the others from it."""
+        """Have every machine fail what waits for it. An exception in one does not affect the others."""
         deliver, self._deliver = self._deliver, []
         for slot in self._slots:
-            deliver += _bring_down(slot.machine, reason)
+            deliver += self._shut_down(slot.machine, reason)
         for machine in self._shared:
-            deliver += _bring_down(machine, reason)
+            deliver += self._shut_down(machine, reason)
         return tuple(deliver)
 
     # -- one machine's failure
@@ -154,44 +154,45 @@ class Engine:
             return NOTHING
 
     def _answer(self, slot: Slot, handler: Callable[[float, Any], None], now: float, result: Any) -> None:
-        """Give its machine the outcome of a request, or the result of a job, unless the machine has failed."""
+        """Pass the outcome of a request, or the result of a job, to its machine, unless the machine has failed."""
         if slot.failure is None:
             try:
                 handler(now, result)
             except Exception as error:
                 self._fail(slot, error)
 
-    def _answer_nobody(self, on_reply: Callable[[float, Outcome], None], now: float, outcome: Outcome) -> None:
+    def _reply_unowned(self, on_reply: Callable[[float, Outcome], None], now: float, outcome: Outcome) -> None:
         try:
             on_reply(now, outcome)
         except Exception:
-            log.exception("the handler of an answer failed")
+            log.exception("%s: a response handler raised an exception", self.config.client_id)
 
     def _fail(self, slot: Slot, error: Exception) -> None:
-        """The first failure counts. The machine is told like in a crash of the loop; what that raises is logged."""
+        """Stop the machine as a crash of the loop would. Only its first failure counts; an exception while it is shut down is logged."""
         if slot.failure is not None:
             return
-        reason = KafkaError(f"an internal error ended this {slot.what}: {describe(error)}; close it and make a new one")
+        reason = KafkaError(f"an internal error stopped this {slot.what}: {describe(error)}; close it and create a new one")
         reason.__cause__ = error
         slot.failure = reason
         self._slots = tuple(other for other in self._slots if other is not slot)
-        log.critical("an internal error ended a %s; the client and its other users go on", slot.what, exc_info=error)
-        self._deliver += _bring_down(slot.machine, reason)
+        log.critical(
+            "%s: an internal error stopped a %s; the client and its other users continue", self.config.client_id, slot.what, exc_info=error
+        )
+        self._deliver += self._shut_down(slot.machine, reason)
         for listener in self.on_failure:
             listener(slot.machine, reason)
 
+    def _shut_down(self, machine: Machine, reason: KafkaError) -> tuple[Callable[[], None], ...]:
+        try:
+            return machine.crash(reason)
+        except Exception:
+            log.exception("%s: %s could not be shut down cleanly", self.config.client_id, type(machine).__name__)
+            return ()
+
 
 def describe(error: BaseException) -> str:
-    """`ValueError: the message`; the type alone where the message cannot be made."""
+    """`ValueError: the message`; only the type if the message cannot be formatted."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
         return type(error).__name__
-
-
-def _bring_down(machine: Machine, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-    try:
-        return machine.crash(reason)
-    except Exception:
-        log.exception("%s could not be brought down cleanly", type(machine).__name__)
-        return ()

@@ -1,7 +1,7 @@
-"""Subscription. Rule: fetched data belongs to a claim, and dies with it; every field of a claim is written by one thread only.
+"""Subscription. Rule: fetched data belongs to a claim and is dropped with it; every field of a claim is written by one thread only.
 
-A claim is one partition for as long as nothing breaks its sequence: an assignment makes it, a seek replaces it, revocation ends it.
-Chunks, errors and markers carry the claim they were made under, so whatever is still under way when it ends is recognised and dropped.
+A claim is one partition between two breaks in its sequence of records: an assignment creates it, a seek replaces it, a revocation ends it.
+Chunks, errors and events refer to their claim, so whatever arrives after the claim has ended is recognised and dropped.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = [
 
 
 class Start(enum.Enum):
-    """Where reading begins, if not at an offset."""
+    """Where reading starts, if not at a given offset."""
 
     COMMITTED = "committed"  # the group's committed offset; without one, auto_offset_reset
     EARLIEST = "earliest"
     LATEST = "latest"
-    NONE = "none"  # only as a policy: there is no place to begin, say so
+    NONE = "none"  # auto_offset_reset=none: raise an error instead
 
 
 class Claim:
@@ -49,16 +49,16 @@ class Claim:
     __slots__ = ("consumed", "delivered", "end", "epoch", "live", "origin", "position", "tp", "troubled")
 
     def __init__(self, tp: TopicPartition, replaces: Claim | None = None) -> None:
-        """`replaces` is the claim that a seek ends; both have the same `origin`, the mark of their assignment."""
+        """`replaces` is the claim that a seek ends; both have the same `origin`, which identifies their assignment."""
         self.tp = tp
         self.origin: object = object() if replaces is None else replaces.origin
         # written by the loop
-        self.delivered = 0  # bytes put before the application
-        self.end = -1  # high watermark as the last answer gave it
+        self.delivered = 0  # bytes made available to the application
+        self.end = -1  # high watermark in the last response
         # written by the application
         self.consumed = 0  # bytes of `delivered` read or dropped
-        self.position: int | None = None  # offset of the next record to hand out
-        self.epoch = -1  # leader epoch of the last record handed out
+        self.position: int | None = None  # offset of the next record to return
+        self.epoch = -1  # leader epoch of the last record returned
         self.live = True
         # set by the loop when it is False, cleared by the application when it is True
         self.troubled = False
@@ -70,21 +70,21 @@ class Claim:
 class Ending(enum.Enum):
     """How an assignment ended."""
 
-    REVOKED = "revoked"  # still ours until released: what is finished can be committed
-    LOST = "lost"  # somebody else may be reading already
+    REVOKED = "revoked"  # still held until released: finished records can be committed
+    LOST = "lost"  # another member may already read the partitions
 
 
 @attrs.frozen
 class Assignment:
-    """What a group's coordinator gives to a member."""
+    """The partitions that the group assigns to a member."""
 
-    epoch: int  # which of its decisions it is: the generation, in the classic protocol
+    epoch: int  # identifies the assignment: the generation, in the classic protocol
     partitions: tuple[TopicPartition, ...]
 
 
 @attrs.frozen(eq=False)
 class Credentials:
-    """By what a coordinator recognises a commit as a member's. Each assignment has its own, compared by identity."""
+    """The fields by which a coordinator checks the commits of a member. Each assignment has its own, compared by identity."""
 
     group_id: str
     generation: int = -1  # without a membership
@@ -94,35 +94,35 @@ class Credentials:
 
 @attrs.define(eq=False)
 class Ticket:
-    """The partitions held. The loop makes and ends it, the application gives it back by `released`."""
+    """The partitions that a member holds. The loop creates and ends the ticket, the application returns it with `released`."""
 
     claims: tuple[Claim, ...]
     credentials: Credentials  # for commits of these partitions
     ending: Ending | None = None
     reason: str = ""
-    deadline: float = 0.0  # a revocation not released by then is a loss
+    deadline: float = 0.0  # the partitions are lost if they are not released by then
 
 
-# ---- what the loop puts into the reader's arrivals besides chunks
+# ---- what the loop passes to the reader besides chunks
 
 
 @attrs.frozen(eq=False)
 class Assigned:
-    """The group gave us these partitions."""
+    """The group assigned these partitions to this member."""
 
     ticket: Ticket
 
 
 @attrs.frozen(eq=False)
 class Ended:
-    """The group takes them back; `ticket.ending` says how."""
+    """The assignment ended; `ticket.ending` says how."""
 
     ticket: Ticket
 
 
 @attrs.frozen(eq=False)
 class Located:
-    """Where reading begins, or goes on after a reset; takes its turn among the chunks."""
+    """Where reading starts, or continues after a reset; in order with the chunks."""
 
     claim: Claim
     offset: int
@@ -131,24 +131,24 @@ class Located:
 
 @attrs.frozen(eq=False)
 class Truncated:
-    """The log was cut at `offset` by an unclean election; what was read beyond is gone."""
+    """An unclean leader election truncated the log to `offset`; records that were read beyond it are lost."""
 
     claim: Claim
     offset: int
     epoch: int = -1  # leader epoch of the record before `offset`
-    raises: bool = False  # auto_offset_reset=none: the application is told instead of being set back
+    raises: bool = False  # auto_offset_reset=none: raise `LogTruncated` instead of going back to `offset`
 
 
 class Lasting(enum.Enum):
-    """Whether an error goes away by being told."""
+    """How often `poll` raises an error."""
 
-    ONCE = "once"  # the loop tries again meanwhile
+    ONCE = "once"  # the loop retries meanwhile
     UNTIL_SEEK = "until seek"
 
 
 @attrs.frozen(eq=False)
 class Trouble:
-    """An error to raise from `poll`, after everything before it was handed out; `claim` is None when it concerns the consumer."""
+    """An error to raise from `poll`, after the records before it were returned; `claim` is None if it concerns the whole consumer."""
 
     claim: Claim | None
     error: KafkaError
@@ -159,7 +159,7 @@ class Trouble:
 
 
 class Stage(enum.Enum):
-    """What a position waits for. The value is what `status()` shows as its state, `meaning` the same for people."""
+    """What a position waits for. `status()` shows the value as the state, and `meaning` as the reason."""
 
     UNKNOWN = "unknown"
     ASKING = "asking"
@@ -169,15 +169,15 @@ class Stage(enum.Enum):
 
     @property
     def meaning(self) -> str | None:
-        """None for the ordinary state."""
+        """None in the normal state."""
         return _STAGE_MEANINGS.get(self)
 
 
 _STAGE_MEANINGS = {
-    Stage.UNKNOWN: "asks for the committed offset",
-    Stage.ASKING: "waits for the committed offset",
-    Stage.RESETTING: "looks for the first or last offset",
-    Stage.STOPPED: "stopped by an error; seek goes on",
+    Stage.UNKNOWN: "looking up the committed offset",
+    Stage.ASKING: "waiting for the committed offset",
+    Stage.RESETTING: "looking up the earliest or latest offset",
+    Stage.STOPPED: "stopped by an error; seek to continue",
 }
 
 
@@ -196,14 +196,14 @@ STAGES = Transitions(
 
 @attrs.define(eq=False)
 class Rest:
-    """The back-off of a partition that its leader refuses to this consumer, for a reason that does not concern the client's other users."""
+    """The back-off of a partition after an error that concerns only this consumer, not the client's other users."""
 
     backoff: Backoff
-    reason: KafkaError | None = None  # while it is waited for
+    reason: KafkaError | None = None  # the error, until the back-off is over
 
 
 class Position:
-    """Where the loop reads a partition; ahead of the claim's own position by what is buffered."""
+    """Where the loop fetches a partition; ahead of the claim's position by what is buffered."""
 
     __slots__ = (
         "by_policy",
@@ -225,28 +225,28 @@ class Position:
     )
 
     def __init__(self, claim: Claim, start: Start | int, fallback: Start, limit: int) -> None:
-        """`fallback` says what to do without a committed offset; `limit` is the most bytes to ask for at once."""
+        """`fallback` is where to start without a committed offset; `limit` is the maximum number of bytes per Fetch."""
         self.claim, self.tp = claim, claim.tp
         self.fallback, self.limit = fallback, limit
         self.offset = -1
         self.epoch = -1  # leader epoch of the last batch fetched
-        self.target = start if isinstance(start, Start) else fallback  # what a reset looks for
+        self.target = start if isinstance(start, Start) else fallback  # what a reset looks up
         self.stage = Stage.UNKNOWN
         self.paused = False
-        self.turn = 0  # the lower, the earlier it is asked for: it grows when the partition is served
-        self.reported = False  # to recovery, as offline
+        self.turn = 0  # order in Fetch requests, lowest first: it grows when the partition has been served
+        self.reported = False  # as offline, to recovery
         self.rest: Rest | None = None
-        self.told = False  # the application: that the leader's log is damaged here
+        self.told = False  # whether the application knows that the leader's log is corrupt here
         self.topic_id: object = None
-        self.by_policy = start is Start.COMMITTED  # not told where to begin
-        self.search: Any = None  # the one under way for it
+        self.by_policy = start is Start.COMMITTED  # the application did not say where to start
+        self.search: Any = None  # the offset lookup in progress
         if isinstance(start, int):
-            self.locate(start, claim.epoch)  # known where the client itself steps back, so that a further truncation is noticed
+            self.locate(start, claim.epoch)  # with the epoch, if the client itself went back: a further truncation is noticed then
         elif start is not Start.COMMITTED:
             self.move(Stage.RESETTING)
 
     def move(self, to: Stage) -> None:
-        """Change the stage; RuntimeError if that cannot follow."""
+        """Change the stage; raises RuntimeError if the transition is not allowed."""
         self.stage = STAGES.move(self.stage, to)
 
     def locate(self, offset: int, epoch: int) -> None:
@@ -255,21 +255,21 @@ class Position:
         self.offset, self.epoch = offset, epoch
 
     def reset(self, target: Start) -> None:
-        """Look for the first or last offset."""
+        """Look up the earliest or latest offset."""
         self.move(Stage.RESETTING)
         self.target = target
 
     @property
     def fetchable(self) -> bool:
-        """Whether to ask for it, once its leader can be."""
+        """Whether to fetch the partition, if its leader is available."""
         return self.stage is Stage.FETCHING and not self.paused and self.refusal is None
 
     @property
     def refusal(self) -> KafkaError | None:
-        """Why it rests, if it does."""
+        """The error whose back-off is not over; None: no back-off."""
         return None if self.rest is None else self.rest.reason
 
     @property
     def buffered(self) -> int:
-        """Bytes put before the application and not read yet."""
+        """Bytes that the application has not read yet."""
         return self.claim.delivered - self.claim.consumed

@@ -1,4 +1,4 @@
-"""Timers. Rule: monotonic times only; what is due is found without looking at the rest."""
+"""Timers. Rule: monotonic times only; finding what is due does not look at the other timers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Timers"]
 
 
 class Timers:
-    """A heap of things to do at a time. There is no cancelling: what is no longer wanted finds nothing to do."""
+    """A heap of calls with the times at which they are due. Calls cannot be cancelled: one that is no longer needed must do nothing."""
 
     __slots__ = ("_heap", "_ties")
 
@@ -21,15 +21,15 @@ class Timers:
         self._ties = count()
 
     def at(self, when: float, act: Callable[[float], None]) -> None:
-        """Call `act(now)` at the first `run` from `when` on."""
+        """Call `act(now)` in the first `run` at `when` or later."""
         heapq.heappush(self._heap, (when, next(self._ties), act))
 
     def run(self, now: float) -> None:
-        """Do everything due at `now`, in order of time."""
+        """Make the calls that are due at `now`, in order of time."""
         while self._heap and self._heap[0][0] <= now:
             heapq.heappop(self._heap)[2](now)
 
     @property
     def wake_at(self) -> float:
-        """When the next is due."""
+        """When the next call is due."""
         return self._heap[0][0] if self._heap else INFINITY

@@ -41,7 +41,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
     def __init__(
         self, client: Client | None = None, *, callback_executor: Executor | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
-        """ConfigError names an invalid option. `callback_executor` runs the callbacks; default: one thread, so that they keep their order.
+        """Raises ConfigError for an invalid option. `callback_executor` runs the callbacks; default: one thread, so they keep their order.
 
         While every thread of a ThreadPoolExecutor waits in `send` for memory that callbacks hold, a client thread runs the callbacks.
 
@@ -74,8 +74,8 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         on_delivery: Callable[[Delivery], None] | None = None,
     ) -> Delivery:
         """Queue a record and return its `Delivery`. Blocks in two cases only, for at most `max_block_ms`: while `buffer_memory` (or
-        `max_partition_bytes`) is used up, and while an unknown `partition` is looked up. It is a ValueError if brokers do not know the
-        partition for two seconds (inside a callback: at once).
+        `max_partition_bytes`) is used up, and while an unknown `partition` is looked up. Raises ValueError after brokers have denied
+        the partition for two seconds (inside a callback: at once).
 
         `value` and `key` are bytes-like, str (sent as UTF-8) or None (a null; a null value is a tombstone). `headers` are (name, value)
         pairs or a mapping. Without `partition`, the key's hash chooses it (murmur2, as in Java), or without a key, the batch that is being
@@ -89,8 +89,8 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
     def flush(self, timeout: float | None = None) -> None:
         """Send everything without linger, and wait until each record sent before this call has its outcome and its callbacks have run.
 
-        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. KafkaTimeoutError says how many records are left. On a thread
-        of a ThreadPoolExecutor passed as `callback_executor`, this does not wait for callbacks: they may need this very thread.
+        `timeout` in seconds, None: as long as `delivery_timeout_ms` allows. Raises KafkaTimeoutError with the number of records left.
+        On a thread of a ThreadPoolExecutor passed as `callback_executor`, this does not wait for callbacks: they may need this very thread.
         """
         self._core.flush(check_timeout(timeout))
 
@@ -109,7 +109,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """The partitions of `topic`; asks the cluster if they are unknown, and lets it create a missing topic, as `send` does.
 
-        `timeout` in seconds, default `max_block_ms`. KafkaTimeoutError says why they are unknown.
+        `timeout` in seconds, default `max_block_ms`. Raises KafkaTimeoutError with the reason, BrokerError (AuthorizationError, …).
         """
         topic, limit = check_topic(topic), check_timeout(timeout)
         self._core.check()
@@ -137,7 +137,7 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         """A `with` block that flushes at its end, and then raises failures since its start, as `raise_failures` does.
 
         This includes what other threads sent through the same producer meanwhile. An exception raised inside the block takes precedence.
-        `timeout` is that of `flush`.
+        `timeout` (seconds) is that of `flush`.
         """
         limit, mark = check_timeout(timeout), self._core.machine.ledger.failures_seen
         yield self

@@ -125,7 +125,7 @@ def test_calls_in_a_listener_that_runs_while_the_consumer_closes(server: ModelSe
 
     def ask() -> None:
         answers.append((consumer.position(("t", 0)), consumer.assignment(), consumer.committed(("t", 0))))
-        with pytest.raises(KafkaError, match="poll inside on_partitions_revoked"):
+        with pytest.raises(KafkaError, match="poll must not be called inside on_partitions_revoked"):
             consumer.poll(0)
         thread = threading.Thread(target=lambda: answers.append(raised(consumer.commit)))
         thread.start()

@@ -194,7 +194,7 @@ def test_an_interrupted_rebalance_is_completed_by_the_next_poll(server: ModelSer
 
     count = 0
     for at in itertools.count(*share(6)):
-        consumer._session.runtime.loop.ask(lambda now: protocol._heed(now, Reaction.REJOIN, KafkaError("again")), 5.0)
+        consumer._session.runtime.loop.ask(lambda now: protocol._react(now, Reaction.REJOIN, KafkaError("again")), 5.0)
         place = interrupted(lambda: consumer.poll(0.05), at)
         poll_until(consumer, lambda: membership.state is MemberState.STABLE and consumer._session.reader.ticket is membership.ticket)
         consumer.poll(0)

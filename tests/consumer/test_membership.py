@@ -122,7 +122,7 @@ def test_a_damaged_log_is_raised_once_and_reading_goes_on_when_it_is_cured(serve
     topic(server, 5)
     server.do(lambda cluster: cluster.push_error(FetchRequest, "CORRUPT_MESSAGE", times=3))
     consumer = make.assigned(0, retry_backoff_ms=10, retry_backoff_max_ms=50)
-    with pytest.raises(BrokerError, match="t-0 at offset 0: the leader's log is damaged"):
+    with pytest.raises(BrokerError, match="t-0 at offset 0: the leader's log is corrupt"):
         poll_until(consumer, lambda: False)
     assert [r.offset for r in read(consumer, 5)] == list(range(5))
 
@@ -154,7 +154,7 @@ def test_one_damaged_answer_is_not_heard_of_and_a_broker_that_gives_no_other_is_
     server.do(lambda cluster: cluster.inject(FetchRequest, Fault.GARBAGE))
     read(consumer, 15)
     server.do(lambda cluster: cluster.inject(FetchRequest, Fault.GARBAGE, times=1_000_000))
-    with pytest.raises(ConnectionLost, match="the answer to FetchRequest cannot be understood"):
+    with pytest.raises(ConnectionLost, match="cannot decode the response to FetchRequest"):
         poll_until(consumer, lambda: False)
     server.do(lambda cluster: cluster.heal())
     fill(server, "t", 0, numbers(0, 1))
@@ -229,7 +229,7 @@ def test_partitions_that_were_lost_before_the_application_saw_them_are_not_taken
     consumer._session.selection.listener = listener
     ticket = Ticket((Claim(TopicPartition("t", 0)),), Credentials("g", 1, "m"))
     ticket.ending = Ending.LOST
-    consumer._session.assignment.gain(ticket)
+    consumer._session.assignment.take_up(ticket)
     assert consumer.assignment() == set()
     assert listener.told == []
 

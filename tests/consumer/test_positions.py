@@ -7,7 +7,7 @@ import time
 import pytest
 from application import LONG, Maker, fill, poll_until, read, topic
 
-from pykafka4.errors import BrokerError, NoOffsetForPartition, OffsetOutOfRange
+from pykafka4.errors import BrokerError, ConfigError, NoOffsetForPartition, OffsetOutOfRange
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 
@@ -23,6 +23,36 @@ def test_seek_drops_what_was_buffered(server: ModelServer, make: Maker) -> None:
     assert [r.offset for r in read(consumer, 100)] == list(range(100))
     consumer.seek_to_end([("t", 0)])
     assert consumer.position(("t", 0), LONG) == 100
+
+
+def test_seek_moves_several_partitions_with_one_call_of_the_loop(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic(server, 100, 100, 100)
+    consumer = make.assigned(0, 1, 2)
+    read(consumer, 300)
+    posts: list[object] = []
+    session = consumer._session
+    monkeypatch.setattr(session, "post", lambda fn: posts.append(fn) or type(session).post(session, fn))
+    consumer.seek({("t", 0): 98, TopicPartition("t", 2): 97})
+    assert len(posts) == 1
+    assert sorted((r.partition, r.offset) for r in read(consumer, 5)) == [(0, 98), (0, 99), (2, 97), (2, 98), (2, 99)]
+    consumer.seek({})
+    assert consumer.position(("t", 1)) == 100
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [({("t", 0): 5, ("t", 1): -1}, "offset"), ({("t", 0): 5, ("t", 7): 1}, "t-7 is not assigned")],
+    ids=["offset", "partition"],
+)
+def test_seek_moves_nothing_when_one_of_several_partitions_is_wrong(
+    server: ModelServer, make: Maker, wrong: dict[tuple[str, int], int], error: str
+) -> None:
+    topic(server, 10, 10)
+    consumer = make.assigned(0, 1)
+    read(consumer, 20)
+    with pytest.raises(ConfigError, match=error):
+        consumer.seek(wrong)
+    assert [consumer.position(("t", p)) for p in (0, 1)] == [10, 10]
 
 
 def test_seek_inside_a_loop_takes_effect_with_the_next_record(server: ModelServer, make: Maker) -> None:

@@ -8,8 +8,10 @@ import time
 import pytest
 from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
-from pykafka4.consumer.assignment import PARTING_SECONDS
+from pykafka4.consumer import Consumer
+from pykafka4.consumer.assignment import LAST_COMMIT_SECONDS
 from pykafka4.errors import ClosedError, ConfigError
+from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
@@ -221,13 +223,48 @@ def test_partitions_assigned_by_hand_are_read_on_when_the_group_takes_its_share_
     assert consumer.assignment() == {("t", 0), ("u", 0)}
 
 
+def commit_without_response(server: ModelServer, make: Maker) -> Consumer:
+    """A member that has to release its partitions and has no response to its last commit."""
+    topic(server, 5, 5)
+    server.create_topic("u", 1)
+    member = make.member(request_timeout_ms=20_000, auto_commit_interval_ms=60_000)
+    member.assign([("u", 0)])
+    read(member, 10)
+    server.do(lambda cluster: cluster.inject(OffsetCommitRequest, Fault.SWALLOW, times=100))
+    poll_until(make.member(), lambda: member.poll(0) == [] and member._session.assignment.last_commit is not None)
+    return member
+
+
+def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_returns_no_records(server: ModelServer, make: Maker) -> None:
+    consumer = commit_without_response(server, make)
+    session, before = consumer._session, consumer.stats()["fetched_bytes"]
+    for name, partition in (("t", 0), ("t", 1), ("u", 0)):
+        fill(server, name, partition, numbers(5, 8))
+    deadline = time.monotonic() + LONG
+    while consumer.stats()["fetched_bytes"] == before:
+        assert time.monotonic() < deadline
+        assert consumer.poll(0.01) == []
+    assert consumer.poll(0) == []
+    assert session.reader.ready, "the event of the revocation is not done with"
+    assert not session._has_news(), "the poll would not wait, but run in circles"
+    consumer.wakeup()
+    assert session._has_news()
+
+
+def test_a_poll_of_zero_seconds_does_not_wait_for_the_last_commit_of_a_revocation(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = commit_without_response(server, make)
+    waits: list[float | None] = []
+    monkeypatch.setattr(Signal, "wait", lambda self, predicate, timeout=None: waits.append(timeout))
+    assert consumer.poll(0) == []
+    assert waits == []
+    monkeypatch.undo()
+
+
 @pytest.mark.parametrize("how", ["wakeup", "close"])
 def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_to(server: ModelServer, make: Maker, how: str) -> None:
-    topic(server, 5, 5)
-    first = make.member(request_timeout_ms=20_000, auto_commit_interval_ms=60_000)
-    read(first, 10)
-    server.do(lambda cluster: cluster.inject(OffsetCommitRequest, Fault.SWALLOW, times=100))
-    second = make.member()
+    first = commit_without_response(server, make)
     ended: list[object] = []
 
     def wait() -> None:
@@ -236,7 +273,6 @@ def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_t
         except ClosedError as error:
             ended.append(error)
 
-    poll_until(second, lambda: first.poll(0) == [] and first._session.assignment.parting is not None)
     thread = threading.Thread(target=wait)
     thread.start()
     deadline = time.monotonic() + LONG
@@ -246,5 +282,5 @@ def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_ends_when_asked_t
     first.wakeup() if how == "wakeup" else first.close(0)
     thread.join(LONG)
     assert ended
-    assert time.monotonic() - began < PARTING_SECONDS / 3
+    assert time.monotonic() - began < LAST_COMMIT_SECONDS / 3
     assert ended == [[]] if how == "wakeup" else isinstance(ended[0], ClosedError)

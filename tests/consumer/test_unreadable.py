@@ -58,7 +58,9 @@ def test_a_batch_that_is_not_let_in_is_told_and_keeps_no_other_partition_waiting
     consumer = make.assigned(0, 1, 2, receive_message_max_bytes=50_000, fetch_max_bytes=50_000, max_partition_fetch_bytes=50_000)
     assert [r.offset for r in read(consumer, 62) if r.partition == 1] == list(range(20))
     for _ in range(2):
-        with pytest.raises(RecordTooLarge, match=r"t-1 at offset 20: .* over receive_message_max_bytes=50000; raise that option") as caught:
+        with pytest.raises(
+            RecordTooLarge, match=r"t-1 at offset 20: .* exceeds receive_message_max_bytes=50000; raise that option"
+        ) as caught:
             poll_until(consumer, lambda: False)
     error = caught.value
     assert (error.topic, error.partition, error.offset, error.next_offset) == ("t", 1, 20, None)

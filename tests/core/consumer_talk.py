@@ -157,15 +157,15 @@ class Network:
     def __init__(self) -> None:
         self.lanes = 0
         self.dropped: list[int] = []
-        self.doubts: list[int] = []
+        self.avoided: list[int] = []
         self.wanted: list[int] = []
 
     def new_lane(self) -> int:
         self.lanes += 1
         return self.lanes
 
-    def doubt(self, now: float, node: int) -> None:
-        self.doubts.append(node)
+    def avoid(self, now: float, node: int) -> None:
+        self.avoided.append(node)
 
     def want(self, node: int) -> None:
         self.wanted.append(node)

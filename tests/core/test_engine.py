@@ -130,7 +130,7 @@ def test_a_crash_reaches_every_machine_even_past_one_that_breaks(world: World, c
         deliver = world.engine.crash(reason)
     assert before.reason is after.reason is reason
     assert len(deliver) == 2
-    assert "Broken could not be brought down cleanly" in caplog.text
+    assert "Broken could not be shut down cleanly" in caplog.text
 
 
 # -- the failure of one machine
@@ -195,7 +195,7 @@ def test_an_exception_ends_its_machine_with_waiters_told_and_the_others_go_on(
     assert [machine for machine, _ in failures] == [failing]
     reason = failures[0][1]
     assert failing.reason is reason is world.engine.failure(failing)
-    assert str(reason) == f"an internal error ended this producer: ValueError: broken in {where}; close it and make a new one"
+    assert str(reason) == f"an internal error stopped this producer: ValueError: broken in {where}; close it and create a new one"
     assert isinstance(reason.__cause__, ValueError)
     assert len(deliver) == 1, "the callbacks of the machine that ended"
     assert "Traceback" in caplog.text
@@ -247,7 +247,7 @@ def test_a_machine_that_cannot_be_brought_down_is_ended_all_the_same(world: Worl
     world.run(1.0)
     assert failures == [broken]
     assert broken.polled == 0
-    assert "Broken could not be brought down cleanly" in caplog.text
+    assert "Broken could not be shut down cleanly" in caplog.text
 
 
 def test_an_error_whose_text_cannot_be_made_still_ends_only_its_machine(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Answers that cannot be understood, once and for ever: a pause that `delivery_timeout_ms` bounds, never the end of a producer."""
+"""Responses that cannot be decoded, once and forever: a pause that `delivery_timeout_ms` bounds, never the end of a producer."""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ def test_damaged_answers_for_ever_are_bounded_by_the_delivery_timeout_and_named(
         assert isinstance(error, DeliveryFailed)
         assert error.code == "TIMED_OUT"
         assert error.written is (Written.MAYBE if sim.truth.places.get(sent.value) else Written.NO)
-        named = f"the answer to {api.__name__} cannot be understood" in str(error)
+        named = f"cannot decode the response to {api.__name__}" in str(error)
         assert named or api is ProduceRequest, error  # batches behind the first one may have had no answer of their own
-    assert any("cannot be understood" in str(error) for error in errors)
+    assert any("cannot decode the response" in str(error) for error in errors)

@@ -1,8 +1,8 @@
-"""Fetch answers. Rule: an answer counts only for a position that is still read, and still at the offset that was asked for.
+"""Fetch responses. Rule: a response counts only for a position that is still read, at the offset that was requested.
 
-What arrives for a claim that ended is dropped unread, and two brokers that both think they lead a partition make no record come twice.
-Data goes to the application undecoded. An error of a partition waits for a new leader, or for time to pass; what neither can be expected to
-cure is raised as well. An answer that never came, or cannot be used, counts as an error of each partition it was asked for.
+Data of a claim that has ended is dropped, and two brokers that both believe to lead a partition cannot cause duplicates. Data goes to the
+application undecoded. After an error a partition waits for a new leader or a back-off; errors that neither can cure are raised as well. A
+failed request counts as an error of each requested partition.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["FetchAnswers"]
 
 
 class FetchAnswers:
-    """What the answer to a Fetch does to the positions it was asked for."""
+    """Applies Fetch responses to the requested positions."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class FetchAnswers:
         self._positions, self._start_offsets, self._timers, self._random = positions, start_offsets, timers, random
 
     def apply(self, now: float, source: Source, fetch: InFlightFetch, outcome: Outcome) -> None:
-        """`fetch`, sent to `source`, has ended with `outcome`."""
+        """`fetch`, sent to `source`, has this outcome."""
         if source.conclude(now, fetch, outcome):
             return
         if isinstance(outcome, Failed):
@@ -67,7 +67,7 @@ class FetchAnswers:
             return
         endpoints = {e.node_id: (e.host, e.port) for e in response.node_endpoints}
         if not fetch.incremental:
-            self._positions.move_to_end(next(iter(fetch.asked)))  # it would have got a whole batch however large
+            self._positions.move_to_end(next(iter(fetch.asked)))  # the broker would have returned a whole batch of it, whatever its size
         for position, offset, answer in source.read(fetch, response):
             if answer.records:
                 self._positions.move_to_end(position.tp)
@@ -75,10 +75,10 @@ class FetchAnswers:
                 self._answered(now, source.node, position, answer, endpoints)
 
     def _awaits(self, position: Position, offset: int) -> bool:
-        """Whether what was asked at `offset` still counts."""
+        """Whether a response for `offset` still counts."""
         return self._positions.is_current(position) and position.offset == offset and position.stage is Stage.FETCHING
 
-    # ---------------------------------------------------------------- no answer to any partition
+    # ---------------------------------------------------------------- errors of the whole request
 
     def _failed(self, now: float, source: Source, fetch: InFlightFetch, outcome: Failed) -> None:
         cause = outcome.reason.__cause__
@@ -86,13 +86,13 @@ class FetchAnswers:
             self._too_large(source, fetch, cause.size)
             return
         passing = outcome.passing
-        if isinstance(cause, DecodeError):  # damage on the way comes once; a broker that cannot be understood must not be a silent one
+        if isinstance(cause, DecodeError):  # corruption in transit does not repeat; a broker that is never understood must be reported
             passing = not source.undecodable
             source.undecodable = True
         self._unanswered(now, source, fetch, outcome.reason, passing)
 
     def _unanswered(self, now: float, source: Source, fetch: InFlightFetch, reason: KafkaError, passing: bool) -> None:
-        """Nothing is known of the partitions asked for. One error is enough for all of them."""
+        """Every requested partition has failed. The application gets one error for all of them."""
         waiting = [asked.position for asked in fetch.asked.values() if self._positions.is_current(asked.position)]
         for position in waiting:
             self._report(now, source.node, position, reason)
@@ -100,12 +100,12 @@ class FetchAnswers:
             self._positions.tell_once(waiting[0], reason)
 
     def _too_large(self, source: Source, fetch: InFlightFetch, size: int) -> None:
-        """An answer was over receive_message_max_bytes: less was asked for, so the first batch of one of the partitions is.
+        """A response exceeded receive_message_max_bytes. Less was requested, so the first batch of one partition is larger than that.
 
-        Each is asked for alone, once: the one to blame is refused again, the others go on.
+        Each partition is requested alone, once: the one with the large batch fails again, the others continue.
         """
         limit = f"receive_message_max_bytes={self._config.receive_message_max_bytes}"
-        reason = f"the next batch makes an answer of {size} bytes, over {limit}; raise that option to read it"
+        reason = f"the next batch needs a response of {size:,} bytes, which exceeds {limit}; raise that option to read it"
         if not fetch.alone:
             source.alone.update((tp, None) for tp in fetch.asked if tp in source.line)
             return
@@ -115,12 +115,12 @@ class FetchAnswers:
             self._positions.stop(asked.position, RecordTooLarge.fetched(tp.topic, tp.partition, asked.offset, reason))
 
     def _asked_alone(self, source: Source, fetch: InFlightFetch) -> Asked:
-        """The only partition of `fetch`, which has been asked for by itself now."""
+        """The only partition of `fetch`, a Fetch for a single partition."""
         ((tp, asked),) = fetch.asked.items()
         source.alone.pop(tp, None)
         return asked
 
-    # ---------------------------------------------------------------- the answer to one partition
+    # ---------------------------------------------------------------- one partition of a response
 
     def _answered(self, now: float, node: int, position: Position, answer: Answer, endpoints: Mapping[int, tuple[str, int]]) -> None:
         if answer.current_leader.leader_id >= 0:
@@ -128,14 +128,14 @@ class FetchAnswers:
             self._cluster.hint(position.tp, hinted.leader_id, hinted.leader_epoch, endpoints.get(hinted.leader_id))
         row = error_code(answer.error_code)
         if row.code:
-            ERRORS.get(row.name, FetchAnswers._by_the_table)(self, now, node, position, row)
+            ERRORS.get(row.name, FetchAnswers._by_error_table)(self, now, node, position, row)
             return
         if position.reported:
             position.reported = False
             self._recovery.healthy(position.tp)
         position.rest, position.told = None, False
         if answer.diverging_epoch.epoch >= 0:
-            # An unclean election cut the log below what was read.
+            # An unclean election truncated the log below the position.
             agreed = answer.diverging_epoch
             raises = self._start_offsets.policy is Start.NONE
             self._positions.truncate(position, max(agreed.end_offset, 0), agreed.epoch, raises=raises)
@@ -145,7 +145,7 @@ class FetchAnswers:
             self._take(position, answer.records)
 
     def _take(self, position: Position, records: Any) -> None:
-        """Put the whole batches before the application, undecoded."""
+        """Pass the complete batches to the application, undecoded."""
         tp = position.tp
         try:
             chunk = Chunk(
@@ -161,17 +161,17 @@ class FetchAnswers:
             self._positions.stop(position, CorruptRecord(tp.topic, tp.partition, position.offset, str(error)))
             return
         if chunk.exhausted:
-            # Even the first batch was cut: ask for all of it next time.
+            # Even the first batch is incomplete: request all of it next time.
             position.limit = max(position.limit, min(chunk.incomplete, self._config.receive_message_max_bytes))
             self._positions.touch(tp)
             return
-        position.limit = self._config.max_partition_fetch_bytes  # one large batch is no reason to ask for so much each time
+        position.limit = self._config.max_partition_fetch_bytes  # after a single large batch
         self._positions.deliver(position, chunk)
 
     # ---------------------------------------------------------------- error codes
 
-    def _by_the_table(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
-        """Wait for a leader, or for time to pass; what neither can be expected to cure is raised as well."""
+    def _by_error_table(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
+        """Wait for a new leader or a back-off; an error that neither can cure is raised as well."""
         error = broker_error(row.code, f"fetching {position.tp} at offset {position.offset}")
         if row.refresh is Refresh.METADATA:
             self._report(now, node, position, error)
@@ -181,11 +181,11 @@ class FetchAnswers:
             self._positions.tell_once(position, error)
 
     def _damaged(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
-        """The leader cannot read its log there. Another leader may, so it is tried again; the first time the application is told."""
-        self._by_the_table(now, node, position, row)
+        """The leader cannot read its log there. Another leader may, so it is retried; the application gets the error once."""
+        self._by_error_table(now, node, position, row)
         if not position.told:
             position.told = True
-            what = f"fetching {position.tp} at offset {position.offset}: the leader's log is damaged"
+            what = f"fetching {position.tp} at offset {position.offset}: the leader's log is corrupt"
             self._positions.tell_once(position, broker_error(row.code, what))
 
     def _out_of_range(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
@@ -197,9 +197,9 @@ class FetchAnswers:
         self._recovery.report(now, position.tp, reason, node)
 
     def _hold(self, now: float, position: Position, reason: KafkaError) -> None:
-        """Let `position` rest for a back-off. The partition is not offline: others who use it, such as a producer, go on."""
+        """Do not fetch `position` for a back-off. The partition is not offline: others that use it, such as a producer, continue."""
         rest = position.rest = position.rest or Rest(Backoff.retry(self._config, self._random))
-        waits = rest.reason is not None  # two Fetches were under way: one failure, not two
+        waits = rest.reason is not None  # two Fetches were in flight: one failure, not two
         rest.reason = reason
         self._positions.touch(position.tp)
         if not waits:
@@ -214,7 +214,7 @@ def _decompress(codec: int, data: Any, max_size: int) -> bytes:
     return decompress(codec, data, max_size)
 
 
-# What an error code of a partition does, by its name; all others go by the table.
+# Handlers of error codes by name; all others follow `error_table`.
 ERRORS: Mapping[str, Callable[[FetchAnswers, float, int, Position, ErrorCode], None]] = {
     "CORRUPT_MESSAGE": FetchAnswers._damaged,
     "OFFSET_OUT_OF_RANGE": FetchAnswers._out_of_range,

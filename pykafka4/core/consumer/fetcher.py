@@ -1,14 +1,14 @@
-"""Fetcher. Rule: every broker with something to read is asked again as soon as its answer is in, and never for more than there is room for.
+"""Fetcher. Rule: each broker gets its next Fetch as soon as it has responded, and never for more data than there is room for.
 
-The next Fetch goes out before anybody decodes the answer, for the partitions that have room: each may have its share of `prefetch_bytes`
-waiting for the application, and what waits and what was asked for fit into it together (but for a first batch that is larger than what was
-asked for: it comes whole).
+The next Fetch is sent before the response is decoded, for the partitions that have room: each may have its share of `prefetch_bytes`
+waiting for the application. Waiting and requested data together stay within `prefetch_bytes` (except for a first batch that is larger
+than requested, which is returned whole).
 
-Brokers fill an answer in the order of the request. A partition that had data, or was the first of a Fetch that named all, moves to the end,
-and nothing else changes the order: each partition is read in its turn however often others are paused, sought or offline. Within a session
-brokers keep the order (`session`).
+Brokers fill a response in the order of the request. A partition that had data, or was the first of a full Fetch, moves to the end, and
+nothing else changes the order: each partition is read in turn however often others are paused, sought or offline. Within a session brokers
+keep the order (`session`).
 
-A turn costs what something happened to (`Positions.touched`, `TopicChanges`), not what is read.
+A turn costs what changed (`Positions.touched`, `TopicChanges`), not what is read.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["Fetcher"]
 
-SHORT_WAIT: Final = 0.05  # while a partition had no room: it may have some before the broker's usual patience is over
+SHORT_WAIT: Final = 0.05  # seconds; while a partition without room is left out: it may have room soon
 
 
 class Fetcher:
-    """Reads the claimed partitions ahead of the application."""
+    """Prefetches the claimed partitions."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Fetcher:
         random: Random,
         send: Callable[[Request], None],
     ) -> None:
-        """`lanes` are connections for Fetch and ListOffsets: a broker that has nothing new holds back whatever comes behind a Fetch."""
+        """`lanes` are the connections for Fetch and ListOffsets: a broker without new data holds back everything behind a Fetch."""
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._intake, self.lanes, self._send = intake, lanes, send
         self.positions = Positions(intake)
@@ -62,10 +62,10 @@ class Fetcher:
         self._start_offsets = StartOffsets(config, cluster, offsets, self.searches, self.positions, self._timers)
         self.answers = FetchAnswers(config, cluster, recovery, self.positions, self._start_offsets, self._timers, random)
         self._changes = TopicChanges(cluster, recovery)
-        self._new: list[Position] = []  # nobody has looked at what is known of their topics yet
-        self._due: dict[Source, None] = {}  # those to look at, in this order
-        self._short_of_room: dict[Source, None] = {}  # those that had too little, in this order
-        self._reserved = 0  # bytes that are kept free for answers to come
+        self._new: list[Position] = []  # not yet compared with the metadata of their topics
+        self._due: dict[Source, None] = {}  # sources that may send a Fetch, in this order
+        self._short_of_room: dict[Source, None] = {}  # sources that had too little room, in this order
+        self._reserved = 0  # bytes of room for the responses of Fetches in flight
         self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
 
     # ---------------------------------------------------------------- what is read
@@ -76,9 +76,9 @@ class Fetcher:
             self._place(claim, start, self._start_offsets.policy if fallback is None else fallback(claim.tp))
 
     def drop(self, claims: Collection[Claim]) -> None:
-        """Stop reading the partitions of `claims`, under whatever claim a seek has put in its place.
+        """Stop reading the partitions of `claims`, also if a seek has replaced the claim.
 
-        What another assignment reads of them by now (`subscribe` to something else, then `assign`) goes on.
+        Partitions that another assignment reads by now (another `subscribe`, then `assign`) continue.
         """
         for claim in claims:
             position = self.positions.get(claim.tp)
@@ -90,19 +90,19 @@ class Fetcher:
                 self._cluster.forget(topic, self)
 
     def end(self) -> None:
-        """Stop reading anything, for good."""
+        """Stop reading, permanently."""
         self.drop([position.claim for position in self.positions.values()])
         self._changes.end()
 
     def seek(self, old: Claim, new: Claim, start: Start | int) -> None:
-        """Read on elsewhere, unless `old` ended meanwhile: then the application will hear of it."""
+        """Continue at `start` under the claim `new`, unless `old` has ended: the application gets that event."""
         position = self.positions.get(old.tp)
         if position is not None and position.claim is old:
             sought = self._place(new, start, self._start_offsets.policy)
             sought.paused, sought.rest = position.paused, position.rest
 
     def pause(self, *claims: Claim) -> None:
-        """Fetch no more of these for now."""
+        """Do not fetch these until `resume`."""
         for claim in claims:
             self._set_paused(claim, paused=True)
 
@@ -112,12 +112,12 @@ class Fetcher:
             self._set_paused(claim, paused=False)
 
     def space(self, now: float) -> None:
-        """The application has read some of what waited."""
+        """The application has read buffered data: there is room."""
         self._intake.resume_at = INFINITY
         self._look_at_all()
 
     def status(self, position: Position) -> dict[str, Any]:
-        """What `position` does or waits for."""
+        """The state of `position`, and what it waits for."""
         tp = position.tp
         leader = self._recovery.leader(tp)
         offline = self._recovery.offline.get(tp)
@@ -148,7 +148,7 @@ class Fetcher:
         self._start_offsets.begin(position)
         return position
 
-    # ---------------------------------------------------------------- the clock
+    # ---------------------------------------------------------------- polling
 
     def poll(self, now: float) -> float:
         """Send what can be sent; returns when to be polled again."""
@@ -165,7 +165,7 @@ class Fetcher:
         return self._timers.wake_at
 
     def _take_changes(self) -> None:
-        """Leaders may be others, topics may have been created again."""
+        """Handle changes of topics: leaders may have changed, topics may have been recreated."""
         positions = self.positions
         new, self._new = self._new, []
         self._start_offsets.topic_changed([position for position in new if positions.is_current(position)])
@@ -179,24 +179,24 @@ class Fetcher:
             self.searches.stir_partition(tp)
 
     def _line_up(self) -> None:
-        """Put what was touched into the line of its leader, if it can be fetched."""
+        """Put the touched positions into the line of their leader, if they can be fetched."""
         touched, self.positions.touched = self.positions.touched, {}
         moved = [self._sources.place(tp) for tp in touched]
         if any(moved):
             self._look_at_all()
 
     def _fetch_located(self) -> None:
-        """A position just found or sought does not wait until the Fetch in flight is answered, which does not ask for it."""
+        """A position that was just located or sought does not wait for the response to a Fetch that does not include it."""
         located, self.positions.located = self.positions.located, []
         for position in located:
             source = self._sources.of(position.tp) if self.positions.is_current(position) else None
             if source is not None and source.leave_behind(position):
                 self._due[source] = None
 
-    # ---------------------------------------------------------------- asking
+    # ---------------------------------------------------------------- requests
 
     def _look_at_all(self) -> None:
-        """There may be room: who found too little before comes first."""
+        """There may be room: look at all sources, those that had too little first."""
         self._due.update(self._short_of_room)
         self._due.update(self._sources.leading)
         self._short_of_room.clear()
@@ -225,16 +225,16 @@ class Fetcher:
             self._send(request)
 
     def _budget(self) -> int:
-        """Bytes to ask one broker for: its part of the room, as far as that is not kept for answers to come."""
+        """Bytes to request from one broker: its share of the room, as far as that is not reserved for responses."""
         room = self._config.prefetch_bytes - (self.positions.delivered - self._intake.consumed)
         free = room - self._reserved
         return min(self._config.fetch_max_bytes, room // len(self._sources.leading), free)
 
     def _wait_for_room(self) -> None:
-        """Be woken when a part of what waits was read.
+        """Have the application call `space` when it has read a part of the buffered data.
 
-        The mark is set before `consumed` is looked at again, and the application adds to `consumed` before it looks at the mark: one of
-        the two sees the other.
+        The mark is set before `consumed` is read again, and the application adds to `consumed` before it reads the mark: one of the two
+        sees the other's change.
         """
         intake, delivered = self._intake, self.positions.delivered
         waiting = delivered - intake.consumed
@@ -248,7 +248,7 @@ class Fetcher:
     def _answered(self, now: float, source: Source, fetch: InFlightFetch, outcome: Outcome) -> None:
         source.finish(fetch)
         self._reserved -= fetch.reserved
-        self._due.update(self._short_of_room)  # what was kept free for this one may be theirs, before it takes as much again
+        self._due.update(self._short_of_room)  # they may use the room of this one before it reserves as much again
         self._due[source] = None
         self._short_of_room.clear()
         self.answers.apply(now, source, fetch, outcome)

@@ -1,4 +1,4 @@
-"""Consumer machine. Rule: all of a consumer that runs on the loop is polled here, its parts in the order in which they need each other."""
+"""Consumer machine. Rule: everything of a consumer that runs on the loop is polled here, its parts in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["COMMIT_SECONDS", "ConsumerMachine"]
 
 log = get_log("pykafka4.consumer")
 
-COMMIT_SECONDS = 60.0  # how long a commit nobody waits for is tried
+COMMIT_SECONDS = 60.0  # timeout of commits that no caller waits for
 
 
 class ConsumerMachine:
@@ -49,13 +49,13 @@ class ConsumerMachine:
         self._nothing = Effects()
 
     def poll(self, now: float) -> Effects:
-        """Let every part do what is due."""
+        """Poll every part."""
         wake_at = self.membership.poll(now)
         wake_at = min(wake_at, self.fetcher.poll(now), self._auto_commit(now))
         was_busy = self.offsets.busy
         wake_at = min(wake_at, self.offsets.poll(now))
         if was_busy and not self.offsets.busy:
-            wake_at = now  # a member that leaves, or joins again, waits for that
+            wake_at = now  # a member that leaves or rejoins waits for that
         wake_at = min(wake_at, self.coordinator.poll(now))
         if self._reader.arrivals:
             self._reader.news()
@@ -68,7 +68,7 @@ class ConsumerMachine:
         return self._nothing
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """The loop is going down: everyone who waits, and every poll, gets `reason`."""
+        """The machine has crashed: all waiting callers, and every poll, get `reason`."""
         try:
             self.offsets.fail(reason)
         finally:
@@ -76,16 +76,16 @@ class ConsumerMachine:
             self._reader.news()
         return ()
 
-    def leave(self, now: float, patience: float, then: Callable[[], None]) -> None:
-        """Send what was committed, take leave of the group; `then` is called when that is done or `patience` seconds are over.
+    def leave(self, now: float, timeout: float, then: Callable[[], None]) -> None:
+        """Send the commits, then leave the group; `then` is called when that is done, or after `timeout` seconds.
 
-        Both are sent, in this order, even when there is no time to wait for answers.
+        Both are sent, in this order, even if there is no time to wait for responses.
         """
         self.offsets.poll(now)
-        self.membership.leave(now, patience, then)
+        self.membership.leave(now, timeout, then)
 
     def gone(self) -> None:
-        """The consumer is closed: nothing of it stays, and nobody waits for it."""
+        """The consumer is closed: release everything."""
         self.fetcher.end()
         self.offsets.end()
         self.membership.gone()
@@ -102,7 +102,7 @@ class ConsumerMachine:
         deadline: float,
         done: Callable[[KafkaError | None], None],
     ) -> None:
-        """Commit `offsets` as the member that `ticket` was given to."""
+        """Commit `offsets` with the credentials of `ticket`."""
         self.offsets.commit(Commit(offsets, ticket, deadline, done))
 
     def commit_last(
@@ -112,7 +112,7 @@ class ConsumerMachine:
         deadline: float,
         done: Callable[[KafkaError | None], None],
     ) -> None:
-        """Auto-commit before partitions are given up: what the coordinator does not have yet."""
+        """Auto-commit before partitions are released: only offsets that the coordinator does not have yet."""
 
         def tell(error: KafkaError | None) -> None:
             self._auto_committed(error)
@@ -121,7 +121,7 @@ class ConsumerMachine:
         self.commit({tp: place for tp, place in offsets.items() if self.offsets.stored.get(tp) != place.offset}, ticket, deadline, tell)
 
     def _auto_commit(self, now: float) -> float:
-        """Commit what the application has finished since the last time. It reads what the application alone writes."""
+        """Commit what the application has finished since the last time. Only the application's thread writes what is read here."""
         if now < self._next_auto:
             return self._next_auto
         self._next_auto = now + self._config.auto_commit_interval_ms / 1000
@@ -145,7 +145,7 @@ class ConsumerMachine:
         if error is not None:
             log.warning("%s: group %s: auto-commit failed: %s", self._config.client_id, self._config.group_id, error)
 
-    # ---------------------------------------------------------------- what is going on
+    # ---------------------------------------------------------------- status
 
     def status(self, now: float) -> dict[str, Any]:
         """The member's state, and what each partition waits for."""
@@ -163,11 +163,11 @@ class ConsumerMachine:
         }
 
     def _exists(self, topic: str) -> bool:
-        """False if brokers said that there is no such topic. They are asked only for topics that are subscribed to or read."""
+        """False if brokers reported that the topic does not exist. Only topics that are subscribed or read are requested from them."""
         error = self._cluster.topic_error(topic)
         return error is None or error.code not in MISSING
 
     def _refused(self, error: KafkaError) -> None:
-        """There is no way to the coordinator."""
+        """The coordinator cannot be used."""
         self.offsets.fail(error)
         self.membership.on_fatal(error)

@@ -1,6 +1,6 @@
-"""Positions. Rule: what the application has to hear of a position goes out here, in the order in which it happened.
+"""Positions. Rule: everything that the application gets of a position is passed on here, in order of occurrence.
 
-Whoever changes whether, where or how a position is to be fetched touches it: the next poll looks at those that were, once.
+Every change that may affect whether, where or how a position is fetched has to call `touch`: the next poll looks at touched positions only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Intake", "Positions"]
 
 
 class Intake(Protocol):
-    """Where fetched data goes: the thread that polls."""
+    """Where fetched data goes: to the thread that polls."""
 
     resume_at: float  # set here: wake the loop when `consumed` reaches this
 
@@ -29,19 +29,19 @@ class Intake(Protocol):
 
 
 class Positions(dict[TopicPartition, Position]):
-    """All that a consumer reads."""
+    """The positions of all partitions that a consumer reads."""
 
     def __init__(self, intake: Intake) -> None:
         super().__init__()
         self._intake = intake
         self.of_topic: dict[str, dict[TopicPartition, None]] = {}
         self.touched: dict[TopicPartition, None] = {}  # since the last poll
-        self.located: list[Position] = []  # since the last poll: no Fetch in flight asks for these
-        self.delivered = 0  # bytes put before the application
+        self.located: list[Position] = []  # since the last poll: no Fetch in flight includes them
+        self.delivered = 0  # bytes passed to the application
         self.last_turn = 0
 
     def put(self, position: Position) -> None:
-        """Read `position` from now on; a seek changes no turn."""
+        """Read `position` from now on. A seek keeps the turn of the partition."""
         before = self.get(position.tp)
         position.turn = self._next_turn() if before is None else before.turn
         self[position.tp] = position
@@ -49,7 +49,7 @@ class Positions(dict[TopicPartition, Position]):
         self.touch(position.tp)
 
     def remove(self, tp: TopicPartition) -> None:
-        """Read it no more."""
+        """Stop reading it."""
         del self[tp]
         of_topic = self.of_topic[tp.topic]
         del of_topic[tp]
@@ -58,11 +58,11 @@ class Positions(dict[TopicPartition, Position]):
         self.touch(tp)
 
     def touch(self, tp: TopicPartition) -> None:
-        """Something about it changed."""
+        """It has changed: have the next poll look at it."""
         self.touched[tp] = None
 
     def move_to_end(self, tp: TopicPartition) -> None:
-        """All others come before `tp`: it was served."""
+        """`tp` was served: all others come before it."""
         position = self.get(tp)
         if position is not None:
             position.turn = self._next_turn()
@@ -76,16 +76,16 @@ class Positions(dict[TopicPartition, Position]):
         return self.get(position.tp) is position
 
     def locate(self, position: Position, offset: int, epoch: int) -> None:
-        """Read from `offset`, which was looked for."""
+        """Read from `offset`, the result of a look-up."""
         position.locate(offset, epoch)
         self.located.append(position)
         self.touch(position.tp)
         self._intake.put(Located(position.claim, offset, epoch))
 
     def deliver(self, position: Position, chunk: Chunk) -> None:
-        """Put `chunk` before the application, and go on behind it."""
+        """Pass `chunk` to the application, and continue behind it."""
         if chunk.next_offset <= position.offset:
-            position.move(Stage.STOPPED)  # nothing readable: decoding will say why
+            position.move(Stage.STOPPED)  # nothing can be decoded: `poll` raises the reason
         position.offset = chunk.next_offset
         if chunk.last_leader_epoch >= 0:
             position.epoch = chunk.last_leader_epoch
@@ -95,19 +95,19 @@ class Positions(dict[TopicPartition, Position]):
         self._intake.put(chunk)
 
     def truncate(self, position: Position, offset: int, epoch: int, *, raises: bool) -> None:
-        """The log was cut at `offset`. The application steps back itself, or raises: it knows how far it has come."""
+        """The log was truncated to `offset`. The reader steps back, or raises: it knows the offset of the next record to return."""
         position.move(Stage.STOPPED)
         self.touch(position.tp)
         self._intake.put(Truncated(position.claim, offset, epoch, raises=raises))
 
     def stop(self, position: Position, error: KafkaError) -> None:
-        """Only a seek goes on from here."""
+        """Stop at an error; only a seek continues."""
         position.move(Stage.STOPPED)
         self.touch(position.tp)
         self._intake.put(Trouble(position.claim, error))
 
     def tell_once(self, position: Position, error: KafkaError) -> None:
-        """Raise `error` from a poll; while that has not happened there is nothing to add."""
+        """Have `poll` raise `error` once. Until it has, further errors of this claim are ignored."""
         if self.is_current(position) and not position.claim.troubled:
             position.claim.troubled = True
             self._intake.put(Trouble(position.claim, error, Lasting.ONCE))

@@ -1,12 +1,12 @@
-"""Reader. Rule: what is committed was handed out and finished before; what is buffered, or still in hand, never counts.
+"""Reader. Rule: only records that were returned and are finished are committed, never buffered or current ones.
 
-The application's side of a consumer, without the waiting. `put`, `news`, `idle_since` and `progress` are called on the loop thread,
-everything else on the thread that polls. What both touch is written by one side only: `arrivals` (a deque: append there, popleft here) and
-plain attributes.
+The application's side of a consumer, without waiting. `put`, `news`, `idle_since` and `progress` are called on the loop thread, everything
+else on the thread that polls. Shared state is written by one side only: `arrivals` (a deque: append there, popleft here) and plain
+attributes.
 
-Ctrl-C (an exception of any signal handler) can arrive after every call and at every turn of a loop. So nothing is taken out of one place
-before it is in the next, and each step can be done again: what was interrupted is complete after the next poll. A handler
-that calls the consumer in the middle of a step would find half of it done: `changing` tells the guard, which refuses the call.
+Ctrl-C (an exception of any signal handler) can arrive after every call and in every pass of a loop. Therefore nothing is removed from one
+place before it is in the next, and each step can be repeated: the next poll completes an interrupted one. A signal handler that calls the
+consumer during a step would see it half done: `changing` tells the guard, which refuses the call.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ __all__ = ["Move", "Place", "Reader"]
 
 log = get_log("pykafka4.consumer")
 
-Place = tuple[int, int]  # offset of the next record to read, leader epoch of the one before it
-Move = tuple[Claim, Claim, "Start | int"]  # the old claim, the new one, where it reads on
+Place = tuple[int, int]  # offset of the next record, leader epoch of the record before it
+Move = tuple[Claim, Claim, "Start | int"]  # the old claim, the new claim, where it continues
 
-IN_LIST, IN_LOOP = 0, 1  # how many of the records given out one by one are still being worked on
+IN_LIST, IN_LOOP = 0, 1  # how many of the records returned one by one are not finished
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 
 
 def _whole(method: Step) -> Step:
-    """A step that nothing may come in the middle of: `changing` is set until it returns."""
+    """A step that must not be entered again: `changing` is set until it returns."""
 
     @wraps(method)
     def run(self: Reader, *args: Any) -> Any:
@@ -54,62 +54,68 @@ def _whole(method: Step) -> Step:
 
 
 class Reader:
-    """Chunks in, records out, and how far the application has come."""
+    """Takes chunks, returns records, and knows which ones are finished."""
 
-    def __init__(self, clock: Callable[[], float], notify: Callable[[], None], reseek: Callable[[Collection[Move]], None]) -> None:
-        """`clock` is monotonic; `notify` wakes the polling thread; `reseek(moves)` has the loop read on elsewhere."""
-        self._clock, self._notify, self._reseek = clock, notify, reseek
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        notify: Callable[[], None],
+        reseek: Callable[[Collection[Move]], None],
+        client_id: str = "",
+    ) -> None:
+        """`clock` is monotonic; `notify` wakes the polling thread; `reseek(moves)` makes the loop fetch from other offsets."""
+        self._clock, self._notify, self._reseek, self._client_id = clock, notify, reseek, client_id
         # written by the loop
         self.arrivals: deque[Any] = deque()
         self.resume_at: float = INFINITY
-        self.beckoned = False
-        self._urgent = False  # an event waits: a `for` loop is to look at it before its next record
-        self._seen: tuple[RecordIterator | None, int] = (None, 0)  # how far a `for` loop had come when the loop thread looked last
-        self._seen_at = -INFINITY  # when it had moved on
+        self.loop_wanted = False  # the next poll has to wake the loop
+        self._urgent = False  # an event waits: a `for` loop has to handle it before its next record
+        self._seen: tuple[RecordIterator | None, int] = (None, 0)  # the progress of a `for` loop when the loop thread last read it
+        self._seen_at = -INFINITY  # when that progress last changed
         # written by the application, read by the loop
         self.finished: dict[TopicPartition, Place] = {}
         self.ticket: Ticket | None = None
         self.idle: float | None = -INFINITY
-        # the application's own
-        self.changing = False  # in the middle of a step
+        # used by the application's thread only
+        self.changing = False  # during a step
         self.claims: dict[TopicPartition, Claim] = {}
         self.paused: set[TopicPartition] = set()
         self.events: deque[Assigned | Ended] = deque()
         self.notices: deque[KafkaError] = deque()
         self.fatal: KafkaError | None = None
         self._buffer = FetchBuffer()
-        self._handed: dict[Claim, Place] = {}  # where each claim stands behind the records given out last
-        self._iterator: RecordIterator | None = None  # these, when they are given out one by one
+        self._handed: dict[Claim, Place] = {}  # the place of each claim after the records returned last
+        self._iterator: RecordIterator | None = None  # those records, if they are returned one by one
         self._held = IN_LIST
-        self._out: list[Record] | None = None  # what the poll under way decoded
-        self._replacement: list[Move] = []  # a seek under way
-        self._islice_from = -1  # how many the iterator had given when the poll under way took a list of it
+        self._out: list[Record] | None = None  # what the running poll has decoded
+        self._replacement: list[Move] = []  # an unfinished seek
+        self._islice_from = -1  # how many records the iterator had returned when the running poll took a list from it
 
     # ---------------------------------------------------------------- the loop's side
 
     @property
     def consumed(self) -> int:
-        """Bytes read or dropped since the beginning."""
+        """Bytes read or dropped so far."""
         return self._buffer.consumed
 
     def put(self, item: object) -> None:
-        """Hand over a chunk or event, in order; `news` makes it known, and an event ends a `for` loop's list early."""
+        """Pass a chunk or event on, in order; `news` wakes the poll, and an event ends the list of a `for` loop early."""
         self.arrivals.append(item)
         if item.__class__ is not Chunk and item.__class__ is not Located:
             self.interrupt()
 
     def interrupt(self) -> None:
-        """Have a `for` loop ask for its next list before its next record. Any thread."""
-        self._urgent = True  # before looking at the iterator: `take_one_by_one` sets that first and looks at this afterwards
+        """Have a `for` loop request its next list before its next record. May be called on any thread."""
+        self._urgent = True  # before reading the iterator: `take_one_by_one` sets that first and reads this afterwards
         if (iterator := self._iterator) is not None:
             iterator.stopped = True
 
     def news(self) -> None:
-        """Wake the polling thread, if it waits."""
+        """Wake the thread that polls, if it waits."""
         self._notify()
 
     def idle_since(self) -> float | None:
-        """When the last poll returned, or a `for` loop was seen to ask for a record; None during a poll, -INFINITY before the first."""
+        """When the last poll returned, or a `for` loop last took a record; None during a poll, -INFINITY before the first."""
         idle, iterator = self.idle, self._iterator
         if idle is None or iterator is None or self._held != IN_LOOP:
             return idle
@@ -119,9 +125,9 @@ class Reader:
         return max(idle, self._seen_at)
 
     def progress(self) -> dict[TopicPartition, Place]:
-        """What is finished by now; in a `for` loop that is everything before the record in hand."""
+        """The finished place of each partition; in a `for` loop everything before the current record is finished."""
         finished, iterator, handed = self.finished.copy(), self._iterator, self._handed.copy()
-        given = 0 if iterator is None else iterator.given  # before the list is looked at: it only shrinks, which makes less finished
+        given = 0 if iterator is None else iterator.given  # before the list is read: it can only shrink, then fewer records are finished
         if iterator is None or self._held != IN_LOOP or self.idle is None or self._iterator is not iterator:
             return finished  # between two lists
         return _later(finished, _within(iterator, given, handed, IN_LOOP))
@@ -129,7 +135,7 @@ class Reader:
     # ---------------------------------------------------------------- polling
 
     def enter(self) -> None:
-        """A poll begins: what earlier ones handed out is finished."""
+        """A poll begins: records returned by earlier ones are finished."""
         self.idle = None
         self._out, self._islice_from = None, -1
         self._complete_replacement()
@@ -140,7 +146,7 @@ class Reader:
         self.idle = self._clock()
 
     def take_back(self) -> None:
-        """The poll was interrupted (Ctrl-C) with records decoded and not handed out: the next one hands them out."""
+        """The poll was interrupted (Ctrl-C) after it had decoded records: the next one returns them."""
         if self._iterator is not None:
             if self._islice_from >= 0:
                 self._iterator.given = self._islice_from
@@ -151,7 +157,7 @@ class Reader:
         iterator = self._iterator
         if iterator is not None:
             self._held = IN_LIST
-            if length_hint(iterator):  # a loop was left early: the rest of its list was never given out
+            if length_hint(iterator):  # a loop was left early: the rest of its list was never returned
                 places = self._within(IN_LIST)
                 self.finished.update(places)
                 self._handed = {claim: place for claim, place in self._handed.items() if places.get(claim.tp, place) != place}
@@ -163,19 +169,19 @@ class Reader:
         self._handed = {}
 
     def _drop_empty_list(self) -> None:
-        """A revocation or a seek in the middle of a poll may take what a loop left of its list: the buffered chunks come next."""
+        """A revocation or seek during a poll may remove the rest of a loop's list: then the buffered chunks are next."""
         if self._iterator is not None and not length_hint(self._iterator):
             self._finish()
 
     @property
     def ready(self) -> bool:
-        """Whether a look is worth it."""
+        """Whether there is something to drain, handle or raise."""
         return bool(self.arrivals or self.events or self.notices or self.fatal)
 
     @_whole
     def drain(self) -> None:
-        """Sort what arrived: data to its place in line, events to `events`; what belongs to dead claims goes."""
-        self._urgent = False  # before looking: an event from here on sets it again
+        """Move arrived data to the buffer and events to `events`; data of ended claims is dropped."""
+        self._urgent = False  # first: an event from here on sets it again
         arrivals = self.arrivals
         while arrivals:
             item = arrivals[0]
@@ -184,7 +190,7 @@ class Reader:
 
     @_whole
     def take(self, limit: int) -> list[Record]:
-        """Up to `limit` records. Raises what stands at the head of the line: good records before it were handed out first."""
+        """Up to `limit` records. Raises an error once the records before it were returned."""
         self._drop_empty_list()
         iterator = self._iterator
         if iterator is not None:
@@ -199,11 +205,11 @@ class Reader:
             elif not self._decode(item, out, limit):
                 break
         if not out:
-            self._finish()  # positions moved without records, to a place found or over a gap: there is nothing to be finished first
+            self._finish()  # positions moved without records (located, or over a gap): nothing to be finished first
         return out
 
     def _decode(self, chunk: Chunk, out: list[Record], limit: int) -> bool:
-        """Decode from `chunk`; whether to go on with the next."""
+        """Decode from `chunk`; returns whether to continue with the next."""
         claim: Claim = chunk.serial
         try:
             if chunk.decode(out, limit - len(out)):
@@ -217,10 +223,10 @@ class Reader:
         self._handed[claim] = (chunk.position, claim.epoch)
         if chunk.exhausted:
             self._buffer.pop(claim, chunk)
-        return len(out) < limit  # one stopped before damage raises it at the next attempt, once these are handed out
+        return len(out) < limit  # a chunk that stopped before a corrupt batch raises at the next call
 
     def take_one_by_one(self, limit: int) -> Iterator[Record]:
-        """The same for a `for` loop, which holds one record at a time; what it leaves is given out by the next call of either.
+        """As `take`, for a `for` loop, which has one current record. Records that it leaves are returned by the next call of either.
 
         The list ends early when an event arrives.
         """
@@ -236,19 +242,19 @@ class Reader:
         self._held = IN_LOOP
         return self._iterator
 
-    # ---------------------------------------------------------------- how far the application has come
+    # ---------------------------------------------------------------- progress of the application
 
     def _within(self, held: int) -> dict[TopicPartition, Place]:
-        """Where the partitions of the list now given out one by one stand, when the last `held` records given out are not finished."""
+        """The places within the current list, if the last `held` records returned are not finished."""
         assert self._iterator is not None
         return _within(self._iterator, self._iterator.given, self._handed, held)
 
     def reached(self) -> dict[TopicPartition, Place]:
-        """What `commit()` commits: everything handed out by polls that returned, in a loop everything before the record in hand."""
+        """What `commit()` commits: everything that polls have returned; in a loop, everything before the current record."""
         return self._places(self._held)
 
     def positions(self) -> dict[TopicPartition, int]:
-        """The offsets of the records handed out next, as far as they are known."""
+        """The offset of the next record of each partition, where it is known."""
         return {tp: offset for tp, (offset, _) in self._places(IN_LIST).items()}
 
     def _places(self, held: int) -> dict[TopicPartition, Place]:
@@ -258,10 +264,10 @@ class Reader:
         return places
 
     def settle(self, *, in_hand: bool = False) -> dict[TopicPartition, Place]:
-        """What is finished when nothing more will be asked for.
+        """What is finished if no further record is requested.
 
-        With `in_hand` the list that the last poll handed out counts as finished; the record that a `for` loop holds never does, unless it
-        was committed by name.
+        With `in_hand` the list that the last poll returned counts as finished. The current record of a `for` loop never does, unless it
+        was committed explicitly.
         """
         if self._iterator is not None:
             if self._held == IN_LOOP or in_hand:
@@ -271,7 +277,7 @@ class Reader:
         return dict(self.finished)
 
     def position(self, tp: TopicPartition) -> int | None:
-        """The offset of the record of `tp` handed out next, if it is known."""
+        """The offset of the next record of `tp`, if it is known."""
         claim = self.claims[tp]
         if self._iterator is None or claim not in self._handed:
             return claim.position
@@ -280,7 +286,7 @@ class Reader:
         return next(listed, self._handed[claim][0])
 
     def next_offset(self, tp: TopicPartition) -> int | None:
-        """The offset of the record of `tp` handed out next; None while it is being found out. Raises what keeps it from that."""
+        """The offset of the next record of `tp`; None until it is known. Raises the error that prevents that."""
         known = self.position(tp)
         if known is not None:
             return known
@@ -293,7 +299,7 @@ class Reader:
 
     @_whole
     def adopt(self, claims: Iterable[Claim]) -> None:
-        """These are read from now on, in place of claims from another assignment."""
+        """Read these from now on, instead of claims of another assignment."""
         for claim in claims:
             before = self.claims.get(claim.tp)
             if before is not None and before is not claim:
@@ -304,7 +310,7 @@ class Reader:
 
     @_whole
     def release(self, claims: Collection[Claim]) -> None:
-        """These are not read any more, and nothing of them is committed from here."""
+        """Stop reading these; nothing of them is committed from now on."""
         current = self.current(claims)
         self.purge(current)
         for claim in current:
@@ -314,19 +320,19 @@ class Reader:
             del self.claims[claim.tp]
 
     def refuse(self, claims: Collection[Claim]) -> None:
-        """These were over before they were taken up: what came for them goes, and what still comes."""
+        """These ended before they were adopted: drop their data, also what still arrives."""
         self.purge(claims)
         for claim in claims:
             claim.live = False
 
     def current(self, claims: Iterable[Claim]) -> list[Claim]:
-        """The claims that stand in their place now, after seeks; not those of another assignment of the same partitions."""
+        """The claims that seeks have put in their place; not those of another assignment of the same partitions."""
         found = [(claim, self.claims.get(claim.tp)) for claim in claims]
         return [now for claim, now in found if now is not None and now.origin is claim.origin]
 
     @_whole
     def purge(self, claims: Iterable[Claim]) -> None:
-        """Drop what is buffered of `claims`, and what a loop left of its list."""
+        """Drop buffered data of `claims`, also from the rest of a loop's list."""
         gone = tuple(claims)
         self._buffer.drop(gone)
         listed = [claim for claim in gone if claim in self._handed]
@@ -334,9 +340,9 @@ class Reader:
             self._shorten(listed)
 
     def _shorten(self, claims: Collection[Claim]) -> None:
-        """Take the records of `claims` that were not given out yet back out of the list; its iterator goes on over what is left.
+        """Remove records of `claims` that were not returned yet from the list; the iterator continues over the rest.
 
-        Positions first: `progress` must not see a list without them and take them for finished.
+        Positions first: `progress` must not see the shorter list and take the removed records for finished.
         """
         assert self._iterator is not None
         records, given, tps = self._iterator.records, self._iterator.given, {claim.tp for claim in claims}
@@ -352,23 +358,27 @@ class Reader:
         records[given:] = [r for r in rest if (r.topic, r.partition) not in tps]
 
     def seek(self, tp: TopicPartition, start: Start | int) -> None:
-        """Read on from `start`: everything buffered goes, and what comes before counts as finished."""
-        self.seek_all((tp,), start)
+        """Continue at `start`: buffered records are dropped, and records before an offset count as finished."""
+        self.seek_each({tp: start})
+
+    def seek_all(self, tps: Iterable[TopicPartition], start: Start | int) -> None:
+        """The same for several partitions."""
+        self.seek_each(dict.fromkeys(tps, start))
 
     @_whole
-    def seek_all(self, tps: Collection[TopicPartition], start: Start | int) -> None:
-        """The same for several."""
-        for tp in tps:
+    def seek_each(self, starts: Mapping[TopicPartition, Start | int]) -> None:
+        """The same for several partitions, each with its own start; the loop gets one call."""
+        for tp, start in starts.items():
             if isinstance(start, int):
                 self.finished[tp] = (start, -1)
             else:
                 self.finished.pop(tp, None)
-        self._replace({self.claims[tp]: (start, -1) for tp in tps})
+        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})
 
     def _replace(self, starts: Mapping[Claim, tuple[Start | int, int]]) -> dict[Claim, Claim]:
-        """Put new claims in the place of old ones, returned as {old: new}.
+        """Replace claims by new ones; returns {old: new}.
 
-        `starts` says where each reads on, and the leader epoch of the record before that, -1 where it is not known.
+        `starts` has the start of each, and the leader epoch of the record before it (-1 if unknown).
         """
         self._complete_replacement()
         replaced = {}
@@ -380,7 +390,7 @@ class Reader:
         return replaced
 
     def _complete_replacement(self) -> None:
-        """Put claims in the place of others; what an interrupted attempt has done already may be done again."""
+        """Do the replacement. After an interrupt it is repeated; each step may be done twice."""
         if not self._replacement:
             return
         current = [(old, new, start) for old, new, start in self._replacement if self.claims.get(old.tp) in (old, new)]
@@ -393,7 +403,7 @@ class Reader:
 
     @_whole
     def pause(self, *tps: TopicPartition) -> None:
-        """Hand out nothing of these for now. What a loop has of them in its list is fetched again after `resume`."""
+        """Return no records of these until `resume`. Those in the list of a loop are fetched again then."""
         self.paused.update(tps)
         claims = [self.claims[tp] for tp in tps]
         listed = {claim.tp: claim for claim in claims if claim in self._handed}
@@ -404,13 +414,13 @@ class Reader:
 
     @_whole
     def resume(self, *tps: TopicPartition) -> None:
-        """Hand these out again."""
+        """Return records of these again."""
         self._buffer.bring_back([self.claims[tp] for tp in tps if tp in self.paused])
         self.paused.difference_update(tps)
 
     @_whole
     def relieve(self) -> None:
-        """When all the room there is holds data of paused partitions, drop it: the others must get on."""
+        """If data of paused partitions fills all the room, drop it, so that the others continue."""
         if self.resume_at == INFINITY:
             return
         offsets: dict[Claim, int] = {}
@@ -420,7 +430,7 @@ class Reader:
         self._step_back(offsets)
 
     def _step_back(self, offsets: Mapping[Claim, int]) -> None:
-        """Fetch again from there; what was handed out of these claims stays handed out."""
+        """Fetch again from these offsets; records that were returned remain returned."""
         if not offsets:
             return
         replaced = self._replace({claim: (offset, claim.epoch) for claim, offset in offsets.items()})
@@ -447,13 +457,13 @@ class Reader:
         if not self.events or self.events[-1] is not event:  # an interrupted attempt may have appended it already
             self.events.append(event)
 
-    # ---------------------------------------------------------------- markers whose turn has come
+    # ---------------------------------------------------------------- markers at the head of the buffer
 
     def _take_located(self, located: Located, records_before: bool) -> bool:
-        """A place found by the group or the reset policy counts as reached: without records, it is what a restart begins at.
+        """A start offset (committed, or from the reset policy) counts as reached, so that it is committed even without records.
 
-        After a reset to a lower offset (the topic was made anew) progress begins again there: the higher one must not be committed any
-        more. So the records before it are handed out first, in a list of their own.
+        After a reset to a lower offset (the topic was recreated) progress restarts there: the higher offset must not be committed any
+        more. Therefore the records before the marker are returned first, in a list of their own.
         """
         claim = located.claim
         if claim.position is not None and located.offset < claim.position:
@@ -481,7 +491,8 @@ class Reader:
             raise LogTruncated.to(*claim.tp, claim.position, truncated.offset)
         lost = max(0, (claim.position or 0) - truncated.offset)
         log.warning(
-            "%s: the log was cut at offset %d by an unclean leader election; %d offsets that were read exist no more",
+            "%s: %s: an unclean leader election truncated the log to offset %d; %d offsets that were already read are lost",
+            self._client_id,
             claim.tp,
             truncated.offset,
             lost,
@@ -489,14 +500,14 @@ class Reader:
         offset, epoch = truncated.offset, truncated.epoch
         if claim.position is not None and claim.position < offset:
             offset = claim.position
-            epoch = min(claim.epoch, epoch)  # asked with the same offset and epoch again, the broker would say the same again
+            epoch = min(claim.epoch, epoch)  # for the same offset and epoch the broker would return the same truncation again
         self.finished[claim.tp] = (offset, epoch)
         self._replace({claim: (offset, epoch)})
         return True
 
 
 def _within(iterator: RecordIterator, given: int, handed: Mapping[Claim, Place], held: int) -> dict[TopicPartition, Place]:
-    """Where the partitions of `handed` stand when `given` records were given out and the last `held` of them are not finished."""
+    """The place of each partition of `handed`, if `given` records were returned and the last `held` of them are not finished."""
     places = {claim.tp: place for claim, place in handed.items() if claim.live}
     for record in reversed(iterator.records[max(0, given - held) :]):
         tp = TopicPartition(record.topic, record.partition)
@@ -506,7 +517,7 @@ def _within(iterator: RecordIterator, given: int, handed: Mapping[Claim, Place],
 
 
 def _later(places: dict[TopicPartition, Place], others: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Place]:
-    """Move `places` forward to those of `others` that are further on."""
+    """Advance `places` to those of `others` that are later."""
     for tp, place in others.items():
         if tp not in places or places[tp][0] < place[0]:
             places[tp] = place
@@ -514,7 +525,7 @@ def _later(places: dict[TopicPartition, Place], others: Mapping[TopicPartition, 
 
 
 def _first_left(iterator: RecordIterator, claims: Mapping[TopicPartition, Claim]) -> dict[Claim, int]:
-    """The claims of which a loop has records left in its list, and the offset of the first of these."""
+    """The claims with records left in the list of a loop, and the offset of the first of these."""
     first: dict[Claim, int] = {}
     for record in reversed(iterator.records[iterator.given :]):
         claim = claims.get(TopicPartition(record.topic, record.partition))

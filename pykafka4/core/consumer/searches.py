@@ -1,4 +1,4 @@
-"""Searches. Rule: first and last offsets are asked of the partition's leader, and asked again until there is an answer or nobody waits."""
+"""Searches. Rule: earliest and latest offsets are requested from the partition's leader, until there is a result or nobody wants it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 __all__ = ["Search", "Searches"]
 
 TIMESTAMPS: Final = {Start.EARLIEST: -2, Start.LATEST: -1}
-CONSUMER: Final = -1  # the replica id of whoever is no replica
+CONSUMER: Final = -1  # the replica id of clients
 
 
 @attrs.define(eq=False)
 class Search:
-    """One offset looked for. `found(now, offset, epoch)` is called once; `refused(now, error)` each time no retry by itself can help."""
+    """The look-up of one offset. `found(now, offset, epoch)` is called once, `refused(now, error)` for each error that is not retriable."""
 
     tp: TopicPartition
     target: Start
@@ -43,21 +43,21 @@ class Searches:
     def __init__(
         self, config: ClientConfig, cluster: Cluster, recovery: Recovery, address: Callable[[int], int], send: Callable[[Request], None]
     ) -> None:
-        """`address(node)` names the connection to use: one that no request that brokers hold back (Produce, Fetch, JoinGroup) occupies."""
+        """`address(node)` is the connection to use: one without requests that brokers hold back (Produce, Fetch, JoinGroup)."""
         self._config, self._cluster, self._recovery, self._address, self._send = config, cluster, recovery, address, send
         self._pending: dict[TopicPartition, dict[Search, None]] = {}
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
         self._stirred: dict[Search, None] = {}  # to look at in the next poll
 
     def begin(self, search: Search) -> None:
-        """Look for it from the next poll on."""
+        """Start a look-up, in the next poll."""
         self.tidy(search.tp)
         self._pending.setdefault(search.tp, {})[search] = None
         self._of_topic.setdefault(search.tp.topic, {})[search.tp] = None
         self._stirred[search] = None
 
     def tidy(self, tp: TopicPartition) -> None:
-        """Forget what nobody waits for there any more."""
+        """Forget look-ups of `tp` that nobody wants any more."""
         for search in list(self._pending.get(tp, ())):
             if not search.in_flight and not search.wanted():
                 self._end(search)
@@ -68,11 +68,11 @@ class Searches:
             self._stirred.update(self._pending[tp])
 
     def stir_partition(self, tp: TopicPartition) -> None:
-        """`tp` came back online."""
+        """`tp` is online again."""
         self._stirred.update(self._pending.get(tp, {}))
 
     def poll(self, now: float) -> None:
-        """Ask the leaders that are known."""
+        """Send requests to the leaders that are known."""
         if not self._stirred:
             return
         stirred, self._stirred = self._stirred, {}
@@ -91,7 +91,7 @@ class Searches:
         topics: dict[str, list[ListOffsetsRequest.Topic.Partition]] = {}
         asked: dict[TopicPartition, Search] = {}
         for search, epoch in searches:
-            if search.tp in asked:  # one question per partition and request; the other goes next
+            if search.tp in asked:  # a request names each partition once; the other goes into the next
                 self._stirred[search] = None
                 continue
             asked[search.tp] = search
@@ -123,13 +123,13 @@ class Searches:
 
     def _settle(self, now: float, search: Search, row: Any) -> None:
         if row is None:
-            self._failed(now, search, KafkaError(f"{search.tp}: the answer to ListOffsets leaves it out"), True)
+            self._failed(now, search, KafkaError(f"{search.tp}: missing in the ListOffsets response"), True)
         elif row.error_code:
-            error = broker_error(row.error_code, f"{search.tp}: looking for the {search.target.value} offset")
+            error = broker_error(row.error_code, f"{search.tp}: looking up the {search.target.value} offset")
             code = error_code(row.error_code)
-            self._failed(now, search, error, code.retriable or code.name == "UNKNOWN_SERVER_ERROR")  # a hiccup, as for Fetch
+            self._failed(now, search, error, code.retriable or code.name == "UNKNOWN_SERVER_ERROR")  # transient, as for Fetch
         elif row.offset < 0:
-            self._failed(now, search, KafkaError(f"{search.tp}: the leader names no {search.target.value} offset"), True)
+            self._failed(now, search, KafkaError(f"{search.tp}: the leader returned no {search.target.value} offset"), True)
         else:
             self._recovery.healthy(search.tp)
             self._end(search)

@@ -1,10 +1,10 @@
-"""Source. Rule: one Fetch per broker is in flight, and at most one more was left behind; each has a connection of its own.
+"""Source. Rule: one Fetch per broker is in flight, and at most one older Fetch was left behind; each has a connection of its own.
 
-A broker holds a Fetch back until there is data. It does not ask for a position that was sought or found meanwhile: then it is left behind,
-and the next goes out beside it, over the other lane. Searches (ListOffsets) take the lane on which they wait least.
+A broker holds a Fetch back until there is data. If a position that the Fetch does not include is sought or located meanwhile, the Fetch is
+left behind, and the next is sent beside it, on the other lane. Searches (ListOffsets) use the lane on which they wait least.
 
-A Fetch goes in the broker's session (`session`), except one beside another that is in it, one for a single partition, and all of them for
-a while after the broker has refused its sessions several times. A Fetch in an open session costs what changed since the one before.
+A Fetch belongs to the broker's fetch session (`session`), except while another one of the session is in flight, for a single partition, and
+for a while after the broker has rejected the session several times. In an open session, a Fetch names only what changed since the last one.
 """
 
 from __future__ import annotations
@@ -30,60 +30,60 @@ from pykafka4.wire.protocol.schema import NO_UUID
 __all__ = ["Answer", "InFlightFetch", "Source"]
 
 BY_NAME_ONLY: Final = 12  # from Fetch 13 on topics go by id
-EPOCHS_FROM: Final = 12  # `last_fetched_epoch`: the broker notices that our log is not its log
+EPOCHS_FROM: Final = 12  # `last_fetched_epoch`: the broker detects that its log was truncated
 NO_SESSION: Final = -1
-REFUSALS: Final = 3  # sessions that may end before anything was asked in them
+REFUSALS: Final = 3  # rejected sessions in a row
 WITHOUT_SESSIONS: Final = 60.0  # seconds after that
-CONSUMER: Final = -1  # the replica id of whoever is no replica
-FRAME, PER_PARTITION = 512, 320  # bytes of an answer that are no records, at most; a name can take 249 of them
+CONSUMER: Final = -1  # the replica id of clients
+FRAME, PER_PARTITION = 512, 320  # maximum bytes of a response besides records; a topic name can take 249 of them
 
 Answer: TypeAlias = FetchResponse.Topic.Partition
 
 
 @attrs.frozen(eq=False)
 class InFlightFetch:
-    """One Fetch that has no answer yet: what it asks for, named in it or known from its session, and the bytes kept free for it."""
+    """A Fetch without a response: what it requests, by itself or through its session, and the bytes reserved for the response."""
 
     lane: int
     reserved: int
     asked: Mapping[TopicPartition, Asked]
     session: FetchSession | None = None
-    incremental: bool = False  # names only what changed
-    alone: bool = False  # for one partition whose answer was too large together with others
+    incremental: bool = False  # names only changes
+    alone: bool = False  # for a single partition, after a response that was too large
 
     def asks_for(self, position: Position) -> bool:
-        """Whether its answer can count for `position`, and not only for one of the same partition before a seek."""
+        """Whether its response can count for `position`, not only for the position of the same partition before a seek."""
         asked = self.asked.get(position.tp)
         return asked is not None and asked.position is position
 
 
 class Source:
-    """One broker that leads, or led, partitions that are read."""
+    """One broker that leads, or has led, partitions of the consumer, with its Fetch in flight."""
 
     def __init__(self, node: int, lanes: tuple[int, int], config: ConsumerConfig, cluster: Cluster, recovery: Recovery) -> None:
         self.node = node
         self._lanes, self._config, self._cluster, self._recovery = lanes, config, cluster, recovery
-        self.line: dict[TopicPartition, Position] = {}  # what can be fetched here; `Position.turn` is the order
-        self.full: dict[TopicPartition, None] = {}  # those of `line` that hold their share, when it was last looked at
-        self.alone: dict[TopicPartition, None] = {}  # those of `line` to be asked for by themselves once
-        self.served = 0  # partitions that brought records since the last Fetch that named all
+        self.line: dict[TopicPartition, Position] = {}  # positions that can be fetched here; `Position.turn` is the order
+        self.full: dict[TopicPartition, None] = {}  # those of `line` that had used up their share of the room when last checked
+        self.alone: dict[TopicPartition, None] = {}  # those of `line` to be fetched once by themselves
+        self.served = 0  # partitions that returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
-        self.left_behind: InFlightFetch | None = None  # no one waits for it
-        self.undecodable = False  # the last answer could not be decoded
+        self.left_behind: InFlightFetch | None = None  # the next Fetch does not wait for it
+        self.undecodable = False  # the last response could not be decoded
         self.session = FetchSession()
-        self._holding: dict[TopicPartition, None] = {}  # those of `line` with something that the application has not read
-        self._news: dict[TopicPartition, None] = {}  # what may differ from what the session was told
+        self._holding: dict[TopicPartition, None] = {}  # those of `line` with data that the application has not read
+        self._news: dict[TopicPartition, None] = {}  # partitions that may differ from what the session was told
         self._refusals = 0
         self._no_session_before = -INFINITY
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to ask for and nothing to wait for."""
+        """Whether there is nothing to fetch and nothing in flight."""
         return not self.line and self.in_flight is None and self.left_behind is None
 
     @property
     def lane(self) -> int:
-        """The lane for the next request: one that no Fetch occupies, else that of the Fetch which has waited longer."""
+        """The lane for the next request: one without a Fetch, otherwise that of the older Fetch."""
         if self.left_behind is not None and self.in_flight is not None:
             return self.left_behind.lane
         busy = self.left_behind or self.in_flight
@@ -94,26 +94,26 @@ class Source:
         """The connection for the next request."""
         return via(self.lane, self.node)
 
-    # ---------------------------------------------------------------- what can be asked for
+    # ---------------------------------------------------------------- what can be fetched
 
     def put(self, position: Position) -> None:
-        """`position` is in the line from now on, or something about it changed."""
+        """Add `position` to the line, or note that it changed."""
         self.line[position.tp] = position
         self._news[position.tp] = None
         if position.buffered:
             self._holding[position.tp] = None
 
     def remove(self, tp: TopicPartition) -> None:
-        """It is not to be asked for here."""
+        """Do not fetch it here."""
         for things in (self.line, self.full, self.alone, self._holding):
             things.pop(tp, None)
         self._news[tp] = None
-        if not self.line:  # perhaps for ever: keep nothing
+        if not self.line:  # possibly forever: release the memory
             self.session = FetchSession(self.session.number)
             self._news.clear()
 
     def look_for_room(self, share: int) -> None:
-        """Find out which partitions hold their share: at least `share` bytes that the application has not read."""
+        """Find the partitions that have used up their share: at least `share` bytes that the application has not read."""
         for tp in list(self._holding):
             held = self.line[tp].buffered
             if not held:
@@ -126,14 +126,14 @@ class Source:
                     self.full[tp] = None
 
     def leave_behind(self, position: Position) -> bool:
-        """Make way for a Fetch that asks for `position`, if that in flight does not, once at a time; False if nothing changed."""
+        """Leave the Fetch in flight behind if it does not include `position`, one at a time; False if nothing changed."""
         waiting = self.in_flight
         if waiting is None or self.left_behind is not None or waiting.asks_for(position):
             return False
         self.left_behind, self.in_flight = waiting, None
         return True
 
-    # ---------------------------------------------------------------- asking
+    # ---------------------------------------------------------------- requests
 
     def fetch(
         self,
@@ -143,9 +143,9 @@ class Source:
         last_turn: int,
         answered: Callable[[float, Source, InFlightFetch, Outcome], None],
     ) -> tuple[Request, InFlightFetch]:
-        """Ask for what has room, from now on in flight: `budget` bytes, and `wait` seconds at most until there is data.
+        """The next Fetch, for all partitions with room: at most `budget` bytes, held back for at most `wait` seconds.
 
-        `last_turn` is the turn of who was served last, here or elsewhere.
+        `last_turn` is the turn of the partition that was served last, by any source.
         """
         alone, session = self._next_alone(), self.session
         busy = self.left_behind is not None and self.left_behind.session is session
@@ -181,7 +181,7 @@ class Source:
         return next((self.line[tp] for tp in self.alone if tp not in self.full), None)
 
     def _name_all(self, told: FetchSession, alone: Position | None) -> list[Asked]:
-        """Ask for `alone`, else for all that has room: who was served last comes last."""
+        """Name `alone`, otherwise all partitions with room, the one served last at the end."""
         told.clear()
         if told is self.session:
             self._news.clear()
@@ -192,7 +192,7 @@ class Source:
         return list(told.asked.values())
 
     def _changes(self, last_turn: int) -> tuple[list[Asked], list[Asked]] | None:
-        """(what to name, what to forget) in the session; None if it has to end, as a partition would come last that is not to."""
+        """(what to name, what to forget) in the session; None if it ended, because a partition that has waited long would come last."""
         session = self.session
         positions = {tp: None if tp in self.full else self.line.get(tp) for tp in self._news}
         for tp, position in positions.items():
@@ -217,17 +217,17 @@ class Source:
         epoch = -1 if leader is None else leader.epoch
         return Asked(position, self._cluster.topic_id(tp.topic), position.offset, position.epoch, epoch, position.limit)
 
-    # ---------------------------------------------------------------- answers
+    # ---------------------------------------------------------------- responses
 
     def finish(self, fetch: InFlightFetch) -> None:
-        """`fetch` was answered, or failed: it is in flight no more."""
+        """`fetch` has its outcome: it is no longer in flight."""
         if self.in_flight is fetch:
             self.in_flight = None
         elif self.left_behind is fetch:
             self.left_behind = None
 
     def conclude(self, now: float, fetch: InFlightFetch, outcome: Outcome) -> bool:
-        """Note what `outcome` says of the session; True if it says nothing else, and the next Fetch asks for the same."""
+        """Update the session. True if `outcome` concerns only the session, so that the next Fetch repeats the request."""
         session = fetch.session
         if session is None:
             return False
@@ -250,9 +250,9 @@ class Source:
         return True
 
     def read(self, fetch: InFlightFetch, response: FetchResponse) -> Iterator[tuple[Position, int, Answer]]:
-        """What was asked for, the offset at which it was, and the answer.
+        """Each requested position, the requested offset, and the response for it.
 
-        Passed over is what was not asked for, what is named twice, and what comes from a topic that was deleted and created again since.
+        Partitions that were not requested, that are repeated, or whose topic was recreated since are skipped.
         """
         seen = set[TopicPartition]()
         for topic in response.responses:
@@ -300,7 +300,7 @@ def _continue(session: FetchSession, message: FetchRequest, version: int) -> Non
 
 
 def _fit(message: FetchRequest, version: int) -> None:
-    """Name no epochs to a broker that would not understand them."""
+    """Omit epochs for brokers that do not know them."""
     if version < EPOCHS_FROM:
         for partition in (partition for topic in message.topics for partition in topic.partitions):
             partition.last_fetched_epoch = -1

@@ -1,6 +1,6 @@
-"""Sources. Rule: what can be fetched stands in the line of the broker that leads it, and in no other.
+"""Sources. Rule: a position that can be fetched is in the `line` of the source of its leader, and in no other.
 
-Each change of a position or of its topic costs that position; nobody looks at the others.
+A change of a position or its topic costs work for that position only.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ __all__ = ["Sources"]
 
 
 class Sources:
-    """The brokers that a consumer reads from."""
+    """The sources of a consumer, one per broker."""
 
     def __init__(self, config: ConsumerConfig, cluster: Cluster, recovery: Recovery, positions: Positions, lanes: tuple[int, int]) -> None:
         self._config, self._cluster, self._recovery = config, cluster, recovery
         self._positions, self._lanes = positions, lanes
-        self.leading: dict[Source, None] = {}  # those with something in their line
+        self.leading: dict[Source, None] = {}  # those that have positions in their line
         self._by_node: dict[int, Source] = {}
-        self._of: dict[TopicPartition, Source] = {}  # in whose line each partition is
+        self._of: dict[TopicPartition, Source] = {}  # the source in whose line each partition is
 
     def address(self, node: int) -> int:
-        """The connection to `node` for what is not to wait behind a Fetch."""
+        """The connection to `node` for requests that must not wait behind a Fetch."""
         source = self._by_node.get(node)
         return via(self._lanes[0], node) if source is None else source.address
 
     def of(self, tp: TopicPartition) -> Source | None:
-        """Who can be asked for `tp` now."""
+        """The source that can fetch `tp` now."""
         return self._of.get(tp)
 
     def place(self, tp: TopicPartition) -> bool:
-        """Put `tp` where it belongs now; whether it can be fetched, and could not before, or from another, or the other way round."""
+        """Put `tp` into the line of its leader, if it can be fetched, and out of any other. Returns whether its source changed."""
         position = self._positions.get(tp)
         leader = self._recovery.leader(tp) if position is not None and position.fetchable else None
         before, source = self._of.get(tp), None if leader is None else self._source(leader.node)
@@ -53,7 +53,7 @@ class Sources:
         return before is not source
 
     def retire(self, source: Source) -> None:
-        """Forget it if nothing is asked or awaited there and the broker is gone from the cluster."""
+        """Forget an idle source whose broker is no longer in the cluster."""
         if source.idle and source.node not in self._cluster.brokers:
             self._by_node.pop(source.node, None)
 

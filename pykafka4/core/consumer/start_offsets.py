@@ -1,7 +1,7 @@
-"""Start offsets. Rule: a position begins at its committed offset, else where the reset policy says; no offset of a deleted topic counts.
+"""Start offsets. Rule: a position begins at its committed offset, otherwise by the reset policy; offsets of a deleted topic never count.
 
-Brokers are asked, and asked again, until there is an offset or the position is no longer read. What was looked for when the topic was
-deleted and created again is looked for anew.
+Look-ups are repeated until there is an offset or the position is no longer read. A look-up that was running when its topic was recreated
+starts again.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["RETRY_LOOKUP", "StartOffsets"]
 
 log = get_log("pykafka4.fetcher")
 
-RETRY_LOOKUP: Final = 1.0  # after a refusal that only an administrator can change
+RETRY_LOOKUP: Final = 1.0  # seconds, after an error that only an administrator can fix
 
 
 class StartOffsets:
-    """Finds the offset at which each position begins, or goes on when its own is no longer there."""
+    """Finds the offset at which each position begins, or continues when its offset is out of range."""
 
     __slots__ = ("_cluster", "_config", "_offsets", "_positions", "_searches", "_timers", "_unasked", "policy")
 
@@ -39,12 +39,12 @@ class StartOffsets:
         self._config, self._cluster, self._offsets = config, cluster, offsets
         self._searches, self._positions, self._timers = searches, positions, timers
         self.policy = Start(config.auto_offset_reset)
-        self._unasked: list[Position] = []  # the committed offsets of these are still to be asked for
+        self._unasked: list[Position] = []  # their committed offsets have not been requested yet
 
     def begin(self, position: Position) -> None:
-        """Take up a new position: its offset is given, or looked for from the next poll on."""
+        """Start a new position: its offset is known, or looked up from the next poll on."""
         if position.stage is Stage.UNKNOWN:
-            self._offsets.stored.pop(position.tp, None)  # somebody else may have committed since this was last ours
+            self._offsets.stored.pop(position.tp, None)  # another member may have committed since
             self._unasked.append(position)
         elif position.stage is Stage.FETCHING:
             self._positions.located.append(position)
@@ -52,24 +52,24 @@ class StartOffsets:
             self._search(position)
 
     def poll(self, now: float) -> None:
-        """Ask what is to be asked."""
+        """Send the requests that are due."""
         if self._unasked:
             self._ask_committed()
         self._searches.poll(now)
 
     def reset(self, position: Position, target: Start) -> None:
-        """Go on at the first or last offset."""
+        """Continue at the earliest or latest offset."""
         position.reset(target)
         self._positions.touch(position.tp)
         self._search(position)
 
     def out_of_range(self, position: Position) -> None:
-        """The leader's log has no such offset: go on by the policy."""
+        """The leader's log does not have this offset: continue by the reset policy."""
         if self.policy is Start.NONE:
             self._explain_range(position)
             return
         log.warning(
-            "%s: %s: offset %d is out of range; going on at the %s",
+            "%s: %s: offset %d is out of range; continuing at the %s offset",
             self._config.client_id,
             position.tp,
             position.offset,
@@ -98,7 +98,7 @@ class StartOffsets:
         )
 
     def _some_committed(self, now: float, asked: list[Position], found: Found) -> None:
-        """The coordinator refuses the others of `asked` for now: only these are left in it."""
+        """Offsets of some were found; for the others in `asked` the coordinator returned an error, and only they stay in it."""
         known = [position for position in asked if position.tp in found]
         asked[:] = [position for position in asked if position.tp not in found]
         self._committed(now, known, found)
@@ -123,12 +123,12 @@ class StartOffsets:
     def _without_committed(self, position: Position) -> None:
         self._offsets.stored.pop(position.tp, None)
         if position.fallback is Start.NONE:
-            group = f"in group {self._config.group_id}" if self._config.group_id is not None else "(there is no group_id)"
+            group = f"in group {self._config.group_id}" if self._config.group_id is not None else "(group_id is not set)"
             self._positions.stop(position, NoOffsetForPartition.at(*position.tp, f"no committed offset {group}"))
         else:
             self.reset(position, position.fallback)
 
-    # ---------------------------------------------------------------- first and last offsets
+    # ---------------------------------------------------------------- earliest and latest offsets
 
     def _search(self, position: Position) -> None:
         def found(now: float, offset: int, epoch: int) -> None:
@@ -144,7 +144,7 @@ class StartOffsets:
         self._searches.begin(search)
 
     def _explain_range(self, position: Position) -> None:
-        """Ask for the valid range, then stop with an error that names it."""
+        """Look up the valid range, then stop with an error that contains it."""
         position.move(Stage.RESETTING)
         self._positions.touch(position.tp)
 
@@ -162,33 +162,33 @@ class StartOffsets:
 
         self._searches.begin(Search(position.tp, Start.EARLIEST, first, refused, wanted))
 
-    # ---------------------------------------------------------------- topics that appear, or are created again
+    # ---------------------------------------------------------------- topics that are created or recreated
 
     def topic_changed(self, positions: Iterable[Position]) -> None:
-        """Their topics may be others. One created again shares nothing with the old but the name: its offsets mean other records."""
+        """The metadata of their topics changed. In a recreated topic, old offsets are those of other records."""
         for position in positions:
             known = self._cluster.topic_id(position.tp.topic)
             error = self._cluster.topic_error(position.tp.topic)
             if error is not None and not error.retriable:
                 self._positions.tell_once(position, broker_error(error.code, f"topic {position.tp.topic}"))
             if position.by_policy and position.stage is not Stage.FETCHING:
-                self._look_whether_new(position, error)
+                self._check_if_new(position, error)
             if known is None or known == position.topic_id:
                 continue
             if position.topic_id is not None and position.stage is Stage.FETCHING:
                 log.warning(
-                    "%s: %s: the topic was deleted and created again; offset %d is void",
+                    "%s: %s: the topic was recreated; offset %d is no longer valid",
                     self._config.client_id,
                     position.tp,
                     position.offset,
                 )
                 self._restart(position)
             elif position.topic_id is not None:
-                self._search_anew(position)
+                self._search_again(position)
             position.topic_id = known
 
-    def _look_whether_new(self, position: Position, error: ErrorCode | None) -> None:
-        """A partition that was not there when its reading began is read from its beginning, whatever `latest` says."""
+    def _check_if_new(self, position: Position, error: ErrorCode | None) -> None:
+        """A partition that did not exist when its reading began is read from its beginning, also with `latest`."""
         size = self._cluster.partitions(position.tp.topic)
         missing = (size == 0 and error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION") or 0 < size <= position.tp.partition
         if missing and position.fallback is Start.LATEST:
@@ -199,13 +199,13 @@ class StartOffsets:
     def _restart(self, position: Position) -> None:
         self._offsets.stored.pop(position.tp, None)  # brokers forget the committed offsets of a topic that is deleted
         if self.policy is Start.NONE:
-            self._positions.stop(position, InvalidOffset.at(*position.tp, "the topic was deleted and created again", position.offset))
+            self._positions.stop(position, InvalidOffset.at(*position.tp, "the topic was recreated", position.offset))
         else:
-            # All of the new topic appeared after the subscription, so it is read from its beginning whatever the policy.
+            # The whole topic is newer than the subscription, so it is read from its beginning, whatever the policy.
             self.reset(position, Start.EARLIEST)
 
-    def _search_anew(self, position: Position) -> None:
-        """The topic was created again while the beginning of `position` was looked for: an answer under way may be about the old topic."""
+    def _search_again(self, position: Position) -> None:
+        """The topic was recreated during the look-up for `position`: a response in flight may be about the old topic."""
         if position.by_policy and position.fallback is Start.LATEST:
             position.fallback = position.target = Start.EARLIEST
         if position.search is not None:

@@ -1,6 +1,6 @@
-"""Assignors. Rule: every member computes what Java's would from the same members and topics, to the last partition.
+"""Assignors. Rule: for the same members and topics, an assignor computes exactly the assignment of the Java client's.
 
-A mixed group is led by whichever client joined first, so an assignor is an agreement between implementations, not a choice of ours.
+In a group with different clients any of them can be the leader, so an assignor is an agreement between implementations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 log = get_log("pykafka4.group")
 
-PROTOCOL_DATA: Final = 1  # version of subscription and assignment bytes: all that an eager member has to say
+PROTOCOL_DATA: Final = 1  # version of subscription and assignment bytes; enough for eager rebalancing
 
 GroupAssignment = dict[str, list[TopicPartition]]
 
@@ -58,9 +58,9 @@ def _rank(member: GroupMember) -> tuple[bool, bytes]:
 
 
 def range_assignor(members: Collection[GroupMember], partitions: Mapping[str, int]) -> GroupAssignment:
-    """Per topic, a contiguous range for each subscriber; the first ones get one more when it does not come out even.
+    """Per topic, a contiguous range for each subscriber; the first ones get one more if the number is not divisible.
 
-    `partitions` holds the partition count of each topic; topics that are not in it, or have 0, are assigned to nobody.
+    `partitions` has the number of partitions of each topic; topics without partitions are not assigned.
     """
     result: GroupAssignment = {member.member_id: [] for member in members}
     ranked = sorted(members, key=_rank)
@@ -81,36 +81,36 @@ def _ranges(count: int, takers: int) -> Iterable[range]:
 ASSIGNORS: Mapping[str, Assignor] = {"range": range_assignor}
 
 
-# ---- the bytes in which members say what they want and hear what they get
+# ---- subscriptions and assignments as bytes
 
 
 def subscription_bytes(topics: Iterable[str]) -> bytes:
-    """What this member says when it joins."""
+    """The subscription that this member sends in JoinGroup."""
     return encode_data(ConsumerProtocolSubscription(topics=sorted(topics)), PROTOCOL_DATA)
 
 
-def group_member(member_id: str, instance_id: str | None, metadata: bytes) -> GroupMember:
-    """A member from what it sent when it joined."""
+def group_member(member_id: str, instance_id: str | None, metadata: bytes, where: str) -> GroupMember:
+    """A member from its subscription in JoinGroup. `where` precedes log lines: the client id and the group."""
     try:
         topics = frozenset(decode_data(ConsumerProtocolSubscription, metadata).topics)
     except DecodeError as error:
-        log.warning("member %s: unreadable subscription, it gets no partitions (%s)", member_id, error)
+        log.warning("%s: group member %s: cannot decode its subscription, so it is assigned no partitions (%s)", where, member_id, error)
         topics = frozenset()
-    return GroupMember(member_id, frozenset(topic for topic in topics if _can_exist(member_id, topic)), instance_id)
+    return GroupMember(member_id, frozenset(topic for topic in topics if _is_valid(member_id, topic, where)), instance_id)
 
 
-def _can_exist(member_id: str, topic: str) -> bool:
-    """Whether brokers may be asked for `topic`; other clients let their users subscribe to anything."""
+def _is_valid(member_id: str, topic: str, where: str) -> bool:
+    """Whether `topic` is a valid name; other clients let their users subscribe to anything."""
     try:
         check_topic(topic)
     except ConfigError as error:
-        log.warning("member %s wants what cannot exist: %s", member_id, error)
+        log.warning("%s: group member %s subscribes to an invalid topic name: %s", where, member_id, error)
         return False
     return True
 
 
 def assignment_bytes(tps: Iterable[TopicPartition]) -> bytes:
-    """A member's partitions as they travel in SyncGroup."""
+    """The assignment of one member in a SyncGroup request."""
     topics: dict[str, list[int]] = {}
     for tp in tps:
         topics.setdefault(tp.topic, []).append(tp.partition)
@@ -119,7 +119,7 @@ def assignment_bytes(tps: Iterable[TopicPartition]) -> bytes:
 
 
 def assigned_partitions(assignment: bytes) -> list[TopicPartition]:
-    """The partitions in a SyncGroup answer; no bytes at all means none."""
+    """The partitions in a SyncGroup response; empty bytes mean none."""
     if not assignment:
         return []
     decoded = decode_data(ConsumerProtocolAssignment, assignment)

@@ -1,7 +1,7 @@
-"""Classic protocol. Rule: losing the coordinator is a pause; what a coordinator answers decides what becomes of the member.
+"""Classic protocol. Rule: losing the coordinator only delays requests; only the coordinator's responses or a time-out end the membership.
 
-JoinGroup, SyncGroup, Heartbeat, LeaveGroup; eager: whoever joins has given back all its partitions. `core.group.coordinator.Reaction` has a
-row for each thing an answer can mean.
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup; eager: a member releases all its partitions before it joins. `core.group.coordinator.Reaction`
+has an entry for everything that a response can mean.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ __all__ = ["ClassicProtocol", "Commits"]
 
 log = get_log("pykafka4.group")
 
-JOIN_GRACE: Final = 5.0  # seconds beyond the rebalance time-out before a silent JoinGroup is given up (Java's)
-COMMITS_FIRST: Final = 5.0  # how long a join waits for commits made before the partitions were given back
-ENDS_MEMBER: Final = ("FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED")  # in a commit's answer; other refusals concern the commit
+JOIN_GRACE: Final = 5.0  # seconds beyond the rebalance time-out until a JoinGroup without a response is abandoned (as in Java)
+COMMITS_FIRST: Final = 5.0  # seconds for which a join waits for commits that were made before the partitions were released
+ENDS_MEMBER: Final = ("FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED")  # in a commit's response; others concern only the commit
 
 
 class Commits(Protocol):
-    """What the protocol must know of the commits under way."""
+    """What the protocol has to know of commits."""
 
     @property
     def busy(self) -> bool:
-        """Whether any commit has no answer yet."""
+        """Whether any commit is not complete."""
 
     @property
     def under_generation(self) -> bool:
-        """Whether a commit has no answer yet that only the present generation's members may make."""
+        """Whether a commit of the current generation is not complete."""
 
 
 class ClassicProtocol:
-    """One member of a group that its coordinator knows by a member id and a generation."""
+    """One member of a group, identified by a member id and a generation."""
 
     def __init__(
         self,
@@ -68,32 +68,32 @@ class ClassicProtocol:
         self.state = MemberState.UNJOINED
         self.member_id = ""
         self.generation = -1
-        self._credentials: Credentials | None = None  # while partitions are ours
-        self.error: KafkaError | None = None  # the last thing that went wrong
-        self.leadership = Leadership(cluster)
+        self._credentials: Credentials | None = None  # while partitions are assigned
+        self.error: KafkaError | None = None  # the last error
+        self.leadership = Leadership(cluster, f"{config.client_id}: group {config.group_id}")
         self._joined_with: tuple[str, ...] = ()
-        self._joined_at: tuple[int, float]  # whom, and when
+        self._joined_at: tuple[int, float]  # (coordinator, time) of the last join
         self._protocol: str | None = None
-        self._attempt: object = None  # the join or sync under way; answers to another are ignored
-        self._held = False  # the coordinator has not answered the attempt yet
+        self._attempt: object = None  # the join or sync in progress; responses to others are ignored
+        self._held = False  # the coordinator has not responded to the attempt yet
         self._rest_until = 0.0
-        self._join_by = INFINITY  # join then, even if commits of the last generation are still unanswered
+        self._join_by = INFINITY  # join at that time, even if commits of the last generation are not complete
         self._alive = self._next_beat = 0.0
         self._beating = False
         self._leave_by = INFINITY
-        self._leave: object = None  # the LeaveGroup under way
+        self._leave: object = None  # the LeaveGroup in flight
 
-    # ---------------------------------------------------------------- the assignee's wishes
+    # ---------------------------------------------------------------- calls of the assignee
 
     def join(self, now: float) -> float:
-        """Join when the coordinator can be asked; returns when to try again."""
+        """Join as soon as the coordinator is known; returns when to try again."""
         if now < self._rest_until:
             return self._rest_until
         if self._coordinator.node is None:
             self._coordinator.want()
             return INFINITY
         if self._commits.under_generation:
-            # The coordinator takes them until the next generation begins, which this join may bring about.
+            # The coordinator accepts them until the next generation starts, which this join may cause.
             self._join_by = min(self._join_by, now + COMMITS_FIRST)
             if now < self._join_by:
                 return self._join_by
@@ -101,18 +101,18 @@ class ClassicProtocol:
         return INFINITY
 
     def given_back(self) -> None:
-        """The application has given back what was revoked."""
+        """The application has released the revoked partitions."""
         if self.state is MemberState.REVOKING:
             self._move(MemberState.UNJOINED)
 
     def drop_out(self) -> None:
-        """The partitions are lost, so this generation is over for this member. The coordinator is not told."""
+        """The partitions are lost, so this generation is over for this member. No request is sent."""
         self.generation = -1
         if self.state is not MemberState.UNJOINED:
             self._move(MemberState.UNJOINED)
 
     def leave(self, now: float, by: float) -> None:
-        """Tell the coordinator, so that the others need not wait out the session."""
+        """Send LeaveGroup, so that the other members need not wait for the session time-out."""
         if self.state is MemberState.LEAVING:
             self._leave_by = min(by, self._leave_by)
             return
@@ -123,12 +123,12 @@ class ClassicProtocol:
         self._leaving(now)
 
     def start_over(self) -> None:
-        """The application wants something else: what was refused before may not be refused now."""
+        """The subscription changed: a member that was rejected tries again."""
         if self.state is MemberState.FATAL:
             self._move(MemberState.UNJOINED)
 
     def fail(self, error: KafkaError) -> None:
-        """No retry helps."""
+        """An error that is not retriable."""
         self.error = error
         self._give_up_attempt()
         self._lost(str(error))
@@ -136,13 +136,13 @@ class ClassicProtocol:
         self._assignee.refused(error)
 
     def gone(self) -> None:
-        """Nothing is wanted any more."""
+        """The subscription ended."""
         self.leadership.resign()
 
-    # ---------------------------------------------------------------- the clock
+    # ---------------------------------------------------------------- time
 
     def poll(self, now: float) -> float:
-        """Send what is due for a member that is in the group, enters or leaves it; returns when to be polled again."""
+        """Send what is due while the member is in the group, joins or leaves it; returns when to be polled again."""
         return STEPS[self.state](self, now)
 
     def _joining(self, now: float) -> float:
@@ -151,7 +151,7 @@ class ClassicProtocol:
         if coordinator not in (None, node):
             self._rejoin(now)
             return now
-        if coordinator is None:  # lost by whoever asked it last: frozen, it would hold the join until its time is over
+        if coordinator is None:  # another request lost it: if it is frozen, it would hold the join until the time-out
             self._coordinator.want()
         return min(self._assignee.keep_lease(now), self._coordinator.check(now, since))
 
@@ -164,13 +164,13 @@ class ClassicProtocol:
         if self._joined_with != self._assignee.topics:
             self._revoke(now, "the subscription changed")
         elif self.leadership.outgrown():
-            self._revoke(now, "partitions or topics of the group appeared or went")
+            self._revoke(now, "subscribed topics or partitions were added or deleted")
         elif self.leadership.ask_at <= now and self._coordinator.node is not None:
-            self._ask_what_was_dealt(now, self._coordinator.node)
+            self._request_assignment(now, self._coordinator.node)
         ask_at = self.leadership.ask_at
         return min(self._live(now), ask_at if ask_at > now else INFINITY)
 
-    def _ask_what_was_dealt(self, now: float, node: int) -> None:
+    def _request_assignment(self, now: float, node: int) -> None:
         credentials = self._credentials
 
         def answered(at: float, outcome: Outcome) -> None:
@@ -181,10 +181,10 @@ class ClassicProtocol:
         self._ask(node, message, now + self._config.request_timeout_ms / 1000, answered)
 
     def _leaving(self, now: float) -> float:
-        """Positions first: they are refused from a member that has left."""
+        """Commits first: those of a member that has left are rejected."""
         if now >= self._leave_by:
             if self._is_known and self._leave is None and self._coordinator.node is not None:
-                self._send_leave(now, self._coordinator.node)  # nobody waits for the answer
+                self._send_leave(now, self._coordinator.node)  # without waiting for the response
             self._left()
             return now
         if self._commits.busy:
@@ -208,7 +208,7 @@ class ClassicProtocol:
             return now
         expires = self._alive + self._session
         if now >= expires:
-            silence = f"no heartbeat was answered for session_timeout_ms={self._config.session_timeout_ms:g}"
+            silence = f"no heartbeat response within session_timeout_ms={self._config.session_timeout_ms:g}"
             self._lost(f"{silence} ({self.error or 'no coordinator'})")
             return now
         lease_ends = self._assignee.keep_lease(now)
@@ -217,7 +217,7 @@ class ClassicProtocol:
         return min(lease_ends, expires, self._beat(now))
 
     def _holds(self) -> bool:
-        """Whether partitions are ours, so that the coordinator expects heartbeats."""
+        """Whether partitions are assigned, so that the coordinator expects heartbeats."""
         return self.state is MemberState.STABLE or self.state is MemberState.REVOKING
 
     def _beat(self, now: float) -> float:
@@ -233,7 +233,7 @@ class ClassicProtocol:
         self._beating = True
         self._next_beat = now + interval
         message = heartbeat_request(self._config, self.member_id, self.generation)
-        # A coordinator that hangs must be noticed while there is still time to find its successor.
+        # A coordinator that hangs must be noticed while there is still time to find a new one.
         patience = min(self._config.request_timeout_ms / 1000, max(self._session / 3, interval))
         credentials = self._credentials
         self._ask(node, message, now + patience, lambda at, outcome: self._beat_answered(at, now, credentials, node, outcome))
@@ -243,7 +243,7 @@ class ClassicProtocol:
         self._send(Request(via(self._coordinator.lane, node), message, deadline, on_reply))
 
     def _attempt_with(self, node: int, message: Any, deadline: float, on_answer: Callable[[float, Outcome], None]) -> None:
-        """Send a JoinGroup or SyncGroup; `on_answer` is called unless the attempt was given up before the answer."""
+        """Send a JoinGroup or SyncGroup; `on_answer` is called unless the attempt is abandoned before the response."""
         attempt = self._attempt = object()
         self._held = True
 
@@ -271,7 +271,7 @@ class ClassicProtocol:
         answer = outcome.message
         verdict = reaction(answer.error_code)
         if verdict is not Reaction.NONE:
-            at_once = verdict is Reaction.NAMED and not self.member_id  # being given another id every time is no progress
+            at_once = verdict is Reaction.NAMED and not self.member_id  # but back off if every response has another id
             self._turned_away(now, node, verdict, broker_error(answer.error_code, f"joining group {self._config.group_id}"))
             if verdict is Reaction.NAMED:
                 self.member_id = answer.member_id
@@ -281,9 +281,9 @@ class ClassicProtocol:
         self.member_id, self.generation = answer.member_id, answer.generation_id
         self._move(MemberState.SYNCING)
         self._protocol = answer.protocol_name
-        stranger = self.leadership.decide(answer, now + min(self._config.request_timeout_ms / 1000, self._session / 2))
-        if stranger is not None:
-            self.fail(KafkaError(f"group {self._config.group_id} agreed on assignor {stranger!r}, which this client does not have"))
+        unsupported = self.leadership.decide(answer, now + min(self._config.request_timeout_ms / 1000, self._session / 2))
+        if unsupported is not None:
+            self.fail(KafkaError(f"group {self._config.group_id} chose assignor {unsupported!r}, which this client does not support"))
         elif self.leadership.holds:
             self._deal(now)
         else:
@@ -296,7 +296,7 @@ class ClassicProtocol:
 
     def _sync(self, now: float, shares: Mapping[str, bytes]) -> None:
         node = self._coordinator.node
-        if node is None:  # lost since the answer to the join: the generation will not wait for us
+        if node is None:  # lost since the response to the join: the generation will be over before a new one is found
             self._rejoin(now)
             return
         message = sync_request(self._config, self.member_id, self.generation, self._protocol, shares)
@@ -309,7 +309,7 @@ class ClassicProtocol:
             return
         verdict = reaction(outcome.message.error_code)
         if verdict is not Reaction.NONE:
-            self._turned_away(now, node, verdict, broker_error(outcome.message.error_code, f"group {self._config.group_id}: sync"))
+            self._turned_away(now, node, verdict, broker_error(outcome.message.error_code, f"syncing group {self._config.group_id}"))
             return
         try:
             tps = assigned_partitions(outcome.message.assignment)
@@ -319,23 +319,23 @@ class ClassicProtocol:
         self._enter(now, sent_at, tps)
 
     def _enter(self, now: float, sent_at: float, tps: list[TopicPartition]) -> None:
-        """The generation begins, with these partitions for this member."""
+        """The generation starts, with these partitions for this member."""
         self._move(MemberState.STABLE)
         self._attempt, self.error = None, None
         self._backoff.reset()
         self._coordinator.well()
-        # The session begins when the coordinator answers, however long it has held the request back. An answer that took longer may be
-        # late itself, so the coordinator is asked at once.
+        # The session starts when the coordinator responds, however long it has held the request back. A response that took longer may have
+        # been delayed on its way, so a heartbeat is sent at once.
         pause = self._config.heartbeat_interval_ms / 1000
         self._alive, self._next_beat = now, now + pause if now - sent_at < pause else now
         instance = self._config.group_instance_id
         credentials = self._credentials = Credentials(self._config.group_id or "", self.generation, self.member_id, instance)
         self._assignee.assigned(Assignment(self.generation, tuple(tps)), credentials)
 
-    # ---------------------------------------------------------------- answers that are not what was hoped for
+    # ---------------------------------------------------------------- errors
 
     def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
-        """A join or sync got no answer: the coordinator may be another by now."""
+        """A join or sync got no response: there may be a new coordinator."""
         if not outcome.passing:
             self.fail(outcome.reason)
             return
@@ -344,7 +344,7 @@ class ClassicProtocol:
         self._rejoin(now)
 
     def _turned_away(self, now: float, node: int, verdict: Reaction, error: KafkaError) -> None:
-        """A join or sync was refused."""
+        """A join or sync was rejected."""
         self.error = error
         if verdict is Reaction.FATAL:
             self.fail(error)
@@ -376,7 +376,7 @@ class ClassicProtocol:
             self._coordinator.lost(now, node, outcome.reason)
             return
         code = outcome.message.error_code
-        self._verdict(now, sent_at, node, reaction(code), broker_error(code, f"group {self._config.group_id}: heartbeat"))
+        self._verdict(now, sent_at, node, reaction(code), broker_error(code, f"heartbeat of group {self._config.group_id}"))
 
     def _verdict(self, now: float, sent_at: float, node: int, verdict: Reaction, error: KafkaError) -> None:
         if verdict in (Reaction.NONE, Reaction.REJOIN):
@@ -388,20 +388,20 @@ class ClassicProtocol:
         elif verdict is Reaction.RETRY:
             self._next_beat = now + self._backoff.next()
         elif verdict is not Reaction.NONE:
-            self._heed(now, verdict, error)
+            self._react(now, verdict, error)
         self.error = error if verdict is not Reaction.NONE else None
 
     def on_commit_verdict(self, now: float, credentials: Credentials, verdict: Reaction, error: KafkaError) -> None:
-        """The answer to a commit said something about the member that made it."""
+        """The response to a commit contained an error that concerns the member."""
         if credentials is not self._credentials:
             return
         name = getattr(getattr(error, "code", None), "name", "")
         if verdict is not Reaction.FATAL or name in ENDS_MEMBER:
             self.error = error
-            self._heed(now, verdict, error)
+            self._react(now, verdict, error)
 
-    def _heed(self, now: float, verdict: Reaction, error: KafkaError) -> None:
-        """The coordinator told a member with partitions what has become of it."""
+    def _react(self, now: float, verdict: Reaction, error: KafkaError) -> None:
+        """An error of a member that holds partitions."""
         if verdict is Reaction.REJOIN:
             if self.state is MemberState.STABLE:
                 self._revoke(now, "the group is rebalancing")
@@ -413,7 +413,7 @@ class ClassicProtocol:
             self._lost(str(error))
 
     def _revoke(self, now: float, reason: str) -> None:
-        """Partitions have to be given back before this member can join again."""
+        """The application has to release the partitions before this member can rejoin."""
         self._move(MemberState.REVOKING)
         self._assignee.revoke(now, reason)
 
@@ -425,18 +425,18 @@ class ClassicProtocol:
 
     @property
     def _is_known(self) -> bool:
-        """Whether there is a member to take leave of. Static members come back: they stay silent."""
+        """Whether the coordinator knows a member that has to leave. Static members do not leave: they are expected to rejoin."""
         return bool(self.member_id) and self._config.group_instance_id is None
 
     def _send_leave(self, now: float, node: int) -> None:
         leave = self._leave = object()
         message = leave_request(self._config, self.member_id)
-        deadline = now + self._config.request_timeout_ms / 1000  # its connection may be shared: it outlasts this member's patience
+        deadline = now + self._config.request_timeout_ms / 1000  # not `_leave_by`: a time-out would close a connection that may be shared
         on_reply = lambda at, outcome: self._leave_answered(leave)  # noqa: E731
         self._send(Request(via(self._coordinator.lane, node), message, deadline, on_reply, fit=fit_leave))
 
     def _leave_answered(self, leave: object) -> None:
-        """Whatever the answer: a coordinator that did not hear it drops the member when its session is over."""
+        """Whatever the outcome: a coordinator that did not get the request removes the member after the session time-out."""
         if self.state is MemberState.LEAVING and leave is self._leave:
             self._left()
 

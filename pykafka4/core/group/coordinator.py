@@ -1,6 +1,6 @@
-"""Coordinator. Rule: losing the coordinator is a pause, never a rebalance; only its own answers say what became of the member.
+"""Coordinator. Rule: losing the coordinator only delays requests, and never ends the membership; only the coordinator's responses do.
 
-Also the table of what each error code means to a member: group, commits and lookups all read it.
+Also the table of what each error code means for a member: membership, commits and lookups use it.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest
 __all__ = ["Coordinator", "Reaction", "reaction"]
 
 GROUP = 0  # FindCoordinator's key type
-CHECK = 10.0  # for one that holds back an answer: others are asked then whether it still is the coordinator, again and again
-ONE_KEY = 3  # the last version that asks for one key; every broker from 0.11 to 4.x speaks one of these
+CHECK = 10.0  # seconds between checks with other brokers, while the coordinator holds back a response, that it still is the coordinator
+ONE_KEY = 3  # the last version with a single key; every broker from 0.11 to 4.x supports one of 0 to 3
 
 log = get_log("pykafka4.group")
 
 
 class Reaction(enum.Enum):
-    """What a group error code asks of the member."""
+    """What the member has to do after a group error code."""
 
-    NONE = "go on"
-    RETRY = "ask again after a back-off"
-    REFIND = "ask who coordinates the group, then again"
-    REJOIN = "a rebalance is under way: give back the partitions and join"
-    STRANGER = "the coordinator does not know this member: the partitions are lost, join as a new one"
-    OUTDATED = "the generation is over: the partitions are lost, join again"
-    NAMED = "join again under the member id just given"
-    FATAL = "no retry helps"
+    NONE = "continue"
+    RETRY = "retry after a back-off"
+    REFIND = "find the coordinator, then retry"
+    REJOIN = "the group is rebalancing: revoke the partitions and rejoin"
+    STRANGER = "unknown member: the partitions are lost, join as a new member"
+    OUTDATED = "stale generation: the partitions are lost, rejoin"
+    NAMED = "rejoin with the member id in the response"
+    FATAL = "not retriable"
 
 
 _BY_NAME = {
@@ -49,12 +49,12 @@ _BY_NAME = {
     "ILLEGAL_GENERATION": Reaction.OUTDATED,
     "MEMBER_ID_REQUIRED": Reaction.NAMED,
     "REQUEST_TIMED_OUT": Reaction.REFIND,  # the coordinator cannot reach its replicas: another may have taken over
-    "UNKNOWN_SERVER_ERROR": Reaction.RETRY,  # a hiccup of the broker must not end a consumer
+    "UNKNOWN_SERVER_ERROR": Reaction.RETRY,  # a transient failure in the broker must not stop a consumer
 }
 
 
 def reaction(code: int) -> Reaction:
-    """What to do about `code`: its own row, else what the error table says about retries."""
+    """How to react to `code`: its own entry, or else what the error table says about retries."""
     row = error_code(code)
     known = _BY_NAME.get(row.name)
     if known is not None:
@@ -65,7 +65,7 @@ def reaction(code: int) -> Reaction:
 
 
 class Coordinator:
-    """Who coordinates the group. `node` is None while unknown; `want` has it looked for."""
+    """The coordinator of the group. `node` is None while it is unknown; `want` starts a lookup."""
 
     __slots__ = (
         "_backoff",
@@ -95,10 +95,10 @@ class Coordinator:
         send: Callable[[Request], None],
         on_fatal: Callable[[KafkaError], None],
     ) -> None:
-        """`send` takes requests; `on_fatal` hears of a refusal that no retry can change.
+        """`send` takes requests; `on_fatal` is called with an error that is not retriable.
 
         `lane` is the connection for heartbeats, commits, lookups and LeaveGroup. JoinGroup and SyncGroup use `join_lane`: a coordinator
-        holds them back until the whole group has answered, and reads nothing else from their connection meanwhile.
+        holds back their responses until the whole group has joined, and meanwhile reads nothing else from their connection.
         """
         self.lane, self.join_lane = lane, network.new_lane()
         self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
@@ -108,41 +108,41 @@ class Coordinator:
         self._wanted = False
         self._question = Question(self._answered)
         self.node: int | None = None
-        self._told_by: int | None = None  # the broker that named it, until it answered
+        self._told_by: int | None = None  # the broker that reported `node`, until `node` has responded
         self.last_error: KafkaError | None = None
 
     def renew_join_lane(self) -> None:
-        """Give up a JoinGroup or SyncGroup that is still held back: the next one must not wait behind it."""
+        """Abandon a JoinGroup or SyncGroup that is still held back, so that the next one does not wait behind it."""
         self._network.drop_lane(self.join_lane)
         self.join_lane = self._network.new_lane()
 
     def gone(self) -> None:
-        """The consumer is closed."""
+        """Close the connections, when the consumer is closed."""
         self._network.drop_lane(self.lane)
         self._network.drop_lane(self.join_lane)
 
     def want(self) -> None:
-        """Somebody has something to ask it."""
+        """Find the coordinator: there is a request for it."""
         self._wanted = True
 
     def lost(self, now: float, node: int, reason: KafkaError) -> None:
-        """`node` is not, or no longer, the coordinator; of several that notice only the first counts."""
+        """`node` is not, or no longer, the coordinator. Further reports of the same loss are ignored."""
         if self.node == node:
-            log.info("%s: group %s: coordinator %d is gone (%s)", self._config.client_id, self._config.group_id, node, reason)
-            self._network.doubt(now, node)  # frozen, it would not name its successor; cut off, it would name itself, heartbeats and all
+            log.info("%s: group %s: lost coordinator %d (%s)", self._config.client_id, self._config.group_id, node, reason)
+            self._network.avoid(now, node)  # frozen, it would not respond; cut off from the cluster, it would report itself
             if self._told_by is not None:
-                self._network.doubt(now, self._told_by)
+                self._network.avoid(now, self._told_by)
             self.node = None
             self.last_error = reason
             self._rest(now)
 
     def well(self) -> None:
-        """It answered: the next loss begins with the shortest pause."""
+        """The coordinator responded: after the next loss the back-off starts over."""
         self._backoff.reset()
         self.last_error = self._told_by = None
 
     def poll(self, now: float) -> float:
-        """Ask if it is wanted; returns when to be polled again."""
+        """Send FindCoordinator if one is due; returns when to be polled again."""
         if self.node is not None or not self._wanted:
             return INFINITY
         due = self._question.again_at if self._question.open else self._not_before
@@ -152,7 +152,7 @@ class Coordinator:
         return self._question.again_at
 
     def check(self, now: float, since: float) -> float:
-        """`node` holds back an answer since then. Frozen or cut off it would do so for ever, while the group goes on elsewhere."""
+        """`node` has held back a response since `since`. A frozen or isolated broker might do so forever while the group has moved on."""
         node = self.node
         if node is None:
             return INFINITY
@@ -160,7 +160,7 @@ class Coordinator:
         if now < due:
             return due
         self._checked_at = now
-        self._network.doubt(now, node)
+        self._network.avoid(now, node)
         on_reply = lambda at, outcome: self._checked(at, node, outcome)  # noqa: E731
         self._send(Request(ANY, self._message(), now + self._config.request_timeout_ms / 1000, on_reply, ONE_KEY))
         return now + CHECK
@@ -175,33 +175,33 @@ class Coordinator:
         if isinstance(outcome, Failed):
             self._refused(now, outcome.reason)
             return
-        answer = outcome.message
-        if answer.error_code == 0:
+        response = outcome.message
+        if response.error_code == 0:
             self._told_by = outcome.node
-            self._found(now, answer.node_id)
+            self._found(now, response.node_id)
         else:
-            self._network.doubt(now, outcome.node)
-            self._refused(now, broker_error(answer.error_code, f"coordinator of group {self._config.group_id}", answer.error_message))
+            self._network.avoid(now, outcome.node)
+            self._refused(now, broker_error(response.error_code, f"coordinator of group {self._config.group_id}", response.error_message))
 
     def _checked(self, now: float, node: int, outcome: Outcome) -> None:
         if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
             return
-        named = outcome.message.node_id
-        self.lost(now, node, KafkaError(f"group {self._config.group_id}: broker {outcome.node} names broker {named} as coordinator"))
+        found = outcome.message.node_id
+        self.lost(now, node, KafkaError(f"group {self._config.group_id}: broker {outcome.node} reports broker {found} as the coordinator"))
         self._told_by, self._wanted = outcome.node, True
-        self._found(now, named)
+        self._found(now, found)
 
     def _found(self, now: float, node: int) -> None:
-        if node not in self._cluster.brokers:  # our picture is older than the answer
+        if node not in self._cluster.brokers:  # the metadata is older than this response
             self._cluster.refresh(now)
             self._refused(
-                now, KafkaError(f"group {self._config.group_id} is coordinated by broker {node}, which the metadata does not name yet")
+                now, KafkaError(f"the coordinator of group {self._config.group_id} is broker {node}, which is not in the metadata yet")
             )
             return
-        log.info("%s: group %s: coordinated by broker %d", self._config.client_id, self._config.group_id, node)
+        log.info("%s: group %s: the coordinator is broker %d", self._config.client_id, self._config.group_id, node)
         self.node = node
         self._wanted = False
-        self._network.want(via(self.lane, node))  # connected while the join is under way, it is there for the first lookup
+        self._network.want(via(self.lane, node))  # connect during the join, so that the first lookup need not wait
 
     def _refused(self, now: float, error: KafkaError) -> None:
         self.last_error = error

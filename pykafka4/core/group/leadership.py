@@ -1,7 +1,7 @@
-"""Leadership. Rule: the leader deals out what every member wants, over topics it looked up, and calls for a new deal when they change.
+"""Leadership. Rule: the leader assigns the partitions of all subscribed topics, and starts a rebalance when their number changes.
 
-A static leader that comes back leaves the assignment as it is (from Kafka 3.2 on, which tells it so). What its predecessor dealt out it
-does not know: it asks the coordinator, for partitions may have been added while nobody looked.
+A static leader that rejoins keeps the assignment (`skip_assignment`, from Kafka 3.2 on). It does not know the assignment that was made
+before: it requests it from the coordinator, because partitions may have been added in between.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pykafka4.wire.protocol.messages_group import DescribeGroupsRequest, Describ
 
 __all__ = ["ASK_AGAIN", "Leadership"]
 
-ASK_AGAIN: Final = 3.0  # seconds after a question for the assignment that was not answered
-STABLE: Final = "Stable"  # the state in which DescribeGroups tells assignments
+ASK_AGAIN: Final = 3.0  # seconds after a request for the assignment that failed
+STABLE: Final = "Stable"  # the group state in which DescribeGroups returns assignments
 
 
 class Leadership:
-    """What a group's leader does on top of being a member; `None` of it for the others."""
+    """What only the leader of a group does. Idle on other members."""
 
     __slots__ = (
         "_assignor",
@@ -37,37 +37,39 @@ class Leadership:
         "_members",
         "_silent",
         "_topics",
+        "_where",
         "ask_at",
         "due",
         "holds",
     )
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cluster: Cluster, where: str) -> None:
+        """`where` precedes log lines: the client id and the group."""
+        self._cluster, self._where = cluster, where
         self.holds = False
-        self.due = INFINITY  # deal by then, with what is known
+        self.due = INFINITY  # assign by then, even if topics are still unknown
         self._assignor = ""
         self._members: tuple[GroupMember, ...] = ()
-        self.ask_at = INFINITY  # send `question` then
-        self._dealt: dict[str, int] | None = None  # partitions per topic as dealt out last; None: not known
-        self._deals = True  # a static leader that came back leaves the assignment as it is
-        self._topics: list[str] = []  # what the members want
+        self.ask_at = INFINITY  # when to send `question`
+        self._dealt: dict[str, int] | None = None  # partitions per topic in the last assignment; None: unknown
+        self._deals = True  # False: a static leader that rejoined keeps the assignment
+        self._topics: list[str] = []  # all topics that members are subscribed to
         self._silent: set[str] = set()  # those of them that were not looked up yet
-        self._different: set[str] = set()  # those of them that have other partitions now than were dealt out
-        self._changes: TopicChanges | None = None  # while this member leads
+        self._different: set[str] = set()  # those of them whose number of partitions differs from that in the assignment
+        self._changes: TopicChanges | None = None  # while this member is the leader
 
-    def decide(self, answer: JoinGroupResponse, due: float) -> str | None:
-        """Whether this member leads the generation of `answer`, and whom; returns the assignor agreed on if it is not known here."""
-        self.holds, self.due, self.ask_at = answer.leader == answer.member_id, INFINITY, INFINITY
+    def decide(self, response: JoinGroupResponse, due: float) -> str | None:
+        """Take the role and the members from the response to a join. Returns the group's assignor if this client does not support it."""
+        self.holds, self.due, self.ask_at = response.leader == response.member_id, INFINITY, INFINITY
         if not self.holds:
             self.resign()
             return None
-        self._assignor = answer.protocol_name or ""
+        self._assignor = response.protocol_name or ""
         if self._assignor not in ASSIGNORS:
             return self._assignor or "(none)"
         before = set(self._topics)
-        self._members = tuple(group_member(m.member_id, m.group_instance_id, m.metadata) for m in answer.members)
-        self._deals = not answer.skip_assignment
+        self._members = tuple(group_member(m.member_id, m.group_instance_id, m.metadata, self._where) for m in response.members)
+        self._deals = not response.skip_assignment
         self._topics = sorted({topic for member in self._members for topic in member.topics})
         self._changes = self._changes or TopicChanges(self._cluster)
         for topic in self._topics:
@@ -79,7 +81,7 @@ class Leadership:
         return None
 
     def deal(self, now: float) -> Mapping[str, bytes] | None:
-        """Everybody's share, once every topic was looked up; one that stays silent until `due` counts as empty. None: not yet."""
+        """The assignment of each member, once all topics are looked up; at `due`, unknown topics count as empty. None: not yet."""
         if not self._deals:
             self._dealt, self.due, self.ask_at = None, INFINITY, now
             return {}
@@ -93,30 +95,30 @@ class Leadership:
         return {member_id: assignment_bytes(tps) for member_id, tps in shares.items()}
 
     def question(self, now: float, group: str) -> DescribeGroupsRequest:
-        """What to ask the coordinator for the present assignment; `learn` takes the answer."""
+        """The request for the current assignment; `learn` takes the response."""
         self.ask_at = INFINITY
         return DescribeGroupsRequest(groups=[group])
 
     def learn(self, now: float, outcome: Outcome) -> None:
-        """What the members have been dealt; asked for again if the answer does not tell."""
+        """Take the current assignment from the response to `question`; request it again if the response lacks it."""
         groups: list[DescribeGroupsResponse.Group] = [] if isinstance(outcome, Failed) else outcome.message.groups
         if not groups or groups[0].error_code or groups[0].group_state != STABLE:
             self.ask_at = now + ASK_AGAIN
             return
         try:
             dealt: set[TopicPartition] = {tp for member in groups[0].members for tp in assigned_partitions(member.member_assignment)}
-        except DecodeError:  # nothing to compare with: growth from now on is noticed
+        except DecodeError:  # assume the current numbers of partitions: only later changes are noticed
             self._note_dealt(self._sizes())
             return
         sizes = Counter(tp.topic for tp in dealt)
         self._note_dealt({topic: sizes[topic] for topic in self._topics})
 
     def abandon(self) -> None:
-        """The generation is not to be."""
+        """The join or sync failed."""
         self.due = self.ask_at = INFINITY
 
     def resign(self) -> None:
-        """Another leads, or this member left."""
+        """Another member is the leader, or this one left."""
         for topic in self._topics:
             self._cluster.forget(topic, self)
         self.holds, self._members, self._topics, self.ask_at = False, (), [], INFINITY
@@ -125,14 +127,14 @@ class Leadership:
             self._changes = None
 
     def outgrown(self) -> bool:
-        """Whether topics of the group have other partitions now than were dealt out."""
+        """Whether topics of the group have other numbers of partitions than in the assignment."""
         if not self.holds or self._dealt is None:
             return False
         self._compare(self._dealt, self._take_changed())
         return bool(self._different)
 
     def _note_dealt(self, dealt: dict[str, int]) -> None:
-        """Everybody has these partitions, of the topics as they were or are."""
+        """Store the numbers of partitions in the assignment."""
         self._dealt = dealt
         self._different.clear()
         self._compare(dealt, self._topics)

@@ -1,4 +1,4 @@
-"""Offsets. Rule: commits reach the coordinator one after the other, so none overtakes a newer one; no answer is never a success."""
+"""Offsets. Rule: commits are sent one at a time, so an older one never overwrites a newer one; a missing response is never a success."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCom
 
 __all__ = ["LATE_SECONDS", "MOST_WAITING", "UNKNOWN_SECONDS", "Commit", "Lookup", "Offsets", "names_of"]
 
-BY_NAME_ONLY: Final = 9  # OffsetCommit from v10 on names topics by id
-ONE_GROUP: Final = 7  # OffsetFetch from v8 on asks for many groups in other fields; every broker speaks one of 1 to 7
-# `require_stable`: what was committed last. Without it a new coordinator tells for a moment what it knows to be replicated, which may
-# lack what its predecessor acknowledged; and nobody waits for the outcome of transactions that commit offsets.
+BY_NAME_ONLY: Final = 9  # OffsetCommit identifies topics by id from v10 on
+ONE_GROUP: Final = 7  # OffsetFetch takes many groups, in other fields, from v8 on; every broker supports one of 1 to 7
+# `require_stable`: the offsets committed last. Without it a new coordinator may for a moment return older offsets than those that its
+# predecessor acknowledged, and offsets of open transactions would not be waited for.
 STABLE_FROM: Final = 7
-MOST_WAITING: Final = 1000  # commits in line; more means the coordinator cannot be reached and the application does not look
-UNKNOWN_SECONDS: Final = 5.0  # how long the coordinator's broker may not have heard of a partition yet; then it was deleted
-LATE_SECONDS: Final = 30.0  # a request whose connection is lost is executed by then, or never
+MOST_WAITING: Final = 1000  # queued commits; with more, the coordinator is unreachable and the application ignores it
+UNKNOWN_SECONDS: Final = 5.0  # for which the coordinator may not know a new partition; after that the partition was deleted
+LATE_SECONDS: Final = 30.0  # a request whose connection is lost is executed within this time, or never
 
 Places = Mapping[TopicPartition, OffsetAndMetadata]
 Found = Mapping[TopicPartition, OffsetAndMetadata | None]
@@ -37,32 +37,32 @@ Verdicts = Mapping[TopicPartition, Reaction]
 
 
 def names_of(tps: Collection[TopicPartition]) -> str:
-    """`orders-0, orders-1 and 4 more`: enough to know which."""
+    """A short list for messages: `orders-0, orders-1, orders-2 and 4 more`."""
     shown = ", ".join(str(tp) for tp in sorted(tps)[:3])
     return shown + (f" and {len(tps) - 3} more" if len(tps) > 3 else "")
 
 
 @attrs.define(eq=False)
 class Commit:
-    """Positions on their way to the coordinator. `done(None)` only after it said that all are stored."""
+    """Offsets to be committed. `done(None)` is called only after the coordinator confirmed that all are stored."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
-    ticket: Ticket | None  # of the partitions, if this is a member's
+    ticket: Ticket | None  # of the partitions, if a member of the group commits
     deadline: float
     done: Callable[[KafkaError | None], None]
     sent: bool = False
-    unknown_until: float | None = None  # a partition that is unknown to the coordinator's broker after that does not exist
+    unknown_until: float | None = None  # a partition that the coordinator does not know after that time does not exist
     last_error: KafkaError | None = None
 
     @property
     def outcome(self) -> str:
-        """What became of it, while there is no answer."""
-        return "whether it is stored is unknown" if self.sent else "it was not sent"
+        """For messages: what is known of the commit without a response."""
+        return "it may have been stored" if self.sent else "it was not sent"
 
 
 @attrs.define(eq=False)
 class Lookup:
-    """A question for committed positions; asked until answered, refused or out of time."""
+    """A lookup of committed offsets, retried until it succeeds, fails or times out."""
 
     tps: frozenset[TopicPartition]
     deadline: float
@@ -87,9 +87,9 @@ class Offsets:
         on_verdict: Callable[[float, Credentials, Reaction, KafkaError], None],
         exists: Callable[[str], bool],
     ) -> None:
-        """`on_verdict` hears what a commit's answer says about the member whose credentials it carried.
+        """`on_verdict` is called with what the response to a commit says about the member whose credentials the commit carried.
 
-        `exists` is False for topics that do not exist by the metadata.
+        `exists` is False for topics that do not exist according to the metadata.
         """
         self._config, self._coordinator, self._random, self._exists = config, coordinator, random, exists
         self._send, self._on_verdict = send, on_verdict
@@ -100,31 +100,33 @@ class Offsets:
         self._rest_until = 0.0
         self._lookups: list[Lookup] = []
         self._ended = False
-        self.stored: dict[TopicPartition, int] = {}  # what the coordinator is known to have
-        # Partitions of a commit that got no answer: the coordinator may execute it until then, and so go back behind a later one.
+        self.stored: dict[TopicPartition, int] = {}  # offsets that the coordinator has confirmed
+        # Partitions of a commit without a response: until that time the coordinator may still execute it, and overwrite a later commit.
         self._late: dict[TopicPartition, float] = {}
 
     @property
     def busy(self) -> bool:
-        """Whether any commit has no answer yet."""
+        """Whether any commit is not complete."""
         return bool(self._line)
 
     @property
     def under_generation(self) -> bool:
-        """Whether a commit has no answer yet that was made as a member, and may still be accepted."""
+        """Whether a commit of a member is not complete and may still be accepted."""
         return any(commit.ticket is not None and commit.ticket.ending is not Ending.LOST for commit in self._line)
 
-    # ---------------------------------------------------------------- asking
+    # ---------------------------------------------------------------- calls
 
     def commit(self, commit: Commit) -> None:
-        """Put `commit` in line; its `done` is called exactly once."""
+        """Queue `commit`; its `done` is called exactly once."""
         if not commit.offsets:
             commit.done(None)
         elif self._ended:
             commit.done(_abandoned(commit))
         elif len(self._line) >= MOST_WAITING:
             commit.done(
-                KafkaError(f"{MOST_WAITING} commits are waiting for the coordinator of {self._config.group_id}; this one was not queued")
+                KafkaError(
+                    f"{MOST_WAITING} commits already wait for the coordinator of group {self._config.group_id}; this one was rejected"
+                )
             )
         else:
             self._line.append(commit)
@@ -137,10 +139,10 @@ class Offsets:
         wanted: Callable[[], bool] = lambda: True,
         some: Callable[[float, Found], None] | None = None,
     ) -> None:
-        """Ask for the committed positions of `tps`; `done(now, answer)` gets None for those that have none.
+        """Look up the committed offsets of `tps`; `done(now, found)` gets None for partitions that have none.
 
-        Once `wanted()` is false nothing more is asked, and `done` is not called. With `some(now, answer)` partitions that the coordinator
-        refuses do not hold up the others: those found are told at once, and `done` hears of the rest.
+        Once `wanted()` is false nothing more is sent, and `done` is not called. With `some(now, found)`, partitions with an error do not
+        delay the others: `some` gets those that were found at once, and `done` the rest.
         """
         lookup = Lookup(frozenset(tps), deadline, done, Backoff.retry(self._config, self._random), wanted, some)
         if self._ended:
@@ -149,7 +151,7 @@ class Offsets:
             self._lookups.append(lookup)
 
     def poll(self, now: float) -> float:
-        """Send what can be sent, give up what is out of time; returns when to be polled again."""
+        """Send what can be sent, fail what has timed out; returns when to be polled again."""
         wake_at = self._poll_line(now)
         if self._lookups:
             self._lookups = [lookup for lookup in self._lookups if lookup.wanted()]
@@ -159,7 +161,7 @@ class Offsets:
         return wake_at
 
     def fail(self, error: KafkaError) -> None:
-        """Nothing more can be done here: everyone who waits gets `error`."""
+        """Fail all commits and lookups with `error`."""
         line, self._line = self._line, deque()
         lookups, self._lookups = self._lookups, []
         for commit in line:
@@ -168,7 +170,7 @@ class Offsets:
             lookup.done(0.0, error)
 
     def end(self) -> None:
-        """The consumer is closed: everyone who waits is told, and whoever comes too late."""
+        """The consumer is closed: fail all commits and lookups, now and from now on."""
         self._ended = True
         line, self._line = self._line, deque()
         lookups, self._lookups = self._lookups, []
@@ -203,15 +205,15 @@ class Offsets:
         what = f"commit of {names_of(commit.offsets)}"
         if now < commit.deadline:
             reason = commit.ticket.reason if commit.ticket is not None else ""
-            return GroupError(22, what, f"{reason}; what was not committed is read again by whoever has the partitions now")
+            return GroupError(22, what, f"{reason}; uncommitted records will be redelivered to the partitions' new owner")
         return KafkaTimeoutError(
-            f"{what}: no answer in time, {commit.outcome} (last seen: {commit.last_error or self._coordinator.last_error or 'nothing'})"
+            f"{what}: timed out, {commit.outcome} (last error: {commit.last_error or self._coordinator.last_error or 'none'})"
         )
 
     def _ask(self, now: float, commit: Commit, node: int) -> None:
         self._in_flight = commit.sent = True
         asked = dict(commit.offsets)
-        # The connection is shared: it gets its full time to answer, however short the caller's patience is.
+        # Not the caller's deadline: the connection is shared, and is closed when a request times out.
         request = Request(
             via(self._coordinator.lane, node),
             self._commit_message(commit),
@@ -266,7 +268,7 @@ class Offsets:
         self._act(now, commit, node, outcome.message, verdicts)
 
     def _read_verdicts(self, now: float, commit: Commit, answer: OffsetCommitResponse, asked: Places) -> Verdicts:
-        verdicts = dict.fromkeys(asked, Reaction.RETRY)  # what the answer leaves out is not stored
+        verdicts = dict.fromkeys(asked, Reaction.RETRY)  # partitions missing in the response are not stored
         for topic in answer.topics:
             for partition in topic.partitions:
                 tp = TopicPartition(topic.name, partition.partition_index)
@@ -277,7 +279,7 @@ class Offsets:
         return verdicts
 
     def _is_gone(self, now: float, commit: Commit, tp: TopicPartition) -> bool:
-        """Whether `tp`, which the coordinator's broker does not know, was deleted. Other commits must not wait behind it for long."""
+        """Whether `tp`, which the coordinator does not know, was deleted. Other commits must not wait behind it for long."""
         if commit.unknown_until is None:
             commit.unknown_until = now + UNKNOWN_SECONDS
         return now >= commit.unknown_until or not self._exists(tp.topic)
@@ -312,9 +314,8 @@ class Offsets:
 
     def _poll_lookup(self, now: float, lookup: Lookup) -> float:
         if now >= lookup.deadline:
-            self._settle(
-                now, lookup, KafkaTimeoutError(f"committed offsets of {names_of(lookup.tps)}: no answer in time ({self._trouble(lookup)})")
-            )
+            what = f"committed offsets of {names_of(lookup.tps)}"
+            self._settle(now, lookup, KafkaTimeoutError(f"{what}: timed out (last error: {self._trouble(lookup)})"))
             return INFINITY
         node = self._coordinator.node
         if lookup.in_flight or node is None:
@@ -345,7 +346,7 @@ class Offsets:
         self._send(request)
 
     def _trouble(self, lookup: Lookup) -> str:
-        return str(lookup.last_error or self._coordinator.last_error or "the coordinator has not answered")
+        return str(lookup.last_error or self._coordinator.last_error or "the coordinator has not responded")
 
     def _lookup_answered(self, now: float, lookup: Lookup, node: int, outcome: Outcome) -> None:
         lookup.in_flight = False
@@ -372,7 +373,7 @@ class Offsets:
             self._settle(now, lookup, error)
 
     def _tell_found(self, now: float, lookup: Lookup, answer: OffsetFetchResponse) -> None:
-        """Of an answer that refuses some partitions, pass on the others; `lookup` is about the refused ones from here on."""
+        """Of a response with errors for some partitions, report the others; `lookup` continues with those that had errors."""
         refused = frozenset(TopicPartition(t.name, p.partition_index) for t in answer.topics for p in t.partitions if p.error_code)
         found = lookup.tps - refused
         if lookup.some is not None and not answer.error_code and found and found != lookup.tps:
@@ -386,14 +387,14 @@ class Offsets:
 
 
 def _abandoned(commit: Commit) -> ClosedError:
-    return ClosedError(f"commit of {names_of(commit.offsets)}: the consumer was closed before there was an answer, {commit.outcome}")
+    return ClosedError(f"commit of {names_of(commit.offsets)}: the consumer was closed before the coordinator responded, {commit.outcome}")
 
 
 def _unanswered(lookup: Lookup) -> ClosedError:
-    return ClosedError(f"committed offsets of {names_of(lookup.tps)}: the consumer was closed before there was an answer")
+    return ClosedError(f"committed offsets of {names_of(lookup.tps)}: the consumer was closed before the coordinator responded")
 
 
-# Of several verdicts in one answer the last in this order decides what happens to the whole.
+# If the partitions of a response differ, the one that is last in this order decides.
 _SEVERITY = [
     Reaction.NONE,
     Reaction.RETRY,
@@ -406,15 +407,15 @@ _SEVERITY = [
 ]
 
 _HINTS = {
-    Reaction.REJOIN: "the group is rebalancing; poll joins it again, and what was not committed is read again",
-    Reaction.OUTDATED: "the group went on without this member; poll joins it again, and what was not committed is read again",
-    Reaction.STRANGER: "the group dropped this member (session_timeout_ms or max_poll_interval_ms was over); poll joins it again",
+    Reaction.REJOIN: "the group is rebalancing; poll rejoins it, and uncommitted records are redelivered",
+    Reaction.OUTDATED: "the group has rebalanced without this member; poll rejoins it, and uncommitted records are redelivered",
+    Reaction.STRANGER: "the group removed this member (session_timeout_ms or max_poll_interval_ms exceeded); poll rejoins it",
 }
 
 
 _HINTS_OUTSIDE = dict.fromkeys(
     (Reaction.REJOIN, Reaction.OUTDATED, Reaction.STRANGER),
-    "the group has members that share out its partitions; subscribe to become one, or use a group_id of your own",
+    "the group has active members; subscribe to join it, or use another group_id",
 )
 
 
@@ -424,7 +425,7 @@ def _commit_error(answer: OffsetCommitResponse, verdicts: Verdicts, worst: React
             tp = TopicPartition(topic.name, partition.partition_index)
             if verdicts.get(tp) is worst and partition.error_code:
                 return broker_error(partition.error_code, f"commit of {tp}", hints.get(worst))
-    return KafkaError("the coordinator's answer leaves out some of the committed partitions")
+    return KafkaError("the response lacks some of the committed partitions")
 
 
 def _stable(message: OffsetFetchRequest, version: int) -> None:
@@ -432,7 +433,7 @@ def _stable(message: OffsetFetchRequest, version: int) -> None:
 
 
 def _first_error(answer: OffsetFetchResponse) -> tuple[int, TopicPartition | None]:
-    """The first error code of `answer` and the partition it is about, None for the whole group."""
+    """The first error code of `answer` and its partition; None: the error concerns the whole group."""
     if answer.error_code:
         return answer.error_code, None
     rows = ((p.error_code, TopicPartition(t.name, p.partition_index)) for t in answer.topics for p in t.partitions)

@@ -1,7 +1,7 @@
-"""Group protocol. Rule: a protocol speaks with the coordinator, its assignee with the application; neither does the other's part.
+"""Group protocol. Rule: a protocol deals with the coordinator, its assignee with the application; neither does the other's part.
 
-The classic protocol (`classic`) is the only one so far. Whatever stands beside it has to be a `GroupProtocol`, and finds all it needs to
-know of the application in `Assignee`.
+The classic protocol (`classic`) is the only one so far. Another one has to implement `GroupProtocol`, and gets everything that it needs to
+know of the application from `Assignee`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["MOVES", "Assignee", "GroupProtocol", "MemberState"]
 
 
 class MemberState(enum.Enum):
-    """Where this member stands. The value is what `status()` shows as its state, `meaning` the same for people."""
+    """The state of this member. `status()` shows the value as the state, and `meaning` as the reason."""
 
     UNJOINED = "unjoined"
     JOINING = "joining"
@@ -30,17 +30,17 @@ class MemberState(enum.Enum):
 
     @property
     def meaning(self) -> str | None:
-        """None for the ordinary state."""
+        """None in the normal state."""
         return _MEANINGS.get(self)
 
 
 _MEANINGS = {
-    MemberState.UNJOINED: "is not in the group",
-    MemberState.JOINING: "waits for the other members of the group",
-    MemberState.SYNCING: "waits for its partitions",
-    MemberState.REVOKING: "waits for the application to give its partitions back",
-    MemberState.LEAVING: "leaves the group",
-    MemberState.FATAL: "the group refused it for good",
+    MemberState.UNJOINED: "not a member",
+    MemberState.JOINING: "waiting for the other members",
+    MemberState.SYNCING: "waiting for its assignment",
+    MemberState.REVOKING: "waiting for the application to release revoked partitions",
+    MemberState.LEAVING: "leaving the group",
+    MemberState.FATAL: "rejected by the group, not retriable",
 }
 _U, _J, _S, _T, _R, _L, _F = MemberState
 
@@ -60,62 +60,62 @@ MOVES = Transitions(
 
 
 class Assignee(Protocol):
-    """The application's side of a member, as its protocol sees it."""
+    """The application's side of a member, as its protocol uses it."""
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What the application is subscribed to now."""
+        """The topics that the application is subscribed to."""
 
     def keep_lease(self, now: float) -> float:
-        """When the application must have polled. If that is over the member leaves the group before this returns."""
+        """The time by which the application must poll. If it has passed, the member leaves the group before this returns."""
 
     def assigned(self, assignment: Assignment, credentials: Credentials) -> None:
-        """The group gives partitions to this member, which commits under `credentials`."""
+        """The group assigned partitions to this member, which commits with `credentials`."""
 
     def revoke(self, now: float, reason: str) -> None:
-        """A rebalance begins: have the application give its partitions back. `GroupProtocol.given_back` follows."""
+        """A rebalance has started: have the application release its partitions. `GroupProtocol.given_back` follows."""
 
     def lost(self, reason: str) -> None:
-        """The partitions, if there are any, may be somebody else's already."""
+        """The partitions, if there are any, may already belong to another member."""
 
     def refused(self, error: KafkaError) -> None:
-        """The group refused this member for good."""
+        """The group rejected this member with an error that is not retriable."""
 
     def left(self) -> None:
-        """Whoever had to hear that this member leaves has heard of it."""
+        """The member has left the group, as far as it needed the coordinator for that."""
 
 
 class GroupProtocol(Protocol):
-    """One member, as its coordinator knows it. It holds no partitions: those are its assignee's."""
+    """One member from the coordinator's point of view. It holds no partitions: its assignee does."""
 
     state: MemberState
-    error: KafkaError | None  # the last thing that went wrong
+    error: KafkaError | None  # the last error
     member_id: str
-    generation: int  # -1 while it is in none
+    generation: int  # -1: none
 
     def poll(self, now: float) -> float:
-        """Send what is due for a member that is in the group, enters or leaves it; returns when to be polled again."""
+        """Send what is due while the member is in the group, joins or leaves it; returns when to be polled again."""
 
     def join(self, now: float) -> float:
-        """The member is UNJOINED and could take partitions: join when the coordinator can be asked; returns when to try again."""
+        """The member is UNJOINED and can take partitions: join as soon as the coordinator is known; returns when to try again."""
 
     def given_back(self) -> None:
-        """The application has given back what was revoked."""
+        """The application has released the revoked partitions."""
 
     def drop_out(self) -> None:
-        """The partitions are lost, so this generation is over for this member. The coordinator is not told."""
+        """The partitions are lost, so this generation is over for this member. No request is sent."""
 
     def leave(self, now: float, by: float) -> None:
-        """Tell the coordinator that this member leaves, until `by` at most; `Assignee.left` follows."""
+        """Send LeaveGroup, at most until `by`; `Assignee.left` follows."""
 
     def fail(self, error: KafkaError) -> None:
-        """No retry helps: the member is FATAL until `start_over` or `leave`."""
+        """An error that is not retriable: the member is FATAL until `start_over` or `leave`."""
 
     def start_over(self) -> None:
-        """The application wants something else: what was refused before may not be refused now."""
+        """The subscription changed: a member that was rejected tries again."""
 
     def gone(self) -> None:
-        """Nothing is wanted any more, so nothing has to be known of the topics of others either."""
+        """The subscription ended, so a leader no longer needs the metadata of the group's topics."""
 
     def on_commit_verdict(self, now: float, credentials: Credentials, verdict: Reaction, error: KafkaError) -> None:
-        """The answer to a commit said something about the member that made it."""
+        """The response to a commit contained an error that concerns the member."""

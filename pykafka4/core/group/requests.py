@@ -1,4 +1,4 @@
-"""Requests of a classic member. Rule: every request of a static member names its instance, but for LeaveGroup, which it never sends."""
+"""Requests of a classic member. Rule: every request of a static member has its instance id (it never sends LeaveGroup)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pykafka4.wire.protocol.messages_group import HeartbeatRequest, JoinGroupReq
 __all__ = ["fit_leave", "heartbeat_request", "join_request", "leave_request", "sync_request"]
 
 PROTOCOL: Final = "consumer"
-LEAVE_MANY_FROM: Final = 3  # before, a leave names one member, in other fields
+LEAVE_MANY_FROM: Final = 3  # LeaveGroup takes many members, in other fields, from v3 on
 
 
 def join_request(config: ConsumerConfig, member_id: str, topics: Iterable[str]) -> JoinGroupRequest:
-    """Join, or join again as `member_id`, with a subscription to `topics`."""
+    """Join, or rejoin as `member_id`, with a subscription to `topics`."""
     metadata = subscription_bytes(topics)
     return JoinGroupRequest(
         group_id=config.group_id or "",
@@ -32,7 +32,7 @@ def join_request(config: ConsumerConfig, member_id: str, topics: Iterable[str]) 
 def sync_request(
     config: ConsumerConfig, member_id: str, generation: int, protocol: str | None, shares: Mapping[str, bytes]
 ) -> SyncGroupRequest:
-    """Ask for this member's share; a leader sends everybody's."""
+    """Request this member's assignment; the leader sends those of all members."""
     return SyncGroupRequest(
         group_id=config.group_id or "",
         generation_id=generation,
@@ -45,7 +45,7 @@ def sync_request(
 
 
 def heartbeat_request(config: ConsumerConfig, member_id: str, generation: int) -> HeartbeatRequest:
-    """Say that this member lives."""
+    """A heartbeat."""
     return HeartbeatRequest(
         group_id=config.group_id or "",
         generation_id=generation,
@@ -55,12 +55,12 @@ def heartbeat_request(config: ConsumerConfig, member_id: str, generation: int) -
 
 
 def leave_request(config: ConsumerConfig, member_id: str) -> LeaveGroupRequest:
-    """Leave the group. `fit_leave` has to fit it to the version of its connection."""
+    """Leave the group. Needs `fit_leave` as its `fit`."""
     return LeaveGroupRequest(group_id=config.group_id or "", member_id=member_id, members=[])
 
 
 def fit_leave(message: LeaveGroupRequest, version: int) -> None:
-    """Name the member in the field that `version` has for it."""
+    """Move the member id to the field that `version` has for it."""
     if version >= LEAVE_MANY_FROM:
         message.members = [LeaveGroupRequest.Member(member_id=message.member_id)]
         message.member_id = ""

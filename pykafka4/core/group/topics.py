@@ -1,4 +1,4 @@
-"""Subscribed topics. Rule: what appears after the subscription is read from its beginning, whatever auto_offset_reset says of the rest."""
+"""Subscribed topics. Rule: partitions added after the subscription are read from their beginning, even with auto_offset_reset=latest."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ log = get_log("pykafka4.group")
 
 
 class SubscribedTopics:
-    """What a member is subscribed to, wanted of the cluster while it is."""
+    """The topics that a member is subscribed to; their metadata is kept up to date."""
 
     __slots__ = ("_changes", "_cluster", "_config", "_ids", "_policy", "_sizes", "_tell", "names")
 
     def __init__(self, config: ConsumerConfig, cluster: Cluster, tell: Callable[[Trouble], None]) -> None:
-        """`tell` hears of a topic that can never be read."""
+        """`tell` is called for a topic with an error that is not retriable."""
         self._config, self._cluster, self._tell = config, cluster, tell
         self._policy = Start(config.auto_offset_reset)
         self.names: tuple[str, ...] = ()
-        self._sizes: dict[str, int] = {}  # partitions per topic when the subscription was first looked at
+        self._sizes: dict[str, int] = {}  # partitions per topic when it was first looked at
         self._ids: dict[str, UUID | None] = {}  # of these topics
         self._changes: TopicChanges | None = None  # while there is a subscription
 
@@ -45,7 +45,7 @@ class SubscribedTopics:
             self._changes.note(topic)
 
     def clear(self) -> None:
-        """Subscribe to nothing; what is subscribed to later is looked at anew."""
+        """Subscribe to nothing, and forget the numbers of partitions."""
         for topic in self.names:
             self._cluster.forget(topic, self)
         self.names = ()
@@ -56,13 +56,13 @@ class SubscribedTopics:
             self._changes = None
 
     def look(self) -> None:
-        """Of topics that changed, note how large each was when it was first looked at, and say what can never be read."""
+        """Look at changed topics: store the number of partitions at the first look, and report errors that are not retriable."""
         if self._changes is not None and (changed := self._changes.take_topics()):
             for topic in sorted(set(self.names).intersection(changed)):
                 self._look_at(topic)
 
     def _look_at(self, topic: str) -> None:
-        """All of a topic that is created again later is new."""
+        """All partitions of a topic that is created or recreated later are new."""
         error, before = self._cluster.topic_error(topic), self._ids.get(topic)
         topic_id = self._ids[topic] = self._cluster.topic_id(topic) or before
         if topic in self._sizes:
@@ -74,7 +74,7 @@ class SubscribedTopics:
         elif error is not None and error.name == "UNKNOWN_TOPIC_OR_PARTITION":
             self._sizes[topic] = 0
             log.warning(
-                "%s: group %s: subscribed topic %r does not exist; it will be read once it does",
+                "%s: group %s: subscribed topic %r does not exist; it will be consumed once it is created",
                 self._config.client_id,
                 self._config.group_id,
                 topic,
@@ -84,6 +84,6 @@ class SubscribedTopics:
             self._tell(Trouble(None, broker_error(error.code, f"topic {topic}"), Lasting.ONCE))
 
     def fallback(self, tp: TopicPartition) -> Start:
-        """Where to begin without a committed offset: what appeared after the subscription is read from its beginning."""
+        """Where to start without a committed offset: new partitions are read from their beginning."""
         is_new = tp.partition >= self._sizes.get(tp.topic, tp.partition + 1)
         return Start.EARLIEST if is_new and self._policy is Start.LATEST else self._policy

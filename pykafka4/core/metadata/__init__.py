@@ -1,10 +1,10 @@
-"""What the client knows of the cluster, and what it asks for next. Invariant: an older answer never replaces newer knowledge.
+"""Metadata of the cluster, and what to request next. Rule: an older response never replaces newer metadata.
 
 Modules; each line imports only from lines below it:
 
-    changes          what happened to topics since one machine last looked
+    changes          changes of topics since a machine last looked
     recovery         partitions that failed: offline until their leader can be reached again
-    cluster          brokers, controller and topics, refreshed for everybody who uses a topic
+    cluster          brokers, controller and topics, refreshed while they are in use
     topic            one topic: its id, its leaders and their epochs
-    metadata_queue   which topics the next Metadata request names
+    metadata_queue   the topics of the next Metadata request
 """

@@ -1,7 +1,7 @@
-"""Topic changes. Rule: a machine looks at a topic again only after something happened to it, and once for all that happened since.
+"""Topic changes. Rule: a machine looks at a topic again only after the topic changed, and once for all its changes since the last look.
 
-A turn costs what changed, not what there is: each machine that uses the metadata has a `TopicChanges` of its own, and keeps an index from
-topic to whatever it has of that topic. What is added to such an index looks at the metadata by itself: only later changes come here.
+The cost of a turn depends on what changed, not on what exists: each machine that uses the metadata has its own `TopicChanges`, and an index
+from topic to its own state of that topic. Whatever is added to such an index reads the metadata at once: only later changes are collected.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["TopicChanges"]
 
 
 class TopicChanges:
-    """Topics whose metadata changed, and partitions that came back online, since one machine last took them."""
+    """Topics whose metadata changed, and partitions that are online again, since the machine last took them."""
 
     __slots__ = ("_cluster", "_online", "_recovery", "_topics")
 
     def __init__(self, cluster: Cluster, recovery: Recovery | None = None) -> None:
-        """Without `recovery` only topics are collected: for machines that send nothing to leaders."""
+        """Without `recovery`, only topics are collected: for machines that send no requests to leaders."""
         self._cluster, self._recovery = cluster, recovery
         self._topics: set[str] = set()
         self._online: dict[TopicPartition, None] = {}
@@ -28,25 +28,25 @@ class TopicChanges:
             recovery.on_online.append(self._came_online)
 
     def note(self, topic: str) -> None:
-        """Have `topic` taken once more, although nothing happened to it."""
+        """Add `topic`, although its metadata did not change."""
         self._topics.add(topic)
 
     def take_topics(self) -> list[str]:
-        """The topics with another id, other leaders or another error than before. Sorted: a set's order differs between processes."""
+        """The topics whose id, leaders or error changed. Sorted, because the order of a set differs between processes."""
         if not self._topics:
             return []
         topics, self._topics = self._topics, set()
         return sorted(topics)
 
     def take_online(self) -> list[TopicPartition]:
-        """The partitions that can be sent to again, in the order in which they came back."""
+        """The partitions that are online again, in the order in which that happened."""
         if not self._online:
             return []
         online, self._online = self._online, {}
         return list(online)
 
     def end(self) -> None:
-        """The machine is gone: collect nothing for it. Ending twice is ending once."""
+        """Stop collecting, because the machine has ended. May be called twice."""
         if self._changed in self._cluster.on_change:
             self._cluster.on_change.remove(self._changed)
         if self._recovery is not None and self._came_online in self._recovery.on_online:

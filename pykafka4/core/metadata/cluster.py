@@ -1,8 +1,8 @@
-"""Cluster. Rule: the picture only moves forward; an older leader epoch, a missing topic or an empty answer never takes knowledge away.
+"""Cluster. Rule: metadata never goes back; an older leader epoch, a missing topic or an empty response does not replace what is known.
 
-Brokers learn of changes at different times, so an answer can be older than what is known already. Leader epochs (per topic id) tell the
-older from the newer; an answer with a topic id that was replaced is older, too. Only when nobody tells anything else for long is that the
-truth: a topic without an id was made anew, the cluster was restored from what it was before, or the id that came later was the older one.
+Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which is newer;
+a response with a replaced topic id is older, too. Older metadata is accepted only if responses have had nothing newer for a long time: a
+topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from pykafka4.wire.protocol.schema import NO_UUID
 __all__ = ["MISSING", "Broker", "BrokerAdded", "BrokerRemoved", "Change", "Cluster", "MetadataChanged", "Waiter"]
 
 log = get_log("pykafka4.cluster")
-BROKERS = ""  # no topic has this name: it stands for the list of brokers among the things to ask for
-RECHECK = 0.5  # while no broker is connected
-IN_VAIN = 4  # times that one broker is asked for a topic in trouble before another is
-EPOCHS_FROM = 9  # brokers before 2.4 go on telling an old epoch while replicas are reassigned, and leaders refuse whoever believes it
-MOST_PARTITIONS = 1_000_000  # of one topic; a larger number is a broken answer, not a reason to take the memory
+BROKERS = ""  # stands for the list of brokers among the names to request; no topic has this name
+RECHECK = 0.5  # seconds until the next look, while no broker is connected
+ASKS_PER_BROKER = 4  # requests for a topic in trouble before another broker is asked
+EPOCHS_FROM = 9  # brokers before 2.4 return an old epoch while replicas are reassigned; leaders reject requests that contain it
+MOST_PARTITIONS = 1_000_000  # of one topic; a response with more is corrupt, and must not make the client allocate that much
 MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}  # codes: there is no such topic, or partition
 REBOOTSTRAP = 129
-# Not retriable by Kafka's table, but about a topic they say only that it is not there yet. INVALID_REPLICATION_FACTOR: fewer brokers are
-# up than the topic gets replicas; a broker before 0.11 that has just started says it of every topic. TOPIC_ALREADY_EXISTS: two brokers
-# created it at once. UNKNOWN_SERVER_ERROR: whatever went wrong while a broker created it; nothing is at stake in asking again.
+# Not retriable by Kafka's table, but for a topic these only mean that it does not exist yet. INVALID_REPLICATION_FACTOR: fewer brokers are
+# up than the topic gets replicas; a broker before 0.11 that has just started returns it for every topic. TOPIC_ALREADY_EXISTS: two brokers
+# created it at once. UNKNOWN_SERVER_ERROR: a broker failed to create it; a retry does no harm.
 NOT_YET = {"INVALID_REPLICATION_FACTOR", "TOPIC_ALREADY_EXISTS", "UNKNOWN_SERVER_ERROR"}
 Then: TypeAlias = Callable[["KafkaError | None"], None]
 
 
 @attrs.frozen
 class Broker:
-    """A broker, and where it listens."""
+    """A broker and its address."""
 
     node: int
     host: str
@@ -58,7 +58,7 @@ class Broker:
 
 @attrs.frozen
 class Change:
-    """What became different: these topics, and the brokers or not."""
+    """A new version of the metadata: which topics changed, and whether the brokers did."""
 
     version: int
     topics: frozenset[str]
@@ -67,7 +67,7 @@ class Change:
 
 @attrs.frozen
 class BrokerAdded:
-    """Event: the cluster has a broker it did not have."""
+    """Event: the cluster has a new broker, or a broker has a new address."""
 
     node: int
     host: str
@@ -76,7 +76,7 @@ class BrokerAdded:
 
 @attrs.frozen
 class BrokerRemoved:
-    """Event: the cluster has a broker no more (or not at this address)."""
+    """Event: a broker is no longer in the cluster, or no longer at this address."""
 
     node: int
     host: str
@@ -85,48 +85,48 @@ class BrokerRemoved:
 
 @attrs.frozen
 class MetadataChanged:
-    """Event: leaders, topics or brokers are others than before."""
+    """Event: leaders, topics or brokers changed."""
 
     version: int
 
 
 @attrs.define(eq=False)
 class Waiter:
-    """Somebody who wants to hear when these were asked for, in a request later than number `after`."""
+    """A caller that waits for responses with `names`, to requests later than number `after`."""
 
     names: set[str]
     after: int
     then: Then
-    wishes: frozenset[str]  # topics it is a user of until it was told
+    wishes: frozenset[str]  # topics that it uses until `then` is called
 
 
 class Cluster:
-    """The machine that keeps the picture. Lookups are for the loop thread; they cost a dict access or two."""
+    """The machine that keeps the metadata. Lookups are for the loop thread; they cost a dict access or two."""
 
     def __init__(self, config: ClientConfig, network: Network, random: Random, emit: Callable[[object], None]) -> None:
-        self.version = 0  # grows with each change
+        self.version = 0  # incremented with each change
         self.brokers: Mapping[int, Broker] = {}
         self.controller: int | None = None
         self.cluster_id: str | None = None
-        self.error: KafkaError | None = None  # why the last attempt to learn something failed
+        self.error: KafkaError | None = None  # why the last request failed; None: it did not
         self.on_change: list[Callable[[Change], None]] = []
         self._config, self._network, self._random, self._emit = config, network, random, emit
         self._topics: dict[str, Topic] = {BROKERS: self._new_topic()}
         self._names: dict[UUID, str] = {}
-        self.on_forgotten: list[Callable[[str], None]] = []  # (topic): nobody needs it any more
+        self.on_forgotten: list[Callable[[str], None]] = []  # (topic): it is no longer in use
         self._wanted: dict[str, dict[object, bool]] = {}  # topic -> its users, and whether brokers may create it for them
-        self._queue = MetadataQueue(config, random)  # what to ask for
+        self._queue = MetadataQueue(config, random)  # what to request
         self._queue.put(BROKERS, -INFINITY)
-        self._vanishing: dict[str, None] = {}  # topics that were known, and that brokers say do not exist
-        self._asked: dict[int, tuple[frozenset[str], float]] = {}  # requests under way: number -> (names, since)
-        self._number = self._told = 0  # of the last request, and of the last whose answer told of the brokers
-        self._told_by: int | None = None  # the broker whose picture this is
+        self._vanishing: dict[str, None] = {}  # topics that were known, and no longer exist according to brokers
+        self._asked: dict[int, tuple[frozenset[str], float]] = {}  # requests in flight: number -> (names, since)
+        self._number = self._told = 0  # of the last request, and of the last whose response replaced the list of brokers
+        self._told_by: int | None = None  # the broker that sent that response
         self._waiters: list[Waiter] = []
         self._retry = Backoff.retry(config, random)
         self._not_before = -INFINITY  # after a failed request
         self._expires = INFINITY
-        self._gone: frozenset[int] = frozenset()  # brokers that the last change took away
-        self._unplaced = False  # a hint named a broker the network does not know yet
+        self._gone: frozenset[int] = frozenset()  # brokers that the last change removed
+        self._unplaced = False  # a hint contained the address of a broker, and the network does not have it yet
         self._networks_changes = 0
         self._wake_at = -INFINITY
         self._nothing = Effects()
@@ -135,7 +135,7 @@ class Cluster:
     # -- lookups
 
     def partitions(self, topic: str) -> int:
-        """How many there are; 0: not known."""
+        """The number of partitions; 0: unknown."""
         known = self._topics.get(topic)
         return 0 if known is None else len(known.leaders)
 
@@ -145,14 +145,14 @@ class Cluster:
         return [] if known is None else known.available
 
     def leader(self, tp: TopicPartition) -> Leader | None:
-        """Who leads `tp`; None where nobody does or nothing is known."""
+        """The leader of `tp`; None if it is leaderless or unknown."""
         known = self._topics.get(tp.topic)
         if known is None or not 0 <= tp.partition < len(known.leaders):
             return None
         return known.leaders[tp.partition]
 
     def topic_id(self, topic: str) -> UUID | None:
-        """The id of `topic`; None where the brokers are too old to have one."""
+        """The id of `topic`; None if it is unknown, or the brokers are too old for topic ids."""
         known = self._topics.get(topic)
         return None if known is None else known.topic_id
 
@@ -161,22 +161,22 @@ class Cluster:
         return self._names.get(topic_id)
 
     def topic_error(self, topic: str) -> ErrorCode | None:
-        """What the brokers last said when asked for `topic`; None: no error."""
+        """The error of `topic` in the last response; None: no error."""
         known = self._topics.get(topic)
         return None if known is None else known.error
 
     def unknown_since(self, topic: str) -> float | None:
-        """Since when brokers say that `topic` does not exist; None while it does, or nobody was asked."""
+        """Since when brokers have returned that `topic` does not exist; None if it exists or was not requested."""
         known = self._topics.get(topic)
         return None if known is None else known.missing_since
 
     def age(self, topic: str, now: float) -> float:
-        """Seconds since `topic` was asked for; INFINITY where it never was."""
+        """Seconds since `topic` was last requested; INFINITY: never."""
         known = self._topics.get(topic)
         return INFINITY if known is None else now - known.asked_at
 
     def troubles(self) -> dict[str, str]:
-        """Wanted topics that have an error, or partitions without a leader, and which."""
+        """Topics in use that have an error or leaderless partitions, with the reason."""
         found = {}
         for name in self._wanted:
             known = self._topics[name]
@@ -189,13 +189,13 @@ class Cluster:
                 found[name] = f"no leader for partition {', '.join(leaderless)}"
         return found
 
-    # -- wishes
+    # -- topics in use
 
     def want(self, topic: str, user: object, create: bool = False) -> None:
-        """Learn `topic` and keep it up to date until `user` forgets it; wanting it twice is wanting it once.
+        """Request `topic` and keep its metadata up to date until `user` forgets it. May be called twice for the same user.
 
-        With `create` brokers may create it (allow_auto_create_topics), until it was there: one that is deleted then stays deleted.
-        Raises TypeError or ConfigError for what Kafka does not allow as a name: one such name would spoil every later request.
+        With `create`, brokers may create the topic (allow_auto_create_topics) until it has existed once: if it is deleted later, it is not
+        created again. Raises TypeError or ConfigError for an invalid name, because every later request with that name would fail.
         """
         check_topic(topic)
         known = self._topic(topic)
@@ -206,26 +206,26 @@ class Cluster:
             self._ask_for(topic, known.not_before)
 
     def wants(self, topic: str) -> bool:
-        """Whether anybody needs `topic`."""
+        """Whether `topic` is in use."""
         return topic in self._wanted
 
     def seeks(self, topic: str) -> bool:
-        """Whether `topic` lacks something, so that it is asked for again and again until it does not."""
+        """Whether `topic` is in use and incomplete, so that it is requested repeatedly until it is complete."""
         return topic in self._wanted and self._topics[topic].troubled
 
     def forget(self, topic: str, user: object) -> None:
-        """`user` needs `topic` no more. With its last user goes all that is known of it."""
+        """`user` no longer needs `topic`. Its metadata is dropped with its last user."""
         users = self._wanted.get(topic, {})
         users.pop(user, None)
         if not users and self._wanted.pop(topic, None) is not None:
             self._drop(topic)
 
     def refresh(self, now: float, topics: Collection[str] | None = None) -> None:
-        """Ask again for `topics` as far as they are wanted (None: brokers and all that is): at once the first time, then with back-off.
+        """Request those of `topics` that are in use (None: all, and the brokers): at once the first time, then with back-off.
 
-        Whoever told the present picture may know no better: another broker is asked, if one can be reached.
+        The broker that sent the current metadata may have nothing newer: another broker is asked, if one can be reached.
         """
-        self._doubt(now)
+        self._avoid(now)
         for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
             known = self._topic(name)
             if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000 and not self._queue.in_turns(name):
@@ -234,12 +234,12 @@ class Cluster:
             self._ask_for(name, known.not_before)
 
     def refreshed(self, now: float, topics: Collection[str] | None, then: Then) -> Waiter:
-        """Ask at once for `topics` (none: for the brokers), and call `then` when the answer is in (None) or cannot come (the error).
+        """Request `topics` at once (None: all in use, and the brokers; empty: the brokers). `then` is called with None, or with an error.
 
-        Raises as `want` does, before anything is asked.
+        Raises as `want` does, before anything is requested.
         """
         names = set(self._all() if topics is None else map(check_topic, topics)) or {BROKERS}
-        self._doubt(now)
+        self._avoid(now)
         waiter = Waiter(set(names), self._number, then, frozenset(names - {BROKERS}))
         self._waiters.append(waiter)
         for name in sorted(names):
@@ -249,12 +249,12 @@ class Cluster:
         return waiter
 
     def give_up(self, waiter: Waiter) -> None:
-        """Whoever called `refreshed` waits no more."""
+        """The caller of `refreshed` no longer waits."""
         if waiter in self._waiters:
             self._dismiss(waiter)
 
     def hint(self, tp: TopicPartition, node: int, epoch: int, endpoint: tuple[str, int] | None = None) -> None:
-        """A broker said who leads `tp` now (KIP-951). Believed when it is newer than what is known and the node can be reached."""
+        """A response contained the current leader of `tp` (KIP-951). Used if its epoch is newer and the node's address is known."""
         known = self._topics.get(tp.topic)
         if known is None or not 0 <= tp.partition < len(known.leaders) or epoch <= known.epochs[tp.partition]:
             return
@@ -270,7 +270,7 @@ class Cluster:
     # -- the machine
 
     def poll(self, now: float) -> Effects:
-        """Send the one request that is due, if a broker is connected."""
+        """Send the next request, if one is due and a broker is connected."""
         if now < self._wake_at and self._networks_changes == self._network.changes:
             return self._nothing
         self._networks_changes = self._network.changes
@@ -283,18 +283,18 @@ class Cluster:
         return self._nothing if request is None else Effects((request,), wake_at=self._wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Tell those who wait."""
+        """Fail the calls that wait for a response."""
         for waiter in list(self._waiters):
             self._dismiss(waiter)
             waiter.then(reason)
         return ()
 
-    # -- what to ask
+    # -- what to request
 
-    def _doubt(self, now: float) -> None:
-        """Have another asked than the one who told the present picture."""
+    def _avoid(self, now: float) -> None:
+        """Send the next request to another broker than the one that sent the current metadata."""
         if self._told_by is not None:
-            self._network.doubt(now, self._told_by)
+            self._network.avoid(now, self._told_by)
 
     def _new_topic(self) -> Topic:
         return Topic(Backoff.retry(self._config, self._random))
@@ -306,7 +306,7 @@ class Cluster:
         return known
 
     def _drop(self, name: str) -> None:
-        """Know nothing of it; an answer that is still to come finds nobody to tell."""
+        """Drop the topic's metadata. A response that arrives later is ignored."""
         self._queue.discard(name)
         self._vanishing.pop(name, None)
         known = self._topics.pop(name)
@@ -325,7 +325,7 @@ class Cluster:
         return [BROKERS, *self._wanted]
 
     def _ask_for(self, name: str, when: float) -> None:
-        """From `when` on; a topic that was asked for many times in vain takes turns with others."""
+        """Request `name` at `when`; a topic that was requested many times without success takes turns with others."""
         known = self._topic(name)
         if name != BROKERS and known.backoff.attempts >= IN_TURNS:
             self._queue.put_in_turns(name, len(known.leaders))
@@ -334,30 +334,30 @@ class Cluster:
         self._wake_at = -INFINITY
 
     def _ask_now(self, name: str, now: float) -> None:
-        """Somebody waits for the answer."""
+        """Request `name` at once, because a caller waits."""
         self._topic(name)
         self._queue.put(name, now)
         self._wake_at = -INFINITY
 
     def _lost(self, now: float, node: int) -> None:
-        """A connection to a broker ended: its partitions may have moved, and nobody may be asking it for them now."""
+        """A connection to a broker was lost: its partitions may have moved, and there may be no requests to them that would notice."""
         if node >= 0 or not self._network.up:
             self.refresh(now)
 
     def _expire(self, now: float) -> None:
-        """What is too old is asked for again; so is what a silent broker was asked for."""
+        """Request everything again after `metadata_max_age_ms`, and whatever a slow broker has not returned yet."""
         if now >= self._expires:
             self._set_expiry(now)
             self.refresh(now)
         for number, (names, since) in self._asked.items():
             if since > -INFINITY and since + PATIENCE <= now:
-                self._asked[number] = (names, -INFINITY)  # nobody waits for it any more; its answer is welcome all the same
+                self._asked[number] = (names, -INFINITY)  # no longer waited for, but its response is still used
                 self._ask_again(names, now)
         if self._vanishing:
             self._clear_vanished(now)
 
     def _clear_vanished(self, now: float) -> None:
-        """What was known of a topic lasts for `unknown_topic_timeout_ms` after brokers began to say that it does not exist."""
+        """Drop partitions of topics that have not existed for `unknown_topic_timeout_ms`, according to brokers."""
         since = now - self._config.unknown_topic_timeout_ms / 1000
         for name in list(self._vanishing):
             known = self._topics[name]
@@ -372,7 +372,7 @@ class Cluster:
         self._expires = now + self._config.metadata_max_age_ms / 1000 * (1 - 0.2 * self._random.random())
 
     def _next(self, now: float) -> tuple[Request | None, float]:
-        """The request to send now, and when to look again."""
+        """The request to send now, and the time of the next look."""
         patient = max((since + PATIENCE for _, since in self._asked.values()), default=-INFINITY)
         starts = max(patient, self._not_before, self._queue.due_at)
         if starts > now:
@@ -383,7 +383,7 @@ class Cluster:
         return self._ask(now), min(now + PATIENCE, self._expires)
 
     def _ask(self, now: float) -> Request:
-        """A request for all that is due, or will be in a moment. Topics to create go by themselves: the flag is for a whole request."""
+        """A request for everything due now or soon. Topics to be created get one of their own: its flag applies to all its topics."""
         soon = now + self._config.retry_backoff_ms / 1000
         due = self._queue.due(now, soon)
         creating = [name for name in due if any(self._wanted.get(name, {}).values()) and not self._topics[name].leaders]
@@ -401,7 +401,7 @@ class Cluster:
         deadline = now + self._config.request_timeout_ms / 1000
         return Request(ANY, message, deadline, lambda now, outcome: self._answered(now, number, outcome))
 
-    # -- what the answer says
+    # -- responses
 
     def _answered(self, now: float, number: int, outcome: Outcome) -> None:
         names, _ = self._asked.pop(number)
@@ -418,9 +418,9 @@ class Cluster:
             self._failed(now, names, broker_error(message.error_code, "Metadata"))
             return
         brokers = {b.node_id: Broker(b.node_id, b.host, b.port, b.rack) for b in message.brokers if b.node_id >= 0}
-        if not brokers:  # it has started and nobody has told it anything yet: it says of every topic that there is none
-            self._network.doubt(now, outcome.node)
-            self._failed(now, names, KafkaError("Metadata: the answer names no brokers"))
+        if not brokers:  # a broker that has just started has no metadata yet: to it, no topic exists
+            self._network.avoid(now, outcome.node)
+            self._failed(now, names, KafkaError("Metadata: the response contains no brokers"))
             return
         self._retry.reset()
         self._not_before, self.error = -INFINITY, None
@@ -434,13 +434,13 @@ class Cluster:
         self._ask_again(names, self._not_before)
 
     def _ask_again(self, names: frozenset[str], when: float) -> None:
-        """There was no answer, or none yet."""
+        """Request `names` again after a failure, or while the response is late."""
         for name in self._still(names):
             if name not in self._queue:
                 self._ask_for(name, when)
 
     def _still(self, names: frozenset[str]) -> list[str]:
-        """Those of `names` that somebody needs. Sorted: a set has another order in every process, and no run could be repeated."""
+        """Those of `names` that are still needed. Sorted: the order of a set differs between processes, and runs must be repeatable."""
         return sorted(name for name in names if name in self._topics)
 
     def _tell_waiters(self, number: int, names: frozenset[str]) -> None:
@@ -451,7 +451,7 @@ class Cluster:
                 waiter.then(None)
 
     def _apply_brokers(self, now: float, number: int, node: int, message: MetadataResponse, brokers: dict[int, Broker]) -> bool:
-        """Not from an answer that comes after that of a later request: brokers have no epochs that would tell the older from the newer."""
+        """Not called for a response that was overtaken by a later request's: lists of brokers have no epoch that shows which is newer."""
         self._told, self._told_by = number, node
         self._check_cluster(message.cluster_id)
         return self._set_brokers(now, brokers, message.controller_id)
@@ -470,7 +470,7 @@ class Cluster:
             self._changed(topics, brokers_changed)
 
     def _pace(self, now: float, name: str, changed: bool) -> None:
-        """When this may be asked for again. News means that asking paid, so the next time it is done at once."""
+        """Set when `name` may be requested again: at once after a change, otherwise after a back-off."""
         known = self._topics[name]
         if changed and not known.troubled:
             known.backoff.reset()
@@ -478,8 +478,8 @@ class Cluster:
         else:
             known.not_before = now + known.backoff.next()
         if name in self._wanted and known.troubled:
-            if known.backoff.attempts % IN_VAIN == 0:  # not each time: where a topic is missing, all brokers need not be connected to
-                self._doubt(now)
+            if known.backoff.attempts % ASKS_PER_BROKER == 0:  # not every time: a missing topic should not open connections to all brokers
+                self._avoid(now)
             self._ask_for(name, known.not_before)
 
     def _check_cluster(self, cluster_id: str | None) -> None:
@@ -487,7 +487,7 @@ class Cluster:
             return
         if self.cluster_id is not None:
             log.warning(
-                "%s: cluster id changed from %s to %s: do bootstrap_servers name two clusters?",
+                "%s: cluster id changed from %s to %s: are the bootstrap_servers of two different clusters?",
                 self._config.client_id,
                 self.cluster_id,
                 cluster_id,
@@ -495,18 +495,18 @@ class Cluster:
         self.cluster_id = cluster_id
 
     def _apply_topic(self, now: float, known: Topic, told: MetadataResponse.Topic, version: int) -> bool:
-        before = known.picture()
+        before = known.visible()
         if told.error_code:
             self._apply_error(now, told.name or "", known, told.error_code)
         elif known.is_replaced(now, told.topic_id):
             return False
         else:
-            if known.missing_since is not None and told.topic_id == NO_UUID:  # nothing else tells a topic made anew from the old one
+            if known.missing_since is not None and told.topic_id == NO_UUID:  # without ids, it may have been recreated
                 known.forget_epochs(range(len(known.epochs)))
             known.error = known.missing_since = None
             self._apply_partitions(now, known, told, version)
         known.settle()
-        return known.picture() != before
+        return known.visible() != before
 
     def _apply_error(self, now: float, name: str, known: Topic, code: int) -> None:
         row = error_code(code)
@@ -529,7 +529,7 @@ class Cluster:
         for p in partitions:
             epoch = epochs[p.partition_index]
             known.lead(p.partition_index, p.leader_id if p.leader_id in self.brokers else None, epoch)
-        if known.leaders and told.name in self._wanted:  # it is there: from now on nobody may bring it back but by a wish of today
+        if known.leaders and told.name in self._wanted:  # it exists: if it is deleted, only a later `want` may create it again
             self._wanted[told.name] = dict.fromkeys(self._wanted[told.name], False)
 
     # -- brokers
@@ -555,9 +555,9 @@ class Cluster:
         return True
 
     def _unseat(self) -> frozenset[str]:
-        """A leader that is a broker no more leads nothing, and his topics are asked for again, whichever the answer was about.
+        """Partitions led by a broker that left the cluster become leaderless, and their topics are requested again.
 
-        There is no connection to him that could be lost: whoever waited for one would wait until the picture is too old.
+        Without this they would wait for a connection to that broker until the metadata expires.
         """
         unseated = []
         for name in self._wanted if self._gone else ():
@@ -570,7 +570,7 @@ class Cluster:
         return frozenset(unseated)
 
     def _place(self, now: float) -> None:
-        self._network.place(now, {broker.node: (broker.host, broker.port) for broker in self.brokers.values()})
+        self._network.set_addresses(now, {broker.node: (broker.host, broker.port) for broker in self.brokers.values()})
 
     def _changed(self, topics: frozenset[str], brokers: bool) -> None:
         self.version += 1

@@ -1,8 +1,8 @@
-"""Decides what the next metadata request asks for.
+"""Metadata queue. Rule: a topic is requested as soon as it is due, but topics that often failed share a fixed budget per round.
 
-A topic is asked for as soon as it is due. Topics that were asked for many times in vain take turns: all of them together are limited to
-BUDGET a round (`retry_backoff_max_ms`), so that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one
-topic alone: when an answer brings news, all topics that take turns are due at once, at most once a round.
+Topics that were requested many times without success take turns: together they are limited to BUDGET per round (`retry_backoff_max_ms`), so
+that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone: when a response contains a
+change, all topics that take turns are due at once, at most once per round.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pykafka4.core.backoff import Backoff
 
 __all__ = ["IN_TURNS", "MetadataQueue"]
 
-IN_TURNS = 8  # attempts in vain after which a topic takes turns with others: about five seconds by default
-BUDGET = 3000  # for one round, in the cost of a partition: decoding and comparing take about 3 µs for each
-TOPIC = 5  # the cost of a topic without its partitions, in that of a partition
+IN_TURNS = 8  # failed attempts after which a topic takes turns with others: about five seconds with default options
+BUDGET = 3000  # per round; the unit is the cost of one partition, about 3 µs to decode and compare
+TOPIC = 5  # the cost of a topic without its partitions, in the same unit
 
 
 class MetadataQueue:
-    """Names to ask for, and from when on. The empty name stands for the list of brokers."""
+    """The topics to request, and when each is due. The empty name stands for the list of brokers."""
 
     __slots__ = ("_due", "_next_round", "_next_rush", "_round", "_rush", "_turns")
 
@@ -30,9 +30,9 @@ class MetadataQueue:
         longest = config.retry_backoff_max_ms / 1000
         self._round = Backoff(longest, longest, random)
         self._due: dict[str, float] = {}
-        self._turns: dict[str, int] = {}  # name -> cost, the next one first
+        self._turns: dict[str, int] = {}  # name -> cost, in the order of their turns
         self._next_round = self._next_rush = -INFINITY
-        self._rush = False  # there was news: the next rush takes all that take turns
+        self._rush = False  # a response contained a change: the next rush takes all topics that take turns
 
     def __contains__(self, name: str) -> bool:
         return name in self._due or name in self._turns
@@ -41,38 +41,38 @@ class MetadataQueue:
         return len(self._due) + len(self._turns)
 
     def in_turns(self, name: str) -> bool:
-        """Whether `name` waits for its turn."""
+        """Whether `name` takes turns."""
         return name in self._turns
 
     def put(self, name: str, when: float) -> None:
-        """Ask for `name` from `when` on."""
+        """Request `name` at `when` or earlier."""
         self._turns.pop(name, None)
         self._due[name] = min(when, self._due.get(name, INFINITY))
 
     def put_in_turns(self, name: str, partitions: int) -> None:
-        """Ask for `name`, a topic of so many partitions, when it is its turn; earlier if it is queued already."""
+        """Request `name`, a topic with this number of partitions, in its turn; no change if it is already queued."""
         if name not in self:
             self._turns[name] = TOPIC + partitions
 
     def discard(self, name: str) -> None:
-        """Do not ask for `name`."""
+        """Do not request `name`."""
         self._due.pop(name, None)
         self._turns.pop(name, None)
 
     def news(self) -> None:
-        """An answer told something new: perhaps the others changed as well."""
+        """A response contained a change, so topics that take turns may have changed, too."""
         self._rush = bool(self._turns)
 
     @property
     def due_at(self) -> float:
-        """When something is due; INFINITY: nothing is queued."""
+        """When the next topic is due; INFINITY: nothing is queued."""
         first = min(self._due.values(), default=INFINITY)
         if not self._turns:
             return first
         return min(first, self._next_round, self._next_rush if self._rush else INFINITY)
 
     def due(self, now: float, soon: float) -> list[str]:
-        """What to ask for now: all that is due by `soon`, and of those that take turns as many as the budget allows."""
+        """What to request now: everything that is due by `soon`, and as many topics that take turns as the budget allows."""
         if self._rush and now >= self._next_rush:
             self._rush = False
             self._next_rush = self._next_round = now + self._round.next()
@@ -89,7 +89,7 @@ class MetadataQueue:
         return names
 
     def asked(self, names: Iterable[str], now: float) -> None:
-        """These are being asked for."""
+        """Remove `names`, which have been requested."""
         turns = False
         for name in names:
             turns = self._turns.pop(name, None) is not None or turns

@@ -1,11 +1,11 @@
-"""Keeps partitions offline after a failure, and brings them back one by one; none waits for another.
+"""Recovery. Rule: a failed partition is offline until its leader is connected and its own back-off is over; none waits for another.
 
-A partition is offline from `report` until the metadata names a leader whose connection is READY, and its own back-off is over. The back-off
-goes on doubling until a request for the partition succeeded (`healthy`), so that one that fails every time is not hammered. When the
-metadata names another leader, or a newer epoch, than the one that failed, there is nothing to wait for.
+A partition is offline from `report` until the metadata has a leader for it whose connection is READY, and its own back-off is over. The
+back-off keeps doubling until a request for the partition succeeds (`healthy`), so that one that fails every time is not retried too often.
+If the metadata has another leader, or a newer leader epoch, than the one that failed, the partition does not wait for its back-off.
 
-A poll looks only at partitions that something happened to: their topic changed, the broker they wait for got connected, their back-off is
-over. Thousands that have no leader for hours cost nothing.
+A poll looks only at partitions with an event: their topic changed, the broker they wait for is connected, or their back-off is over.
+Thousands of partitions that have no leader for hours cost nothing.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["Offline", "PartitionOffline", "PartitionOnline", "Recovery"]
 
-SLACK = 0.01  # seconds: partitions that are due within so little are looked at together, thousands of them in one turn
-SLACK_PART = 0.1  # of retry_backoff_ms, at most: a short back-off is not skipped
+SLACK = 0.01  # seconds: partitions that are due within this time are handled together, thousands of them in one turn
+SLACK_PART = 0.1  # the maximum as a part of retry_backoff_ms, so that a short back-off is not skipped
 
 
 @attrs.frozen
 class PartitionOffline:
-    """Event: requests for `tp` fail; what is sent to it waits."""
+    """Event: requests for `tp` fail; nothing is sent to it until it is online again."""
 
     tp: TopicPartition
     reason: KafkaError
@@ -42,7 +42,7 @@ class PartitionOffline:
 
 @attrs.frozen
 class PartitionOnline:
-    """Event: `tp` has a leader again that can be reached."""
+    """Event: the leader of `tp` can be reached again."""
 
     tp: TopicPartition
 
@@ -54,49 +54,49 @@ class Offline:
     since: float
     reason: KafkaError
     attempts: int
-    failed: Leader | None  # who led it when it failed
+    failed: Leader | None  # its leader when it failed
     not_before: float
     awaits: int | None = None  # the broker whose connection it waits for
 
 
 @attrs.define(eq=False)
 class Outage:
-    """The partitions of a topic that are offline."""
+    """The offline partitions of a topic."""
 
-    backoff: Backoff  # between questions for the topic
+    backoff: Backoff  # between requests for the topic's metadata
     partitions: dict[TopicPartition, None] = attrs.Factory(dict)
-    asking: bool = False  # a timer for the next question is set
+    asking: bool = False  # a timer for the next request is set
 
 
 class Recovery:
-    """The machine that brings partitions back."""
+    """The machine that brings partitions back online."""
 
     def __init__(self, config: ClientConfig, cluster: Cluster, network: Network, random: Random, emit: Callable[[object], None]) -> None:
-        self.offline: dict[TopicPartition, Offline] = {}  # read only, for others
-        self.changes = 0  # grows when a partition came online
+        self.offline: dict[TopicPartition, Offline] = {}  # others only read it
+        self.changes = 0  # incremented when a partition comes online
         self.on_online: list[Callable[[TopicPartition], None]] = []
         self._config, self._cluster, self._network, self._random, self._emit = config, cluster, network, random, emit
-        self._backoffs: dict[str, dict[TopicPartition, Backoff]] = {}  # by topic, of those not healthy since their last failure
+        self._backoffs: dict[str, dict[TopicPartition, Backoff]] = {}  # by topic, of partitions without a success since their last failure
         self._outages: dict[str, Outage] = {}  # by topic
         self._awaited: dict[int, dict[TopicPartition, None]] = {}  # broker -> partitions that wait for its connection
         self._changed: set[str] = set()  # topics with partitions to look at
         self._network_changes = -1
-        self._up = False  # a broker was connected when that was looked at last
+        self._up = False  # whether a broker was connected at the last look
         self._timers = Timers()
         self._slack = min(SLACK, SLACK_PART * config.retry_backoff_ms / 1000)
         cluster.on_change.append(self._on_change)
         cluster.on_forgotten.append(self._forgotten)
 
     def leader(self, tp: TopicPartition) -> Leader | None:
-        """Who takes requests for `tp`; None while it is offline, has no leader, or is not known."""
+        """The leader to send requests for `tp` to; None while it is offline, leaderless or unknown."""
         return None if tp in self.offline else self._cluster.leader(tp)
 
     def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
-        """A request for `tp` failed in a way that another leader or some patience can cure. `node` is who failed it, if known."""
-        if not self._cluster.wants(tp.topic):  # the answer to a request of somebody who is gone
+        """A request for `tp` failed with an error that another leader or a retry may resolve. `node`: where it was sent, if known."""
+        if not self._cluster.wants(tp.topic):  # the response to a request of a machine that has ended
             return
         known = self.offline.get(tp)
-        if known is not None:  # several requests were under way: one failure, not many
+        if known is not None:  # several requests were in flight: count one failure
             known.reason = reason
             return
         backoffs = self._backoffs.setdefault(tp.topic, {})
@@ -112,14 +112,14 @@ class Recovery:
         self._emit(PartitionOffline(tp, reason))
 
     def healthy(self, tp: TopicPartition) -> None:
-        """A request for `tp` succeeded: its next failure is a first one again."""
+        """A request for `tp` succeeded: its back-off starts over."""
         if self._backoffs and tp not in self.offline and (backoffs := self._backoffs.get(tp.topic)) is not None:
             backoffs.pop(tp, None)
             if not backoffs:
                 del self._backoffs[tp.topic]
 
     def poll(self, now: float) -> Effects:
-        """Look at the partitions that something happened to."""
+        """Look at the partitions with an event."""
         if not self.offline:
             self._changed.clear()
             if self._timers.wake_at != INFINITY:
@@ -127,7 +127,7 @@ class Recovery:
             return NOTHING
         if self._changed:
             changed, self._changed = self._changed, set()
-            for topic in sorted(changed):  # a set has another order in every process, and no run could be repeated
+            for topic in sorted(changed):  # the order of a set differs between processes; runs must be repeatable
                 for tp in list(self._outages[topic].partitions) if topic in self._outages else ():
                     self._look(tp, now)
         if self._network_changes != self._network.changes:
@@ -137,7 +137,7 @@ class Recovery:
         return Effects(wake_at=self._timers.wake_at)
 
     def crash(self, reason: KafkaError) -> tuple[Callable[[], None], ...]:
-        """Nobody waits here."""
+        """Nothing to fail."""
         return ()
 
     def _new_backoff(self) -> Backoff:
@@ -147,14 +147,14 @@ class Recovery:
         self._changed.update(change.topics & self._outages.keys())
 
     def _forgotten(self, topic: str) -> None:
-        """Nobody needs the partitions of `topic` any more."""
+        """The topic is no longer in use: forget its partitions."""
         self._backoffs.pop(topic, None)
         if (outage := self._outages.get(topic)) is not None:
             for tp in list(outage.partitions):
                 self._end(tp)
 
     def _look(self, tp: TopicPartition, now: float) -> None:
-        """Bring `tp` back, or see to it that something will: its topic changes, a connection, the end of its back-off."""
+        """Bring `tp` online if possible. If not, its topic's next change, a connection or a timer leads here again."""
         offline = self.offline.get(tp)
         if offline is None:
             return
@@ -162,7 +162,7 @@ class Recovery:
         self._await(tp, offline, None if leader is None or self._network.ready(leader.node) else leader.node)
         if leader is None or offline.awaits is not None:
             self._ask_later(tp.topic, now)
-        # Its timer may have run early, while the leader was not connected: there will be no other.
+        # `_slack` here, too: its timer may have run early by that, and there is no other.
         elif now + self._slack >= offline.not_before or leader != offline.failed:
             self._end(tp)
             self.changes += 1
@@ -180,7 +180,7 @@ class Recovery:
         self._up = self._network.up
 
     def _await(self, tp: TopicPartition, offline: Offline, node: int | None) -> None:
-        """Have `tp` looked at when `node` is connected; None: no longer."""
+        """Look at `tp` when `node` is connected; None: stop waiting for a connection."""
         if node is not None:
             self._network.want(node)
         if node == offline.awaits:
@@ -195,14 +195,14 @@ class Recovery:
             self._awaited.setdefault(node, {})[tp] = None
 
     def _ask_later(self, topic: str, now: float) -> None:
-        """Ask for `topic` after a back-off, unless the cluster does that by itself. With no broker connected there is nobody to ask."""
+        """Request the metadata of `topic` after a back-off, unless `Cluster` does so anyway or no broker is connected."""
         outage = self._outages[topic]
         if not outage.asking and self._network.up and not self._cluster.seeks(topic):
             outage.asking = True
             self._timers.at(now + outage.backoff.next(), partial(self._ask, topic))
 
     def _ask(self, topic: str, now: float) -> None:
-        """The leader cannot be reached, or the metadata does not know the partition: perhaps there is news."""
+        """The leader cannot be reached, or the partition is not in the metadata: request the metadata again."""
         outage = self._outages.get(topic)
         if outage is None:
             return

@@ -1,12 +1,12 @@
-"""Sends requests to brokers and passes their answers on. Invariant: each request is answered exactly once, whatever happens to connections.
+"""Requests to brokers and their responses. Rule: each request gets exactly one outcome, whatever happens to connections.
 
 Connections here have no sockets: `net.transport` moves their bytes.
 
 Modules; each line imports only from lines below it:
 
-    network      all connections of a client: when to connect, and what each request waits for
-    chooser      which broker a request goes to that any broker can answer
-    endpoint     one node, that is a broker or one of several connections to it, and what is known about reaching it
-    connection   one connection: API versions, requests in flight, replies in the order of requests
-    question     a request that is sent to another broker as well when the first one does not answer
+    network      all connections of a client: when to connect, and the requests that wait for a connection
+    chooser      the broker for a request that any broker can process
+    endpoint     one node, that is a broker or a lane to it, and the state of connecting to it
+    connection   one connection: API versions, requests in flight, responses in the order of requests
+    question     a request that is sent to another broker, too, if the first one does not respond in time
 """

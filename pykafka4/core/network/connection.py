@@ -1,7 +1,7 @@
-"""Connection. Rule: replies come in the order of requests, and the first thing that is wrong ends the connection for all of them.
+"""Connection. Rule: responses arrive in the order of requests, and the first error ends the connection with all its requests.
 
-A request whose bytes were handed out may have reached the broker: when the connection ends it fails as MAYBE, one still queued as NO.
-Answers pile up in `answers`; `Network` passes them on when it is not in the middle of anything, so `on_reply` may call whatever it likes.
+A request whose bytes were handed out may have reached the broker: when the connection ends, it fails as MAYBE, a queued one as NO.
+Outcomes are collected in `answers`; `Network` passes them on between its own steps, so `on_reply` may call it.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ FIRST_ASKED = 4  # version of the first ApiVersions request
 MAX_CORRELATION = 0x7FFF_FFFF
 UNSUPPORTED = BY_NAME["UNSUPPORTED_VERSION"].code
 BEFORE_0_11 = 3  # the highest Fetch of brokers whose only record formats are the old ones
-NEARLY_LATE = 0.75  # of its time: a broker that waited in vain for its replicas has taken 80 %, and would for each request behind
-LONGEST_MUTE = 300.0  # seconds: a broker that throttles for longer holds answers back itself, and damage must not mute us for days
-# Before these versions (KIP-219, Kafka 2.0) a broker that throttles holds the answer back itself. APIs that are not here have none such.
+NEARLY_LATE = 0.75  # of its time-out: a broker that waited for its replicas without success took 80 %, as it would for the next requests
+LONGEST_MUTE = 300.0  # seconds; brokers throttle for less, and a corrupt response must not stop a connection for days
+# Before these versions (KIP-219, Kafka 2.0) a broker that throttles delays the response itself. APIs that are missing here never did.
 FIRST_TO_MUTE = {
     "ApiVersions": 2, "CreatePartitions": 1, "CreateTopics": 3, "DeleteGroups": 1, "DeleteRecords": 1, "DeleteTopics": 2,
     "DescribeConfigs": 2, "DescribeGroups": 2, "Fetch": 8, "FindCoordinator": 2, "Heartbeat": 2, "InitProducerId": 1, "JoinGroup": 3,
     "LeaveGroup": 2, "ListGroups": 2, "ListOffsets": 3, "Metadata": 6, "OffsetCommit": 4, "OffsetFetch": 4, "Produce": 6, "SyncGroup": 2,
 }  # fmt: skip
-# API keys as numbers: importing their messages would declare those of producers for each consumer, and the other way round.
+# API keys as numbers: importing the messages would declare those of producers in every consumer, and vice versa.
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 WRITES = {PRODUCE, INIT_PRODUCER_ID}
-TOO_OLD = "; it is older than Kafka 0.11, and pykafka4 only reads from such brokers: to write, upgrade it"
+TOO_OLD = "; the broker is older than Kafka 0.11, from which pykafka4 can only consume: upgrade it to produce"
 Answer: TypeAlias = tuple[Request, Outcome]
 
 
 class ConnectionState(Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     CONNECTING = "connecting"
     NEGOTIATING = "negotiating"
@@ -73,7 +73,7 @@ TABLE = Transitions[S](
 
 
 def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
-    """The versions of `api_key` that both sides speak. Never below our own minimum: brokers list Produce 0 to 2 and then refuse it."""
+    """The versions of `api_key` that both sides support. Not below the client's minimum: brokers list Produce 0 to 2, but reject them."""
     ours = REQUESTS[api_key].versions if api_key in REQUESTS else None
     if ours is None:
         return None
@@ -82,22 +82,22 @@ def usable(theirs: tuple[int, int], api_key: int) -> tuple[int, int] | None:
 
 
 class Flight:
-    """A request whose bytes were handed out, and the version they are in."""
+    """A request whose bytes were handed out, and its version."""
 
     __slots__ = ("correlation_id", "deadline", "patience", "request", "version", "written_at")
 
     def __init__(self, request: Request, version: int, correlation_id: int, written_at: float) -> None:
         self.request, self.version, self.correlation_id, self.written_at = request, version, correlation_id, written_at
         waited = 0.0 if request.asked_at is None else written_at - request.asked_at
-        self.deadline = request.deadline + waited  # the time to answer begins when it is written
+        self.deadline = request.deadline + waited  # the time to respond starts when it is written
         self.patience = self.deadline - written_at
 
     def was_nearly_late(self, now: float) -> bool:
-        """Whether an answer at `now` took most of the time that there was for it."""
+        """Whether a response at `now` took most of the request's time-out."""
         return self.deadline - now < (1 - NEARLY_LATE) * self.patience
 
-    def begin_anew(self, now: float) -> None:
-        """The broker has answered what came before: only now it takes up the next request, however long ago all of them were written."""
+    def restart_time(self, now: float) -> None:
+        """The broker has responded to an earlier request: only now it processes the next one, however long ago that was written."""
         self.deadline = max(self.deadline, now + self.patience)
 
 
@@ -130,7 +130,7 @@ class Connection:
     )
 
     def __init__(self, node: int, link: int, config: ClientConfig, setup_deadline: float, address: str = "broker") -> None:
-        """`setup_deadline`: when the connection must be READY; `address` stands in errors."""
+        """`setup_deadline`: when the connection must be READY; `address` is for messages."""
         self.node, self.link, self.address = node, link, address
         self.state = S.CONNECTING
         self.reason: KafkaError | None = None  # why it is CLOSED
@@ -143,30 +143,30 @@ class Connection:
         self._setup_deadline = setup_deadline
         self._queued: deque[Request] = deque()
         self._flying: deque[Flight] = deque()
-        self._silent: deque[Flight] = deque()  # written, and no reply will come
-        self._own: list[Buffer] = []  # the handshake's bytes: they pass ahead of requests
+        self._silent: deque[Flight] = deque()  # written, without a response to expect
+        self._own: list[Buffer] = []  # the handshake's bytes: they are written before requests
         self._asked_version = FIRST_ASKED
         self._correlation = 0
 
-    # -- what is asked of it
+    # -- for the network
 
     @property
     def in_flight(self) -> int:
-        """Requests not answered yet, those still queued included."""
+        """The number of requests without an outcome, including queued ones."""
         return len(self._queued) + len(self._flying) + len(self._silent)
 
     @property
     def silent_since(self) -> float:
-        """When the oldest unanswered request went out; INFINITY when none is."""
+        """When the oldest request in flight was written; INFINITY: nothing is in flight."""
         return self._flying[0].written_at if self._flying else INFINITY
 
     @property
     def has_output(self) -> bool:
-        """Whether `outgoing` has something to give (a throttled connection holds it back)."""
+        """Whether there is something to write (maybe later, if the connection is throttled)."""
         return bool(self._own or (self._queued and self.state is S.READY))
 
     def submit(self, now: float, request: Request) -> None:
-        """Queue `request`; it goes out with the next `outgoing` once the connection is READY."""
+        """Queue `request`; it is written with the next `outgoing` once the connection is READY."""
         if self.state is S.CLOSED:
             assert self.reason is not None
             self.answers.append((request, Failed(self.reason, Written.NO)))
@@ -175,7 +175,7 @@ class Connection:
         self.wake_at = min(self.wake_at, request.deadline)
 
     def version(self, api_key: int, highest: int | None = None) -> int | None:
-        """The highest version of `api_key` to use here, not over `highest`; None when there is none."""
+        """The highest version of `api_key` to use on this connection, at most `highest`; None if there is none."""
         theirs = self._offered.get(api_key)
         both = None if theirs is None else usable(theirs, api_key)
         if both is None:
@@ -183,10 +183,10 @@ class Connection:
         version = both[1] if highest is None else min(both[1], highest)
         return version if version >= both[0] else None
 
-    # -- what happens to it
+    # -- events
 
     def connected(self, now: float) -> None:
-        """The socket is open: ask what the broker speaks."""
+        """The socket is open: send ApiVersions."""
         self.state = TABLE.move(self.state, S.NEGOTIATING)
         self._negotiate(now, FIRST_ASKED)
 
@@ -197,21 +197,21 @@ class Connection:
         try:
             self._take_reply(now, frame)
         except DecodeError as error:
-            self.poison(self._not_understood(error))
+            self.poison(self._undecodable(error))
 
     def written_to(self, now: float) -> None:
-        """Everything handed out so far reached the socket: requests that get no reply are done."""
+        """Everything handed out so far reached the socket: requests without a response are complete."""
         while self._silent:
             flight = self._silent.popleft()
             self.answers.append((flight.request, Reply(None, flight.version, self.node)))
-        self._rest(now)
+        self._mark_idle(now)
 
     def lost(self, now: float, reason: KafkaError) -> None:
-        """The socket is gone."""
+        """The socket was closed."""
         self.poison(reason)
 
     def poison(self, reason: KafkaError) -> None:
-        """End the connection. What was handed out fails as MAYBE, the rest as NO."""
+        """End the connection. Requests that were handed out fail as MAYBE, the others as NO."""
         if self.state is S.CLOSED:
             return
         self.state, self.reason = TABLE.move(self.state, S.CLOSED), reason
@@ -225,7 +225,7 @@ class Connection:
         self.wake_at = INFINITY
 
     def poll(self, now: float) -> None:
-        """Fail what is past its deadline, and say in `wake_at` when to look again."""
+        """Fail requests that are past their deadlines, and set `wake_at`."""
         if now < self.wake_at or self.state is S.CLOSED:
             return
         if self.state is not S.READY and now >= self._setup_deadline:
@@ -236,7 +236,7 @@ class Connection:
         self._set_alarm()
 
     def outgoing(self, now: float) -> list[Buffer]:
-        """The bytes to write now. From here on the requests in them are written, as far as anyone can tell."""
+        """The bytes to write now. Their requests count as written from here on."""
         buffers, self._own = self._own, []
         if self.state is S.READY and now >= self.muted_until:
             while self._queued:
@@ -250,10 +250,10 @@ class Connection:
     def _negotiate(self, now: float, version: int) -> None:
         self._asked_version = version
         message = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
-        request = Request(self.node, message, self._setup_deadline, _nobody)
+        request = Request(self.node, message, self._setup_deadline, _ignore)
         try:
             self._own += self._launch(now, request, version)
-        except Exception as error:  # a client_id that does not fit, say: it is this connection's end, not that of the whole client
+        except Exception as error:  # for instance a client_id that is too long: ends this connection, not the whole client
             reason = ConnectionLost(f"{self.address}: ApiVersions v{version} cannot be encoded: {type(error).__name__}: {error}")
             reason.__cause__ = error
             self.poison(reason)
@@ -267,21 +267,21 @@ class Connection:
             return
         self._offered = {api.api_key: (api.min_version, api.max_version) for api in message.api_keys}
         self.state = TABLE.move(self.state, S.AUTHENTICATING)
-        self.state = TABLE.move(self.state, S.READY)  # PLAINTEXT: nobody asks who we are
+        self.state = TABLE.move(self.state, S.READY)  # PLAINTEXT has no authentication
         self._set_alarm()
-        self._rest(now)
+        self._mark_idle(now)
 
     def _lower(self, message: ApiVersionsResponse) -> int:
-        """The version to ask again in: the broker's best, always below the first, so that this ends."""
+        """The version for the next attempt: the broker's highest, and always below the last, so that there is an end."""
         offered = [api.max_version for api in message.api_keys if api.api_key == ApiVersionsRequest.api_key]
         return max(0, min(offered[0], self._asked_version - 1)) if offered else 0
 
     def _waited_for(self) -> str:
         if self.state is S.CONNECTING:
-            return "did not answer within the setup timeout"
-        return "connected, but no answer to ApiVersions within the setup timeout; is it a Kafka broker?"
+            return "no response within the setup timeout"
+        return "connected, but no ApiVersions response within the setup timeout; is it a Kafka broker?"
 
-    # -- requests and replies
+    # -- requests and responses
 
     def _encode(self, now: float, request: Request) -> list[Buffer]:
         message = request.message
@@ -306,30 +306,30 @@ class Connection:
         flight = Flight(request, version, self._correlation, now)
         self._correlation = (self._correlation + 1) & MAX_CORRELATION
         (self._flying if request.expects_reply else self._silent).append(flight)
-        # Views: a batch gives its bytes back with its outcome, and its machine may fail before the transport has seen them.
+        # Views, so that the bytes stay valid: a batch frees its buffer with its outcome, maybe before the transport has written it.
         return [buffer if isinstance(buffer, bytes) else memoryview(buffer) for buffer in buffers]
 
     def _take_reply(self, now: float, frame: Buffer) -> None:
         if not self._flying:
-            raise DecodeError("an answer that nobody asked for")
+            raise DecodeError("an unexpected response")
         flight = self._flying[0]
         if (correlation_id := frames.correlation_of(frame)) != flight.correlation_id:
-            raise DecodeError(f"an answer with correlation id {correlation_id} where {flight.correlation_id} is next")
+            raise DecodeError(f"a response with correlation id {correlation_id}, expected {flight.correlation_id}")
         message = self._decode(flight, frame)
         self._flying.popleft()
         if not flight.was_nearly_late(now):
             for later in self._flying:
-                later.begin_anew(now)
+                later.restart_time(now)
         self._mute(now, message, flight)
         if self.state is S.NEGOTIATING:
             self._take_versions(now, message)
             return
         self.answers.append((flight.request, Reply(message, flight.version, self.node)))
         if not self._flying:
-            self._rest(now)
+            self._mark_idle(now)
 
     def _decode(self, flight: Flight, frame: Buffer) -> Any:
-        """The message in `frame`. A peer that answers our first question with something short gets it again, in the oldest form."""
+        """The message in `frame`. If the first ApiVersions response cannot be decoded, the request is repeated in version 0."""
         try:
             return frames.decode_response(type(flight.request.message), flight.version, frame)[1]
         except DecodeError:
@@ -345,36 +345,36 @@ class Connection:
     def _no_version(self, request: Request) -> UnsupportedVersion:
         message = request.message
         theirs = self._offered.get(message.api_key)
-        has = "does not have it" if theirs is None else f"has versions {theirs[0]} to {theirs[1]}"
-        cap = "" if request.max_version is None else f", here at most {request.max_version}"
-        told = f"{type(message).__name__}: broker {self.node} {has}, this client {message.versions}{cap}"
-        return UnsupportedVersion(told + (TOO_OLD if message.api_key in WRITES and self._is_ancient() else ""))
+        support = "does not support it" if theirs is None else f"supports versions {theirs[0]} to {theirs[1]}"
+        limit = "" if request.max_version is None else f" (here at most {request.max_version})"
+        reason = f"{type(message).__name__}: broker {self.node} {support}, this client supports {message.versions}{limit}"
+        return UnsupportedVersion(reason + (TOO_OLD if message.api_key in WRITES and self._is_ancient() else ""))
 
     def _is_ancient(self) -> bool:
         return self._offered.get(FETCH, (0, 0))[1] <= BEFORE_0_11
 
-    # -- ends
+    # -- errors and deadlines
 
-    def _not_understood(self, error: DecodeError) -> ConnectionLost:
-        """Damage is a lost connection to the request it hit, too: what the broker did is unknown, and asking again finds out."""
-        asked = f" to {type(self._flying[0].request.message).__name__}" if self._flying else ""
-        return caused_by(ConnectionLost(f"{self.address}: the answer{asked} cannot be understood: {error}"), error)
+    def _undecodable(self, error: DecodeError) -> ConnectionLost:
+        """Its request fails like after a lost connection, too: what the broker did is unknown, and a retry will show."""
+        request = f" to {type(self._flying[0].request.message).__name__}" if self._flying else ""
+        return caused_by(ConnectionLost(f"{self.address}: cannot decode the response{request}: {error}"), error)
 
     def _drop_late_unwritten(self, now: float) -> None:
         late = [request for request in self._queued if request.deadline <= now]
         if late:
             self._queued = deque(request for request in self._queued if request.deadline > now)
-            self.answers += [(request, Failed(_too_late(request, "could not be sent"), Written.NO)) for request in late]
+            self.answers += [(request, Failed(_too_late(request, "not sent"), Written.NO)) for request in late]
 
     def _drop_late_written(self, now: float) -> None:
-        """One unanswered request ends the connection: its answer could still come and would be taken for another's."""
+        """A request without a response in time ends the connection: the response could still arrive, and match no request."""
         late = [flight.request for flight in (*self._flying, *self._silent) if flight.deadline <= now]
         if not late or self.state is not S.READY:
             return
         self._flying = deque(flight for flight in self._flying if flight.deadline > now)
         self._silent = deque(flight for flight in self._silent if flight.deadline > now)
-        self.answers += [(request, Failed(_too_late(request, "was not answered"), Written.MAYBE)) for request in late]
-        self.poison(ConnectionLost(f"{self.address}: given up, {_too_late(late[0], 'was not answered')}"))
+        self.answers += [(request, Failed(_too_late(request, "no response"), Written.MAYBE)) for request in late]
+        self.poison(ConnectionLost(f"{self.address}: connection closed, no response to {_name(late[0])} within request_timeout_ms"))
 
     def _set_alarm(self) -> None:
         if self.state is S.CLOSED:
@@ -385,13 +385,17 @@ class Connection:
             times.append(self._setup_deadline)
         self.wake_at = min(times, default=INFINITY)
 
-    def _rest(self, now: float) -> None:
+    def _mark_idle(self, now: float) -> None:
         self.idle_since = now
 
 
+def _name(request: Request) -> str:
+    return type(request.message).__name__
+
+
 def _too_late(request: Request, what: str) -> KafkaTimeoutError:
-    return KafkaTimeoutError(f"{type(request.message).__name__} {what} in time (request_timeout_ms)")
+    return KafkaTimeoutError(f"{_name(request)}: {what} within request_timeout_ms")
 
 
-def _nobody(now: float, outcome: Outcome) -> None:
-    """Receives the answers to the handshake's own requests: the connection reads them itself."""
+def _ignore(now: float, outcome: Outcome) -> None:
+    """`on_reply` of the handshake's own requests: the connection reads their responses itself."""

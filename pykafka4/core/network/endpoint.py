@@ -1,6 +1,6 @@
-"""Endpoint. Rule: a node is a broker and a lane to it; everything known about reaching it lies here, `Network` decides what follows.
+"""Endpoint. Rule: a node is a broker or a lane to it; an endpoint holds the state of connecting to a node, and `Network` acts on it.
 
-A lane is a connection of its own to the same broker, for requests that others must not wait behind (see `network`).
+A lane is a separate connection to the same broker, for requests that others must not wait behind (see `network`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ READY = ConnectionState.READY
 
 
 def via(lane: int, node: int) -> int:
-    """`node`, reached over `lane`. ANY and CONTROLLER have no lanes."""
+    """The node for `node` over `lane`. ANY and CONTROLLER have no lanes."""
     return node + lane * LANE if node >= 0 else node
 
 
@@ -30,7 +30,7 @@ def broker_of(node: int) -> int:
 
 @attrs.frozen
 class LinkStatus:
-    """A connection as `status()` shows it. `state` is a `ConnectionState` value, or "idle" where none is open."""
+    """A connection in `status()`. `state` is a `ConnectionState` value, or "idle" without a connection."""
 
     node: int
     host: str
@@ -42,33 +42,33 @@ class LinkStatus:
 
 @attrs.define(eq=False)
 class Endpoint:
-    """A node, and the connection to it if there is one."""
+    """A node and its connection, if there is one."""
 
     node: int
     host: str
     port: int
     backoff: Backoff
     setup: Backoff
-    tie: float  # random: bootstrap servers are not all asked in the order given
-    max_idle: float  # seconds until a connection that is not used is closed
+    tie: float  # random, so that not every client starts with the first bootstrap server
+    max_idle: float  # seconds until an unused connection is closed
     connection: Connection | None = None
-    waiting: list[Request] = attrs.Factory(list)  # until there is a connection
+    waiting: list[Request] = attrs.Factory(list)  # requests, until there is a connection
     wanted: bool = False
-    leaving: bool = False  # the cluster no longer has it
+    leaving: bool = False  # the broker left the cluster, or the lane was dropped
     failures: int = 0  # attempts since it was READY
-    garbled: bool = False  # its last answer could not be understood
-    doubted_at: float = -INFINITY  # what it told of the cluster turned out not to be so
+    undecodable: bool = False  # its last response could not be decoded
+    avoided_at: float = -INFINITY  # when a response of it turned out to be outdated or useless
     not_before: float = 0.0
     error: KafkaError | None = None  # why the last connection or attempt ended
     failed_at: float = 0.0
 
     @property
     def address(self) -> str:
-        """As errors show it."""
+        """The address for messages."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def due(self) -> float:
-        """When this one has to be looked at again."""
+        """When `Network` has to look at this endpoint again."""
         connection = self.connection
         if connection is None:
             starts = self.not_before if self.wanted or self.waiting else INFINITY

@@ -1,12 +1,11 @@
-"""Network. Rule: a request given to `submit` is answered exactly once, whatever happens to connections, and never from inside `submit`.
+"""Network. Rule: `on_reply` of a submitted request is called exactly once, whatever happens to connections, and never inside `submit`.
 
-A broker answers the requests of one connection in order, and holds some of them back: a Fetch until there is data, a JoinGroup until the
-whole group has come. What must not wait behind those goes over another lane, a connection of its own to the same broker: `new_lane()`
-gives a number, `via(lane, node)` the node to use wherever a node is asked for.
+A broker responds to the requests of one connection in order, and holds some of them back: a Fetch until there is data, a JoinGroup until
+the whole group has joined. Requests that must not wait behind those use another lane, a separate connection to the same broker:
+`new_lane()` returns its number, and `via(lane, node)` the node to use for it.
 
-A request for ANY goes to a broker that is connected. Where each of them has left a request unanswered for long (`acks=all` beside a frozen
-replica), it goes over a spare connection, on a lane of its own that no machine uses. The addresses of the configuration are connected to
-only while no broker of the cluster is.
+A request for ANY goes to a connected broker. If all of them have left a request unanswered for long (`acks=all` with a frozen replica), it
+uses a spare connection, on a lane that no machine uses. Bootstrap addresses are connected to only while no broker is connected.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ from pykafka4.wire.buffers import Buffer
 __all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
 
 log = get_log("pykafka4.network")
-STAGGER = 0.5  # an address that has not answered by then is no longer the only one tried
-GAP = 0.1  # between attempts for ANY while everything fails
-SPARE_IDLE = 30.0  # seconds until a spare connection that is not used is closed; more than the pauses between checks of a coordinator
+STAGGER = 0.5  # seconds until the next address is tried as well
+GAP = 0.1  # seconds between attempts for ANY while all attempts fail
+SPARE_IDLE = 30.0  # seconds until an unused spare connection is closed; longer than the pauses between checks of a coordinator
 LEFT = "left the cluster"
 READY, CLOSED = ConnectionState.READY, ConnectionState.CLOSED
 
 
 @attrs.frozen(eq=False)
 class NetworkEffects:
-    """What the transport is to do; `write` holds (link, buffers)."""
+    """What the transport has to do; `write` contains (link, buffers)."""
 
     connect: tuple[Connect, ...] = ()
     close: tuple[Close, ...] = ()
@@ -49,10 +48,10 @@ class NetworkEffects:
 
 
 class Network:
-    """All connections. Machines ask `ready`, `want`, `in_flight`, `version`; the engine submits; the transport reports."""
+    """All connections. Machines call `ready`, `want`, `in_flight` and `version`; the engine submits requests; the loop reports events."""
 
     def __init__(self, config: ClientConfig, random: Random) -> None:
-        self.changes = 0  # grows whenever a node becomes READY or stops being so
+        self.changes = 0  # incremented whenever a node becomes READY or ceases to be
         self.controller: int | None = None  # set by the cluster
         self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
         self._config, self._random = config, random
@@ -60,15 +59,15 @@ class Network:
         self._endpoints: dict[int, Endpoint] = {}
         self._links: dict[int, Endpoint] = {}
         self._ready: dict[int, Connection] = {}
-        self._muted: dict[int, float] = {}  # READY, but throttled until then: what is submitted now would not be written now
+        self._muted: dict[int, float] = {}  # READY, but throttled until that time: nothing is written before
         self._last_link = self._last_lane = 0
         self._lanes: set[int] = set()
-        self._spare = self.new_lane()  # connections for ANY beside those that hold requests back
+        self._spare = self.new_lane()  # connections for ANY while all others are stalled
         self._any = BrokerChooser(self._endpoints, self._ready, self._spare, self._endpoint)
-        self._unreachable: set[int] = set()  # brokers, as far as the log knows
-        self._anyone: deque[Request] = deque()  # ANY requests that wait for a first connection
+        self._unreachable: set[int] = set()  # brokers whose failure has been logged
+        self._anyone: deque[Request] = deque()  # requests for ANY that wait for a connection
         self._anyone_wanted = False
-        self._attempted_at = -INFINITY  # when the last attempt for ANY began
+        self._attempted_at = -INFINITY  # when the last attempt for ANY started
         self._dirty: dict[int, Endpoint] = {}
         self._answers: list[Answer] = []
         self._connect: list[Connect] = []
@@ -86,11 +85,11 @@ class Network:
         return bool(self._ready)
 
     def ready(self, node: int) -> bool:
-        """Whether a request to `node` would leave at once, in this turn: what it carries may be gone in a later one."""
+        """Whether a request to `node` would be written in this turn: in a later one its batches may have been freed."""
         return node in self._ready and node not in self._muted
 
     def want(self, node: int) -> None:
-        """Connect to `node` (or ANY) as soon as its back-off allows; remembered until it is connected or gone from the cluster."""
+        """Connect to `node` (or ANY) as soon as its back-off is over; in effect until it is connected or leaves the cluster."""
         if node == ANY:
             if not self._anyone_wanted:
                 self._anyone_wanted, self._wake_at = True, -INFINITY
@@ -98,40 +97,40 @@ class Network:
             endpoint.wanted = True
             self._dirty[node] = endpoint
 
-    def doubt(self, now: float, node: int) -> None:
-        """What `node` told of the cluster does not help: it may have no news itself. For a while ANY means others first.
+    def avoid(self, now: float, node: int) -> None:
+        """A response of `node` was outdated or useless: for a while, requests for ANY prefer other brokers.
 
-        Where no other is connected one is connected to; nobody waits for that, the one in doubt is asked meanwhile.
+        If no other is connected, one is connected to. Requests do not wait for that: `node` gets them meanwhile.
         """
         endpoint = self._endpoint(node)
-        if endpoint is None or endpoint.doubted_at == now:
+        if endpoint is None or endpoint.avoided_at == now:
             return
-        endpoint.doubted_at = now
+        endpoint.avoided_at = now
         known = [n for n in self._ready if n < LANE]
-        if known and all(self._any.doubt(now, n) > -INFINITY for n in known) and not self._any.attempt_under_way():
+        if known and all(self._any.avoided_at(now, n) > -INFINITY for n in known) and not self._any.connecting():
             other = least_failed(self._any.unconnected(now))
             if other is not None:
                 self.want(other.node)
 
     def in_flight(self, node: int) -> int:
-        """Requests to `node` that are not answered yet."""
+        """The number of requests to `node` without a response."""
         endpoint = self._endpoints.get(node)
         if endpoint is None:
             return 0
         return len(endpoint.waiting) + (endpoint.connection.in_flight if endpoint.connection is not None else 0)
 
     def version(self, node: int, api_key: int) -> int | None:
-        """The highest version of `api_key` that both sides speak; None while `node` is not READY, or where there is none."""
+        """The highest version of `api_key` that both sides support; None if there is none, or `node` is not READY."""
         connection = self._ready.get(node)
         return None if connection is None else connection.version(api_key)
 
     def link(self, node: int) -> int | None:
-        """The number of the connection to `node`, never given again to another; None while it is not READY."""
+        """The number of the connection to `node`, never used for another; None while it is not READY."""
         connection = self._ready.get(node)
         return None if connection is None else connection.link
 
     def submit(self, now: float, request: Request) -> None:
-        """Send `request` to its node. One for a node that is not READY waits, and fails as NO with the first attempt to connect to it."""
+        """Send `request` to its node. If the node is not READY, it waits, and fails as NO with the first failed attempt to connect."""
         request.asked_at = now
         node = request.node
         if node == CONTROLLER:
@@ -141,38 +140,38 @@ class Network:
             return
         endpoint = self._endpoint(node)
         if endpoint is None or endpoint.leaving:
-            reason = ConnectionLost(f"broker {broker_of(node)} is not part of the cluster (any more)")
+            reason = ConnectionLost(f"broker {broker_of(node)} is not (or no longer) in the cluster")
             self._answers.append((request, Failed(reason, Written.NO)))
             return
         self._hand_over(now, endpoint, request)
 
     def new_lane(self) -> int:
-        """A number for `via`, that nobody else has."""
+        """A new number for `via`."""
         self._last_lane += 1
         self._lanes.add(self._last_lane)
         return self._last_lane
 
     def drop_lane(self, lane: int) -> None:
-        """Close the connections of `lane` as soon as their requests are answered."""
+        """Close the connections of `lane` as soon as nothing is in flight on them."""
         self._lanes.discard(lane)
         for node, endpoint in self._endpoints.items():
             if node >= LANE and node // LANE == lane:
                 self._retire(endpoint)
 
     def why_unreachable(self) -> str:
-        """`no broker reachable: 127.0.0.1:9092 connection refused; …`; empty while a broker is connected. Any thread may ask."""
+        """`no broker reachable: 127.0.0.1:9092 connection refused; …`; empty while a broker is connected. For any thread."""
         if self._ready:
             return ""
         failed = [e for e in list(self._endpoints.values()) if e.error is not None]
         if not failed:
-            return "no broker reachable: none has answered yet"
+            return "no broker reachable: none has responded yet"
         tried = dict.fromkeys(e.address for e in failed)
         latest = {e.address: str(e.error) for e in sorted(failed, key=lambda e: e.failed_at)}
         reasons = (f"{address} {latest[address].removeprefix(f'{address}: ')}" for address in tried)
         return f"no broker reachable: {'; '.join(reasons)}"
 
     def why_down(self, node: int) -> str:
-        """`127.0.0.1:9092 connection refused`: why there is no connection to `node`; empty where there is one or nothing has failed."""
+        """`127.0.0.1:9092 connection refused`: why there is no connection to `node`; empty if there is one or no attempt has failed."""
         endpoint = self._endpoints.get(node)
         if endpoint is None or endpoint.error is None:
             return ""
@@ -194,8 +193,8 @@ class Network:
 
     # -- for the cluster
 
-    def place(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None:
-        """These brokers exist, at these addresses. Who moved is connected to anew, who left is let go."""
+    def set_addresses(self, now: float, addresses: Mapping[int, tuple[str, int]]) -> None:
+        """Set the brokers of the cluster and their addresses. Connections to a broker that moved or left are closed."""
         for endpoint in [e for e in self._endpoints.values() if e.node >= 0]:
             address = addresses.get(broker_of(endpoint.node))
             if address is None:
@@ -208,7 +207,7 @@ class Network:
             self._add(node, host, port)
 
     def reachable(self, now: float) -> bool:
-        """Whether a request to ANY would leave at once."""
+        """Whether a connected broker can take a request for ANY."""
         return self._any.best(now) is not None
 
     # -- for the transport
@@ -220,7 +219,7 @@ class Network:
             self._dirty[connection.node] = self._links[link]
 
     def receive(self, now: float, link: int, frame: Buffer) -> None:
-        """A whole frame came over `link`; the buffer is ours from now on."""
+        """A whole frame arrived on `link`; the caller no longer uses the buffer."""
         endpoint = self._links.get(link)
         if endpoint is None or endpoint.connection is None:
             return
@@ -229,24 +228,24 @@ class Network:
         connection.receive(now, frame)
         if connection.state is not before:
             self._state_changed(endpoint, connection)
-        if connection.state is CLOSED:  # before anybody hears of it: nobody may take this node for READY then
+        if connection.state is CLOSED:  # before `_answer`: handlers must not see this node as READY
             self._ended(now, endpoint, connection)
             self._answer(now, self._answers)
             return
         if connection.answers and endpoint.backoff.attempts:
-            endpoint.backoff.reset()  # not as soon as it is READY: one that gives only broken answers is always READY first
-            endpoint.garbled = False
+            endpoint.backoff.reset()  # not as soon as it is READY: a broker that sends only undecodable responses becomes READY, too
+            endpoint.undecodable = False
         if connection.muted_until > now:
             self._muted[endpoint.node] = connection.muted_until
             self._wake_at = min(self._wake_at, connection.muted_until)
         if connection.has_output or endpoint.leaving:
             self._dirty[endpoint.node] = endpoint
-        elif now + endpoint.max_idle < self._wake_at:  # it may have nothing more to do, and nobody else will look
+        elif now + endpoint.max_idle < self._wake_at:  # it may be idle now, and nothing else wakes the loop to close it
             self._wake_at = now + endpoint.max_idle
         self._answer(now, connection.answers)
 
     def lost(self, now: float, link: int, reason: KafkaError) -> None:
-        """The socket of `link` is gone, or was never opened."""
+        """The socket of `link` was closed or could not be opened."""
         endpoint = self._links.pop(link, None)
         if endpoint is not None and endpoint.connection is not None:
             endpoint.connection.lost(now, reason)
@@ -254,7 +253,7 @@ class Network:
             self._answer(now, self._answers)
 
     def written(self, now: float, link: int) -> bool:
-        """All bytes handed out for `link` reached the socket; says whether that answered a request."""
+        """All bytes returned for `link` reached the socket. Returns whether that completed a request."""
         connection = self._connection(link)
         if connection is None:
             return False
@@ -262,7 +261,7 @@ class Network:
         return self._answer(now, connection.answers) > 0
 
     def poll(self, now: float) -> NetworkEffects:
-        """Do what is due. Answers failed requests, so machines may be ready again afterwards: then `wake_at` is `now`."""
+        """Do what is due. If requests ended, machines may have something to send again: then `wake_at` is `now`."""
         if now < self._wake_at and not self._dirty and not self._answers:
             return self._idle()
         unmuted = self._unmute(now) if self._muted else False
@@ -283,7 +282,7 @@ class Network:
         return NetworkEffects(connect, close, tuple(writes), now if answered or unmuted or self._dirty else self._wake_at)
 
     def _unmute(self, now: float) -> bool:
-        """Whether a throttled connection may be written to again: its machines were polled before and have to be again."""
+        """Whether throttling of a connection is over. Machines were polled before this, and have to be polled again."""
         over = [node for node, until in self._muted.items() if until <= now]
         for node in over:
             del self._muted[node]
@@ -291,7 +290,7 @@ class Network:
         return bool(over)
 
     def _idle(self) -> NetworkEffects:
-        """Nothing to do. Asked thousands of times a second, so the answer is kept."""
+        """The effects when there is nothing to do. Called thousands of times per second, so the object is reused."""
         if self._nothing.wake_at != self._wake_at:
             self._nothing = NetworkEffects(wake_at=self._wake_at)
         return self._nothing
@@ -313,7 +312,7 @@ class Network:
         return endpoint
 
     def _endpoint(self, node: int) -> Endpoint | None:
-        """The endpoint of `node`; a lane's is made on first use."""
+        """The endpoint of `node`; that of a lane is created on first use."""
         endpoint = self._endpoints.get(node)
         if endpoint is None and node >= LANE and (plain := self._endpoints.get(broker_of(node))) is not None:
             endpoint = self._add(node, plain.host, plain.port)
@@ -324,7 +323,7 @@ class Network:
         return None if endpoint is None else endpoint.connection
 
     def _retire(self, endpoint: Endpoint) -> None:
-        """Give it nothing more to do; it goes once what it does is done."""
+        """Send no more requests to `endpoint`; it is removed when nothing is in flight to it."""
         endpoint.leaving, endpoint.wanted = True, False
         reason = ConnectionLost(f"broker {broker_of(endpoint.node)} ({endpoint.address}) left the cluster")
         self._answers += [(request, Failed(reason, Written.NO)) for request in endpoint.waiting]
@@ -332,13 +331,13 @@ class Network:
         self._unready(endpoint)
         self._dirty[endpoint.node] = endpoint
 
-    def _given_up(self, endpoint: Endpoint) -> bool:
-        """Whether it belongs to a lane that nobody uses any more."""
+    def _is_dropped(self, endpoint: Endpoint) -> bool:
+        """Whether the endpoint belongs to a lane that was dropped."""
         return endpoint.node >= LANE and endpoint.node // LANE not in self._lanes
 
     def _revive(self, endpoint: Endpoint) -> None:
-        """It was about to leave and is back."""
-        if self._given_up(endpoint):
+        """The broker of a leaving endpoint is in the cluster again."""
+        if self._is_dropped(endpoint):
             return
         endpoint.leaving = False
         if endpoint.connection is not None and endpoint.connection.state is READY:
@@ -349,7 +348,7 @@ class Network:
         log.info("%s: broker %d moved from %s to %s:%d", self._config.client_id, broker_of(endpoint.node), endpoint.address, host, port)
         connection = endpoint.connection
         reason = ConnectionLost(f"{endpoint.address}: broker {broker_of(endpoint.node)} moved to {host}:{port}")
-        endpoint.host, endpoint.port, endpoint.leaving = host, port, self._given_up(endpoint)
+        endpoint.host, endpoint.port, endpoint.leaving = host, port, self._is_dropped(endpoint)
         if connection is not None:
             connection.poison(reason)
             self._ended(now, endpoint, connection)
@@ -368,7 +367,7 @@ class Network:
     # -- one endpoint's turn
 
     def _take_dirty(self, now: float) -> list[Endpoint]:
-        """Those with something to do; all of them when a time has come."""
+        """The endpoints to look at: those with something to do, or all of them if a time is over."""
         if now >= self._wake_at:
             self._wake_at = INFINITY
             touched = list(self._endpoints.values())
@@ -403,7 +402,7 @@ class Network:
         late = [request for request in endpoint.waiting if request.deadline <= now]
         if late:
             endpoint.waiting = [request for request in endpoint.waiting if request.deadline > now]
-            reason = ConnectionLost(str(endpoint.error or f"{endpoint.address}: not connected in time"))
+            reason = ConnectionLost(str(endpoint.error or f"{endpoint.address}: connection timed out"))
             self._answers += [(request, Failed(reason, Written.NO)) for request in late]
         if (endpoint.wanted or endpoint.waiting) and now >= endpoint.not_before:
             self._open(now, endpoint)
@@ -421,7 +420,7 @@ class Network:
         self._wake_at = min(self._wake_at, connection.wake_at)
 
     def _unused(self, now: float, endpoint: Endpoint, connection: Connection) -> str | None:
-        """Why the connection should be closed, if it should and nobody waits on it."""
+        """The reason to close the connection; None: keep it, at least while requests are in flight."""
         if connection.state is not READY:
             return LEFT if endpoint.leaving else None
         if connection.in_flight:
@@ -431,7 +430,7 @@ class Network:
         if now >= connection.idle_since + endpoint.max_idle:
             return f"unused for {endpoint.max_idle:g} s"
         if endpoint.node < 0 and any(0 <= node < LANE for node in self._ready):
-            return "the cluster's own addresses are used instead"
+            return "replaced by connections to the cluster's own addresses"
         return None
 
     def _state_changed(self, endpoint: Endpoint, connection: Connection) -> None:
@@ -444,12 +443,12 @@ class Network:
             self._ready[endpoint.node] = connection
             self.changes += 1
         self._dirty[endpoint.node] = endpoint
-        self._wake_at = -INFINITY  # the setup deadline need not wake anyone any more
-        if endpoint.node >= 0:  # bootstrap connections can go now
+        self._wake_at = -INFINITY  # computed anew, without the setup deadline
+        if endpoint.node >= 0:  # bootstrap connections can be closed now
             self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 and e.connection is not None)
 
     def _ended(self, now: float, endpoint: Endpoint, connection: Connection) -> None:
-        """The connection is CLOSED and that was not planned: rest before the next attempt."""
+        """The connection failed: wait for a back-off before the next attempt."""
         reason = connection.reason
         assert reason is not None
         was_ready = endpoint.node in self._ready
@@ -462,27 +461,27 @@ class Network:
             listener(now, broker_of(endpoint.node))
 
     def _log_connected(self, endpoint: Endpoint) -> None:
-        """A broker's first connection is news; more lanes to it are not."""
+        """Log a broker's first connection, but not further lanes."""
         broker = broker_of(endpoint.node)
         if broker in self._unreachable or (broker >= 0 and broker not in map(broker_of, self._ready)):
             self._unreachable.discard(broker)
-            log.info("%s: %s (%s) is connected", self._config.client_id, _name(broker), endpoint.address)
+            log.info("%s: connected to %s (%s)", self._config.client_id, _name(broker), endpoint.address)
 
     def _log_ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
-        """The end of its last connection is news, and so is the first attempt that fails, whatever the lane."""
+        """Log the end of a broker's last connection, and the first failed attempt to connect, whatever the lane."""
         broker = broker_of(endpoint.node)
         if isinstance(reason.__cause__, DecodeError) and was_ready:
-            if not endpoint.garbled:  # whoever asked asks again, perhaps for ever: here it can be seen
-                log.warning("%s: %s is connected to again: %s", self._config.client_id, _name(broker), reason)
-            endpoint.garbled = True
+            if not endpoint.undecodable:  # requests are retried, perhaps forever, so the log has to show the reason
+                log.warning("%s: reconnecting to %s: %s", self._config.client_id, _name(broker), reason)
+            endpoint.undecodable = True
         elif was_ready and broker not in map(broker_of, self._ready):
             log.info("%s: %s disconnected: %s", self._config.client_id, _name(broker), reason)
         elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
             self._unreachable.add(broker)
-            log.warning("%s: %s cannot be reached: %s", self._config.client_id, _name(broker), reason)
+            log.warning("%s: cannot reach %s: %s", self._config.client_id, _name(broker), reason)
 
     def _part(self, endpoint: Endpoint, connection: Connection) -> None:
-        """Forget a CLOSED connection; its answers remain to be given."""
+        """Drop a CLOSED connection; the outcomes of its requests are passed on later."""
         if self._links.pop(connection.link, None) is not None:
             self._close.append(Close(connection.link, str(connection.reason)))
         self._answers += connection.answers
@@ -507,7 +506,7 @@ class Network:
         self._wake_at = -INFINITY
 
     def _serve_any(self, now: float) -> float:
-        """Hand ANY requests to whoever is connected, else try to connect; returns when to look again, -INFINITY: output is waiting."""
+        """Pass requests for ANY to a connected broker, or try to connect. Returns when to look again; -INFINITY: there is output now."""
         self._fail_late_any(now)
         if not self._anyone and not self._anyone_wanted:
             return INFINITY
@@ -520,9 +519,9 @@ class Network:
         return min(self._try_someone(now), min((request.deadline for request in self._anyone), default=INFINITY))
 
     def _try_someone(self, now: float) -> float:
-        """Begin an attempt if it is time for one; returns when it is time for the next."""
+        """Start an attempt to connect, if one is due; returns when the next is due."""
         candidate = self._any.candidate(now)
-        pause = STAGGER if self._any.attempt_under_way() else 0.0 if candidate is None or candidate.failures == 0 else GAP
+        pause = STAGGER if self._any.connecting() else 0.0 if candidate is None or candidate.failures == 0 else GAP
         if now < self._attempted_at + pause:
             return self._attempted_at + pause
         if candidate is None:
@@ -534,14 +533,14 @@ class Network:
     def _fail_late_any(self, now: float) -> None:
         late = [request for request in self._anyone if request.deadline <= now]
         if late:
-            reason = ConnectionLost(self.why_unreachable() or "no broker answered in time")
+            reason = ConnectionLost(self.why_unreachable() or "no broker responded in time")
             self._answers += [(request, Failed(reason, Written.NO)) for request in late]
             self._anyone = deque(request for request in self._anyone if request.deadline > now)
 
-    # -- answers
+    # -- outcomes
 
     def _answer(self, now: float, answers: list[Answer]) -> int:
-        """Pass `answers` on to their owners; they may ask for more, which waits for the next poll."""
+        """Pass `answers` to the handlers of their requests; requests that these submit wait for the next poll. Returns the number."""
         given = 0
         while answers:
             batch = answers[:]
@@ -555,5 +554,5 @@ class Network:
 
 
 def _name(broker: int) -> str:
-    """What the log calls it; bootstrap servers are not known by a number yet."""
+    """The name for the log; a bootstrap server has no broker id yet."""
     return f"broker {broker}" if broker >= 0 else "bootstrap server"

@@ -1,17 +1,17 @@
-"""The producer's machine. Invariant: a batch leaves its queue only when it is acknowledged, or fails and hands its records back.
+"""The producer's machine. Rule: a batch leaves its queue only when it is acknowledged, or fails and hands its records back.
 
-Application threads append records to batches (`wire.records`). From the moment a batch is sealed, it is handled here, on the loop thread.
+Application threads append records to batches (`wire.records`). Once a batch is sealed, it is handled here, on the loop thread.
 
 Modules; each line imports only from lines below it:
 
-    sender      takes sealed batches and chooses which of them go out next
-    answers     what the answer to a Produce request does to its batches
+    sender      takes sealed batches and chooses which of them to send next
+    answers     what the response to a Produce request does to its batches
     deadlines   delivery time-outs, back-offs of queues
     outcomes    batches that were acknowledged or failed
     requests    builds Produce requests and counts those in flight
-    parking     records whose topic is not known yet
+    parking     records whose topic is unknown
     obstacles   why a batch could not be sent, or was not acknowledged in time
-    ready       the queues that have something to send, by leader
+    ready       the queues with something to send, by leader
     queues      one queue per partition: batches in order, how many are in flight, epoch and sequence numbers
     identity    producer ids and epochs
     ledger      counts of records: accepted = acked + queued + in flight + failed

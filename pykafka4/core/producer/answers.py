@@ -1,6 +1,6 @@
-"""Produce answers. Rule: what an error code does to its batch is a row of `error_table`, carried out by a function of `ACTIONS`.
+"""Produce responses. Rule: what an error code does to its batch is a row of `error_table`, carried out by a function of `ACTIONS`.
 
-A batch is acknowledged or requeued. A requeued one is sent again, halved, freed of the records that the broker refuses, or failed.
+A batch is acknowledged or requeued. A requeued one is resent, halved, resent without the records that the broker refused, or failed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PartitionAnswer = ProduceResponse.Topic.Partition
 
 
 class Answers:
-    """Reads what brokers answer to produce requests, and does it to the batches."""
+    """Applies the responses to Produce requests to their batches."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class Answers:
         outcomes: Outcomes,
         compress: Callable[[Batch, PartitionQueue], None],
     ) -> None:
-        """`compress(batch, queue)` has a batch compressed that takes the place of another in `queue`."""
+        """`compress(batch, queue)` compresses a batch that replaced another one in `queue`."""
         self._config, self._network, self._cluster, self._recovery = config, network, cluster, recovery
         self._ready, self._deadlines, self._outcomes, self._compress = ready, deadlines, outcomes, compress
 
     def answered(self, flight: InFlightProduce, now: float, outcome: Outcome) -> None:
-        """A request was answered or lost."""
+        """A request got a response, or failed."""
         for queue, batch in flight.entries:
             queue.request_ended(batch)
         if isinstance(outcome, Failed):
@@ -83,14 +83,14 @@ class Answers:
             self._act(queue, batch, now, found)
 
     def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
-        """An answer without this partition says nothing about it: maybe written."""
+        """The response lacks this partition: its batch is maybe written."""
         queue.doubt(batch)
         self._requeue(queue, batch)
         if not batch.done:
             self._deadlines.hold(queue, now)
 
     def _act(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer) -> None:
-        """What the table says for this code."""
+        """Do what the error table says for this code."""
         row = error_code(answer.error_code)
         if row.produce in (Produce.ACK, Produce.DUPLICATE):
             offset = answer.base_offset if row.produce is Produce.ACK else -1
@@ -101,14 +101,14 @@ class Answers:
         if row.written is Written.MAYBE:
             queue.doubt(batch)
         self._requeue(queue, batch)
-        if batch.done:  # its delivery timeout was first
+        if batch.done:  # its delivery time-out came first
             return
         error = broker_error(row.code, str(queue.tp), answer.error_message or WAYS_OUT.get(row.name))
         batch.last_error = error
         ACTIONS[row.produce](self, queue, batch, now, answer, error)
 
     def _flight_lost(self, flight: InFlightProduce, now: float, outcome: Failed) -> None:
-        """No answer: every batch stays; what may have been written keeps its number."""
+        """There is no response: every batch stays in its queue, and keeps its sequence if it may be written."""
         for queue, batch in flight.entries:
             if outcome.written is Written.MAYBE:
                 queue.doubt(batch)
@@ -125,28 +125,28 @@ class Answers:
             self._outcomes.ledger.requeued(batch.count)
         queue.requeue(batch)
 
-    # what a produce response does with its batch, by the table
+    # the actions of the error table
 
     def _resend(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         if isinstance(error, BrokerError) and error.code.refresh is Refresh.METADATA:
             if error.code.name == "REQUEST_TIMED_OUT":
-                self._network.doubt(now, queue.node)  # it may have been replaced without knowing: ask another for the leader
+                self._network.avoid(now, queue.node)  # it may no longer be the leader without knowing: get metadata from another broker
             self._recovery.report(now, queue.tp, error, queue.node)
         else:
             self._deadlines.hold(queue, now)
 
     def _split(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """Halve it. Brokers look at sizes before they look for duplicates, so this answer does not say whether an earlier try was written.
+        """Halve the batch. Brokers check sizes before duplicates, so the error does not show whether an earlier attempt was written.
 
-        The halves keep the numbers and the doubt of the batch, so they go out in its epoch only. A log that has the batch after all (its
-        limit was lowered since) is past these numbers: it refuses the halves, and they fail as MAYBE.
+        The halves keep the sequence of the batch, and stay in doubt if it was, so they are sent only in its epoch. If the log has the batch
+        (because the limit was lowered later), it is beyond that sequence: the broker rejects the halves, and they fail as MAYBE.
         """
         if batch.count == 1:
             self._outcomes.fail(queue, batch, "MESSAGE_TOO_LARGE", error)
             return
         parts = batch.split()
         for part in parts:
-            part.attempts = 0  # never sent as they are: `_finish` has to write their headers
+            part.attempts = 0  # never sent in this form: `_finish` has to write their headers
             part.written = batch.written  # but their records may be in the log
         queue.replace(batch, parts)
         for part in parts:
@@ -155,8 +155,8 @@ class Answers:
     def _sequence(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
         """The broker expects another sequence.
 
-        Behind an unacknowledged batch that only follows from its failure. At the head the broker's state of this producer and ours differ:
-        continue in the next epoch, and give up what may have been written in this one.
+        Behind an unacknowledged batch this is a consequence of that batch's failure. At the head, the broker's numbering and the client's
+        differ: continue in the next epoch, and fail a head that may be written.
         """
         if queue.batches[0] is not batch:
             return
@@ -164,24 +164,24 @@ class Answers:
         self._give_up_or_hold(queue, batch, now, error)
 
     def _fenced(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """The broker knows a higher epoch of this producer id in this partition, and will never take ours.
+        """This partition has seen a higher epoch of this producer id, and rejects the queue's from now on.
 
-        Nobody can take over an id that has no transactional id, so this says nothing about other partitions: the queue gets another id.
+        Without a transactional id no other producer can take over the id, so other partitions are not affected: the queue gets another id.
         """
         queue.stale = queue.spent = True
         if queue.batches[0] is batch:
             self._give_up_or_hold(queue, batch, now, error)
 
     def _give_up_or_hold(self, queue: PartitionQueue, batch: Batch, now: float, error: KafkaError) -> None:
-        """The epoch of `queue` ends. Under another epoch a batch that is in the log already would be written again."""
+        """The epoch of `queue` ends. A batch that may be in the log fails: under another epoch it would be written again."""
         if batch.written:
             self._outcomes.fail(queue, batch, short_name(error), error)
         self._deadlines.hold(queue, now)
 
     def _refused(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:
-        """The records that the answer names fail (KIP-467), the others are sent again; a broker writes all records of a batch or none.
+        """Fail the records that the response lists (KIP-467), and resend the others; a broker writes all records of a batch or none.
 
-        The batch fails whole when the answer names no record, and when the others may be in the log: sent again they would be there twice.
+        The whole batch fails if the response lists no record, or if the others may be in the log, where they would be written twice.
         """
         reasons = {e.batch_index: e.batch_index_error_message for e in answer.record_errors if 0 <= e.batch_index < batch.count}
         if not reasons or (batch.written and self._config.enable_idempotence):
@@ -195,7 +195,7 @@ class Answers:
             why = broker_error(answer.error_code, str(queue.tp), reasons[index] or answer.error_message)
             self._outcomes.lose(part, short_name(why), written, why)
         if rest is not None:
-            rest.attempts, rest.written = 0, batch.written  # never sent as it is, but its records may be in the log
+            rest.attempts, rest.written = 0, batch.written  # never sent in this form, but its records may be in the log
             self._compress(rest, queue)
 
     def _failed(self, queue: PartitionQueue, batch: Batch, now: float, answer: PartitionAnswer, error: KafkaError) -> None:

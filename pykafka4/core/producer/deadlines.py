@@ -1,4 +1,4 @@
-"""Deadlines. Rule: a batch that is not acknowledged within delivery_timeout_ms fails; until then a queue that rests is looked at again."""
+"""Deadlines. Rule: a batch that is not acknowledged within delivery_timeout_ms fails; a queue is ready again after its back-off."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pykafka4.wire.records.hot import Batch
 
 __all__ = ["Deadlines"]
 
-OPEN_SHARE = 10  # a batch that cannot be sent takes records for one part in so many of delivery_timeout_ms after its linger
+OPEN_SHARE = 10  # a batch that cannot be sent stays open for delivery_timeout_ms / OPEN_SHARE after its linger
 
 
 class Deadlines:
-    """When to look again at which queue."""
+    """Delivery time-outs, back-offs and lingers of all queues."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Deadlines:
         seal_due: Callable[[PartitionQueue, float], object],
         reason: Callable[[PartitionQueue, Batch], KafkaError],
     ) -> None:
-        """`seal_due(queue, now)` seals the batch whose linger is over; `reason(queue, batch)` says what kept it from being acknowledged."""
+        """`seal_due(queue, now)` seals the batch whose linger is over; `reason(queue, batch)` is why a batch was not acknowledged."""
         self._config, self._ready, self._outcomes = config, ready, outcomes
         self._seal_due, self._reason = seal_due, reason
         self._timers = Timers()
@@ -43,19 +43,19 @@ class Deadlines:
         self._timers.run(now)
 
     def hold(self, queue: PartitionQueue, now: float) -> None:
-        """Let `queue` rest for a back-off."""
+        """Send nothing of `queue` until its back-off is over."""
         queue.held_until = now + queue.backoff.next()
         self._timers.at(queue.held_until, lambda _: self._ready.place(queue))
 
     def watch(self, queue: PartitionQueue) -> None:
-        """Have the delivery deadline of the oldest batch looked at, sealed or not."""
+        """Set a timer for the delivery time-out of the oldest batch, sealed or not."""
         oldest = queue.batches[0] if queue.batches else queue.due
         if not queue.watched and oldest is not None:
             queue.watched = True
             self._timers.at(oldest.sent_at + self._config.delivery_timeout_ms / 1000, lambda now: self._expire(queue, now))
 
     def watch_due(self, queue: PartitionQueue) -> None:
-        """Have the batch that is due sealed even if no connection can take it: its records expire together, with the oldest."""
+        """Set a timer to seal the due batch even if no connection can take it: its records expire together, with the oldest."""
         if queue.due is not None and not queue.due_watched:
             queue.due_watched = True
             self._timers.at(self._open_until(queue.due), lambda now: self._stop_filling(queue, now))

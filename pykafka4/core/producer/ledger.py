@@ -1,6 +1,6 @@
 """Ledger. Rule: accepted = acked + queued + in flight + failed, at every moment.
 
-Every record that `send` accepted is in exactly one of these places; the simulation compares the sums with a walk over the batches.
+Every record that `send` accepted is counted in exactly one of these; the simulation compares the sums with the batches themselves.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pykafka4.errors import DeliveryFailed
 
 __all__ = ["Ledger", "ProducerStats"]
 
-REMEMBERED = 100  # failures kept for whoever asks what went wrong: the first of all, the last, and some between
+REMEMBERED = 100  # failures kept for `failures_since`: the first, the last, and a sample of those between
 
 
 @attrs.frozen
 class ProducerStats:
-    """What became of every record handed to `send`. Counts are records.
+    """Counts of all records accepted by `send`, by outcome.
 
-    `failed` has a row per (reason, written); `retries` counts batches that were sent again, `requests` produce requests,
-    `buffered_bytes` the memory of `buffer_memory` in use.
+    `failed` has an entry per (reason, written). `retries` counts batches that were resent, `requests` Produce requests;
+    `buffered_bytes` is the part of `buffer_memory` in use.
     """
 
     accepted: int
@@ -43,7 +43,7 @@ class ProducerStats:
 
 @attrs.frozen
 class Failure:
-    """A batch that failed: its records, how many records had failed before, and why."""
+    """A failed batch: the number of records that had failed before it, the number of its records, and why it failed."""
 
     before: int
     records: int
@@ -51,7 +51,7 @@ class Failure:
 
 
 class Ledger:
-    """The sender's account."""
+    """The sender's counters."""
 
     __slots__ = ("_batches", "_last", "_stride", "acked", "failed", "failures", "failures_seen", "in_flight", "requests", "retries")
 
@@ -61,10 +61,10 @@ class Ledger:
         self.failures: list[Failure] = []
         self.failures_seen = 0
         self._last: Failure | None = None
-        self._batches, self._stride = 0, 1  # failed; of so many one is kept
+        self._batches, self._stride = 0, 1  # failed batches; one of every `_stride` is kept
 
     def sent(self, records: int, retried_batches: int) -> None:
-        """A request with `records` went out."""
+        """A request with `records` was sent."""
         self.in_flight += records
         self.requests += 1
         self.retries += retried_batches
@@ -85,7 +85,7 @@ class Ledger:
         self.failed[code, written] += records
 
     def _remember(self, failure: Failure) -> None:
-        """The first of all, the last, and between them one of every `_stride`."""
+        """Keep the first failure, the last, and one of every `_stride` in between."""
         self._last = failure
         if self._batches % self._stride == 0:
             if len(self.failures) == REMEMBERED:
@@ -97,11 +97,11 @@ class Ledger:
     def failures_since(
         self, mark: int, looked_at: Collection[int] = (), told: Collection[tuple[int, int]] = ()
     ) -> tuple[int, DeliveryFailed | None]:
-        """How many records failed since `failures_seen` was `mark` that the application does not know of, and the first of these failures.
+        """The number of records that failed since `failures_seen` was `mark` and that the application has not seen, and the first failure.
 
-        It knows of those it has looked at (for each such record, how many had failed before its batch) and of those in the disjoint ranges
-        `told`. Where many more than `REMEMBERED` batches failed it is an early failure, for not all are kept; it is None only when there
-        was none. For any thread.
+        It has seen those in `looked_at` (for each record, how many had failed before its batch), and those in the disjoint ranges `told`.
+        If many more than `REMEMBERED` batches failed, the failure may not be the first one, because not all are kept; it is None only if
+        there was none. For any thread.
         """
         total = self.failures_seen  # before the failures: each of those counted is among them
         known = [failure for failure in (*self.failures, self._last) if failure is not None and failure.before >= mark]
@@ -114,6 +114,6 @@ class Ledger:
         return count, next(news, known[-1]).error
 
     def stats(self, accepted: int, buffered_bytes: int) -> ProducerStats:
-        """The account at this moment, for the application."""
+        """The counters at this moment, for the application."""
         queued = accepted - self.acked - self.in_flight - self.failures_seen
         return ProducerStats(accepted, self.acked, queued, self.in_flight, dict(self.failed), self.retries, self.requests, buffered_bytes)

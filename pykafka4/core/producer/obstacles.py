@@ -1,4 +1,4 @@
-"""Says why a batch cannot be sent, or was not acknowledged in time. Decides nothing: every method only reads."""
+"""Obstacles. Rule: only reads; finds out why a batch cannot be sent, or was not acknowledged in time."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from pykafka4.wire.records.hot import Batch
 
 __all__ = ["Obstacles"]
 
-ZSTD_FROM = 7  # a broker that speaks this version of Produce knows the codec
+ZSTD_FROM = 7  # brokers with this version of Produce support the codec
 
 
 class Obstacles:
-    """The reasons that errors of a producer's records give."""
+    """The reasons in the errors of a producer's records."""
 
     __slots__ = ("_config", "_network", "_oldest", "_recovery")
 
     def __init__(self, config: ProducerConfig, network: Network, recovery: Recovery) -> None:
         self._config, self._network, self._recovery = config, network, recovery
-        self._oldest = ZSTD_FROM if config.compression_type == "zstd" else None  # the lowest version of Produce for our codec
+        self._oldest = ZSTD_FROM if config.compression_type == "zstd" else None  # the lowest version of Produce for the codec
 
     def of(self, queue: PartitionQueue, batch: Batch, trouble: KafkaError | None) -> KafkaError:
-        """Why `batch` is not acknowledged, although no request with it has failed. `trouble`: why `queue` has no producer id."""
+        """Why `batch` is not acknowledged although no request with it failed. `trouble`: why `queue` has no producer id."""
         offline = self._recovery.offline.get(queue.tp)
         if offline is not None:
             return offline.reason
         return trouble or self._late(queue, batch)
 
     def unreadable(self, node: int) -> KafkaError | None:
-        """Why `node` cannot take our batches. A broker that does not know the codec says UNKNOWN_SERVER_ERROR, which says nothing."""
+        """Why `node` cannot decompress the batches. (It would respond with UNKNOWN_SERVER_ERROR, which does not show the reason.)"""
         if self._oldest is None:
             return None
         version = self._network.version(node, ProduceRequest.api_key)
         if version is None or version >= self._oldest:
             return None
         return UnsupportedVersion(
-            f"broker {node} is older than Kafka 2.1 and does not know compression_type=zstd; use lz4, or upgrade the broker"
+            f"broker {node} is older than Kafka 2.1 and does not support compression_type=zstd; use lz4, or upgrade the broker"
         )
 
     def _late(self, queue: PartitionQueue, batch: Batch) -> KafkaTimeoutError:
@@ -49,6 +49,6 @@ class Obstacles:
 
     def _missing(self, queue: PartitionQueue, batch: Batch) -> str:
         if batch.in_flight:
-            return f"broker {queue.node} has not answered"
+            return f"broker {queue.node} has not responded"
         leader = self._recovery.leader(queue.tp)
         return "the partition has no leader" if leader is None else self._network.why_down(leader.node)

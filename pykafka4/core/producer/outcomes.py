@@ -1,6 +1,6 @@
-"""Outcomes. Rule: each record gets one outcome, whatever raises meanwhile; the ledger counts it before a thread can see it.
+"""Outcomes. Rule: each record gets exactly one outcome, despite any exception; the ledger counts it before other threads can see it.
 
-A batch that leaves its queue comes here, acknowledged or failed. Its callbacks run on the executor, which the machine hands them to.
+Every batch that leaves its queue ends here, acknowledged or failed. Its callbacks run on the callback executor.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ Callbacks = Callable[[], None]
 
 
 class Outcomes:
-    """What became of the batches of one producer."""
+    """Ends the batches of one producer."""
 
     def __init__(self, progress: Callable[[], None]) -> None:
-        """`progress` is called after batches finished (waiters look again)."""
+        """`progress` is called after batches have ended, so that waiters look again."""
         self.ledger = Ledger()
         self.progress = progress
         self._deliver: list[Callbacks] = []
-        self._finished = False  # a batch was, since `take_finished`
+        self._finished = False  # whether a batch ended since `take_finished`
 
     def take_deliver(self) -> tuple[Callbacks, ...]:
-        """What the executor has to run, once."""
+        """The callbacks for the executor, each once."""
         deliver, self._deliver = tuple(self._deliver), []
         return deliver
 
@@ -40,7 +40,7 @@ class Outcomes:
 
     def acknowledge(self, queue: PartitionQueue, batch: Batch, offset: int, log_append_time_ms: int) -> None:
         """`batch` is in the log."""
-        if batch.done:  # its delivery timeout was first
+        if batch.done:  # its delivery time-out came first
             queue.end_flight(batch)
             return
         queue.remove(batch)
@@ -48,7 +48,7 @@ class Outcomes:
         self._settled(batch.complete(offset, log_append_time_ms))
 
     def fail(self, queue: PartitionQueue, batch: Batch, code: str, error: KafkaError) -> None:
-        """Hand the records of `batch` back."""
+        """Fail the records of `batch`."""
         written = Written.MAYBE if queue.may_be_written(batch) else Written.NO
         if batch.in_flight:
             self.ledger.requeued(batch.count)
@@ -57,14 +57,14 @@ class Outcomes:
         self.lose(batch, code, written, error)
 
     def lose(self, batch: Batch, code: str, written: Written, error: KafkaError) -> None:
-        """Fail the records of `batch`, which is in no queue any more. The ledger first: a thread that sees the outcome may look there."""
+        """Fail the records of `batch`, which is no longer in a queue. The ledger first: a thread that sees the outcome may read it."""
         try:
             self.ledger.lost(batch.topic, batch.partition, code, written, batch.count, error)
         finally:
             self._settled(batch.fail(code, written, error))
 
     def lose_parked(self, topic: str, code: str, cause: Exception, records: int, callbacks: Callbacks | None) -> None:
-        """Records that were in no batch yet have failed."""
+        """Count records that failed before they were in a batch."""
         try:
             self.ledger.lost(topic, None, code, Written.NO, records, cause)
         finally:
@@ -76,7 +76,7 @@ class Outcomes:
             self._deliver.append(lambda: self._call_back(callbacks))
 
     def _call_back(self, callbacks: Callbacks) -> None:
-        """On the executor: only when its callbacks have run a batch is settled and its memory free, so that waiters look again here."""
+        """On the executor. The memory of a batch is free only after its callbacks, so waiters look again after them."""
         try:
             callbacks()
         finally:

@@ -1,7 +1,7 @@
-"""Parking. Rule: `send` never waits for a topic; records of one not known yet wait here, in order, and no longer than they may.
+"""Parking. Rule: `send` never waits for a topic; records of an unknown topic are parked, in order, and fail after a time-out.
 
-The records themselves lie in the accumulator. This machine learns the topic's partitions, has the records moved a slice per turn, and
-fails them when the topic stays unknown. It is also who wants the producer's topics, as long as they are sent to.
+The records themselves are in the accumulator. This machine looks up the topic's partitions, moves the records into batches, a slice per
+turn, and fails them if the topic stays unknown. It also keeps the metadata of the producer's topics up to date while they are sent to.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pykafka4.wire.records.hot import Accumulator
 
 __all__ = ["Parking"]
 
-SLICE = 1000  # records moved per turn: the loop stays responsive
-DENIED_SECONDS = 2.0  # brokers have to deny a partition for so long: one that was just added is not known to all of them at once
+SLICE = 1000  # records moved per turn, so that the loop stays responsive
+DENIED_SECONDS = 2.0  # for which brokers have to deny a partition: not all of them know at once of one that was just added
 
 Lost = Callable[[str, str, Exception, int, Callable[[], None] | None], None]
 
 
 class Parking:
-    """The topics a producer writes to, and their records that have no partition yet."""
+    """The topics that a producer sends to, and their records that have no partition yet."""
 
     __slots__ = (
         "_acc",
@@ -59,28 +59,28 @@ class Parking:
         idle: Callable[[str], None],
         note: Callable[[str], None],
     ) -> None:
-        """`lost(topic, code, cause, records, callbacks)` hears of every parked record that failed; `busy(topic)` says whether batches for
-        a topic wait or are under way; `idle(topic)` is called when nothing was sent to a topic for metadata_max_idle_ms; `note(topic)` has
-        a topic among the changed ones of the next poll.
+        """`lost(topic, code, cause, records, callbacks)` is called for parked records that failed; `busy(topic)` is whether batches for a
+        topic are queued or in flight; `idle(topic)` is called if nothing was sent to a topic for metadata_max_idle_ms; `note(topic)` adds
+        a topic to the changed ones of the next poll.
         """
         self._config, self._acc, self._cluster, self._network = config, accumulator, cluster, network
         self._lost, self._busy, self._idle, self._note = lost, busy, idle, note
         self._told: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator knows of each topic
-        self._used: OrderedDict[str, float] = OrderedDict()  # when a batch of each came last, the longest ago first
-        self._expires = 0.0  # no topic is idle before
-        self._waiting: dict[str, float] = {}  # when to look at each that has parked records, in the order they came
-        self._next_look = INFINITY  # at one of these
-        self._denied: dict[str, tuple[float, float]] = {}  # topics whose oldest record names no partition: since when, when to ask again
-        self._empty: dict[str, float] = {}  # topics that wait without a record, and since when
+        self._used: OrderedDict[str, float] = OrderedDict()  # when the last batch of each was sealed, the earliest first
+        self._expires = 0.0  # no topic is idle before that time
+        self._waiting: dict[str, float] = {}  # topics with parked records, and when to look at each; in the order of their first record
+        self._next_look = INFINITY  # the earliest of these times
+        self._denied: dict[str, tuple[float, float]] = {}  # topics whose oldest record has a missing partition: (since, next request)
+        self._empty: dict[str, float] = {}  # unknown topics without parked records, and since when
         self._hurried: set[str] = set()  # topics with records that a flush covers
-        self._moved_hurried = False  # some of these have been moved into batches
+        self._moved_hurried = False  # some of these records have been moved into batches
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
     @property
     def topics(self) -> list[str]:
-        """Every topic that was sent to of late."""
+        """All topics that were recently sent to."""
         return list(dict.fromkeys([*self._used, *self._waiting]))
 
     def want(self, topic: str) -> None:
@@ -91,7 +91,7 @@ class Parking:
         self._note(topic)
 
     def hurry(self) -> None:
-        """A flush covers what is parked now: its batches must not linger once it has been moved."""
+        """A flush covers the records that are parked now: their batches must not linger."""
         self._hurried |= self._waiting.keys()
 
     def take_hurried(self) -> bool:
@@ -100,7 +100,7 @@ class Parking:
         return moved
 
     def used(self, topic: str, now: float) -> None:
-        """A batch for `topic` came: it is wanted again if it was let go, and created again if it was deleted."""
+        """A batch for `topic` was sealed: look it up again if it was dropped, and create it again if it was deleted."""
         if topic not in self._used:
             self._note(topic)
         if topic not in self._used or self._cluster.unknown_since(topic) is not None:
@@ -109,20 +109,20 @@ class Parking:
         self._used.move_to_end(topic)
 
     def gone(self) -> None:
-        """The producer is closed."""
+        """Drop all topics, when the producer is closed."""
         for topic in self.topics:
-            self._let_go(topic)
+            self._drop(topic)
 
     def fail(self, topic: str, reason: KafkaError, before: float = INFINITY) -> None:
-        """Hand back the records of `topic` that were parked up to `before`."""
+        """Fail the records of `topic` that were parked up to `before`."""
         failed, callbacks = self._acc.fail_parked(topic, reason, before)
         if failed:
             self._lost(topic, short_name(reason), reason, failed, callbacks)
-            if topic not in self._told and self._acc.forget(topic):  # first: a `send` from here on announces the topic again
-                self._let_go(topic)
+            if topic not in self._told and self._acc.forget(topic):  # before `_drop`: a `send` from here on announces the topic again
+                self._drop(topic)
 
     def poll(self, now: float, changed: Iterable[str]) -> float:
-        """Move or fail what can be, now that the topics `changed`; returns when to look again: `now` while a slice is left."""
+        """Move or fail records where possible, after `changed` changed; returns when to look again: `now` if there is more to move."""
         for topic in changed:
             if topic in self._used or topic in self._waiting:
                 self.tell(topic, now)
@@ -137,7 +137,7 @@ class Parking:
         return self._next_look
 
     def tell(self, topic: str, now: float) -> None:
-        """Have the accumulator know what the cluster knows of `topic`."""
+        """Pass the partitions of `topic` on to the accumulator."""
         known = (self._cluster.partitions(topic), tuple(self._cluster.available(topic)))
         if known[0] and known != self._told.get(topic):
             self._told[topic] = known
@@ -149,18 +149,18 @@ class Parking:
             self._waiting[topic] = self._next_look = -INFINITY
 
     def _expire(self, now: float) -> None:
-        """Let go of topics that nothing was sent to for long. Nobody is woken for it: the picture's own renewal comes by often enough."""
+        """Drop topics that nothing was sent to for long. Sets no timer: the loop wakes often enough, to refresh the metadata."""
         idle = self._config.metadata_max_idle_ms / 1000
         for topic in list(takewhile(lambda topic: self._used[topic] + idle <= now, self._used)):
             if topic in self._waiting or self._busy(topic):
                 self._used[topic] = now
                 self._used.move_to_end(topic)
             else:
-                self._let_go(topic)
+                self._drop(topic)
                 self._idle(topic)
         self._expires = next(iter(self._used.values()), now) + idle
 
-    def _let_go(self, topic: str) -> None:
+    def _drop(self, topic: str) -> None:
         self._cluster.forget(topic, self)
         for known in (self._told, self._used, self._waiting, self._empty, self._denied):
             known.pop(topic, None)
@@ -181,15 +181,15 @@ class Parking:
             self._denied.pop(topic, None)
             self._hurried.discard(topic)
         elif patient and before - left < SLICE:
-            return self._doubt(topic, now)
+            return self._deny(topic, now)
         return now
 
     @property
     def _patience(self) -> float:
         return min(DENIED_SECONDS, self._config.delivery_timeout_ms / 1000)
 
-    def _doubt(self, topic: str, now: float) -> float:
-        """The oldest record names a partition that is not there: ask whether it was added, for a while. Those behind it wait, in order."""
+    def _deny(self, topic: str, now: float) -> float:
+        """The partition of the oldest record does not exist: refresh the metadata for a while. The records behind it wait, in order."""
         since, ask_at = self._denied.get(topic, (now, now))
         if ask_at <= now:
             self._cluster.refresh(now, [topic])
@@ -207,17 +207,17 @@ class Parking:
         if parked and oldest + patience <= now:
             self._give_up(topic, patience, now)
             parked, oldest = self._acc.parked(topic)
-        if topic not in self._waiting:  # just given up
+        if topic not in self._waiting:  # it was just dropped
             return INFINITY
         return self._drop_empty(topic, patience, now) if not parked else oldest + patience
 
     def _drop_empty(self, topic: str, patience: float, now: float) -> float:
-        """Let go of an unknown topic that has no record: its first `send` announced it and raised; until then the next wakes nobody."""
+        """Drop an unknown topic without a record, after a while: its first `send` raised, and the next announces only a dropped topic."""
         until = self._empty.setdefault(topic, now) + patience
         if now < until:
             return until
-        if self._acc.forget(topic):  # first: a `send` from here on announces the topic again
-            self._let_go(topic)
+        if self._acc.forget(topic):  # before `_drop`: a `send` from here on announces the topic again
+            self._drop(topic)
             return INFINITY
         self._empty[topic] = now
         return now + patience
@@ -225,8 +225,8 @@ class Parking:
     def _give_up(self, topic: str, patience: float, now: float) -> None:
         error = self._cluster.topic_error(topic)
         if error is not None:
-            self.fail(topic, broker_error(error.code, f"no such topic {topic!r} for {patience:g} s"), now - patience)
+            self.fail(topic, broker_error(error.code, f"topic {topic!r} did not exist for {patience:g} s"), now - patience)
         else:
-            why = self._network.why_unreachable() or self._cluster.error or "the brokers give no answer"
-            timeout = KafkaTimeoutError(f"topic {topic} could not be looked up for {patience:g} s: {why}")
+            why = self._network.why_unreachable() or self._cluster.error or "no broker responded"
+            timeout = KafkaTimeoutError(f"topic {topic!r} could not be looked up for {patience:g} s: {why}")
             self.fail(topic, timeout, now - patience)

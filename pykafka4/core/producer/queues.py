@@ -1,8 +1,8 @@
-"""Partition queues. Rule: the batches in flight are always the head of their queue, and nothing passes them.
+"""Partition queues. Rule: the batches in flight are always the head of their queue, and no batch overtakes another.
 
-A queue belongs to one partition and outlives leaders and connections. With idempotence it has a (producer id, epoch, next sequence) of its
-own, so these survive the topic vanishing from the metadata, and trouble with one partition changes nothing for the others: brokers keep
-producer state per partition. The order in `batches` is the order of the log.
+A queue belongs to one partition and is kept when leaders and connections change. With idempotence it has its own (producer id, epoch, next
+sequence), which are kept while the topic is missing in the metadata. An error of one partition does not affect the others, because brokers
+keep producer state per partition, too. The order in `batches` is the order in the log.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ __all__ = ["SEQUENCES", "PartitionQueue"]
 
 SEQUENCES = 2**31  # sequence numbers wrap to 0 after 2^31 - 1
 UNASSIGNED = -1
-QUIET = 10.0  # seconds without an acknowledgement or a batch in flight: long enough for the leadership to leave and return unnoticed
+QUIET = 10.0  # seconds without an acknowledgement or a batch in flight: the leader may have changed and changed back unnoticed
 
 
 @attrs.define(eq=False)
 class PartitionQueue:
-    """What waits for one partition, oldest first."""
+    """The sealed batches of one partition, oldest first."""
 
     tp: TopicPartition
     backoff: Backoff
-    depth: int = 1  # most batches in flight to the present leader
-    batches: list[Batch] = attrs.Factory(list)  # no deque: an empty one takes 600 bytes, and most queues are empty
+    depth: int = 1  # maximum of batches in flight to the current leader
+    batches: list[Batch] = attrs.Factory(list)  # not a deque: an empty one takes 600 bytes, and most queues are empty
     due: Batch | None = None  # an open batch whose linger is over; sealed when its connection can take it
     in_flight: int = 0
-    strays: int = 0  # batches that were abandoned while in flight: their requests have not ended yet
-    node: int = -1  # where the last batch went
-    session: tuple[int | None, int] = (None, -1)  # the connection to the leader, and the leader's epoch, when the last batch went
-    acked_at: float = -INFINITY  # when a batch was acknowledged last
-    broken: bool = False  # one of those in flight was requeued: wait for the others, then start again from the head
+    strays: int = 0  # batches that failed while in flight, and whose requests have not ended yet
+    node: int = -1  # where the last batch was sent
+    session: tuple[int | None, int] = (None, -1)  # (connection to the leader, leader epoch) when the last batch was sent
+    acked_at: float = -INFINITY  # when a batch was last acknowledged
+    broken: bool = False  # a batch in flight was requeued: wait for the others, then start again from the head
     held_until: float = 0.0
-    proven: bool = False  # this leader has acknowledged a batch of this epoch, so it checks the order of the next ones
+    proven: bool = False  # this leader has acknowledged a batch of this epoch, so it checks the sequence of the next ones
     producer_id: int = UNASSIGNED
     epoch: int = UNASSIGNED
     next_sequence: int = 0
-    stale: bool = False  # continue under another epoch, from sequence 0, as soon as nothing is in doubt
-    spent: bool = False  # as `stale`, and the producer id cannot be used here any more
-    void: frozenset[Batch] = frozenset()  # in flight behind a batch that is certainly not in the log: neither are they
+    stale: bool = False  # continue in another epoch, from sequence 0, as soon as nothing is in doubt
+    spent: bool = False  # like `stale`, and with another producer id
+    void: frozenset[Batch] = frozenset()  # in flight behind a batch that is certainly not in the log, so they are not either
     topic_id: UUID | None = None
-    placed_at: int | None = None  # the node in whose line this queue stands
-    watched: bool = False  # a delivery deadline is in the timer heap
-    due_watched: bool = False  # the time at which `due` is sealed in any case is there as well
+    placed_at: int | None = None  # the node under which `ReadyQueues` lists this queue
+    watched: bool = False  # a timer for a delivery time-out is set
+    due_watched: bool = False  # a timer that seals `due` in any case is set
 
     @property
     def candidate(self) -> Batch | None:
@@ -63,22 +63,22 @@ class PartitionQueue:
         return len(self.batches) > self.in_flight or self.due is not None
 
     def late(self, now: float, timeout: float) -> list[Batch]:
-        """The batches whose first record was sent `timeout` seconds ago or earlier. They are the head: the others are not looked at."""
-        return list(takewhile(lambda batch: batch.sent_at + timeout <= now, self.batches))  # adds as the timer does: now - timeout rounds
+        """The batches whose first record was sent `timeout` seconds ago or earlier. They are the head; the others are not looked at."""
+        return list(takewhile(lambda batch: batch.sent_at + timeout <= now, self.batches))  # the timer's sum: now - timeout rounds
 
     def may_send(self, now: float) -> bool:
-        """Whether another batch may go out now, whatever the leader.
+        """Whether another batch may be sent now, whatever the leader.
 
-        A broker that has no state of this producer takes any sequence as the first. If the first batch met a transient error (too few
-        replicas, say) and the second were accepted, the log would have them in the wrong order. So the first batch of an epoch goes
-        alone, and so does the first one to a leader that may lack the state (`meet`).
+        A broker without state of this producer accepts any sequence as the first. If the first batch got a transient error (too few
+        replicas, for instance) and the second were accepted, the log would have them in the wrong order. So the first batch of an epoch is
+        sent alone, and so is the first one to a leader that may lack the state (`meet`).
         """
         return not self.broken and not self.strays and self.in_flight < (self.depth if self.proven else 1) and now >= self.held_until
 
     def begin_epoch(self, producer_id: int, epoch: int) -> None:
-        """Number from 0 under another epoch or producer id. Nothing may be in doubt here.
+        """Start at sequence 0 in another epoch or with another producer id. No batch may be in doubt.
 
-        Requests of the old epoch that were given up and still arrive are fenced: brokers refuse an epoch lower than the last they saw.
+        Abandoned requests of the old epoch that arrive late are fenced: brokers reject a lower epoch than the last that they have seen.
         """
         self.producer_id, self.epoch, self.next_sequence = producer_id, epoch, 0
         self.proven = self.stale = self.spent = False
@@ -94,11 +94,11 @@ class PartitionQueue:
             self.next_sequence = (self.next_sequence + batch.count) % SEQUENCES
 
     def meet(self, now: float, connection: int | None, leader_epoch: int) -> bool:
-        """The next batch would go over this connection, to the leader of this epoch. Call it before `may_send`.
+        """The next batch would be sent on this connection, to the leader of this epoch. Call it before `may_send`.
 
-        The same broker may have lost the producer's state since the last batch: with its log, while the connection was down or while it
-        was not the leader. After a silence both may have happened without a trace, and the state may have expired.
-        Returns whether it is another connection or leader than that of the last batch.
+        The same broker may have lost the producer's state since the last batch: with its log, while it was disconnected, or while it was
+        not the leader. After `QUIET` seconds both may have happened unnoticed, and the state may have expired.
+        Returns whether the connection or the leader differs from that of the last batch.
         """
         if (connection, leader_epoch) != self.session:
             self.session, self.proven = (connection, leader_epoch), False
@@ -108,12 +108,12 @@ class PartitionQueue:
         return False
 
     def acknowledged(self, now: float) -> None:
-        """The leader has written a batch of this queue: from now on it checks the order of the next ones."""
+        """The leader has written a batch of this queue: from now on it checks the sequence of the next ones."""
         self.acked_at, self.proven = now, True
         self.backoff.reset()
 
     def sent(self, batch: Batch, node: int) -> None:
-        """`batch`, the candidate, went out to `node`."""
+        """`batch`, the candidate, was sent to `node`."""
         batch.in_flight = True
         self.in_flight += 1
         self.node = node
@@ -129,20 +129,20 @@ class PartitionQueue:
             self.broken = False
 
     def requeue(self, batch: Batch) -> None:
-        """Keep `batch` where it is, to be sent again when the requests of those behind it have ended."""
+        """Keep `batch` where it is, to be resent when the requests with batches behind it have ended."""
         self.end_flight(batch)
         self.broken = self.in_flight > 0 and not batch.done
 
     def abandon(self, batch: Batch) -> None:
-        """`batch` is about to fail. Until its request has ended nothing follows: another leader could write that first."""
+        """`batch` is about to fail. Nothing is sent until its request has ended: another leader could write the next batch first."""
         self.strays += batch.in_flight
 
     def request_ended(self, batch: Batch) -> None:
-        """The request that carried `batch` was answered or lost."""
+        """The request with `batch` got a response or failed."""
         self.strays -= batch.done
 
     def remove(self, batch: Batch) -> None:
-        """`batch` is finished. The head in the ordinary case; anywhere after a delivery timeout."""
+        """Remove `batch`, which has ended. Usually it is the head; after a delivery time-out it may be anywhere."""
         self.end_flight(batch)
         if self.batches and self.batches[0] is batch:
             del self.batches[0]
@@ -150,7 +150,7 @@ class PartitionQueue:
             self.batches.remove(batch)
 
     def replace(self, batch: Batch, parts: list[Batch]) -> None:
-        """Put the halves of a batch that was too large where it stood."""
+        """Replace `batch` with `parts`, in the same place."""
         at = self.batches.index(batch)
         del self.batches[at]
         for part in reversed(parts):
@@ -162,16 +162,15 @@ class PartitionQueue:
             batch.written = True
 
     def may_be_written(self, batch: Batch) -> bool:
-        """Whether `batch` may be in the log, or get there by a request that is still under way."""
+        """Whether `batch` may be in the log, or may still be written by a request in flight."""
         return batch.written or (batch.in_flight and batch not in self.void)
 
     def withdraw(self, batch: Batch) -> None:
-        """`batch`, still here, will not be sent again under its sequence.
+        """`batch`, still in the queue, will not be resent with its sequence.
 
-        If it is certainly not in the log, neither is what was numbered after it: brokers take the batches of a producer in sequence.
-        Its sequence is given again only where nothing was numbered after it. Otherwise, and if it may be in the log, the numbering
-        starts anew in the next epoch: another batch with the sequence of one that is in the log would be taken for a repetition, and
-        acknowledged without being written.
+        If it is certainly not in the log, neither is any batch numbered after it: brokers accept the batches of a producer in sequence.
+        Its sequence is reused only if nothing was numbered after it. Otherwise, and if it may be in the log, numbering restarts in the next
+        epoch: a batch with the sequence of another one in the log would be taken for a duplicate, and acknowledged without being written.
         """
         if batch.base_sequence == UNASSIGNED:
             return
@@ -190,8 +189,8 @@ class PartitionQueue:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a batch is here that a broker may have written, or may yet write, without our knowing.
+        """Whether a broker may have written, or may still write, a batch of this queue that is not acknowledged.
 
-        The head decides: brokers take the batches of a producer in sequence, so behind one that is certainly not in the log none is.
+        The head decides: brokers accept the batches of a producer in sequence, so behind one that is certainly not in the log none is.
         """
         return self.in_flight > 0 or self.strays > 0 or (bool(self.batches) and self.batches[0].written)

@@ -1,7 +1,7 @@
-"""Ready queues. Rule: a queue stands in at most one line, that of its leader; whatever keeps it out of there places it again.
+"""Ready queues. Rule: a queue is in at most one list, that of its leader; when the reason for its absence ends, it is placed again.
 
-The leader is asked for when a queue is placed; whoever picks a queue looks again. While nobody leads its partition a queue stands nowhere:
-the sender places it when its topic changes or the partition comes back. A leader change moves nothing in the queues themselves.
+The leader is looked up when a queue is placed, and checked again when the queue is picked. While its partition has no leader, a queue is in
+no list: the sender places it when its topic changes or the partition is online again. A new leader does not change the queues themselves.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ __all__ = ["ReadyQueues"]
 
 
 class ReadyQueues:
-    """The queues that have something to send, by the node that leads their partition; first come, first served."""
+    """The queues with something to send, by the leader of their partition; first come, first served."""
 
-    __slots__ = ("_leader", "_lines")
+    __slots__ = ("_leader", "_queues")
 
     def __init__(self, leader: Callable[[TopicPartition], int | None]) -> None:
-        """`leader(tp)` names the node that leads a partition now, None while nobody does."""
+        """`leader(tp)` is the node that leads a partition now, None without a leader."""
         self._leader = leader
-        self._lines: dict[int, OrderedDict[PartitionQueue, None]] = {}  # none is empty
+        self._queues: dict[int, OrderedDict[PartitionQueue, None]] = {}  # by leader; nodes without ready queues are not in it
 
     def place(self, queue: PartitionQueue) -> None:
-        """Put `queue` at the end of the line of its leader, unless it stands there already.
+        """Append `queue` to the list of its leader, unless it is already there.
 
-        Without a leader it stands nowhere, nor with nothing to send: its last batch may have failed in the line, which would ask for one
-        for ever.
+        A queue without a leader, or with nothing to send (its last batch may have failed meanwhile), is removed.
         """
         node = self._leader(queue.tp) if queue.waiting else None
         if queue.placed_at == node:
@@ -37,22 +36,22 @@ class ReadyQueues:
         self.remove(queue)
         if node is not None:
             queue.placed_at = node
-            self._lines.setdefault(node, OrderedDict())[queue] = None
+            self._queues.setdefault(node, OrderedDict())[queue] = None
 
     def remove(self, queue: PartitionQueue) -> None:
-        """Take `queue` out of its line; whatever it waits for places it again."""
+        """Remove `queue` from its list; it is placed again when what it waits for happens."""
         node, queue.placed_at = queue.placed_at, None
         if node is not None:
-            line = self._lines[node]
-            del line[queue]
-            if not line:
-                del self._lines[node]
+            queues = self._queues[node]
+            del queues[queue]
+            if not queues:
+                del self._queues[node]
 
     def nodes(self) -> list[int]:
-        """The nodes that something could be sent to."""
-        return list(self._lines)
+        """The nodes with ready queues."""
+        return list(self._queues)
 
     def head(self, node: int) -> PartitionQueue | None:
-        """Who is next at `node`."""
-        line = self._lines.get(node)
-        return None if line is None else next(iter(line))
+        """The first ready queue of `node`."""
+        queues = self._queues.get(node)
+        return None if queues is None else next(iter(queues))

@@ -1,4 +1,4 @@
-"""Produce requests. Rule: a batch gets its number and its checksum when it is first sent, and keeps them while it may be written."""
+"""Produce requests. Rule: a batch gets its sequence and its checksum when it is first sent, and keeps them while it may be written."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from pykafka4.wire.records.hot import Batch
 
 __all__ = ["InFlightProduce", "ProduceRequests"]
 
-BY_NAME_ONLY = 12  # from Produce 13 on topics go by id
+BY_NAME_ONLY = 12  # Produce identifies topics by id from v13 on
 MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer, from Kafka 1.0 on
 REMEMBERS_ONE = 3  # the highest Produce version of Kafka 0.11, which remembers only the last batch
-BROKERS_SHARE = 0.8  # of request_timeout_ms: brokers wait as long for replicas, so that what they tell of the other partitions is not lost
+BROKERS_SHARE = 0.8  # of request_timeout_ms for which brokers wait for replicas: then the outcomes of the other partitions arrive in time
 NO_ID = UUID(int=0)
 
 
 @attrs.frozen(eq=False)
 class InFlightProduce:
-    """One produce request under way."""
+    """One Produce request in flight."""
 
     node: int
     entries: tuple[tuple[PartitionQueue, Batch], ...]
 
 
 class ProduceRequests:
-    """Makes the requests, and counts those in flight."""
+    """Builds the requests, and counts those in flight."""
 
     def __init__(
         self,
@@ -46,30 +46,30 @@ class ProduceRequests:
     ) -> None:
         """`answered` gets the outcome of each request."""
         self._config, self._network, self._cluster, self._ledger, self._answered = config, network, cluster, ledger, answered
-        self._in_flight: dict[int, int] = {}  # node -> requests, for each node that was ever sent one
-        self._full: dict[int, None] = {}  # the nodes that may not be sent another now
+        self._in_flight: dict[int, int] = {}  # node -> requests, for each node that ever got one
+        self._full: dict[int, None] = {}  # the nodes with the maximum of requests in flight
 
     def room(self, node: int) -> bool:
-        """Whether another request may go to `node` now."""
+        """Whether another request may be sent to `node` now."""
         return self._in_flight.get(node, 0) < self._config.max_in_flight_requests_per_connection
 
     def all_full(self) -> bool:
-        """Whether each connection in use has as many requests under way as it may have."""
+        """Whether each connection in use has the maximum of requests in flight."""
         if not any(self._network.ready(node) for node in self._full):
             return False
         return not any(self.room(node) and self._network.ready(node) for node in self._in_flight)
 
     def depth(self, node: int) -> int:
-        """Most batches of a partition in flight to `node`: as many as it remembers of a producer.
+        """Maximum of batches of a partition in flight to `node`: as many as it remembers per producer.
 
-        If the answers of more were lost it would not know the first ones again. Without idempotence it is one: a batch that is sent again
-        would be written behind those after it.
+        If more were in flight and the responses were lost, it would not recognise the first ones as duplicates. Without idempotence the
+        maximum is one: a batch that is resent would be written after those behind it.
         """
         remembers_one = (self._network.version(node, ProduceRequest.api_key) or 0) <= REMEMBERS_ONE
         return 1 if remembers_one or not self._config.enable_idempotence else MOST_IN_FLIGHT
 
     def build(self, node: int, entries: list[tuple[PartitionQueue, Batch]], now: float) -> Request:
-        """The request that takes these batches to `node`."""
+        """The request with these batches to `node`."""
         topics: dict[str, list[ProduceRequest.Topic.Partition]] = {}
         for queue, batch in entries:
             self._finish(queue, batch)
@@ -95,7 +95,7 @@ class ProduceRequests:
         )
 
     def _finish(self, queue: PartitionQueue, batch: Batch) -> None:
-        """Number and checksum the batch, unless it goes out again as it was."""
+        """Set the sequence and the checksum of the batch, unless it is resent unchanged."""
         batch.attempts += 1
         if not self._config.enable_idempotence:
             if batch.attempts == 1:

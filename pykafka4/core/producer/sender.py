@@ -1,8 +1,8 @@
-"""Sender. Rule: a batch leaves its queue only by ACK or by a classified failure that hands its records back.
+"""Sender. Rule: a batch leaves its queue only when it is acknowledged, or with a classified failure that hands its records back.
 
-The sender takes sealed batches from the accumulator, keeps them in one queue per partition, and chooses what goes to whoever leads the
-partitions at that moment. A batch that was written to a socket is *maybe persisted*: it is repeated only with the same producer id, epoch
-and sequence, or failed as MAYBE.
+The sender takes sealed batches from the accumulator, keeps them in one queue per partition, and chooses which of them to send to the
+current leaders. A batch that was written to a socket is *maybe written*: it is resent only with the same producer id, epoch and sequence,
+or fails as MAYBE.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Sender"]
 log = get_log("pykafka4.producer")
 
 GLANCE = 0.02  # seconds between looks at what was sealed while every connection in use is full
-INLINE = 16 * 1024  # compressing so little takes less than handing it to the helper executor
+INLINE = 16 * 1024  # compressing up to so many bytes takes less time than handing them to the helper executor
 
 
 class Sender:
@@ -55,15 +55,15 @@ class Sender:
         refuse: Callable[[KafkaError], None],
         starved: Callable[[], bool],
     ) -> None:
-        """`progress` is called after batches finished (waiters look again); `refuse` when the producer is finished for good.
+        """`progress` is called after batches have ended, so that waiters look again; `refuse` when the producer has failed for good.
 
-        `starved()` says whether one of the waiters needs buffer_memory, and not only room in its partition.
+        `starved()` is whether a waiter needs buffer_memory, and not only room in its partition.
         """
         self.config = config
         self.acc = accumulator
         self.network, self.cluster, self.recovery = network, cluster, recovery
         self.queues: dict[TopicPartition, PartitionQueue] = {}
-        self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._place_unnumbered, network.doubt)
+        self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._place_unnumbered, network.avoid)
         self._obstacles = Obstacles(config, network, recovery)
         self._random = random
         self._refuse, self._starved = refuse, starved
@@ -73,15 +73,15 @@ class Sender:
         self._deadlines = Deadlines(config, self._ready, self._outcomes, self._seal_due, self._why_late)
         self._answers = Answers(config, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._compress)
         self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answers.answered)
-        self._unready: list[PartitionQueue] = []  # their next batch is still being compressed
-        self._unnumbered: dict[PartitionQueue, None] = {}  # they wait for a producer id
+        self._unready: list[PartitionQueue] = []  # queues whose next batch is still being compressed
+        self._unnumbered: dict[PartitionQueue, None] = {}  # queues that wait for a producer id
         self._changes = TopicChanges(cluster, recovery)
         self._parking = Parking(
             config, accumulator, cluster, network, self._outcomes.lose_parked, self._busy, self._drop, self._changes.note
         )
-        self._ended = False  # nothing can be delivered any more
+        self._ended = False  # nothing more can be delivered
         self._flush = False  # open batches are due now
-        self._look_again = INFINITY  # when to take what was sealed without waking the loop
+        self._look_again = INFINITY  # when to take batches that were sealed without waking the loop
         self._queues_of: dict[str, list[PartitionQueue]] = {}  # by topic
         self._jobs: list[Job] = []
         self._nothing = Effects()
@@ -89,8 +89,8 @@ class Sender:
     # ---------------------------------------------------------------- the machine
 
     def poll(self, now: float) -> Effects:
-        """Take what was sealed, do what is due, and send what can be sent."""
-        self.acc.can_send = True  # until `_produce` has looked for room: what other threads seal meanwhile makes another turn
+        """Take sealed batches, do what is due, and send what can be sent."""
+        self.acc.can_send = True  # until `_produce` has looked for room: batches that other threads seal meanwhile cause another turn
         self._deadlines.run(now)
         changed = self._changes.take_topics()
         parked_until = self._parking.poll(now, changed)
@@ -104,7 +104,7 @@ class Sender:
         if identity is not None:
             requests.append(identity)
         wake_at = min(linger_ends, parked_until, self._deadlines.wake_at, self._identity_wakes(now), self._look_again)
-        if self._outcomes.take_finished() or self.acc.waiters:  # memory may also come free late, when a socket lets go of a batch
+        if self._outcomes.take_finished() or self.acc.waiters:  # memory may also be freed later, when a socket has written a batch
             self._outcomes.progress()
         deliver = self._outcomes.take_deliver()
         if requests or deliver or self._jobs:
@@ -115,39 +115,39 @@ class Sender:
         return self._nothing
 
     def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
-        """The loop or this sender is going down: everything still here fails with `reason`.
+        """The loop or this sender crashed: fail all records with `reason`.
 
-        An exception may have left the queues in any state, so the accumulator has the last word about what has no outcome.
+        An exception may have left the queues in any state, so the accumulator decides which records have no outcome yet.
         """
         try:
             self._end(reason)
         except Exception:
-            log.exception("the records of a producer that crashed are failed one by one")
+            log.exception("%s: the producer crashed; failing its records one by one", self.config.client_id)
         self._fail_unsettled(reason)
         deliver = self._outcomes.take_deliver()
         self._outcomes.progress()
         return deliver
 
     def want(self, topic: str) -> None:
-        """The first record for `topic` was sent: learn its partitions."""
+        """The first record for `topic` was sent: look up its partitions."""
         self._parking.want(topic)
 
     def tell(self, topic: str, now: float) -> None:
-        """Somebody waits to hear whether `topic` has more partitions now: do not let him wait for the next turn."""
+        """A `send` waits for new partitions of `topic`: pass them on without waiting for the next turn."""
         self._parking.tell(topic, now)
 
     def gone(self) -> None:
-        """The producer is closed: nothing of it stays."""
+        """Drop all topics, when the producer is closed."""
         self._parking.gone()
         self._changes.end()
 
     def expedite(self) -> None:
-        """Flush: no lingering for what was sent so far, nor for what is still parked."""
+        """Flush: no linger for the records that were sent so far, including parked ones."""
         self._flush = True
         self._parking.hurry()
 
     def abandon(self, reason: KafkaError) -> None:
-        """Fail everything that is still here: what may be in the log as MAYBE."""
+        """Fail all records; those that may be in the log as MAYBE."""
         for batch in sorted((b for b in self.acc.unfinished() if isinstance(b, Batch)), key=lambda b: (b.topic, b.partition, b.created)):
             self.acc.seal(batch)
         self._collect(INFINITY)
@@ -159,7 +159,7 @@ class Sender:
                 self._outcomes.fail(queue, batch, short_name(reason), reason)
 
     def _fail_unsettled(self, reason: KafkaError) -> None:
-        """Fail what the accumulator still holds and no queue knows; batches as MAYBE."""
+        """Fail what the accumulator still holds but no queue has; batches as MAYBE."""
         for item in self.acc.unfinished():
             try:
                 if not isinstance(item, Batch):
@@ -168,12 +168,12 @@ class Sender:
                     self.acc.seal(item)
                     self._outcomes.lose(item, short_name(reason), Written.MAYBE, reason)
             except Exception:
-                log.exception("%r could not be failed", item)
+                log.exception("%s: could not fail %r", self.config.client_id, item)
 
-    # ---------------------------------------------------------------- taking batches in
+    # ---------------------------------------------------------------- taking batches
 
     def _collect(self, now: float, no_linger: bool = False) -> float:
-        """Move what was sealed into its queue; returns when the next linger ends. With `no_linger` every open batch is due."""
+        """Move sealed batches to their queues; returns when the next linger ends. With `no_linger` every open batch is due."""
         sealed, due, linger_ends = self.acc.take(now + self.config.linger_ms / 1000 if no_linger else now)
         for batch in sealed:
             queue = self._queue(batch.topic, batch.partition)
@@ -189,13 +189,13 @@ class Sender:
         return linger_ends
 
     def _expect(self, queue: PartitionQueue, now: float) -> None:
-        """A batch came."""
+        """A batch was added to `queue`, or is due."""
         self._parking.used(queue.tp.topic, now)
         self._deadlines.watch(queue)
         self._ready.place(queue)
 
     def _busy(self, topic: str) -> bool:
-        """Whether batches for `topic` are here, or requests with some are under way."""
+        """Whether batches for `topic` are queued or in flight."""
         return any(queue.waiting or queue.in_flight or queue.strays for queue in self._queues_of.get(topic, ()))
 
     def _queue(self, topic: str, partition: int) -> PartitionQueue:
@@ -208,7 +208,7 @@ class Sender:
         return queue
 
     def _drop(self, topic: str) -> None:
-        """Nothing was sent to `topic` for long: keep nothing of it. Queues made for it later begin in a later epoch than these were in."""
+        """Nothing was sent to `topic` for long: drop its queues. Later queues of the topic start in a higher epoch than these had."""
         for queue in self._queues_of.pop(topic, ()):
             self._ready.remove(queue)
             self._unnumbered.pop(queue, None)
@@ -226,7 +226,7 @@ class Sender:
     # ---------------------------------------------------------------- the cluster
 
     def _look_at_leaders(self, changed: list[str]) -> None:
-        """Look again who leads the partitions of topics that changed, and those that came back."""
+        """Place the queues of topics that changed and of partitions that are online again."""
         for topic in changed:
             topic_id = self.cluster.topic_id(topic)
             for queue in self._queues_of.get(topic, ()):
@@ -239,23 +239,23 @@ class Sender:
                 self._ready.place(queue_back)
 
     def _begin_anew(self, queue: PartitionQueue) -> None:
-        """The topic was deleted and created again, and the new log knows nothing of this producer: number from 0 in another epoch.
+        """The topic was recreated, and its new log has no state of this producer: start at sequence 0 in another epoch.
 
-        Another epoch, as brokers that know topics by name write what was under way into the new log. A batch of the same epoch with the
-        same sequence would be taken for that one sent again, and acknowledged without being written.
+        In another epoch, because brokers that identify topics by name write requests in flight to the new log. A batch with the same epoch
+        and sequence would be taken for a duplicate, and acknowledged without being written.
         """
         queue.proven = False
         queue.stale = True
 
     def _why_late(self, queue: PartitionQueue, batch: Batch) -> KafkaError:
-        """What kept `batch` from being acknowledged in time."""
+        """Why `batch` was not acknowledged in time."""
         trouble = self.identity.trouble if queue in self._unnumbered else None
         return batch.last_error or self._obstacles.of(queue, batch, trouble)
 
-    # ---------------------------------------------------------------- who we are
+    # ---------------------------------------------------------------- producer id
 
     def _look_after_identity(self, now: float) -> Request | None:
-        """Ask for a producer id when there is something to send."""
+        """Request a producer id if there is something to send."""
         if not self.config.enable_idempotence:
             return None
         if self.identity.fatal is not None:
@@ -264,7 +264,7 @@ class Sender:
         return self.identity.ask(now) if self.queues or self._parking else None
 
     def _end(self, reason: KafkaError) -> None:
-        """Refuse what comes and fail what is here: once, for nothing gets in after a refusal."""
+        """Refuse new records and fail all others: only once, because no records are accepted after that."""
         if not self._ended:
             self._ended = True
             self._refuse(reason)
@@ -274,9 +274,9 @@ class Sender:
         return self.identity.wake_at if self.config.enable_idempotence and self.identity.wake_at > now else INFINITY
 
     def _may_number(self, queue: PartitionQueue) -> bool:
-        """Whether the next batch of `queue` may be sent under its epoch, or under the one that begins here.
+        """Whether the next batch of `queue` may be sent in its epoch, or in the next one, which starts here if necessary.
 
-        While a batch is in doubt only what may be written goes out, as it was. Each queue changes its epoch alone: the others go on.
+        While a batch is in doubt, only batches that may be written are sent, unchanged. Each queue changes its epoch independently.
         """
         if queue.producer_id >= 0 and not queue.stale:
             return True
@@ -291,7 +291,7 @@ class Sender:
         return True
 
     def _place_unnumbered(self) -> None:
-        """There is another producer id for those that wait for one."""
+        """A new producer id has arrived: place the queues that wait for one."""
         waiting, self._unnumbered = self._unnumbered, {}
         for queue in waiting:
             self._ready.place(queue)
@@ -299,7 +299,7 @@ class Sender:
     # ---------------------------------------------------------------- sending
 
     def _produce(self, now: float) -> list[Request]:
-        """One request after the other for every node that has room, until its line or its room is used up."""
+        """Build requests for every node, until it has no ready queues or the maximum of requests in flight."""
         requests: list[Request] = []
         if self._unready:
             unready, self._unready = self._unready, []
@@ -318,19 +318,19 @@ class Sender:
         return requests
 
     def _rest(self, now: float, full: bool) -> None:
-        """A batch that is sealed from here on wakes the loop, unless all connections in use are `full`: it would only cost time.
+        """Batches that are sealed from here on wake the loop, unless all connections in use are `full`: that would only cost time.
 
-        One of them answers soon and makes another turn. A stuck one does not, and the batch may be for a broker that had none before.
+        A response on one of them causes another turn soon. If they are stuck, a batch may be for another broker: look again after GLANCE.
         """
         self.acc.can_send = not full
         self._look_again = now + GLANCE if full else INFINITY
 
     def _pick(self, node: int, now: float) -> list[tuple[PartitionQueue, Batch]]:
-        """At most one batch of each queue in `node`'s line, up to max_request_size; those not reached keep their turn."""
+        """At most one batch of each ready queue of `node`, up to max_request_size; queues that are not reached keep their order."""
         entries: dict[PartitionQueue, Batch] = {}
         size = 0
         while (queue := self._ready.head(node)) is not None:
-            if queue in entries:  # a batch that another thread sealed meanwhile put it back into the line
+            if queue in entries:  # placed again, because another thread sealed a batch meanwhile
                 self._ready.remove(queue)
                 continue
             batch = self._next(queue, node, now)
@@ -347,7 +347,7 @@ class Sender:
         return list(entries.items())
 
     def _next(self, queue: PartitionQueue, node: int, now: float) -> Batch | None:
-        """The batch of `queue` that may go to `node` now. A queue that has none leaves the line; what it waits for puts it back."""
+        """The batch of `queue` to send to `node` now. A queue without one is not ready until what it waits for happens."""
         leader = self.recovery.leader(queue.tp)
         if leader is None or leader.node != node:
             self._ready.place(queue)
@@ -374,7 +374,7 @@ class Sender:
         return batch
 
     def _seal_due(self, queue: PartitionQueue, now: float) -> Batch | None:
-        """Seal the lingered batch now that its connection can take it: sealed earlier it would wait all the same, with fewer records."""
+        """Seal the due batch now that its connection can take it: sealed earlier it would wait, too, but with fewer records."""
         due, queue.due = queue.due, None
         if due is None:
             return None

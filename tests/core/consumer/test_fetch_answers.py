@@ -108,7 +108,7 @@ def test_a_log_that_was_cut_steps_back_and_no_further(talk: Talk, caplog: pytest
     talk.poll()
     talk.run()
     assert talk.asked(talk.fetch_at(1)) == {tp(0): 6}
-    assert "cut at offset 6" in caplog.text
+    assert "truncated the log to offset 6" in caplog.text
     assert talk.pending(ListOffsetsRequest) == []
 
 

@@ -120,7 +120,7 @@ def test_a_broker_too_old_is_told_once_for_all_its_partitions(talk: Talk) -> Non
 
 
 def lost(cause: Exception) -> Failed:
-    reason = ConnectionLost("127.0.0.1:9092: the answer to Fetch cannot be understood")
+    reason = ConnectionLost("127.0.0.1:9092: cannot decode the response to Fetch")
     reason.__cause__ = cause
     return Failed(reason, Written.MAYBE)
 
@@ -133,7 +133,7 @@ def test_a_damaged_answer_is_asked_for_again_and_told_when_the_next_is_damaged_t
         talk.recovery.bring_back()
         talk.run()
         if attempt:
-            with pytest.raises(ConnectionLost, match="cannot be understood"):
+            with pytest.raises(ConnectionLost, match="cannot decode the response"):
                 talk.poll()
         assert talk.poll() == []
     talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 1)})
@@ -158,7 +158,9 @@ def test_an_answer_too_large_to_be_let_in_is_traced_to_its_partition_and_the_oth
     assert talk.recovery.offline == {}
     assert sorted(talk.asked(talk.fetch_at(1))) == [tp(0), tp(2)]
     got = []
-    with pytest.raises(RecordTooLarge, match=r"t-1 at offset 7: .* 61000 bytes, over receive_message_max_bytes=50000; raise") as caught:
+    with pytest.raises(
+        RecordTooLarge, match=r"t-1 at offset 7: .* 61,000 bytes, which exceeds receive_message_max_bytes=50000; raise"
+    ) as caught:
         while True:
             got += talk.poll()
     assert {r.partition for r in got} <= {0, 2}
@@ -240,7 +242,7 @@ def test_a_log_that_its_leader_cannot_read_is_told_once_and_asked_for_again(talk
     talk.assign(tp(0), start=7)
     for first in (7, 8):
         corrupt(talk, 2)
-        with pytest.raises(BrokerError, match=rf"t-0 at offset {first}: the leader's log is damaged: CORRUPT_MESSAGE"):
+        with pytest.raises(BrokerError, match=rf"t-0 at offset {first}: the leader's log is corrupt: CORRUPT_MESSAGE"):
             talk.poll()
         corrupt(talk, 3)
         assert talk.poll() == []

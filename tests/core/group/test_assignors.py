@@ -98,11 +98,11 @@ def test_the_order_in_which_members_are_listed_does_not_matter(group: dict[str, 
 
 
 def test_subscription_and_assignment_survive_their_bytes() -> None:
-    assert group_member("m", "i", subscription_bytes(["b", "a"])) == member("m", "a", "b", instance="i")
+    assert group_member("m", "i", subscription_bytes(["b", "a"]), "c: group g") == member("m", "a", "b", instance="i")
     tps = [TopicPartition("a", 1), TopicPartition("b", 0), TopicPartition("a", 3)]
     assert sorted(assigned_partitions(assignment_bytes(tps))) == sorted(tps)
     assert assigned_partitions(b"") == []
 
 
 def test_a_member_whose_subscription_cannot_be_read_gets_nothing() -> None:
-    assert group_member("m", None, b"\x00").topics == frozenset()
+    assert group_member("m", None, b"\x00", "c: group g").topics == frozenset()

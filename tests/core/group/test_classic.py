@@ -258,7 +258,7 @@ def test_a_join_does_not_wait_for_a_coordinator_that_is_none_any_more(talk: Talk
     assert talk.pending(FindCoordinatorRequest) == []
     assert talk.wake_at == pytest.approx(talk.now + 0.1)
     talk.run(0.1)
-    assert talk.network.doubts == [1]
+    assert talk.network.avoided == [1]
     talk.find_coordinator(2)
     talk.run(1)
     old, new = talk.pending(JoinGroupRequest)

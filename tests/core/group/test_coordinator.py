@@ -99,17 +99,17 @@ def test_a_refusal_for_good_ends_the_member(talk: Talk) -> None:
     assert talk.machine.membership.state is MemberState.FATAL
 
 
-def test_who_named_a_coordinator_that_is_none_is_in_doubt_until_one_answered(talk: Talk) -> None:
+def test_a_broker_that_reported_a_wrong_coordinator_is_avoided_until_one_responds(talk: Talk) -> None:
     talk.find_coordinator(2)
     talk.join(error="NOT_COORDINATOR")
-    assert talk.network.doubts == [2, TELLER]
+    assert talk.network.avoided == [2, TELLER]
     talk.run(1)
     talk.find_coordinator(1)
     talk.join()
     talk.sync([tp(0)])
     talk.machine.coordinator.lost(talk.now, 1, LOST.reason)
     assert talk.machine.coordinator.node is None
-    assert talk.network.doubts == [2, TELLER, 1]
+    assert talk.network.avoided == [2, TELLER, 1]
 
 
 def test_a_coordinator_that_lives_and_can_store_nothing_is_not_the_one_to_say_who_coordinates(talk: Talk) -> None:
@@ -120,7 +120,7 @@ def test_a_coordinator_that_lives_and_can_store_nothing_is_not_the_one_to_say_wh
     talk.run()
     for times in (1, 2, 3):
         talk.commits({tp(0): "REQUEST_TIMED_OUT"})
-        assert talk.network.doubts.count(1) == times
+        assert talk.network.avoided.count(1) == times
         talk.run(1.5)
         talk.find_coordinator(1)
         talk.run(3.0)
@@ -128,9 +128,9 @@ def test_a_coordinator_that_lives_and_can_store_nothing_is_not_the_one_to_say_wh
             talk.beat(request)
 
 
-def test_who_cannot_name_a_coordinator_is_in_doubt(talk: Talk) -> None:
+def test_a_broker_that_cannot_find_the_coordinator_is_avoided(talk: Talk) -> None:
     talk.answer(talk.one(FindCoordinatorRequest), found(-1, BY_NAME["COORDINATOR_NOT_AVAILABLE"].code))
-    assert talk.network.doubts == [TELLER]
+    assert talk.network.avoided == [TELLER]
 
 
 def test_losing_somebody_who_is_not_the_coordinator_any_more_changes_nothing(talk: Talk) -> None:
@@ -148,11 +148,11 @@ def checked(talk: Talk) -> Any:
 
 
 def test_a_check_that_names_the_same_coordinator_changes_nothing(talk: Talk) -> None:
-    request, doubts = checked(talk), list(talk.network.doubts)
+    request, avoided = checked(talk), list(talk.network.avoided)
     assert request.deadline == talk.now + talk.config.request_timeout_ms / 1000
     talk.answer(request, found(1))
     assert talk.machine.coordinator.node == 1
-    assert talk.network.doubts == doubts
+    assert talk.network.avoided == avoided
 
 
 def test_a_check_that_names_another_coordinator_is_believed(talk: Talk) -> None:
@@ -167,10 +167,10 @@ def test_a_check_of_somebody_who_is_not_the_coordinator_any_more_changes_nothing
     talk.run(1.0)
     (question,) = [other for other in talk.pending(FindCoordinatorRequest) if other is not request]
     talk.answer(question, found(2))
-    doubts = list(talk.network.doubts)
+    avoided = list(talk.network.avoided)
     talk.answer(request, found(3))
     assert talk.machine.coordinator.node == 2
-    assert talk.network.doubts == doubts
+    assert talk.network.avoided == avoided
 
 
 def test_a_check_that_names_a_broker_unknown_to_the_metadata_has_the_coordinator_looked_for_at_once(talk: Talk) -> None:

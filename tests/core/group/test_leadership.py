@@ -28,13 +28,13 @@ def cluster() -> Any:
 
 
 def test_a_follower_has_nothing_to_deal(cluster: Any) -> None:
-    leadership = Leadership(cluster)
+    leadership = Leadership(cluster, "c: group g")
     assert leadership.decide(answer(leader="x"), 5.0) is None
     assert (leadership.holds, leadership.due, leadership.outgrown()) == (False, INFINITY, False)
 
 
 def test_everybody_gets_a_share(cluster: Any) -> None:
-    leadership = Leadership(cluster)
+    leadership = Leadership(cluster, "c: group g")
     assert leadership.decide(answer(m=["t"], n=["t"]), 5.0) is None
     shares = leadership.deal(0.0)
     assert shares is not None
@@ -44,11 +44,11 @@ def test_everybody_gets_a_share(cluster: Any) -> None:
 
 @pytest.mark.parametrize("protocol", ["roundrobin", None])
 def test_an_assignor_that_is_not_known_is_named(cluster: Any, protocol: str | None) -> None:
-    assert Leadership(cluster).decide(answer(protocol=protocol, m=["t"]), 5.0) == (protocol or "(none)")
+    assert Leadership(cluster, "c: group g").decide(answer(protocol=protocol, m=["t"]), 5.0) == (protocol or "(none)")
 
 
 def test_unknown_topics_are_waited_for_until_due(cluster: Any) -> None:
-    leadership = Leadership(cluster)
+    leadership = Leadership(cluster, "c: group g")
     leadership.decide(answer(m=["t", "u"]), 5.0)
     assert leadership.deal(4.9) is None
     assert leadership.deal(5.0) is not None
@@ -59,7 +59,7 @@ def test_a_new_deal_is_called_for_when_topics_grow_appear_or_go(cluster: Any) ->
         cluster = Cluster()
         cluster.set("t", [1, 1, 1])
         cluster.set("u", error="UNKNOWN_TOPIC_OR_PARTITION")
-        leadership = Leadership(cluster)
+        leadership = Leadership(cluster, "c: group g")
         leadership.decide(answer(m=["t", "u"]), 5.0)
         leadership.deal(0.0)
         assert not leadership.outgrown()
@@ -71,7 +71,7 @@ def test_a_new_deal_is_called_for_when_topics_grow_appear_or_go(cluster: Any) ->
 
 
 def test_what_changed_between_looking_and_dealing_is_noticed(cluster: Any) -> None:
-    leadership = Leadership(cluster)
+    leadership = Leadership(cluster, "c: group g")
     leadership.decide(answer(m=["t"]), 5.0)
     leadership.deal(0.0)
     assert not leadership.outgrown()
@@ -96,7 +96,7 @@ def test_only_topics_that_changed_are_compared(cluster: Any, monkeypatch: pytest
     names = ["t", *(f"u{n}" for n in range(20))]
     for name in names:
         cluster.set(name, [1])
-    leadership = Leadership(cluster)
+    leadership = Leadership(cluster, "c: group g")
     leadership.decide(answer(m=names), 5.0)
     leadership.deal(0.0)
     looked = watch(cluster, monkeypatch)
@@ -110,7 +110,7 @@ def test_only_topics_that_changed_are_compared(cluster: Any, monkeypatch: pytest
 
 def test_while_topics_are_unknown_only_those_that_changed_are_looked_at(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["t", *(f"u{n}" for n in range(20))]
-    leadership = Leadership(cluster)
+    leadership = Leadership(cluster, "c: group g")
     leadership.decide(answer(m=names), 5.0)
     looked = watch(cluster, monkeypatch)
     assert leadership.deal(0.0) is None
@@ -123,7 +123,7 @@ def test_while_topics_are_unknown_only_those_that_changed_are_looked_at(cluster:
 
 
 def test_changes_are_collected_only_while_a_member_leads(cluster: Any) -> None:
-    leadership = Leadership(cluster)
+    leadership = Leadership(cluster, "c: group g")
     assert not cluster.on_change
     for _ in range(2):
         leadership.decide(answer(m=["t"]), 5.0)
@@ -134,7 +134,7 @@ def test_changes_are_collected_only_while_a_member_leads(cluster: Any) -> None:
 
 
 def test_only_a_leader_wants_the_topics_of_the_others_and_only_todays(cluster: Any) -> None:
-    leadership = Leadership(cluster)
+    leadership = Leadership(cluster, "c: group g")
     leadership.decide(answer(m=["t"], n=["u"]), 5.0)
     assert set(cluster.users) == {"t", "u"}
     leadership.decide(answer(m=["t"], n=["v"]), 5.0)
@@ -158,7 +158,7 @@ def test_a_member_that_wants_topics_that_cannot_exist_does_not_keep_the_others_f
     """Java's consumer, for one, subscribes to any name."""
     cluster: Any = StrictCluster()
     cluster.set("t", [1, 1, 1])
-    leadership = Leadership(cluster)
+    leadership = Leadership(cluster, "c: group g")
     assert leadership.decide(answer(m=["t"], n=["a b", "", "x" * 300, "t"], o=["."]), 5.0) is None
     shares = leadership.deal(0.0)
     assert shares is not None
@@ -179,7 +179,7 @@ def test_a_subscription_in_any_version_with_any_user_data_is_read(cluster: Any, 
         subscription.rack_id = "b"
     foreign = answer(m=["t"], n=[])
     foreign.members[1].metadata = encode_data(subscription, version)
-    leadership = Leadership(cluster)
+    leadership = Leadership(cluster, "c: group g")
     assert leadership.decide(foreign, 5.0) is None
     shares = leadership.deal(0.0)
     assert shares is not None
@@ -200,7 +200,7 @@ def described(*shares: list[Any], state: str = "Stable", error: int = 0) -> Repl
 
 def returned(cluster: Any, *topics: str) -> Leadership:
     """The leader of a group whose assignment stands."""
-    leadership = Leadership(cluster)
+    leadership = Leadership(cluster, "c: group g")
     back = answer(m=list(topics), n=list(topics))
     back.skip_assignment = True
     leadership.decide(back, 5.0)

@@ -26,7 +26,7 @@ from pykafka4.wire.protocol.messages_group import (
 def test_nothing_is_asked_before_the_application_polls(talk: Talk) -> None:
     talk.machine.membership.subscribe(("t",))
     assert talk.run() == []
-    assert talk.reader.beckoned
+    assert talk.reader.loop_wanted
     talk.poll()
     assert [type(r.message) for r in talk.run()] == [FindCoordinatorRequest]
 

@@ -22,7 +22,7 @@ def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: T
         talk.cluster.change("tpyo")
         talk.run(1)
     assert [r.getMessage() for r in caplog.records if "tpyo" in r.getMessage()] == [
-        "pykafka4: group g: subscribed topic 'tpyo' does not exist; it will be read once it does"
+        "pykafka4: group g: subscribed topic 'tpyo' does not exist; it will be consumed once it is created"
     ]
     assert talk.machine.status(talk.now)["unknown_topics"] == ["tpyo"]
 

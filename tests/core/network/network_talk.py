@@ -26,7 +26,7 @@ class Peer:
         self.unanswered: list[tuple[int, Any, Any]] = []
 
     def placed(self) -> Peer:
-        self.network.place(0.0, HOSTS)
+        self.network.set_addresses(0.0, HOSTS)
         return self
 
     def poll(self, now: float) -> NetworkEffects:

@@ -162,9 +162,9 @@ def test_produce_is_never_spoken_below_our_minimum_though_brokers_list_it() -> N
 @pytest.mark.parametrize(
     ("limit", "cap", "text"),
     [
-        (None, None, "DescribeClusterRequest: broker 1 does not have it, this client 0-2"),
-        ((8, 9), None, "broker 1 has versions 8 to 9, this client 0-2"),
-        ((1, 2), 0, "broker 1 has versions 1 to 2, this client 0-2, here at most 0"),
+        (None, None, "DescribeClusterRequest: broker 1 does not support it, this client supports 0-2"),
+        ((8, 9), None, "broker 1 supports versions 8 to 9, this client supports 0-2"),
+        ((1, 2), 0, "broker 1 supports versions 1 to 2, this client supports 0-2 (here at most 0)"),
     ],
 )
 def test_a_request_the_broker_does_not_speak_fails_alone_and_says_both_ranges(limit: Any, cap: int | None, text: str) -> None:
@@ -202,7 +202,7 @@ def test_writing_to_a_broker_older_than_0_11_is_refused_with_the_way_out(message
     assert isinstance(answers.failure.reason, UnsupportedVersion)
     assert answers.failure.written is Written.NO
     assert "older than Kafka 0.11" in str(answers.failure.reason)
-    assert "to write, upgrade it" in str(answers.failure.reason)
+    assert "upgrade it to produce" in str(answers.failure.reason)
     newer = ready(Produce=(20, 21), InitProducerId=None)
     answers = submit(newer, message=message)
     newer.outgoing(0.0)
@@ -262,7 +262,7 @@ def test_an_answer_that_cannot_be_right_ends_the_connection_for_all(bad: Any) ->
     assert first.failure.passing, "whoever asked may ask again"
     assert first.failure.written is second.failure.written is Written.MAYBE
     assert queued.failure.written is Written.NO
-    assert str(connection.reason).startswith("b1:9092: the answer to MetadataRequest cannot be understood: ")
+    assert str(connection.reason).startswith("b1:9092: cannot decode the response to MetadataRequest: ")
 
 
 def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:

@@ -1,4 +1,4 @@
-"""Network: requests to any broker or to the controller, bootstrap addresses, and brokers in doubt."""
+"""Network: requests to any broker or to the controller, bootstrap addresses, and avoided brokers."""
 
 from __future__ import annotations
 
@@ -99,27 +99,27 @@ def asked_by_any(peer: Peer, now: float) -> int:
     return link
 
 
-def test_any_turns_to_others_for_a_while_when_what_a_broker_told_is_in_doubt() -> None:
+def test_any_prefers_other_brokers_for_a_while_to_one_that_is_avoided() -> None:
     peer = Peer().placed()
     links = {peer.open(node): node for node in (1, 2)}
     first = asked_by_any(peer, 1.0)
     assert asked_by_any(peer, 1.0) == first
-    peer.network.doubt(1.0, links[first])
+    peer.network.avoid(1.0, links[first])
     second = asked_by_any(peer, 1.0)
     assert second != first
-    peer.network.doubt(2.0, links[second])
-    assert asked_by_any(peer, 2.0) == first, "of two in doubt the one less lately"
-    assert asked_by_any(peer, 11.5) == first, "the doubt in it is over"
+    peer.network.avoid(2.0, links[second])
+    assert asked_by_any(peer, 2.0) == first, "of two that are avoided, the one whose avoidance began first"
+    assert asked_by_any(peer, 11.5) == first, "it is no longer avoided"
 
 
-def test_who_doubts_the_only_broker_connected_gets_another_and_need_not_wait_for_it() -> None:
+def test_avoiding_the_only_connected_broker_connects_to_another_without_waiting_for_it() -> None:
     peer = Peer().placed()
     only = peer.open(1)
-    peer.network.doubt(1.0, 1)
+    peer.network.avoid(1.0, 1)
     assert asked_by_any(peer, 1.0) == only
     assert peer.connects[-1].host != "h1"
     attempts = len(peer.connects)
-    peer.network.doubt(1.5, 1)
+    peer.network.avoid(1.5, 1)
     peer.poll(1.5)
     assert len(peer.connects) == attempts, "one attempt at a time"
     other = peer.accept(2.0)
@@ -130,25 +130,25 @@ def test_a_lane_to_the_only_broker_is_no_other_broker_to_ask() -> None:
     peer = Peer().placed()
     peer.open(1)
     peer.open(via(peer.network.new_lane(), 1))
-    peer.network.doubt(1.0, 1)
+    peer.network.avoid(1.0, 1)
     peer.poll(1.0)
     assert peer.connects[-1].host != "h1"
 
 
-def test_a_bootstrap_server_can_be_doubted_while_only_bootstrap_servers_are_connected() -> None:
+def test_a_bootstrap_server_can_be_avoided_while_only_bootstrap_servers_are_connected() -> None:
     peer = Peer()
     bootstrap = peer.open(-1)
     peer.placed()
     attempts = len(peer.connects)
-    peer.network.doubt(1.0, -1)
+    peer.network.avoid(1.0, -1)
     assert asked_by_any(peer, 1.0) == bootstrap
     assert len(peer.connects) == attempts + 1
 
 
-def test_nobody_is_connected_to_for_doubts_while_no_broker_is_connected() -> None:
+def test_avoiding_brokers_opens_no_connection_while_no_broker_is_connected() -> None:
     peer = Peer().placed()
-    peer.network.doubt(0.0, 1)
-    peer.network.doubt(0.0, 9)
+    peer.network.avoid(0.0, 1)
+    peer.network.avoid(0.0, 9)
     peer.poll(0.0)
     assert not peer.connects
 
@@ -156,7 +156,7 @@ def test_nobody_is_connected_to_for_doubts_while_no_broker_is_connected() -> Non
 def test_bootstrap_connections_go_when_a_broker_of_the_cluster_is_connected() -> None:
     peer = Peer()
     bootstrap = peer.open(-1)
-    peer.network.place(0.0, HOSTS)
+    peer.network.set_addresses(0.0, HOSTS)
     peer.poll(0.0)
     assert bootstrap not in peer.closed
     peer.open(2)
@@ -187,7 +187,7 @@ def test_the_controller_is_asked_where_it_is_known_and_anyone_where_not() -> Non
 # -- connections that nobody needs
 
 
-def test_doubting_every_broker_opens_no_connection_while_all_are_connected() -> None:
+def test_avoiding_every_broker_opens_no_connection_while_all_are_connected() -> None:
     peer = Peer().placed()
     for node in HOSTS:
         peer.open(node)
@@ -195,7 +195,7 @@ def test_doubting_every_broker_opens_no_connection_while_all_are_connected() -> 
     for step in range(200):
         now = 1.0 + step * 0.05
         for node in HOSTS:
-            peer.network.doubt(now, node)
+            peer.network.avoid(now, node)
         peer.poll(now)
         asked_by_any(peer, now)
     assert len(peer.connects) == attempts
@@ -268,7 +268,7 @@ def test_a_frozen_broker_that_takes_the_spare_connection_is_not_waited_for() -> 
 
 def test_the_connections_of_a_lane_do_not_count_as_ways_to_any_broker() -> None:
     peer = Peer(bootstrap_servers="b1:1")
-    peer.network.place(0.0, {1: HOSTS[1]})
+    peer.network.set_addresses(0.0, {1: HOSTS[1]})
     peer.open(1)
     lane = peer.network.new_lane()
     peer.network.want(via(lane, 1))

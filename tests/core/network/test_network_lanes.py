@@ -47,7 +47,7 @@ def test_a_lane_moves_with_its_broker() -> None:
     peer = Peer().placed()
     lane = peer.network.new_lane()
     peer.open(via(lane, 2))
-    peer.network.place(1.0, {**HOSTS, 2: ("elsewhere", 9)})
+    peer.network.set_addresses(1.0, {**HOSTS, 2: ("elsewhere", 9)})
     peer.poll(1.0)
     assert peer.connects[-1].host == "elsewhere"
 
@@ -63,7 +63,7 @@ def test_lanes_to_the_same_broker_are_no_news(caplog: pytest.LogCaptureFixture) 
         peer.network.want(lane)
         peer.outage(1.0, 5.0)
     said = [record.getMessage().replace(" (h2:2)", "").split(":")[1].strip() for record in caplog.records]
-    assert said == ["broker 2 is connected", "broker 2 disconnected", "broker 2 cannot be reached"]
+    assert said == ["connected to broker 2", "broker 2 disconnected", "cannot reach broker 2"]
 
 
 def test_a_lane_that_was_given_up_is_not_connected_again_when_its_broker_moves() -> None:
@@ -73,7 +73,7 @@ def test_a_lane_that_was_given_up_is_not_connected_again_when_its_broker_moves()
     held = peer.submit(via(lane, 2), now=0.0)
     peer.poll(0.0)
     peer.network.drop_lane(lane)
-    peer.network.place(1.0, {**HOSTS, 2: ("elsewhere", 2)})
+    peer.network.set_addresses(1.0, {**HOSTS, 2: ("elsewhere", 2)})
     attempts = len(peer.connects)
     peer.poll(1.0)
     peer.poll(100.0)

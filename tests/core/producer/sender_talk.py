@@ -33,7 +33,7 @@ class FakeNetwork:
         self.produce = 13
         self.links = {1: 1, 2: 2, 3: 3}
         self.wanted: list[int] = []
-        self.doubted: list[int] = []
+        self.avoided: list[int] = []
 
     def ready(self, node: int) -> bool:
         return node in self.up
@@ -51,8 +51,8 @@ class FakeNetwork:
     def want(self, node: int) -> None:
         self.wanted.append(node)
 
-    def doubt(self, now: float, node: int) -> None:
-        self.doubted.append(node)
+    def avoid(self, now: float, node: int) -> None:
+        self.avoided.append(node)
 
     def why_unreachable(self) -> str:
         return "" if self.up else "no broker reachable: h1:9092 connection refused"

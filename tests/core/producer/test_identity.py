@@ -17,8 +17,8 @@ from pykafka4.wire.protocol.messages_txn import InitProducerIdResponse
 class Harness:
     def __init__(self) -> None:
         self.changed = 0
-        self.doubts: list[int] = []
-        self.identity = Identity(Backoff(0.1, 1.0, Random(1)), 30.0, self.note, lambda now, node: self.doubts.append(node))
+        self.avoided: list[int] = []
+        self.identity = Identity(Backoff(0.1, 1.0, Random(1)), 30.0, self.note, lambda now, node: self.avoided.append(node))
         self.now = 0.0
 
     def note(self) -> None:
@@ -75,7 +75,7 @@ def test_an_id_that_is_not_a_fresh_one_is_not_taken_and_asked_for_again_after_a_
     assert h.identity.after(7, 3, True) is None
     h.give(7, 0)
     assert h.identity.after(-1, -1, False) == (7, 5), "epochs that a partition may have seen are not given again"
-    assert "the broker gave 7" in str(h.identity.trouble)
+    assert "the broker returned 7" in str(h.identity.trouble)
     assert h.identity.ask(h.now) is None
     h.now = h.identity.wake_at
     h.give(8, 0)
@@ -187,4 +187,4 @@ def test_who_has_no_id_to_give_is_not_asked_first_again() -> None:
     """One that is cut off from the controllers gets none to give."""
     h = Harness()
     h.refuse("COORDINATOR_LOAD_IN_PROGRESS")
-    assert h.doubts == [1]
+    assert h.avoided == [1]

@@ -198,7 +198,7 @@ def test_a_topic_that_stays_unknown_gives_its_records_back_in_time_with_the_reas
     assert lot.poll(3.9) == pytest.approx(1005)
     assert lot.poll(0.1) == pytest.approx(1006)
     assert lot.poll(1) == INFINITY
-    row = ("t", "UNKNOWN_TOPIC_OR_PARTITION", "no such topic 't' for 5 s: UNKNOWN_TOPIC_OR_PARTITION", 1)
+    row = ("t", "UNKNOWN_TOPIC_OR_PARTITION", "topic 't' did not exist for 5 s: UNKNOWN_TOPIC_OR_PARTITION", 1)
     assert lot.lost == [row, row]
 
 
@@ -206,7 +206,7 @@ def test_a_topic_that_stays_unknown_gives_its_records_back_in_time_with_the_reas
     ("unreachable", "error", "why"),
     [
         ("no broker reachable: b:9092 connection refused", None, "no broker reachable: b:9092 connection refused"),
-        ("", None, "the brokers give no answer"),
+        ("", None, "no broker responded"),
     ],
 )
 def test_a_topic_nobody_answers_for_times_out_and_says_who_does_not(unreachable: str, error: KafkaError | None, why: str) -> None:
@@ -214,7 +214,7 @@ def test_a_topic_nobody_answers_for_times_out_and_says_who_does_not(unreachable:
     lot.unreachable, lot.error = unreachable, error
     lot.acc.send("t", b"v")
     lot.poll(2)
-    assert lot.lost == [("t", "TIMED_OUT", f"topic t could not be looked up for 2 s: {why}", 1)]
+    assert lot.lost == [("t", "TIMED_OUT", f"topic 't' could not be looked up for 2 s: {why}", 1)]
 
 
 def test_an_error_that_will_not_go_away_gives_the_records_back_at_once() -> None:

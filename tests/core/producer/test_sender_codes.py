@@ -145,7 +145,7 @@ def test_a_code_given_before_the_append(code: int, behind: int) -> None:
         identity = producer_id(again), *header(again)[:2]
         assert identity == {NEXT_EPOCH: (42, 1, 0), OTHER_ID: (43, 0, 0)}.get(what, (42, 0, 1))
     assert bool(bench.recovery.reports) == (code in ASK_FOR_METADATA)
-    assert bool(bench.network.doubted) == (code in ASK_ANOTHER_BROKER)
+    assert bool(bench.network.avoided) == (code in ASK_ANOTHER_BROKER)
     broker.serve_all()
     errors = [handle.exception(0) for handle in victim]
     if what is FAILED:

@@ -54,7 +54,7 @@ LATE = "not acknowledged within delivery_timeout_ms=10000"
         (set(), 1, f"{LATE}: no broker reachable: h1:9092 connection refused"),
         ({2, 3}, 1, f"{LATE}: h1:9092 connection refused"),
         ({1, 2, 3}, None, f"{LATE}: the partition has no leader"),
-        ({1, 2, 3}, 1, f"{LATE}: broker 1 has not answered"),
+        ({1, 2, 3}, 1, f"{LATE}: broker 1 has not responded"),
     ],
     ids=["no broker", "no connection to the leader", "no leader", "no answer"],
 )
@@ -94,7 +94,7 @@ def test_what_expires_while_others_have_no_producer_id_says_its_own_reason() -> 
     bench.sender.identity.trouble = LOST
     delivery = bench.batch()
     bench.poll(11)
-    assert str(delivery.exception(0).cause) == f"{LATE}: broker 1 has not answered"
+    assert str(delivery.exception(0).cause) == f"{LATE}: broker 1 has not responded"
 
 
 def test_delivery_timeout_says_maybe_when_in_flight_and_the_late_answer_changes_nothing() -> None:

@@ -24,7 +24,7 @@ def test_records_for_an_unknown_topic_fail_when_it_stays_unknown() -> None:
     error = delivery.exception(0)
     assert isinstance(error, DeliveryFailed)
     assert error.code == "UNKNOWN_TOPIC_OR_PARTITION"
-    assert "no such topic 't'" in str(error)
+    assert "topic 't' did not exist" in str(error)
 
 
 def test_a_forbidden_topic_fails_at_once() -> None:

@@ -298,7 +298,7 @@ def lose_a_chunk_of_what_was_cut(patch: pytest.MonkeyPatch) -> None:
         items = buffer._items.get(position.claim, ())
         for chunk in [item for item in items if hasattr(item, "next_offset")][:-1]:
             items.remove(chunk)  # type: ignore[union-attr]
-            buffer._line.pop(chunk, None)
+            buffer._queue.pop(chunk, None)
         original(self, position, *where, **options)
 
     around(patch, Positions, "truncate", truncate)

@@ -165,8 +165,8 @@ def test_a_cut_below_what_was_read_says_how_many_offsets_are_gone(desk: Desk, ca
     assert len(desk.poll()) == 5
     desk.reader.put(Truncated(desk.reader.claims[tp(0)], 2))
     desk.poll()
-    assert "cut at offset 2" in caplog.text
-    assert "3 offsets that were read" in caplog.text
+    assert "truncated the log to offset 2" in caplog.text
+    assert "3 offsets that were already read" in caplog.text
 
 
 # ---------------------------------------------------------------- a reset to a lower offset

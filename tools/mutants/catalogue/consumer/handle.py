@@ -18,8 +18,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/__init__.py",
-        old='self._session.seek(partitions, Start.LATEST, "seek_to_end")',
-        new='self._session.seek(partitions, Start.EARLIEST, "seek_to_end")',
+        old='self._session.seek_to(partitions, Start.LATEST, "seek_to_end")',
+        new='self._session.seek_to(partitions, Start.EARLIEST, "seek_to_end")',
         breaks="seek_to_end goes to the beginning",
         tests=("tests/consumer/test_positions.py::test_seek_drops_what_was_buffered",),
     ),
@@ -32,8 +32,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/__init__.py",
-        old='self._session.seek(partitions, Start.EARLIEST, "seek_to_beginning")',
-        new='self._session.seek(partitions, Start.LATEST, "seek_to_beginning")',
+        old='self._session.seek_to(partitions, Start.EARLIEST, "seek_to_beginning")',
+        new='self._session.seek_to(partitions, Start.LATEST, "seek_to_beginning")',
         breaks="seek_to_beginning goes to the end",
         tests=("tests/consumer/test_positions.py::test_seek_drops_what_was_buffered",),
     ),
@@ -102,7 +102,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/arguments.py",
-        old='    if not names:\n        raise ConfigError("subscribe([]): names no topic; unsubscribe() leaves the group")\n',
+        old='    if not names:\n        raise ConfigError("subscribe([]): no topics; call unsubscribe() to leave the group")\n',
         new="",
         breaks="an empty subscription is taken",
         tests=("tests/consumer/test_misuse.py::test_misuse_is_answered_with_the_right_way",),

@@ -27,8 +27,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/engine.py",
-        old="        self._deliver += _bring_down(slot.machine, reason)\n        for listener",
-        new="        _bring_down(slot.machine, reason)\n        for listener",
+        old="        self._deliver += self._shut_down(slot.machine, reason)\n        for listener",
+        new="        self._shut_down(slot.machine, reason)\n        for listener",
         breaks="the callbacks of a machine that failed are lost",
         tests=(ONE_MACHINE,),
     ),

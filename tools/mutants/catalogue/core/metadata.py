@@ -65,14 +65,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
-        old="        if not brokers:  # it has started",
-        new="        if number < 0:  # it has started",
+        old="        if not brokers:  # a broker that has just started",
+        new="        if number < 0:  # a broker that has just started",
         breaks="a broker that has just started is believed that topics do not exist",
         tests=("tests/core/metadata/test_cluster_answers.py::test_a_broker_that_knows_no_brokers_is_not_believed_about_topics",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
-        old="            self._network.doubt(now, outcome.node)\n",
+        old="            self._network.avoid(now, outcome.node)\n",
         new="",
         breaks="a broker that has just started is asked again before others",
         tests=("tests/core/metadata/test_cluster_requests.py::test_where_a_broker_knows_no_brokers_another_is_asked",),

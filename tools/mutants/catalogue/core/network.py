@@ -67,8 +67,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/network.py",
-        old='"""The number of the connection to `node`, never given again to another; None while it is not READY."""\n        connection = self._ready.get(node)\n        return None if connection is None else connection.link',
-        new='"""The number of the connection to `node`, never given again to another; None while it is not READY."""\n        return None',
+        old='"""The number of the connection to `node`, never used for another; None while it is not READY."""\n        connection = self._ready.get(node)\n        return None if connection is None else connection.link',
+        new='"""The number of the connection to `node`, never used for another; None while it is not READY."""\n        return None',
         breaks="a new connection to the leader is not noticed",
         tests=("tests/core/network/test_network.py::test_the_number_of_a_connection_is_that_of_a_ready_one_and_another_after_a_loss",),
     ),
@@ -81,10 +81,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/chooser.py",
-        old="            self.doubt(now, broker_of(node)),\n",
+        old="            self.avoided_at(now, broker_of(node)),\n",
         new="            0.0,\n",
         breaks="a broker whose metadata did not help is asked again first",
-        tests=("tests/core/network/test_network_any.py::test_any_turns_to_others_for_a_while_when_what_a_broker_told_is_in_doubt",),
+        tests=("tests/core/network/test_network_any.py::test_any_prefers_other_brokers_for_a_while_to_one_that_is_avoided",),
     ),
     Mutant(
         file="pykafka4/core/network/chooser.py",
@@ -98,7 +98,7 @@ MUTANTS: Final = (
         old="least = 0 if any(0 <= node < LANE for node in self._ready) else -INFINITY",
         new="least = -INFINITY",
         breaks="bootstrap servers are connected to again and again while brokers are connected",
-        tests=("tests/core/network/test_network_any.py::test_doubting_every_broker_opens_no_connection_while_all_are_connected",),
+        tests=("tests/core/network/test_network_any.py::test_avoiding_every_broker_opens_no_connection_while_all_are_connected",),
     ),
     Mutant(
         file="pykafka4/core/network/connection.py",
@@ -158,21 +158,21 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/connection.py",
-        old="self.poison(ConnectionLost(f\"{self.address}: given up, {_too_late(late[0], 'was not answered')}\"))",
+        old='self.poison(ConnectionLost(f"{self.address}: connection closed, no response to {_name(late[0])} within request_timeout_ms"))',
         new="pass",
-        breaks="a connection goes on after a request was not answered in time",
+        breaks="a connection stays open after a request without a response in time",
         tests=("tests/core/network/test_connection.py::test_a_request_without_reply_that_the_socket_never_takes_ends_the_connection",),
     ),
     Mutant(
         file="pykafka4/core/network/connection.py",
-        old='        self.answers += [(request, Failed(_too_late(request, "was not answered"), Written.MAYBE)) for request in late]',
-        new='        self.answers += [(request, Failed(_too_late(request, "was not answered"), Written.NO)) for request in late]',
-        breaks="a request that was not answered in time counts as not written",
+        old='        self.answers += [(request, Failed(_too_late(request, "no response"), Written.MAYBE)) for request in late]',
+        new='        self.answers += [(request, Failed(_too_late(request, "no response"), Written.NO)) for request in late]',
+        breaks="a request without a response in time counts as not written",
         tests=("tests/core/network/test_connection.py::test_a_request_without_reply_that_the_socket_never_takes_ends_the_connection",),
     ),
     Mutant(
         file="pykafka4/core/network/connection.py",
-        old="                later.begin_anew(now)\n",
+        old="                later.restart_time(now)\n",
         new="                break\n",
         breaks="a request counts as late though the broker was busy with those before it",
         tests=(

@@ -251,7 +251,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/start_offsets.py",
-        old="            self._offsets.stored.pop(position.tp, None)  # somebody",
+        old="            self._offsets.stored.pop(position.tp, None)  # another",
         new="            pass  # somebody",
         breaks="a place committed in an earlier assignment is taken for known",
         tests=("tests/core/consumer/test_machine.py::test_a_place_known_from_an_earlier_assignment_is_committed_again",),

@@ -161,14 +161,14 @@ MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/consumer/fetch_buffer.py",
         old="            items = self._items.get(claim, ())\n            for item in reversed(items):\n",
-        new="            items = [i for i in self._line if getattr(i, 'serial', None) is claim]\n            for item in items:\n",
+        new="            items = [i for i in self._queue if getattr(i, 'serial', None) is claim]\n            for item in items:\n",
         breaks="a seek looks at everything that is buffered",
         tests=("tests/core/consumer/reader/test_reader_scale.py::test_what_is_done_to_one_partition_does_not_look_at_the_others[seek]",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_buffer.py",
         old="            for item in reversed(self._items.get(claim, ())):\n                self._keep_aside",
-        new="            for item in [i for i in reversed(self._line) if getattr(i, 'serial', None) is claim]:\n                self._keep_aside",
+        new="            for item in [i for i in reversed(self._queue) if getattr(i, 'serial', None) is claim]:\n                self._keep_aside",
         breaks="a pause looks at everything that is buffered",
         tests=("tests/core/consumer/reader/test_reader_scale.py::test_what_is_done_to_one_partition_does_not_look_at_the_others[pause]",),
     ),
@@ -182,7 +182,7 @@ MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/consumer/fetch_buffer.py",
         old="        items = self._items.get(claim)\n        return items[0] if items else None\n",
-        new="        return next((i for i in self._line if getattr(i, 'serial', None) is claim), None)\n",
+        new="        return next((i for i in self._queue if getattr(i, 'serial', None) is claim), None)\n",
         breaks="the position of a partition is looked for in everything that is buffered",
         tests=(
             "tests/core/consumer/reader/test_reader_scale.py::test_what_is_done_to_one_partition_does_not_look_at_the_others[next offset]",
@@ -243,5 +243,12 @@ MUTANTS: Final = (
         new="        self._pending",
         breaks="searches of each seek pile up while a partition has no leader",
         tests=("tests/core/consumer/test_fetcher.py::test_searches_that_nobody_waits_for_any_more_are_forgotten",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})\n",
+        new="        for tp, start in starts.items():\n            self._replace({self.claims[tp]: (start, -1)})\n",
+        breaks="seek of several partitions calls the loop for each",
+        tests=("tests/consumer/test_positions.py::test_seek_moves_several_partitions_with_one_call_of_the_loop",),
     ),
 )

@@ -228,7 +228,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/assignors.py",
-        old="frozenset(topic for topic in topics if _can_exist(member_id, topic))",
+        old="frozenset(topic for topic in topics if _is_valid(member_id, topic, where))",
         new="topics",
         breaks="a member of another client that wants an impossible topic ends the group's leader",
         tests=(

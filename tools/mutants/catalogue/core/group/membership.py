@@ -76,10 +76,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/coordinator.py",
-        old="            self._network.doubt(now, node)  # frozen",
+        old="            self._network.avoid(now, node)  # frozen",
         new="            pass  # frozen",
         breaks="a lost coordinator is asked who coordinates",
-        tests=("tests/core/group/test_coordinator.py::test_who_named_a_coordinator_that_is_none_is_in_doubt_until_one_answered",),
+        tests=("tests/core/group/test_coordinator.py::test_a_broker_that_reported_a_wrong_coordinator_is_avoided_until_one_responds",),
     ),
     Mutant(
         file="pykafka4/core/group/coordinator.py",

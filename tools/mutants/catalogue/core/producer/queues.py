@@ -153,8 +153,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/parking.py",
-        old="and self._acc.forget(topic):  # first: a `send` from here on announces the topic again\n                self._let",
-        new="and not self._acc.parked(topic)[0]:\n                self._let",
+        old="and self._acc.forget(topic):  # before `_drop`: a `send` from here on announces the topic again\n                self._drop",
+        new="and not self._acc.parked(topic)[0]:\n                self._drop",
         breaks="something is kept of every topic that never became known",
         tests=("tests/core/producer/test_sender_topics.py::test_nothing_is_kept_of_topics_that_never_became_known",),
     ),
@@ -175,7 +175,7 @@ MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/producer/parking.py",
         old="if topic not in self._told and self._acc.forget(topic):",
-        new="if topic not in self._told and (self._let_go(topic) or self._acc.forget(topic)):",
+        new="if topic not in self._told and (self._drop(topic) or self._acc.forget(topic)):",
         breaks="a record that is parked while the others of its topic fail has no outcome",
         tests=("tests/core/producer/test_parking.py::test_a_record_that_is_parked_while_the_others_fail_keeps_its_topic",),
     ),

@@ -325,7 +325,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/answers.py",
-        old="                self._network.doubt(now, queue.node)  # it may",
+        old="                self._network.avoid(now, queue.node)  # it may",
         new="                pass  # it may",
         breaks="a leader that waited for its replicas in vain is asked itself who leads now",
         tests=("tests/core/producer/test_sender_codes.py",),
