@@ -1,6 +1,6 @@
 """Client threads that run calls which may block: the application's callbacks and listeners, and slow work of the loop.
 
-Invariant: no lock is held while one of those calls runs. The threads are started when needed, end when idle, and are never joined.
+Rule: no lock is held while one of those calls runs. The threads are started when needed, end when idle, and are never joined.
 
 Only the client's own threads use `threading.Condition`: its methods are Python code that Ctrl-C can interrupt while the lock is held.
 """

@@ -1,6 +1,6 @@
 """The state that a cluster's brokers share. Requests use it directly; tests use `ModelCluster`, which adds the faults.
 
-Invariant: everything random is drawn from `random`, and everything that happens later is on `timeline`, so that a run can be repeated.
+Rule: everything random is drawn from `random`, and everything that happens later is on `timeline`, so that a run can be repeated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Releases of Kafka: API versions and behaviour. Invariant: a model of a release accepts the versions in its row and no others."""
+"""Releases of Kafka: API versions and behaviour. Rule: a model of a release accepts the versions in its row and no others."""
 
 from __future__ import annotations
 

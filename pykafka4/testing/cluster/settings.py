@@ -1,4 +1,4 @@
-"""Settings of topics, and the corresponding topic configs of Kafka. Invariant: they are checked before the topic exists."""
+"""Settings of topics, and the corresponding topic configs of Kafka. Rule: they are checked before the topic exists."""
 
 from __future__ import annotations
 

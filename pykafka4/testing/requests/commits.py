@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch. Invariant: only commits that `Group.may_commit` allows are stored."""
+"""OffsetCommit and OffsetFetch. Rule: only commits that `Group.may_commit` allows are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests about groups, except offsets. Invariant: only a group's coordinator serves them, after it has loaded the group."""
+"""Requests about groups, except offsets. Rule: only a group's coordinator serves them, after it has loaded the group."""
 
 from __future__ import annotations
 
