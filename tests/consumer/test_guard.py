@@ -20,7 +20,7 @@ from pykafka4.testing import ModelServer
 
 T0 = ("t", 0)
 GUARDED: dict[str, tuple[Any, ...]] = {  # arguments of each
-    "subscribe": (["t"],),
+    "subscribe": (["u"],),
     "unsubscribe": (),
     "assign": ([T0],),
     "poll": (0,),

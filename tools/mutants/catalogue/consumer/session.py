@@ -265,4 +265,18 @@ MUTANTS: Final = (
         breaks="seek moves the partitions before a wrong one",
         tests=("tests/consumer/test_positions.py::test_seek_moves_nothing_when_one_of_several_partitions_is_wrong[partition]",),
     ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="    @call\n    def lag(",
+        new="    def lag(",
+        breaks="a method of the consumer is not recognized on the stack of its thread",
+        tests=("tests/consumer/test_guard.py::test_calls_are_recognized_on_a_stack",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old='        with self.guard.using("resume"):\n',
+        new="        if True:\n",
+        breaks="a second thread resumes partitions during a poll",
+        tests=("tests/consumer/test_guard.py::test_guarded_methods_refuse_a_second_thread",),
+    ),
 )
