@@ -184,7 +184,7 @@ def test_a_consumer_that_fails_raises_in_every_call_and_leaves_the_others_alone(
     monkeypatch.setattr(owner, "poll", only(part, owner.poll, bomb.wrap(owner.poll)))
     client._runtime.loop.wake()
     thread.join(SECONDS)
-    assert "ended this consumer: ValueError: an injected failure" in str(waiting[0])
+    assert "stopped this consumer: ValueError: an injected failure" in str(waiting[0])
     for use in (
         broken.poll,
         lambda: broken.commit(timeout=SECONDS),

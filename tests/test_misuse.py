@@ -165,7 +165,7 @@ def test_log_lines_of_the_loop_name_the_client(server: ModelServer, caplog: pyte
         return any(line.startswith(f"{client_id}: ") and text in line for line in lines())
 
     # The thread that runs the handlers may have work of other clients first.
-    until(lambda: logged("billing-7", "is connected") and logged("billing-8", "generation"), 10.0, "the log lines")
+    until(lambda: logged("billing-7", "connected to broker") and logged("billing-8", "generation"), 10.0, "the log lines")
     for line in lines():  # clients that other tests left open log, too
         assert re.match(r"[\w.-]+: ", line), line
     assert (states["state"], states["reason"]) == ("stable", None)

@@ -270,9 +270,9 @@ def test_the_failure_of_a_machine_fails_its_promises_and_no_others(loop: Loop, s
 
     script.act = broken
     loop.wake()
-    with pytest.raises(KafkaError, match="ended this machine: ValueError: a machine broke"):
+    with pytest.raises(KafkaError, match="stopped this machine: ValueError: a machine broke"):
         mine.result(SECONDS)
-    with pytest.raises(KafkaError, match="ended this machine: ValueError: a machine broke"):
+    with pytest.raises(KafkaError, match="stopped this machine: ValueError: a machine broke"):
         loop.promise(script).result(0)
     assert loop.ask(lambda now: 7, SECONDS) == 7
     assert not theirs.done()

@@ -92,7 +92,7 @@ def crash_sender(producer: Producer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("crash", "said"), [(crash_loop, "the loop crashed: ZeroDivisionError"), (crash_sender, "ended this producer: ZeroDivisionError")]
+    ("crash", "said"), [(crash_loop, "the loop crashed: ZeroDivisionError"), (crash_sender, "stopped this producer: ZeroDivisionError")]
 )
 @pytest.mark.parametrize("topic", ["t", "unknown"])
 def test_a_crash_fails_everything_and_everyone(

@@ -29,6 +29,30 @@ def test_good_records_come_before_the_error_behind_them_and_it_is_raised_until_s
     assert offsets(desk.poll()) == [4]
 
 
+@pytest.mark.parametrize("kind", ["damaged batch", "lasting error", "truncation"])
+def test_an_error_of_one_partition_keeps_no_other_partition_waiting(kind: str) -> None:
+    desk = Desk(2)
+    desk.put(0, 2)
+    assert offsets(desk.poll()) == [0, 1]
+    claim = desk.reader.claims[tp(0)]
+    if kind == "damaged batch":
+        bad = bytearray(batch(2, 2))
+        bad[-1] ^= 1
+        desk.put(2, 2, data=bytes(bad))
+    elif kind == "lasting error":
+        desk.reader.put(Trouble(claim, KafkaError("for good")))
+    else:
+        desk.reader.put(Truncated(claim, 1, raises=True))
+    desk.put(4, 1)  # more of the same partition: it stays behind the error
+    with pytest.raises(KafkaError):
+        desk.poll()
+    for first in (0, 3):
+        desk.put(first, 3, partition=1)
+        with pytest.raises(KafkaError):  # it was the first in line
+            desk.poll()
+        assert [(r.partition, r.offset) for r in desk.poll()] == [(1, first), (1, first + 1), (1, first + 2)]
+
+
 def test_a_lasting_error_is_a_new_one_each_time_it_is_raised(desk: Desk) -> None:
     stored = KafkaError("for good")
     desk.reader.put(Trouble(desk.claims[0], stored))

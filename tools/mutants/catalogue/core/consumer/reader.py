@@ -152,6 +152,49 @@ MUTANTS: Final = (
         tests=("tests/consumer/test_unreadable.py::test_a_batch_whose_codec_is_not_installed_names_its_partition_until_it_is",),
     ),
     Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})\n",
+        new="        for tp, start in starts.items():\n            self._replace({self.claims[tp]: (start, -1)})\n",
+        breaks="seek of several partitions calls the loop for each",
+        tests=("tests/consumer/test_positions.py::test_seek_moves_several_partitions_with_one_call_of_the_loop",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetch_buffer.py",
+        old="            self._queue.pop(item, None)\n        self._queue.move_to_end(first)\n",
+        new="            self._queue.pop(item, None)\n",
+        breaks="a damaged batch holds back the records of other partitions",
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_an_error_of_one_partition_keeps_no_other_partition_waiting[damaged batch]",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        elif trouble.claim is not None:\n            self._buffer.put_last(trouble.claim)\n",
+        new="",
+        breaks="a partition that has stopped holds back the records of others",
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_an_error_of_one_partition_keeps_no_other_partition_waiting[lasting error]",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="            self._buffer.put_last(claim)\n            raise LogTruncated",
+        new="            raise LogTruncated",
+        breaks="a partition whose log was truncated holds back the records of others",
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_an_error_of_one_partition_keeps_no_other_partition_waiting[truncation]",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetch_buffer.py",
+        old="        for item in reversed(others):\n            self._queue.pop(item, None)\n        self._queue.move_to_end(first)\n        for item in others:\n            self._queue[item] = None\n",
+        new="        self._queue.move_to_end(first)\n",
+        breaks="records behind a damaged batch come before it",
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_an_error_of_one_partition_keeps_no_other_partition_waiting[damaged batch]",
+        ),
+    ),
+    Mutant(
         file="pykafka4/core/consumer/fetch_buffer.py",
         old="        self.consumed += size\n        if last:",
         new="        if last:",
