@@ -76,7 +76,7 @@ class Ending(enum.Enum):
 
 @attrs.frozen
 class Assignment:
-    """The partitions that the group assigns to a member."""
+    """The partitions that the group assigns to a member. (`consumer.assignment.Assignment` is what the application does with them.)"""
 
     epoch: int  # identifies the assignment: the generation, in the classic protocol
     partitions: tuple[TopicPartition, ...]

@@ -265,4 +265,18 @@ MUTANTS: Final = (
         breaks="enable_auto_commit=False commits before partitions go",
         tests=("tests/consumer/test_commits.py::test_the_list_in_hand_is_not_committed_without_auto_commit",),
     ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="    @call\n    def lag(",
+        new="    def lag(",
+        breaks="a method of the consumer is not recognized on the stack of its thread",
+        tests=("tests/consumer/test_guard.py::test_calls_are_recognized_on_a_stack",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old='        with self.guard.using("resume"):\n',
+        new="        if True:\n",
+        breaks="a second thread resumes partitions during a poll",
+        tests=("tests/consumer/test_guard.py::test_guarded_methods_refuse_a_second_thread",),
+    ),
 )
