@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from heapq import heappop, heappush, heapreplace
+from itertools import count
 from random import Random
 
 import attrs
@@ -73,10 +75,11 @@ class Network:
         self._answers: list[Answer] = []
         self._connect: list[Connect] = []
         self._close: list[Close] = []
+        self._alarms: list[tuple[float, int, Endpoint]] = []  # a heap; an endpoint has one that counts, its `alarm`
+        self._ties = count()
         self._wake_at = INFINITY
         self._nothing = NetworkEffects()
-        for number, (host, port) in enumerate(config.bootstrap_servers, 1):
-            self._add(-number, host, port)
+        self._configured = [self._add(-number, host, port) for number, (host, port) in enumerate(config.bootstrap_servers, 1)]
 
     # -- for machines
 
@@ -239,10 +242,7 @@ class Network:
         if connection.muted_until > now:
             self._muted[endpoint.node] = connection.muted_until
             self._wake_at = min(self._wake_at, connection.muted_until)
-        if connection.has_output or endpoint.leaving:
-            self._dirty[endpoint.node] = endpoint
-        elif now + endpoint.max_idle < self._wake_at:  # it may have nothing more to do, and nobody else will look
-            self._wake_at = now + endpoint.max_idle
+        self._dirty[endpoint.node] = endpoint
         self._answer(now, connection.answers)
 
     def lost(self, now: float, link: int, reason: KafkaError) -> None:
@@ -275,8 +275,9 @@ class Network:
             writes += [write for endpoint in again if (write := self._step(now, endpoint)) is not None]
             touched += again
             any_due = INFINITY
-        due = (endpoint.due() for endpoint in touched)
-        self._wake_at = min(self._wake_at, max(any_due, now), *due, *self._muted.values(), INFINITY)
+        for endpoint in touched:
+            self._set_alarm(endpoint, endpoint.due())
+        self._wake_at = min(self._wake_at, max(any_due, now), self._next_alarm(), *self._muted.values())
         connect, self._connect = tuple(self._connect), []
         close, self._close = tuple(self._close), []
         answered = self._answer(now, self._answers)
@@ -368,14 +369,39 @@ class Network:
     # -- one endpoint's turn
 
     def _take_dirty(self, now: float) -> list[Endpoint]:
-        """Those with something to do; all of them when a time has come."""
+        """Those with something to do, and those whose time has come."""
         if now >= self._wake_at:
             self._wake_at = INFINITY
-            touched = list(self._endpoints.values())
-        else:
-            touched = list(self._dirty.values())
+            while self._next_alarm() <= now:
+                endpoint = heappop(self._alarms)[2]
+                endpoint.alarm = INFINITY
+                self._dirty[endpoint.node] = endpoint
+        touched = list(self._dirty.values())
         self._dirty.clear()
         return touched
+
+    def _set_alarm(self, endpoint: Endpoint, when: float) -> None:
+        """Look at `endpoint` at `when` at the latest."""
+        if when < endpoint.alarm:
+            endpoint.alarm = when
+            heappush(self._alarms, (when, next(self._ties), endpoint))
+            self._wake_at = min(self._wake_at, when)
+
+    def _next_alarm(self) -> float:
+        """When the first endpoint is due. What an alarm was set for may be over by now: the first is corrected until it counts."""
+        alarms = self._alarms
+        while alarms:
+            when, tie, endpoint = alarms[0]
+            due = endpoint.due() if endpoint.alarm == when else INFINITY  # else an earlier one was set in its place
+            if due <= when:
+                return when
+            if endpoint.alarm == when:
+                endpoint.alarm = due
+            if due == INFINITY:
+                heappop(alarms)
+            else:
+                heapreplace(alarms, (due, tie, endpoint))
+        return INFINITY
 
     def _step(self, now: float, endpoint: Endpoint) -> tuple[int, list[Buffer]] | None:
         if endpoint.connection is None:
@@ -399,6 +425,7 @@ class Network:
     def _step_unconnected(self, now: float, endpoint: Endpoint) -> None:
         if endpoint.leaving:
             self._endpoints.pop(endpoint.node, None)
+            endpoint.alarm = INFINITY  # there may be another endpoint of this node
             return
         late = [request for request in endpoint.waiting if request.deadline <= now]
         if late:
@@ -418,7 +445,7 @@ class Network:
         endpoint.waiting.clear()
         self._links[link] = endpoint
         self._connect.append(Connect(link, endpoint.host, endpoint.port))
-        self._wake_at = min(self._wake_at, connection.wake_at)
+        self._set_alarm(endpoint, connection.wake_at)
 
     def _unused(self, now: float, endpoint: Endpoint, connection: Connection) -> str | None:
         """Why the connection should be closed, if it should and nobody waits on it."""
@@ -444,9 +471,8 @@ class Network:
             self._ready[endpoint.node] = connection
             self.changes += 1
         self._dirty[endpoint.node] = endpoint
-        self._wake_at = -INFINITY  # the setup deadline need not wake anyone any more
-        if endpoint.node >= 0:  # bootstrap connections can go now
-            self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 and e.connection is not None)
+        if 0 <= endpoint.node < LANE:  # bootstrap connections can go now
+            self._dirty.update((e.node, e) for e in self._configured if e.connection is not None)
 
     def _ended(self, now: float, endpoint: Endpoint, connection: Connection) -> None:
         """The connection is CLOSED and that was not planned: rest before the next attempt."""
@@ -464,9 +490,12 @@ class Network:
     def _log_connected(self, endpoint: Endpoint) -> None:
         """A broker's first connection is news; more lanes to it are not."""
         broker = broker_of(endpoint.node)
-        if broker in self._unreachable or (broker >= 0 and broker not in map(broker_of, self._ready)):
+        if broker in self._unreachable or (broker >= 0 and not self._is_connected(broker)):
             self._unreachable.discard(broker)
             log.info("%s: %s (%s) is connected", self._config.client_id, _name(broker), endpoint.address)
+
+    def _is_connected(self, broker: int) -> bool:
+        return broker in self._ready or any(via(lane, broker) in self._ready for lane in self._lanes)
 
     def _log_ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
         """The end of its last connection is news, and so is the first attempt that fails, whatever the lane."""
@@ -475,7 +504,7 @@ class Network:
             if not endpoint.garbled:  # whoever asked asks again, perhaps for ever: here it can be seen
                 log.warning("%s: %s is connected to again: %s", self._config.client_id, _name(broker), reason)
             endpoint.garbled = True
-        elif was_ready and broker not in map(broker_of, self._ready):
+        elif was_ready and not self._is_connected(broker):
             log.info("%s: %s disconnected: %s", self._config.client_id, _name(broker), reason)
         elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
             self._unreachable.add(broker)

@@ -11,6 +11,20 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/network/network.py",
+        old="        touched = list(self._dirty.values())\n",
+        new="        touched = list(self._endpoints.values())\n",
+        breaks="a turn looks at every broker",
+        tests=("tests/core/consumer/test_rounds.py::test_a_fetch_without_news_costs_the_same_however_many_brokers_there_are",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/network.py",
+        old="            if due <= when:\n                return when\n",
+        new="            if due < INFINITY:\n                return when\n",
+        breaks="an alarm wakes the loop although what it was set for is over",
+        tests=("tests/core/test_engine.py::test_with_nothing_to_do_it_sleeps_long",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/network.py",
         old="            endpoint.backoff.reset()  # not",
         new="            pass  # not",
         breaks="pauses between connections grow for ever",
