@@ -27,6 +27,9 @@ class TopicChanges:
         if recovery is not None:
             recovery.on_online.append(self._came_online)
 
+    def __bool__(self) -> bool:
+        return bool(self._topics or self._online)
+
     def note(self, topic: str) -> None:
         """Have `topic` taken once more, although nothing happened to it."""
         self._topics.add(topic)

@@ -20,7 +20,7 @@ from random import Random
 import attrs
 
 from pykafka4.config import ClientConfig
-from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Reply, Request
+from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.chooser import BrokerChooser, least_failed
 from pykafka4.core.network.connection import Answer, Connection, ConnectionState
@@ -218,9 +218,10 @@ class Network:
 
     def connected(self, now: float, link: int) -> None:
         """The socket of `link` is open."""
-        if (connection := self._connection(link)) is not None:
-            connection.connected(now)
-            self._dirty[connection.node] = self._links[link]
+        endpoint = self._links.get(link)
+        if endpoint is not None and endpoint.connection is not None:
+            endpoint.connection.connected(now)
+            self._dirty[endpoint.node] = endpoint
 
     def receive(self, now: float, link: int, frame: Buffer) -> None:
         """A whole frame came over `link`; the buffer is ours from now on."""
@@ -438,7 +439,7 @@ class Network:
     def _open(self, now: float, endpoint: Endpoint) -> None:
         self._last_link += 1
         link = self._last_link
-        connection = Connection(endpoint.node, link, self._config, now + endpoint.setup.next(), endpoint.address)
+        connection = Connection(broker_of(endpoint.node), link, self._config, now + endpoint.setup.next(), endpoint.address)
         endpoint.connection = connection
         for request in endpoint.waiting:
             connection.submit(now, request)
@@ -577,8 +578,6 @@ class Network:
             answers.clear()
             given += len(batch)
             for request, outcome in batch:
-                if isinstance(outcome, Reply) and outcome.node >= LANE:
-                    outcome = Reply(outcome.message, outcome.version, broker_of(outcome.node))
                 request.on_reply(now, outcome)
         return given
 
