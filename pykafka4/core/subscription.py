@@ -167,6 +167,8 @@ class Stage(enum.Enum):
     FETCHING = "fetching"
     STOPPED = "stopped"
 
+    __hash__ = object.__hash__  # an Enum's own is Python code, and each seek looks several stages up
+
     @property
     def meaning(self) -> str | None:
         """None in the normal state."""

@@ -85,13 +85,6 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "BROKERS is the empty text, which comes before every name",
     ),
     Equivalent(
-        "pykafka4/core/network/network.py",
-        "ReplaceAndWithOr",
-        "self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 and e.connection is not None)",
-        "self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 or e.connection is not None)",
-        "an endpoint that is looked at without need stays as it is",
-    ),
-    Equivalent(
         "pykafka4/core/producer/answers.py",
         "ReplaceTrueWithFalse",
         "for index, part in zip(sorted(reasons), refused, strict=True):",
@@ -178,8 +171,8 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
     Equivalent(
         "pykafka4/core/network/network.py",
         "NumberReplacer",
-        "if endpoint.node >= 0:",
-        "if endpoint.node >= -1:",
+        "if 0 <= endpoint.node < LANE:",
+        "if -1 <= endpoint.node < LANE:",
         "an endpoint that is looked at without need stays as it is",
     ),
     Equivalent(

@@ -85,14 +85,18 @@ class FetchBuffer:
     def drop(self, claims: Iterable[Claim]) -> None:
         """Drop the items of these claims unread, newest first."""
         for claim in claims:
-            items = self._items.get(claim, ())
+            items = self._items.get(claim)
+            if items is None:
+                continue
+            size = 0
             for item in reversed(items):
                 self._queue.pop(item, None)
-            size = sum([item.size for item in items if item.__class__ is Chunk])
+                if item.__class__ is Chunk:
+                    size += item.size
+            self._with_chunks_aside.pop(claim, None)  # the last call: no signal handler runs between what follows
             claim.consumed += size
             self.consumed += size
-            self._items.pop(claim, None)
-            self._with_chunks_aside.pop(claim, None)
+            del self._items[claim]
 
     # ---------------------------------------------------------------- paused partitions
 

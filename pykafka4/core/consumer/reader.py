@@ -336,8 +336,7 @@ class Reader:
         """Drop buffered data of `claims`, also from the rest of a loop's list."""
         gone = tuple(claims)
         self._buffer.drop(gone)
-        listed = [claim for claim in gone if claim in self._handed]
-        if self._iterator is not None and listed:
+        if self._iterator is not None and (listed := [claim for claim in gone if claim in self._handed]):
             self._shorten(listed)
 
     def _shorten(self, claims: Collection[Claim]) -> None:

@@ -194,6 +194,8 @@ class Source:
     def _changes(self, last_turn: int) -> tuple[list[Asked], list[Asked]] | None:
         """(what to name, what to forget) in the session; None if it ended, because a partition that has waited long would come last."""
         session = self.session
+        if not self._news:
+            return [], []
         positions = {tp: None if tp in self.full else self.line.get(tp) for tp in self._news}
         for tp, position in positions.items():
             if position is not None and tp not in session.asked and min(last_turn - position.turn, self.served) >= len(self.line):

@@ -27,6 +27,9 @@ class TopicChanges:
         if recovery is not None:
             recovery.on_online.append(self._came_online)
 
+    def __bool__(self) -> bool:
+        return bool(self._topics or self._online)
+
     def note(self, topic: str) -> None:
         """Add `topic`, although its metadata did not change."""
         self._topics.add(topic)

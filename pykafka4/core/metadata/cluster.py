@@ -197,7 +197,8 @@ class Cluster:
         With `create`, brokers may create the topic (allow_auto_create_topics) until it has existed once: if it is deleted later, it is not
         created again. Raises TypeError or ConfigError for an invalid name, because every later request with that name would fail.
         """
-        check_topic(topic)
+        if topic not in self._wanted:
+            check_topic(topic)
         known = self._topic(topic)
         gone = not known.leaders or known.missing_since is not None
         users = self._wanted.setdefault(topic, {})

@@ -61,6 +61,7 @@ class Endpoint:
     not_before: float = 0.0
     error: KafkaError | None = None  # why the last connection or attempt ended
     failed_at: float = 0.0
+    alarm: float = INFINITY  # when `Network` looks at it, if nothing happens before
 
     @property
     def address(self) -> str:

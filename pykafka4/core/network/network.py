@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from heapq import heappop, heappush, heapreplace
+from itertools import count
 from random import Random
 
 import attrs
 
 from pykafka4.config import ClientConfig
-from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Reply, Request
+from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.chooser import BrokerChooser, least_failed
 from pykafka4.core.network.connection import Answer, Connection, ConnectionState
@@ -72,10 +74,11 @@ class Network:
         self._answers: list[Answer] = []
         self._connect: list[Connect] = []
         self._close: list[Close] = []
+        self._alarms: list[tuple[float, int, Endpoint]] = []  # a heap; an endpoint has one that counts, its `alarm`
+        self._ties = count()
         self._wake_at = INFINITY
         self._nothing = NetworkEffects()
-        for number, (host, port) in enumerate(config.bootstrap_servers, 1):
-            self._add(-number, host, port)
+        self._configured = [self._add(-number, host, port) for number, (host, port) in enumerate(config.bootstrap_servers, 1)]
 
     # -- for machines
 
@@ -214,9 +217,10 @@ class Network:
 
     def connected(self, now: float, link: int) -> None:
         """The socket of `link` is open."""
-        if (connection := self._connection(link)) is not None:
-            connection.connected(now)
-            self._dirty[connection.node] = self._links[link]
+        endpoint = self._links.get(link)
+        if endpoint is not None and endpoint.connection is not None:
+            endpoint.connection.connected(now)
+            self._dirty[endpoint.node] = endpoint
 
     def receive(self, now: float, link: int, frame: Buffer) -> None:
         """A whole frame arrived on `link`; the caller no longer uses the buffer."""
@@ -238,10 +242,7 @@ class Network:
         if connection.muted_until > now:
             self._muted[endpoint.node] = connection.muted_until
             self._wake_at = min(self._wake_at, connection.muted_until)
-        if connection.has_output or endpoint.leaving:
-            self._dirty[endpoint.node] = endpoint
-        elif now + endpoint.max_idle < self._wake_at:  # it may be idle now, and nothing else wakes the loop to close it
-            self._wake_at = now + endpoint.max_idle
+        self._dirty[endpoint.node] = endpoint
         self._answer(now, connection.answers)
 
     def lost(self, now: float, link: int, reason: KafkaError) -> None:
@@ -274,8 +275,9 @@ class Network:
             writes += [write for endpoint in again if (write := self._step(now, endpoint)) is not None]
             touched += again
             any_due = INFINITY
-        due = (endpoint.due() for endpoint in touched)
-        self._wake_at = min(self._wake_at, max(any_due, now), *due, *self._muted.values(), INFINITY)
+        for endpoint in touched:
+            self._set_alarm(endpoint, endpoint.due())
+        self._wake_at = min(self._wake_at, max(any_due, now), self._next_alarm(), *self._muted.values())
         connect, self._connect = tuple(self._connect), []
         close, self._close = tuple(self._close), []
         answered = self._answer(now, self._answers)
@@ -367,14 +369,39 @@ class Network:
     # -- one endpoint's turn
 
     def _take_dirty(self, now: float) -> list[Endpoint]:
-        """The endpoints to look at: those with something to do, or all of them if a time is over."""
+        """The endpoints with something to do, and those whose time has come."""
         if now >= self._wake_at:
             self._wake_at = INFINITY
-            touched = list(self._endpoints.values())
-        else:
-            touched = list(self._dirty.values())
+            while self._next_alarm() <= now:
+                endpoint = heappop(self._alarms)[2]
+                endpoint.alarm = INFINITY
+                self._dirty[endpoint.node] = endpoint
+        touched = list(self._dirty.values())
         self._dirty.clear()
         return touched
+
+    def _set_alarm(self, endpoint: Endpoint, when: float) -> None:
+        """Look at `endpoint` at `when` at the latest."""
+        if when < endpoint.alarm:
+            endpoint.alarm = when
+            heappush(self._alarms, (when, next(self._ties), endpoint))
+            self._wake_at = min(self._wake_at, when)
+
+    def _next_alarm(self) -> float:
+        """When the first endpoint is due. What an alarm was set for may be over by now: the first is corrected until it counts."""
+        alarms = self._alarms
+        while alarms:
+            when, tie, endpoint = alarms[0]
+            due = endpoint.due() if endpoint.alarm == when else INFINITY  # else an earlier one was set in its place
+            if due <= when:
+                return when
+            if endpoint.alarm == when:
+                endpoint.alarm = due
+            if due == INFINITY:
+                heappop(alarms)
+            else:
+                heapreplace(alarms, (due, tie, endpoint))
+        return INFINITY
 
     def _step(self, now: float, endpoint: Endpoint) -> tuple[int, list[Buffer]] | None:
         if endpoint.connection is None:
@@ -398,6 +425,7 @@ class Network:
     def _step_unconnected(self, now: float, endpoint: Endpoint) -> None:
         if endpoint.leaving:
             self._endpoints.pop(endpoint.node, None)
+            endpoint.alarm = INFINITY  # there may be another endpoint of this node
             return
         late = [request for request in endpoint.waiting if request.deadline <= now]
         if late:
@@ -410,14 +438,14 @@ class Network:
     def _open(self, now: float, endpoint: Endpoint) -> None:
         self._last_link += 1
         link = self._last_link
-        connection = Connection(endpoint.node, link, self._config, now + endpoint.setup.next(), endpoint.address)
+        connection = Connection(broker_of(endpoint.node), link, self._config, now + endpoint.setup.next(), endpoint.address)
         endpoint.connection = connection
         for request in endpoint.waiting:
             connection.submit(now, request)
         endpoint.waiting.clear()
         self._links[link] = endpoint
         self._connect.append(Connect(link, endpoint.host, endpoint.port))
-        self._wake_at = min(self._wake_at, connection.wake_at)
+        self._set_alarm(endpoint, connection.wake_at)
 
     def _unused(self, now: float, endpoint: Endpoint, connection: Connection) -> str | None:
         """The reason to close the connection; None: keep it, at least while requests are in flight."""
@@ -443,9 +471,8 @@ class Network:
             self._ready[endpoint.node] = connection
             self.changes += 1
         self._dirty[endpoint.node] = endpoint
-        self._wake_at = -INFINITY  # computed anew, without the setup deadline
-        if endpoint.node >= 0:  # bootstrap connections can be closed now
-            self._dirty.update((node, e) for node, e in self._endpoints.items() if node < 0 and e.connection is not None)
+        if 0 <= endpoint.node < LANE:  # bootstrap connections can be closed now
+            self._dirty.update((e.node, e) for e in self._configured if e.connection is not None)
 
     def _ended(self, now: float, endpoint: Endpoint, connection: Connection) -> None:
         """The connection failed: wait for a back-off before the next attempt."""
@@ -463,9 +490,12 @@ class Network:
     def _log_connected(self, endpoint: Endpoint) -> None:
         """Log a broker's first connection, but not further lanes."""
         broker = broker_of(endpoint.node)
-        if broker in self._unreachable or (broker >= 0 and broker not in map(broker_of, self._ready)):
+        if broker in self._unreachable or (broker >= 0 and not self._is_connected(broker)):
             self._unreachable.discard(broker)
             log.info("%s: connected to %s (%s)", self._config.client_id, _name(broker), endpoint.address)
+
+    def _is_connected(self, broker: int) -> bool:
+        return broker in self._ready or any(via(lane, broker) in self._ready for lane in self._lanes)
 
     def _log_ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
         """Log the end of a broker's last connection, and the first failed attempt to connect, whatever the lane."""
@@ -474,7 +504,7 @@ class Network:
             if not endpoint.undecodable:  # requests are retried, perhaps forever, so the log has to show the reason
                 log.warning("%s: reconnecting to %s: %s", self._config.client_id, _name(broker), reason)
             endpoint.undecodable = True
-        elif was_ready and broker not in map(broker_of, self._ready):
+        elif was_ready and not self._is_connected(broker):
             log.info("%s: %s disconnected: %s", self._config.client_id, _name(broker), reason)
         elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
             self._unreachable.add(broker)
@@ -547,8 +577,6 @@ class Network:
             answers.clear()
             given += len(batch)
             for request, outcome in batch:
-                if isinstance(outcome, Reply) and outcome.node >= LANE:
-                    outcome = Reply(outcome.message, outcome.version, broker_of(outcome.node))
                 request.on_reply(now, outcome)
         return given
 

@@ -119,10 +119,10 @@ def ask_again_at_once(patch: pytest.MonkeyPatch) -> None:
 def twice(patch: pytest.MonkeyPatch, event: str) -> None:
     def tell(original: Any, self: Assignment, which: str, *rest: Any) -> None:
         for _ in range(1 + (which == event)):
-            self._told.pop(which, None)
+            self._reported.pop(which, None)
             original(self, which, *rest)
 
-    around(patch, Assignment, "_tell", tell)
+    around(patch, Assignment, "_call_listener", tell)
 
 
 def tell_of_a_beginning_twice(patch: pytest.MonkeyPatch) -> None:

@@ -274,7 +274,7 @@ def fail_without_saying_so(patch: pytest.MonkeyPatch) -> None:
 
 def take_damage_for_an_answer(patch: pytest.MonkeyPatch) -> None:
     """An answer that cannot be decoded is a permanent error."""
-    around(patch, Connection, "_not_understood", lambda original, self, error: error)
+    around(patch, Connection, "_undecodable", lambda original, self, error: error)
 
 
 def give_up_when_there_is_no_id(patch: pytest.MonkeyPatch) -> None:

@@ -93,8 +93,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
-        old="        check_topic(topic)\n        known = self._topic(topic)\n",
-        new="        known = self._topic(topic)\n",
+        old="            check_topic(topic)\n        known = self._topic(topic)\n",
+        new="            pass\n        known = self._topic(topic)\n",
         breaks="a name that is none spoils the metadata requests of everybody",
         tests=("tests/core/metadata/test_cluster.py::test_a_name_that_kafka_does_not_allow_is_refused_and_spoils_no_other_request",),
     ),

@@ -11,6 +11,20 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/network/network.py",
+        old="        touched = list(self._dirty.values())\n",
+        new="        touched = list(self._endpoints.values())\n",
+        breaks="a turn looks at every broker",
+        tests=("tests/core/consumer/test_rounds.py::test_a_fetch_without_news_costs_the_same_however_many_brokers_there_are",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/network.py",
+        old="            if due <= when:\n                return when\n",
+        new="            if due < INFINITY:\n                return when\n",
+        breaks="an alarm wakes the loop although what it was set for is over",
+        tests=("tests/core/test_engine.py::test_with_nothing_to_do_it_sleeps_long",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/network.py",
         old="            endpoint.backoff.reset()  # not",
         new="            pass  # not",
         breaks="pauses between connections grow for ever",
@@ -53,8 +67,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/network.py",
-        old="            outcome = Reply(outcome.message, outcome.version, broker_of(outcome.node))\n",
-        new="            pass\n",
+        old="Connection(broker_of(endpoint.node), link,",
+        new="Connection(endpoint.node, link,",
         breaks="an answer over a lane names a broker that does not exist",
         tests=("tests/core/network/test_network_lanes.py::test_a_lane_is_a_connection_of_its_own_to_the_same_broker",),
     ),

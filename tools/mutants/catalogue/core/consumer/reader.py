@@ -203,8 +203,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_buffer.py",
-        old="            items = self._items.get(claim, ())\n            for item in reversed(items):\n",
-        new="            items = [i for i in self._queue if getattr(i, 'serial', None) is claim]\n            for item in items:\n",
+        old="            size = 0\n            for item in reversed(items):\n",
+        new="            size = 0\n            for item in [i for i in self._queue if getattr(i, 'serial', None) is claim]:\n",
         breaks="a seek looks at everything that is buffered",
         tests=("tests/core/consumer/reader/test_reader_scale.py::test_what_is_done_to_one_partition_does_not_look_at_the_others[seek]",),
     ),
