@@ -43,7 +43,7 @@ __all__ = [
     "murmur2",
 ]
 
-SMALL: Final = 2048  # capacity a batch starts with; it grows fourfold
+SMALL: Final = 2048  # capacity a batch starts with; it doubles
 PARKED_COST: Final = 128  # bytes reserved for a parked record in addition to its data
 UNDECIDED: Final = -1  # the partition of a record that has none yet
 INFINITY: Final = float("inf")
@@ -259,7 +259,7 @@ class Accumulator(Account[Batch]):
 
     def _grown(self, cap: int, need: int) -> int:
         while cap < need:
-            cap *= 4
+            cap *= 2
         return min(cap, self._batch_size)
 
     def _enlarge(self, t: Topic[Batch], b: Batch, r: Item, need: int) -> Callbacks | None:

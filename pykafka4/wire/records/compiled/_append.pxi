@@ -289,7 +289,7 @@ cdef class Accumulator:
             if asked or self.reserved + self.batch_size <= self.buffer_memory // 2:
                 return self.batch_size
         while cap < need:
-            cap *= 4
+            cap *= 2
         cap = min(cap, self.batch_size)
         if self.fits(t, partition, cap):
             return <int32_t>cap
@@ -346,7 +346,7 @@ cdef class Accumulator:
             self.too_large(t, alone_size(r))
         if need <= self.batch_size:
             while cap < need:
-                cap *= 4
+                cap *= 2
             cap = min(cap, self.batch_size)
             if self.fits(t, b.partition, cap - b.cap):  # also ahead of waiting threads: once the batch is full, this thread waits as well
                 return self.grow(t, b, <int32_t>cap)
