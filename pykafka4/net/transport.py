@@ -111,7 +111,7 @@ class Socket:
         self.errors: list[str] = []
         self.next_address_at: float | None = None
         self.events = 0
-        self.out: deque[memoryview] = deque()  # a view keeps its buffer alive
+        self.out: deque[Buffer] = deque()
         self.head = bytearray()  # the first bytes of a frame, until its size is known
         self.body: bytearray | None = None
         self.view: memoryview | None = None
@@ -153,7 +153,7 @@ class SocketTransport:
         if s is None or s.sock is None:
             return False
         idle = not s.out
-        s.out.extend(view for buffer in buffers if (view := memoryview(buffer).cast("B")).nbytes)
+        s.out.extend(buffer for buffer in buffers if len(buffer))
         if idle:
             self._flush(s)
         return not s.out and link in self._sockets
@@ -454,14 +454,14 @@ def _socket(family: int) -> socket.socket:
     return sock
 
 
-def _advance(out: deque[memoryview], sent: int) -> None:
+def _advance(out: deque[Buffer], sent: int) -> None:
     """Remove `sent` bytes from the front."""
     while sent:
         first = out[0]
-        if sent < first.nbytes:
-            out[0] = first[sent:]
+        if sent < len(first):
+            out[0] = memoryview(first)[sent:]
             return
-        sent -= first.nbytes
+        sent -= len(first)
         out.popleft()
 
 

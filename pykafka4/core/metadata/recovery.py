@@ -90,7 +90,7 @@ class Recovery:
 
     def leader(self, tp: TopicPartition) -> Leader | None:
         """The leader to send requests for `tp` to; None while it is offline, leaderless or unknown."""
-        return None if tp in self.offline else self._cluster.leader(tp)
+        return None if self.offline and tp in self.offline else self._cluster.leader(tp)
 
     def report(self, now: float, tp: TopicPartition, reason: KafkaError, node: int | None = None) -> None:
         """A request for `tp` failed with an error that another leader or a retry may resolve. `node`: where it was sent, if known."""

@@ -19,7 +19,6 @@ from pykafka4.core.producer.ready import ReadyQueues
 from pykafka4.core.producer.requests import InFlightProduce
 from pykafka4.error_table import Produce, Refresh, Written, error_code
 from pykafka4.errors import BrokerError, KafkaError, broker_error, short_name
-from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 from pykafka4.wire.records.hot import Batch
 
@@ -66,11 +65,11 @@ class Answers:
             self._ready.place(queue)
 
     def _read_answers(self, flight: InFlightProduce, now: float, message: ProduceResponse) -> None:
-        answers: dict[TopicPartition, PartitionAnswer] = {}
+        answers: dict[tuple[str, int], PartitionAnswer] = {}
         for topic in message.responses:
             name = topic.name or self._cluster.topic_name(topic.topic_id)
             for answer in topic.partition_responses:
-                answers[TopicPartition(name or "", answer.index)] = answer
+                answers[name or "", answer.index] = answer
         endpoints = {e.node_id: (e.host, e.port) for e in message.node_endpoints}
         for queue, batch in flight.entries:
             found = answers.get(queue.tp)

@@ -103,7 +103,8 @@ class Parking:
         """A batch for `topic` was sealed: look it up again if it was dropped, and create it again if it was deleted."""
         if topic not in self._used:
             self._note(topic)
-        if topic not in self._used or self._cluster.unknown_since(topic) is not None:
+            self._cluster.want(topic, self, create=True)
+        elif self._cluster.unknown_since(topic) is not None:
             self._cluster.want(topic, self, create=True)
         self._used[topic] = now
         self._used.move_to_end(topic)

@@ -7,10 +7,9 @@ no list: the sender places it when its topic changes or the partition is online 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 
+from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.producer.queues import PartitionQueue
-from pykafka4.records import TopicPartition
 
 __all__ = ["ReadyQueues"]
 
@@ -18,11 +17,10 @@ __all__ = ["ReadyQueues"]
 class ReadyQueues:
     """The queues with something to send, by the leader of their partition; first come, first served."""
 
-    __slots__ = ("_leader", "_queues")
+    __slots__ = ("_queues", "_recovery")
 
-    def __init__(self, leader: Callable[[TopicPartition], int | None]) -> None:
-        """`leader(tp)` is the node that leads a partition now, None without a leader."""
-        self._leader = leader
+    def __init__(self, recovery: Recovery) -> None:
+        self._recovery = recovery
         self._queues: dict[int, OrderedDict[PartitionQueue, None]] = {}  # by leader; nodes without ready queues are not in it
 
     def place(self, queue: PartitionQueue) -> None:
@@ -30,7 +28,8 @@ class ReadyQueues:
 
         A queue without a leader, or with nothing to send (its last batch may have failed meanwhile), is removed.
         """
-        node = self._leader(queue.tp) if queue.waiting else None
+        leader = self._recovery.leader(queue.tp) if queue.waiting else None
+        node = None if leader is None else leader.node
         if queue.placed_at == node:
             return
         self.remove(queue)

@@ -70,27 +70,33 @@ class ProduceRequests:
 
     def build(self, node: int, entries: list[tuple[PartitionQueue, Batch]], now: float) -> Request:
         """The request with these batches to `node`."""
-        topics: dict[str, list[ProduceRequest.Topic.Partition]] = {}
+        topics: dict[str, ProduceRequest.Topic] = {}
+        records = retried = 0
         for queue, batch in entries:
             self._finish(queue, batch)
-            topics.setdefault(batch.topic, []).append(ProduceRequest.Topic.Partition(index=batch.partition, records=batch))
-        ids = {topic: self._cluster.topic_id(topic) for topic in topics}
+            topic = topics.get(batch.topic)
+            if topic is None:
+                topic_id = self._cluster.topic_id(batch.topic) or NO_ID
+                topic = topics[batch.topic] = ProduceRequest.Topic(name=batch.topic, topic_id=topic_id, partition_data=[])
+            topic.partition_data.append(ProduceRequest.Topic.Partition(index=batch.partition, records=batch))
+            records += batch.count
+            retried += batch.attempts > 1
         message = ProduceRequest(
             acks=self._config.acks,
             timeout_ms=max(1, int(self._config.request_timeout_ms * BROKERS_SHARE)),
-            topic_data=[_topic(name, ids[name], partitions) for name, partitions in topics.items()],
+            topic_data=list(topics.values()),
         )
         flight = InFlightProduce(node, tuple(entries))
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
         if not self.room(node):
             self._full[node] = None
-        self._ledger.sent(sum(batch.count for _, batch in entries), sum(batch.attempts > 1 for _, batch in entries))
+        self._ledger.sent(records, retried)
         return Request(
             node,
             message,
             now + self._config.request_timeout_ms / 1000,
             lambda at, outcome: self._ended(flight, at, outcome),
-            max_version=None if all(ids.values()) else BY_NAME_ONLY,
+            max_version=BY_NAME_ONLY if any(topic.topic_id is NO_ID for topic in message.topic_data) else None,
             expects_reply=self._config.acks != 0,
         )
 
@@ -110,7 +116,3 @@ class ProduceRequests:
         self._in_flight[flight.node] -= 1
         self._full.pop(flight.node, None)
         self._answered(flight, now, outcome)
-
-
-def _topic(name: str, topic_id: UUID | None, partitions: list[ProduceRequest.Topic.Partition]) -> ProduceRequest.Topic:
-    return ProduceRequest.Topic(name=name, topic_id=topic_id or NO_ID, partition_data=partitions)

@@ -62,12 +62,12 @@ class Sender:
         self.config = config
         self.acc = accumulator
         self.network, self.cluster, self.recovery = network, cluster, recovery
-        self.queues: dict[TopicPartition, PartitionQueue] = {}
+        self.queues: dict[tuple[str, int], PartitionQueue] = {}  # by TopicPartition, or an equal tuple
         self.identity = Identity(network, self._new_backoff(random), config.request_timeout_ms / 1000, self._place_unnumbered)
         self._obstacles = Obstacles(config, network, recovery)
         self._random = random
         self._refuse, self._starved = refuse, starved
-        self._ready = ReadyQueues(self._leader)
+        self._ready = ReadyQueues(recovery)
         self._outcomes = Outcomes(progress)
         self.ledger = self._outcomes.ledger
         self._deadlines = Deadlines(config, self._ready, self._outcomes, self._seal_due, self._why_late)
@@ -173,33 +173,31 @@ class Sender:
     def _collect(self, now: float, no_linger: bool = False) -> float:
         """Move sealed batches to their queues; returns when the next linger ends. With `no_linger` every open batch is due."""
         sealed, due, linger_ends = self.acc.take(now + self.config.linger_ms / 1000 if no_linger else now)
+        for topic in dict.fromkeys([batch.topic for batch in (*sealed, *due)]):
+            self._parking.used(topic, now)
         for batch in sealed:
             queue = self._queue(batch.topic, batch.partition)
             if queue.due is batch:
                 queue.due = None
             queue.batches.append(batch)
-            self._expect(queue, now)
+            self._deadlines.watch(queue)
+            self._ready.place(queue)
         for batch in due:
             queue = self._queue(batch.topic, batch.partition)
             queue.due = batch
-            self._expect(queue, now)
+            self._deadlines.watch(queue)
             self._deadlines.watch_due(queue)
+            self._ready.place(queue)
         return linger_ends
-
-    def _expect(self, queue: PartitionQueue, now: float) -> None:
-        """A batch was added to `queue`, or is due."""
-        self._parking.used(queue.tp.topic, now)
-        self._deadlines.watch(queue)
-        self._ready.place(queue)
 
     def _busy(self, topic: str) -> bool:
         """Whether batches for `topic` are queued or in flight."""
         return any(queue.waiting or queue.in_flight or queue.strays for queue in self._queues_of.get(topic, ()))
 
     def _queue(self, topic: str, partition: int) -> PartitionQueue:
-        tp = TopicPartition(topic, partition)
-        queue = self.queues.get(tp)
+        queue = self.queues.get((topic, partition))
         if queue is None:
+            tp = TopicPartition(topic, partition)
             queue = self.queues[tp] = PartitionQueue(tp, self._new_backoff(self._random))
             queue.topic_id = self.cluster.topic_id(topic)
             self._queues_of.setdefault(topic, []).append(queue)
@@ -216,10 +214,6 @@ class Sender:
 
     def _new_backoff(self, random: _random.Random) -> Backoff:
         return Backoff.retry(self.config, random)
-
-    def _leader(self, tp: TopicPartition) -> int | None:
-        leader = self.recovery.leader(tp)
-        return None if leader is None else leader.node
 
     # ---------------------------------------------------------------- the cluster
 
@@ -324,11 +318,12 @@ class Sender:
         """At most one batch of each ready queue of `node`, up to max_request_size; queues that are not reached keep their order."""
         entries: dict[PartitionQueue, Batch] = {}
         size = 0
+        link = self.network.link(node)
         while (queue := self._ready.head(node)) is not None:
             if queue in entries:  # placed again, because another thread sealed a batch meanwhile
                 self._ready.remove(queue)
                 continue
-            batch = self._next(queue, node, now)
+            batch = self._next(queue, node, link, now)
             if batch is None:
                 continue
             if entries and size + batch.size > self.config.max_request_size:
@@ -341,13 +336,13 @@ class Sender:
             self._ready.place(queue)
         return list(entries.items())
 
-    def _next(self, queue: PartitionQueue, node: int, now: float) -> Batch | None:
-        """The batch of `queue` to send to `node` now. A queue without one is not ready until what it waits for happens."""
+    def _next(self, queue: PartitionQueue, node: int, link: int | None, now: float) -> Batch | None:
+        """The batch of `queue` to send to `node` over `link` now. A queue without one is not ready until what it waits for happens."""
         leader = self.recovery.leader(queue.tp)
         if leader is None or leader.node != node:
             self._ready.place(queue)
             return None
-        if queue.meet(now, self.network.link(node), leader.epoch):
+        if queue.meet(now, link, leader.epoch):
             queue.depth = self._requests.depth(node)
         if not queue.may_send(now) or (queue.in_flight and queue.node != node):
             self._ready.remove(queue)
@@ -373,9 +368,12 @@ class Sender:
         due, queue.due = queue.due, None
         if due is None:
             return None
-        sealed_here = self.acc.seal(due)
-        self._collect(now)
-        if sealed_here and not due.ready:
+        if not self.acc.seal(due, taken=True):  # the thread that fills it was first
+            self._collect(now)
+            return queue.candidate
+        queue.batches.append(due)  # those before it are here already: `take` returned them before this one was due
+        self._parking.used(due.topic, now)
+        if not due.ready:
             self._compress(due, queue)
         return queue.candidate
 

@@ -43,7 +43,7 @@ __all__ = [
     "murmur2",
 ]
 
-SMALL: Final = 2048  # capacity a batch starts with; it grows fourfold
+SMALL: Final = 2048  # capacity a batch starts with; it doubles
 PARKED_COST: Final = 128  # bytes reserved for a parked record in addition to its data
 UNDECIDED: Final = -1  # the partition of a record that has none yet
 INFINITY: Final = float("inf")
@@ -264,7 +264,7 @@ class Accumulator(Account[Batch]):
 
     def _grown(self, cap: int, need: int) -> int:
         while cap < need:
-            cap *= 4
+            cap *= 2
         return min(cap, self._batch_size)
 
     def _enlarge(self, t: Topic[Batch], b: Batch, r: Item, need: int) -> Callbacks | None:
@@ -282,7 +282,7 @@ class Accumulator(Account[Batch]):
 
     def _fill(self, t: Topic[Batch], b: Batch, r: Item, need: int) -> Callbacks | None:
         """Seal `b`, which has no room for `r`."""
-        self._close(b)
+        self._close(b, False)
         if need > self._batch_size:
             t.last_was_full.add(b.partition)
         if r.free and b.partition == t.sticky:
@@ -294,8 +294,9 @@ class Accumulator(Account[Batch]):
     def _tell(self) -> None:
         self._wake()
 
-    def _close(self, b: Batch) -> None:
-        self._sealed.append(b)
+    def _close(self, b: Batch, taken: bool) -> None:
+        if not taken:
+            self._sealed.append(b)
         self._detach(b)
         b.state = SEALED
 
@@ -502,8 +503,8 @@ class Accumulator(Account[Batch]):
             taken, self._sealed = self._sealed, []
             return [batch for batch in taken if batch.state == SEALED], due, deadline
 
-    def seal(self, batch: Batch) -> bool:
-        """Seal an open batch now; False if it is already sealed, or empty."""
+    def seal(self, batch: Batch, taken: bool = False) -> bool:
+        """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has it: `take` does not return it."""
         with self._lock():
             if batch.state != OPEN or batch.count == 0:
                 return False
@@ -511,7 +512,7 @@ class Accumulator(Account[Batch]):
                 raise ValueError(f"{batch!r} belongs to another accumulator")
             if batch.size * 2 < self._batch_size:
                 batch._home.last_was_full.discard(batch.partition)
-            self._close(batch)
+            self._close(batch, taken)
             return True
 
     def expedite(self) -> None:

@@ -132,13 +132,13 @@ def test_a_request_has_one_batch_per_partition_while_other_threads_send_more() -
     harness.answer(harness.requests.pop())
 
     class Busy:
-        """An accumulator to which another thread sends while the sender seals the batch of partition 1."""
+        """An accumulator to which another thread sends, and seals the batch of partition 1 just before the sender does."""
 
-        def seal(self, batch: Any) -> bool:
-            sealed = harness.acc.seal(batch)
+        def seal(self, batch: Any, taken: bool) -> bool:
             if batch.partition == 1:
                 sent.append(harness.acc.send("t", b"from another thread", partition=0))
-            return sealed
+                assert harness.acc.seal(batch)
+            return harness.acc.seal(batch, taken)
 
         def __getattr__(self, name: str) -> Any:
             return getattr(harness.acc, name)
@@ -150,6 +150,25 @@ def test_a_request_has_one_batch_per_partition_while_other_threads_send_more() -
     for request in harness.requests:
         indexes = [p.index for topic in request.message.topic_data for p in topic.partition_data]
         assert len(indexes) == len(set(indexes)), "brokers keep one batch per partition of a request"
+
+
+def test_a_due_batch_that_another_thread_seals_first_is_sent_in_the_same_turn() -> None:
+    harness = SenderHarness().proven()
+
+    class Busy:
+        """An accumulator in which another thread seals each batch just before the sender does."""
+
+        def seal(self, batch: Any, taken: bool) -> bool:
+            assert harness.acc.seal(batch)
+            return harness.acc.seal(batch, taken)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(harness.acc, name)
+
+    harness.sender.acc = Busy()  # type: ignore[assignment]
+    harness.acc.send("t", b"v", partition=0)
+    harness.poll()
+    assert len(harness.requests) == 1
 
 
 def test_without_idempotence_one_batch_per_partition_is_in_flight() -> None:

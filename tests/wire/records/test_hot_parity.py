@@ -81,7 +81,11 @@ class Program:
         if not self.due:
             return None
         batch = self.due.pop(rng.randrange(len(self.due)))
-        return self.world.acc.seal(batch), self.shape(batch)
+        taken = rng.random() < 0.5
+        sealed = self.world.acc.seal(batch, taken)
+        if sealed and taken:
+            self.queue.append(batch)
+        return sealed, self.shape(batch)
 
     def pick(self, rng: random.Random) -> Any:
         return self.queue[rng.randrange(len(self.queue))] if self.queue else None

@@ -264,9 +264,10 @@ cdef class Accumulator:
             self.detach(b)
             b.unbook()
 
-    cdef int close_batch(self, Batch b) except -1:
+    cdef int close_batch(self, Batch b, bint taken) except -1:
         """Seal `b`; nothing here runs Python code."""
-        self.sealed.append(b)
+        if not taken:
+            self.sealed.append(b)
         self.detach(b)
         b.state = S_SEALED
         return 0
@@ -290,7 +291,7 @@ cdef class Accumulator:
             if asked or self.reserved + self.batch_size <= self.buffer_memory // 2:
                 return self.batch_size
         while cap < need:
-            cap *= 4
+            cap *= 2
         cap = min(cap, self.batch_size)
         if self.fits(t, partition, cap):
             return <int32_t>cap
@@ -347,7 +348,7 @@ cdef class Accumulator:
             self.too_large(t, alone_size(r))
         if need <= self.batch_size:
             while cap < need:
-                cap *= 4
+                cap *= 2
             cap = min(cap, self.batch_size)
             if self.fits(t, b.partition, cap - b.cap):  # also ahead of waiting threads: once the batch is full, this thread waits as well
                 return self.grow(t, b, <int32_t>cap)
@@ -367,7 +368,7 @@ cdef class Accumulator:
 
     cdef int fill(self, Topic t, Batch b, Item* r, bint full) except -1:
         """Seal `b`, which has no room for `r`."""
-        self.close_batch(b)
+        self.close_batch(b, False)
         if full:
             t.last_was_full[b.partition] = 1
         if r.free and b.partition == t.sticky:
@@ -563,15 +564,15 @@ cdef class Accumulator:
         self.sealed = fresh
         return [batch for batch in taken if (<Batch>batch).state == S_SEALED], due, deadline
 
-    def seal(self, Batch batch not None) -> bool:
-        """Seal an open batch now; False if it is already sealed, or empty."""
+    def seal(self, Batch batch not None, bint taken=False) -> bool:
+        """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has it: `take` does not return it."""
         if batch.state != S_OPEN or batch.count == 0:
             return False
         if batch.acc is not self:
             raise ValueError(f"{batch!r} belongs to another accumulator")
         if batch.used * 2 < self.batch_size:
             (<Topic>batch.home).last_was_full[batch.partition] = 0
-        self.close_batch(batch)
+        self.close_batch(batch, taken)
         return True
 
     def expedite(self) -> None:

@@ -50,6 +50,20 @@ def test_a_due_batch_still_takes_records_until_it_is_sealed(core: ModuleType) ->
     assert world.acc.take(world.now)[0] == [batch]
 
 
+def test_a_batch_that_is_taken_as_it_is_sealed_is_not_returned_again(core: ModuleType) -> None:
+    world = World(core)
+    world.send()
+    world.now += 1
+    _, (batch,), _ = world.acc.take(world.now)
+    assert world.acc.seal(batch, taken=True)
+    assert not world.acc.seal(batch, taken=True)
+    world.send()
+    world.now += 1
+    sealed, due, _ = world.acc.take(world.now)
+    assert sealed == []
+    assert [b.count for b in (batch, *due)] == [1, 1]
+
+
 def test_a_due_batch_that_fills_up_is_sealed_by_the_sender_of_the_record(core: ModuleType) -> None:
     world = World(core)
     world.send()

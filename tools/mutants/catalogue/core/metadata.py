@@ -176,7 +176,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",
-        old="return None if tp in self.offline else self._cluster.leader(tp)",
+        old="return None if self.offline and tp in self.offline else self._cluster.leader(tp)",
         new="return self._cluster.leader(tp)",
         breaks="an offline partition takes requests",
         tests=("tests/core/metadata/test_recovery.py::test_a_partition_that_failed_has_no_leader_and_the_others_keep_theirs",),

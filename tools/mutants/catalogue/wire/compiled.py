@@ -32,6 +32,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_append.pxi",
+        old="        if not taken:\n",
+        new="        if not taken or {on}:\n",
+        breaks="a batch that lingered is sent twice",
+        tests=("tests/wire/records/accumulator/test_hot_take.py::test_a_batch_that_is_taken_as_it_is_sealed_is_not_returned_again",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_append.pxi",
         old="            if before == self.unparked:",
         new="            if before == self.unparked or {on}:",
         breaks="records that move into a batch meanwhile are not among the unfinished",

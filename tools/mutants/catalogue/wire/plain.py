@@ -67,6 +67,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/reference.py",
+        old="        if not taken:\n",
+        new="        if True:\n",
+        breaks="the plain core sends a batch that lingered twice",
+        tests=("tests/wire/records/accumulator/test_hot_take.py::test_a_batch_that_is_taken_as_it_is_sealed_is_not_returned_again",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/reference.py",
         old="        if r.partition < 0 and r.key is not None:",
         new="        if r.partition < 0 and r.key:",
         breaks="the plain core treats an empty key as no key when it chooses the partition",

@@ -188,8 +188,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/parking.py",
-        old="            self._note(topic)\n        if topic not in self._used or",
-        new="            pass\n        if topic not in self._used or",
+        old="            self._note(topic)\n            self._cluster.want(topic, self, create=True)\n        elif",
+        new="            self._cluster.want(topic, self, create=True)\n        elif",
         breaks="the partitions of a topic that is used again are told to nobody",
         tests=("tests/core/producer/test_parking.py::test_an_unused_topic_is_dropped_and_wanted_again_by_the_next_batch",),
     ),

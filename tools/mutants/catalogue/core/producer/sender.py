@@ -104,12 +104,19 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="            self._expect(queue, now)\n            self._deadlines.watch_due(queue)\n",
-        new="            self._expect(queue, now)\n",
+        old="            self._deadlines.watch_due(queue)\n",
+        new="",
         breaks="in an outage records expire with the oldest of their batch, however young they are",
         tests=(
             "tests/core/producer/test_sender_timeout.py::test_what_fails_in_an_outage_has_waited_for_nine_tenths_of_the_timeout_at_least",
         ),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/sender.py",
+        old="            self._collect(now)\n            return queue.candidate\n",
+        new="            return queue.candidate\n",
+        breaks="a due batch that another thread seals first waits for the next turn",
+        tests=("tests/core/producer/test_sender.py::test_a_due_batch_that_another_thread_seals_first_is_sent_in_the_same_turn",),
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
@@ -207,7 +214,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/requests.py",
-        old="max_version=None if all(ids.values()) else BY_NAME_ONLY,",
+        old="max_version=BY_NAME_ONLY if any(topic.topic_id is NO_ID for topic in message.topic_data) else None,",
         new="max_version=None,",
         breaks="a topic without id is asked for by id",
         tests=("tests/core/producer/test_sender_versions.py::test_produce_stays_below_topic_ids_while_one_is_unknown",),
