@@ -7,8 +7,9 @@ from typing import Any
 from consumer_talk import Talk
 
 from pykafka4.core.group.assignors import subscription_bytes
-from pykafka4.core.group.protocol import MemberState
+from pykafka4.core.group.protocol import State
 from pykafka4.core.network.network import LANE
+from pykafka4.core.subscription import Ended
 from pykafka4.wire.protocol.messages_group import (
     JoinGroupRequest,
     JoinGroupResponse,
@@ -19,7 +20,7 @@ def other(name: str, *topics: str) -> JoinGroupResponse.Member:
     return JoinGroupResponse.Member(member_id=name, metadata=subscription_bytes(topics))
 
 
-def state(talk: Talk) -> MemberState:
+def state(talk: Talk) -> State:
     return talk.machine.membership.state
 
 
@@ -30,13 +31,16 @@ def events(talk: Talk) -> list[Any]:
     return found
 
 
+def ending(talk: Talk) -> list[Ended]:
+    """What the application has not released yet."""
+    return list(talk.machine.membership._ending)
+
+
 def release(talk: Talk) -> None:
-    """The application gives its partitions back."""
-    ticket = talk.reader.ticket
-    assert ticket is not None
-    talk.reader.release(ticket.claims)
-    talk.reader.ticket = None
-    talk.machine.membership.released(ticket)
+    """The application releases the partitions that it has to."""
+    for ended in ending(talk):
+        talk.reader.release(ended.claims)
+        talk.machine.membership.released(ended)
     talk.run()
 
 

@@ -14,7 +14,7 @@ from core_talk import World, frame, metadata, versions
 from network_talk import Peer
 
 from pykafka4.core import ANY
-from pykafka4.core.group.protocol import MemberState
+from pykafka4.core.group.classic import MemberState
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.error_table import CODES
 from pykafka4.errors import BrokerError, KafkaError

@@ -15,7 +15,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.network.network import via
-from pykafka4.core.subscription import Credentials, Ending, Ticket
+from pykafka4.core.subscription import Credentials
 from pykafka4.errors import ClosedError, GroupError, KafkaError, KafkaTimeoutError, broker_error
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
@@ -47,9 +47,10 @@ class Commit:
     """Offsets to be committed. `done(None)` is called only after the coordinator confirmed that all are stored."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
-    ticket: Ticket | None  # of the partitions, if a member of the group commits
+    credentials: Credentials | None  # of the member that commits, as they are when it is sent; None: not a member
     deadline: float
     done: Callable[[KafkaError | None], None]
+    lost: str = ""  # why some of the partitions were lost
     sent: bool = False
     unknown_until: float | None = None  # a partition that the coordinator does not know after that time does not exist
     last_error: KafkaError | None = None
@@ -112,7 +113,7 @@ class Offsets:
     @property
     def under_generation(self) -> bool:
         """Whether a commit of a member is not complete and may still be accepted."""
-        return any(commit.ticket is not None and commit.ticket.ending is not Ending.LOST for commit in self._line)
+        return any(commit.credentials is not None and not commit.lost for commit in self._line)
 
     # ---------------------------------------------------------------- calls
 
@@ -130,6 +131,12 @@ class Offsets:
             )
         else:
             self._line.append(commit)
+
+    def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
+        """These partitions were lost, for these reasons: a member's commits of them fail, unless the coordinator accepts one in flight."""
+        for commit in self._line:
+            if commit.credentials is not None and not commit.lost:
+                commit.lost = next((losses[tp] for tp in commit.offsets if tp in losses), "")
 
     def lookup(
         self,
@@ -199,13 +206,12 @@ class Offsets:
     def _hopeless(self, commit: Commit, now: float) -> bool:
         if self._in_flight and commit is self._line[0]:
             return now >= commit.deadline
-        return now >= commit.deadline or (commit.ticket is not None and commit.ticket.ending is Ending.LOST)
+        return now >= commit.deadline or bool(commit.lost)
 
     def _why_not(self, commit: Commit, now: float) -> KafkaError:
         what = f"commit of {names_of(commit.offsets)}"
         if now < commit.deadline:
-            reason = commit.ticket.reason if commit.ticket is not None else ""
-            return GroupError(22, what, f"{reason}; uncommitted records will be redelivered to the partitions' new owner")
+            return GroupError(22, what, f"{commit.lost}; uncommitted records will be redelivered to the partitions' new owner")
         return KafkaTimeoutError(
             f"{what}: timed out, {commit.outcome} (last error: {commit.last_error or self._coordinator.last_error or 'none'})"
         )
@@ -244,7 +250,7 @@ class Offsets:
         )
 
     def _credentials_of(self, commit: Commit) -> Credentials:
-        return self._no_member if commit.ticket is None else commit.ticket.credentials
+        return commit.credentials or self._no_member
 
     def _commit_answered(self, now: float, commit: Commit, asked: Places, node: int, outcome: Outcome) -> None:
         self._in_flight = False
@@ -293,7 +299,7 @@ class Offsets:
             self._backoff.reset()
             self._finish(commit, None)
             return
-        error = _commit_error(answer, verdicts, worst, _HINTS if commit.ticket is not None else _HINTS_OUTSIDE)
+        error = _commit_error(answer, verdicts, worst, _HINTS if commit.credentials is not None else _HINTS_OUTSIDE)
         commit.last_error = error
         if worst is Reaction.REFIND:
             self._coordinator.lost(now, node, error)

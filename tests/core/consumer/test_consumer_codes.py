@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from consumer_talk import Talk, code, tp
 
+from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.coordinator import Reaction, reaction
-from pykafka4.core.group.protocol import MemberState
 from pykafka4.error_table import CODES
 from pykafka4.errors import KafkaError
 from pykafka4.records import OffsetAndMetadata
@@ -136,18 +136,17 @@ def test_heartbeat(talk: Talk, name: str) -> None:
     talk.stable(tp(0))
     talk.run(3)
     talk.beat(talk.one(HeartbeatRequest), name)
-    meaning, ticket = expected(name), talk.machine.membership.ticket
-    assert ticket is not None
+    meaning = expected(name)
     lost = meaning in (Reaction.STRANGER, Reaction.OUTDATED, Reaction.FATAL, Reaction.NAMED)
     ending = "LOST" if lost else "REVOKED" if meaning is Reaction.REJOIN else None
-    assert (ticket.ending.name if ticket.ending is not None else None) == ending
+    assert [ended.ending.name for ended in talk.machine.membership._ending] == ([] if ending is None else [ending])
     assert talk.pending(HeartbeatRequest) == []
     assert talk.machine.coordinator.node == (None if meaning is Reaction.REFIND else 1)
 
 
 def commit(talk: Talk, name: str) -> list[Any]:
     outcomes: list[Any] = []
-    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.machine.membership.ticket, talk.now + 60, outcomes.append)
+    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.now + 60, outcomes.append)
     talk.run()
     talk.commits({tp(0): name})
     return outcomes

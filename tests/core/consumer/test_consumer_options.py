@@ -80,7 +80,7 @@ def test_every_request_of_a_static_member_names_its_instance() -> None:
     assert talk.one(SyncGroupRequest).message.group_instance_id == "i-1"
     talk.sync([tp(0)])
     talk.reader.enter()
-    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, talk.machine.membership.ticket, talk.now + 10, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, talk.now + 10, lambda error: None)
     talk.run()
     assert talk.one(OffsetCommitRequest).message.group_instance_id == "i-1"
     assert [type(r.message) for r in talk.run(2.9)] == []

@@ -10,8 +10,8 @@ import pytest
 from consumer_talk import LOST, Talk, batch, tp
 
 from pykafka4.core import INFINITY, Request
-from pykafka4.core.group.protocol import MemberState
-from pykafka4.core.subscription import Claim, Ending, Start
+from pykafka4.core.group.classic import MemberState
+from pykafka4.core.subscription import Claim, Ended, Ending, Start
 from pykafka4.error_table import CODES
 from pykafka4.errors import KafkaError
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
@@ -63,10 +63,9 @@ def test_a_place_known_from_an_earlier_assignment_is_committed_again(talk: Talk)
     """Another member may have committed more in between; a seek back to that place must reach the coordinator."""
     talk.stable(tp(0))
     talk.committed({tp(0): 5})
-    ticket = talk.reader.ticket
-    assert ticket is not None
-    talk.machine.fetcher.drop(ticket.claims)
-    talk.reader.release(ticket.claims)
+    before = list(talk.reader.claims.values())
+    talk.machine.fetcher.drop(before)
+    talk.reader.release(before)
     claims = [Claim(tp(0))]
     talk.reader.adopt(claims)
     talk.machine.fetcher.adopt(claims, Start.COMMITTED)
@@ -240,12 +239,9 @@ class Application:
             self.told = True
         self.told = self.told or talk.reader.fatal is not None
         while talk.reader.events:
-            ticket = talk.reader.events.popleft().ticket
-            if ticket.ending is None:
-                talk.reader.ticket = ticket
-            else:
-                talk.reader.ticket = None
-                talk.machine.membership.released(ticket)
+            event = talk.reader.events.popleft()
+            if isinstance(event, Ended):
+                talk.machine.membership.released(event)
         talk.reader.finished[tp(1)] = (int(talk.now * 10), 0)
 
     def answer(self, code: int) -> None:
@@ -323,4 +319,4 @@ def test_a_slow_loop_is_not_evicted_and_its_records_are_committed_while_it_runs(
         talk.run(2)
         for request in talk.pending(HeartbeatRequest):
             talk.beat(request)
-    assert talk.machine.membership.ticket.ending is Ending.LOST  # type: ignore[union-attr]
+    assert [ended.ending for ended in talk.machine.membership._ending] == [Ending.LOST]

@@ -10,10 +10,10 @@ from membership_talk import events, held_join, keep_alive, other, release, state
 
 from pykafka4.core import Failed
 from pykafka4.core.group.assignors import assignment_bytes
-from pykafka4.core.group.classic import COMMITS_FIRST, ClassicProtocol
+from pykafka4.core.group.classic import COMMITS_FIRST, MOVES, ClassicProtocol, MemberState
 from pykafka4.core.group.coordinator import CHECK
 from pykafka4.core.group.leadership import ASK_AGAIN
-from pykafka4.core.group.protocol import MOVES, MemberState
+from pykafka4.core.group.offsets import Commit
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.error_table import Written
@@ -79,7 +79,7 @@ def test_nothing_waits_behind_a_join_or_sync(talk: Talk) -> None:
     talk.sync([tp(0)])
     note()
     talk.run(3)
-    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.machine.membership.ticket, talk.now + 60, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.now + 60, lambda error: None)
     talk.run()
     note()
     talk.machine.leave(talk.now, 5, lambda: None)
@@ -96,7 +96,7 @@ def test_a_commit_made_before_partitions_were_given_back_is_answered_before_the_
     talk.stable(tp(0))
     errors: list[Any] = []
     for offset in (1, 2):
-        talk.machine.commit({tp(0): OffsetAndMetadata(offset)}, talk.reader.ticket, talk.now + 60, errors.append)
+        talk.machine.commit({tp(0): OffsetAndMetadata(offset)}, talk.now + 60, errors.append)
     talk.run(3)
     talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
     release(talk)
@@ -110,7 +110,7 @@ def test_a_commit_made_before_partitions_were_given_back_is_answered_before_the_
 
 def test_a_commit_that_is_not_answered_delays_the_join_by_seconds_only(talk: Talk) -> None:
     talk.stable(tp(0))
-    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.now + 60, lambda error: None)
     talk.run(3)
     talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
     release(talk)
@@ -134,7 +134,7 @@ def test_a_late_answer_to_a_heartbeat_of_the_last_generation_says_nothing_about_
     talk.stable(tp(0))
     talk.run(3)
     late = talk.one(HeartbeatRequest)
-    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.now + 60, lambda error: None)
     talk.run()
     talk.commits({tp(0): "ILLEGAL_GENERATION"})
     release(talk)
@@ -148,8 +148,8 @@ def test_a_late_answer_to_a_heartbeat_of_the_last_generation_says_nothing_about_
 
 def test_a_commit_of_lost_partitions_or_of_no_member_does_not_delay_a_join(talk: Talk) -> None:
     talk.stable(tp(0))
-    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.reader.ticket, talk.now + 60, lambda error: None)
-    talk.machine.commit({tp(0, "u"): OffsetAndMetadata(1)}, None, talk.now + 60, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.now + 60, lambda error: None)
+    talk.machine.offsets.commit(Commit({tp(0, "u"): OffsetAndMetadata(1)}, None, talk.now + 60, lambda error: None))
     talk.run(3)
     talk.beat(talk.one(HeartbeatRequest), "ILLEGAL_GENERATION")
     release(talk)
@@ -182,7 +182,7 @@ def test_a_follower_asks_for_its_share_and_the_leader_deals_out_all(talk: Talk) 
     assert state(talk) is MemberState.STABLE
     (assigned,) = events(talk)
     assert isinstance(assigned, Assigned)
-    assert [c.tp for c in assigned.ticket.claims] == [tp(1)]
+    assert [c.tp for c in assigned.claims] == [tp(1)]
 
 
 def test_the_leader_waits_for_the_topics_of_all_members(talk: Talk) -> None:
@@ -413,8 +413,8 @@ def test_without_a_coordinator_for_the_session_the_partitions_are_lost(talk: Tal
     assert state(talk) is MemberState.STABLE
     talk.run(0.2)
     (ended,) = events(talk)
-    assert ended.ticket.ending is Ending.LOST
-    assert "session_timeout_ms" in ended.ticket.reason
+    assert ended.ending is Ending.LOST
+    assert "session_timeout_ms" in ended.reason
 
 
 @pytest.mark.parametrize("held", [1.0, 7.1, 11.0])

@@ -8,8 +8,8 @@ import pytest
 from consumer_talk import LOST, Talk, tp
 
 from pykafka4.core import ANY
+from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.coordinator import Reaction, reaction
-from pykafka4.core.group.protocol import MemberState
 from pykafka4.core.network.network import LANE
 from pykafka4.error_table import BY_NAME, CODES
 from pykafka4.records import OffsetAndMetadata
@@ -116,7 +116,7 @@ def test_a_coordinator_that_lives_and_can_store_nothing_is_not_the_one_to_say_wh
     """Cut off from the others it answers heartbeats and names itself when it is asked."""
     talk.stable(tp(0))
     talk.committed()
-    talk.machine.commit({tp(0): OffsetAndMetadata(7)}, talk.reader.ticket, talk.now + 60.0, lambda error: None)
+    talk.machine.commit({tp(0): OffsetAndMetadata(7)}, talk.now + 60.0, lambda error: None)
     talk.run()
     for times in (1, 2, 3):
         talk.commits({tp(0): "REQUEST_TIMED_OUT"})

@@ -10,7 +10,7 @@ from consumer_talk import Talk, tp
 from membership_talk import events, keep_alive, release, state
 
 from pykafka4.core.group.assignors import subscription_bytes
-from pykafka4.core.group.protocol import MemberState
+from pykafka4.core.group.classic import MemberState
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Ending
 from pykafka4.records import OffsetAndMetadata
@@ -67,8 +67,8 @@ def test_a_rebalance_takes_back_the_partitions_and_joins_when_the_application_ha
     talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
     assert state(talk) is MemberState.REVOKING
     (ended,) = events(talk)
-    assert ended.ticket is talk.reader.ticket
-    assert ended.ticket.ending is Ending.REVOKED
+    assert [claim.tp for claim in ended.claims] == [tp(0), tp(1)]
+    assert ended.ending is Ending.REVOKED
     assert talk.machine.fetcher.positions == {}
     talk.run(3.1)
     talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")  # it lives on while it waits
@@ -86,9 +86,8 @@ def test_a_revocation_that_is_not_answered_in_time_is_a_loss(talk: Talk) -> None
         talk.run(3.1)
         for request in talk.pending(HeartbeatRequest):
             talk.beat(request, "REBALANCE_IN_PROGRESS")
-    ticket = talk.reader.ticket
-    assert ticket is not None
-    assert ticket.ending is Ending.LOST
+    (ended,) = events(talk)
+    assert ended.ending is Ending.LOST
     assert state(talk) is MemberState.UNJOINED
     assert talk.pending(JoinGroupRequest) == []  # the application has not heard of it yet
     release(talk)
@@ -102,7 +101,7 @@ def test_a_member_that_is_not_known_any_more_has_lost_its_partitions(talk: Talk,
     talk.run(3.1)
     talk.beat(talk.one(HeartbeatRequest), error)
     (ended,) = events(talk)
-    assert ended.ticket.ending is Ending.LOST
+    assert ended.ending is Ending.LOST
     release(talk)
     assert talk.one(JoinGroupRequest).message.member_id == member_id
 
@@ -128,7 +127,7 @@ def test_an_application_that_stops_polling_leaves_exactly_when_due(talk: Talk, c
     talk.left(talk.one(LeaveGroupRequest))
     assert talk.run(100) == []
     (ended,) = events(talk)
-    assert ended.ticket.ending is Ending.LOST
+    assert ended.ending is Ending.LOST
     release(talk)
     assert talk.pending(JoinGroupRequest) == []  # it may be gone for good
     talk.poll()
@@ -185,8 +184,7 @@ def test_leaving_names_the_member_in_the_form_the_broker_knows(talk: Talk, versi
 def test_leaving_waits_for_the_commits_before_it(talk: Talk) -> None:
     talk.stable(tp(0))
     outcomes: list[Any] = []
-    ticket = talk.reader.ticket
-    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, ticket, talk.now + 60, outcomes.append)
+    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, talk.now + 60, outcomes.append)
     done: list[bool] = []
     talk.machine.leave(talk.now, 5, lambda: done.append(True))
     talk.run()
@@ -212,7 +210,7 @@ def test_leaving_is_over_when_patience_is(talk: Talk) -> None:
 def test_who_does_not_wait_sends_commit_and_leave_all_the_same_in_this_order(talk: Talk) -> None:
     talk.stable(tp(0))
     outcomes: list[Any] = []
-    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, talk.reader.ticket, talk.now + 1, outcomes.append)
+    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, talk.now + 1, outcomes.append)
     done: list[bool] = []
     talk.machine.leave(talk.now, 0, lambda: done.append(True))
     assert done == [True]
@@ -270,4 +268,4 @@ def test_an_assignment_that_ended_before_it_was_seen_is_marked(talk: Talk) -> No
     talk.sync([tp(0)])
     talk.machine.leave(talk.now, 5, lambda: None)
     (assigned,) = events(talk)
-    assert assigned.ticket.ending is not None
+    assert [claim.ended for claim in assigned.claims] == [True]

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from consumer_talk import LOST, Talk, tp
 
-from pykafka4.core import Failed
+from pykafka4.core import INFINITY, Failed
+from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.offsets import LATE_SECONDS, MOST_WAITING, UNKNOWN_SECONDS
-from pykafka4.core.group.protocol import MemberState
-from pykafka4.core.subscription import Ending
 from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, BrokerError, ClosedError, GroupError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata
@@ -29,27 +28,26 @@ class Outcomes(list[Any]):
     """What became of commits."""
 
 
-def commit(talk: Talk, offsets: dict[Any, int], timeout: float = 60, ticket: Any = None) -> Outcomes:
+def commit(talk: Talk, offsets: dict[Any, int], timeout: float = 60) -> Outcomes:
     outcomes = Outcomes()
-    talk.machine.commit({p: OffsetAndMetadata(o, 3, "note") for p, o in offsets.items()}, ticket, talk.now + timeout, outcomes.append)
+    talk.machine.commit({p: OffsetAndMetadata(o, 3, "note") for p, o in offsets.items()}, talk.now + timeout, outcomes.append)
     talk.run()
     return outcomes
 
 
-def joined(talk: Talk) -> Any:
+def joined(talk: Talk) -> None:
     talk.stable(tp(0), tp(1))
     talk.committed()
     talk.ends()
     talk.reader.enter()
-    return talk.reader.ticket
 
 
 # ---------------------------------------------------------------- commits
 
 
 def test_a_commit_carries_epoch_metadata_and_membership(talk: Talk) -> None:
-    ticket = joined(talk)
-    outcomes = commit(talk, {tp(0): 5}, ticket=ticket)
+    joined(talk)
+    outcomes = commit(talk, {tp(0): 5})
     message = talk.one(OffsetCommitRequest).message
     assert (message.group_id, message.generation_id_or_member_epoch, message.member_id) == ("g", 1, "m")
     part = message.topics[0].partitions[0]
@@ -163,7 +161,8 @@ def test_a_commit_follows_the_coordinator(talk: Talk, error: str) -> None:
     ],
 )
 def test_what_the_answer_says_of_the_member_is_raised_and_heeded(talk: Talk, error: str, after: MemberState, hint: str) -> None:
-    outcomes = commit(talk, {tp(0): 1}, ticket=joined(talk))
+    joined(talk)
+    outcomes = commit(talk, {tp(0): 1})
     talk.commits({tp(0): error})
     assert isinstance(outcomes[0], BrokerError)
     assert hint in str(outcomes[0])
@@ -172,7 +171,8 @@ def test_what_the_answer_says_of_the_member_is_raised_and_heeded(talk: Talk, err
 
 @pytest.mark.parametrize("error", ["OFFSET_METADATA_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "INVALID_COMMIT_OFFSET_SIZE"])
 def test_what_the_answer_says_of_the_commit_ends_the_commit_only(talk: Talk, error: str) -> None:
-    outcomes = commit(talk, {tp(0): 1}, ticket=joined(talk))
+    joined(talk)
+    outcomes = commit(talk, {tp(0): 1})
     talk.commits({tp(0): error})
     assert error in str(outcomes[0])
     assert talk.machine.membership.state is MemberState.STABLE
@@ -187,9 +187,9 @@ def test_a_commit_from_outside_into_a_group_with_members_says_so(talk: Talk) -> 
 
 
 def test_a_commit_of_lost_partitions_is_refused_without_asking(talk: Talk) -> None:
-    ticket = joined(talk)
-    ticket.ending, ticket.reason = Ending.LOST, "the session was over"
-    outcomes = commit(talk, {tp(0): 1}, ticket=ticket)
+    joined(talk)
+    talk.machine.membership.lost([tp(0)], "the session was over")
+    outcomes = commit(talk, {tp(0): 1})
     assert isinstance(outcomes[0], GroupError)
     assert "the session was over" in str(outcomes[0])
     assert talk.pending(OffsetCommitRequest) == []
@@ -232,7 +232,7 @@ def test_a_commit_behind_one_that_hangs_waits_for_its_answer(talk: Talk) -> None
 def test_too_many_commits_in_line_are_refused(talk: Talk) -> None:
     outcomes = Outcomes()
     for offset in range(MOST_WAITING + 1):
-        talk.machine.commit({tp(0): OffsetAndMetadata(offset)}, None, talk.now + 60, outcomes.append)
+        talk.machine.commit({tp(0): OffsetAndMetadata(offset)}, talk.now + 60, outcomes.append)
     assert len(outcomes) == 1
     assert isinstance(outcomes[0], KafkaError)
 
@@ -304,10 +304,17 @@ def test_auto_commit_stores_what_is_finished_and_only_what_changed(auto: Talk) -
     assert auto.commits() == {tp(1): 7}
 
 
-def test_auto_commit_waits_while_the_application_has_not_taken_up_this_generation(auto: Talk) -> None:
+def test_auto_commit_leaves_out_what_the_application_has_to_release(auto: Talk) -> None:
     joined(auto)
+    auto.reader.finished.update({tp(0): (5, 0), tp(1): (6, 0)})
+    auto.machine.membership.revoke([tp(0)], INFINITY, "for this test")
+    auto.run(5)
+    assert auto.commits() == {tp(1): 6}
+
+
+def test_auto_commit_of_a_subscribed_consumer_waits_until_it_is_a_member(auto: Talk) -> None:
+    auto.machine.membership.subscribe(("t",))
     auto.reader.finished[tp(0)] = (5, 0)
-    auto.reader.ticket = None
     auto.run(5)
     assert auto.pending(OffsetCommitRequest) == []
 

@@ -8,7 +8,7 @@ import pytest
 from consumer_talk import batch, tp
 from reader_talk import Desk, offsets
 
-from pykafka4.core.subscription import Assigned, Credentials, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
+from pykafka4.core.subscription import Assigned, Ended, Ending, Lasting, Located, Start, Trouble, Truncated
 from pykafka4.errors import CorruptRecord, KafkaError, LogTruncated
 
 # ---------------------------------------------------------------- errors and markers
@@ -121,9 +121,8 @@ def test_a_cut_behind_the_position_is_asked_about_with_the_older_epoch(ours: int
 
 
 def test_events_keep_their_order(desk: Desk) -> None:
-    ticket = Ticket((), Credentials("g", 1, "m"))
-    desk.reader.put(Assigned(ticket))
-    desk.reader.put(Ended(ticket))
+    desk.reader.put(Assigned(()))
+    desk.reader.put(Ended((), Ending.REVOKED))
     desk.reader.drain()
     assert [type(e) for e in desk.reader.events] == [Assigned, Ended]
 
