@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def defaults(config: pytest.Config) -> bool:
-    """Whether the marker expression is the one of pyproject.toml, that is, nobody gave `-m`."""
+    """Whether the marker expression is the one of pyproject.toml, that is, no `-m` was given."""
     return config.option.markexpr in config.getini("addopts")
 
 

@@ -26,7 +26,7 @@ from pykafka4.testing import ModelServer
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest
 
 sys.path.insert(0, str(Path(__file__).parent / "net"))
-from net_talk import SECONDS, closed_port, python, serving, until
+from net_helpers import SECONDS, closed_port, python, serving, until
 
 pytestmark = pytest.mark.model(topics={"orders": 6})
 
@@ -54,7 +54,7 @@ def test_partitions_of_a_topic_are_looked_up(client: Client) -> None:
     assert client.partitions_for("orders", SECONDS) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_topic_that_appears_while_somebody_waits_is_found(server: ModelServer, client: Client) -> None:
+def test_a_topic_created_during_a_wait_is_found(server: ModelServer, client: Client) -> None:
     timer = threading.Timer(0.3, server.create_topic, ("late", 2))
     timer.start()
     assert client.partitions_for("late", SECONDS) == [0, 1]
@@ -69,7 +69,7 @@ def test_looking_a_topic_up_does_not_create_it(server: ModelServer, client: Clie
     assert client._runtime.loop.ask(lambda now: client._runtime.engine.cluster.on_change == listeners, SECONDS), "nobody waits any more"
 
 
-def test_an_error_that_will_not_go_away_is_raised_at_once(server: ModelServer, client: Client) -> None:
+def test_a_permanent_error_is_raised_at_once(server: ModelServer, client: Client) -> None:
     server.do(lambda cluster: cluster.push_error(MetadataRequest, "TOPIC_AUTHORIZATION_FAILED", topic="secret", times=100))
     with pytest.raises(AuthorizationError, match="topic secret: TOPIC_AUTHORIZATION_FAILED"):
         client.partitions_for("secret", SECONDS)
@@ -81,7 +81,7 @@ def test_an_illegal_topic_name_is_refused_without_asking(client: Client, name: s
         client.partitions_for(name, SECONDS)
 
 
-def test_refreshing_tells_of_new_partitions(server: ModelServer, client: Client) -> None:
+def test_refreshing_finds_new_partitions(server: ModelServer, client: Client) -> None:
     client.partitions_for("orders", SECONDS)
     server.do(lambda cluster: cluster.add_partitions("orders", 8))
     client.refresh_metadata(["orders"], SECONDS)
@@ -138,7 +138,7 @@ def test_the_client_finds_the_cluster_again_after_every_broker_was_down(server: 
     assert client.status()["state"] == "connected"
 
 
-# -- nobody there
+# -- no broker there
 
 
 def test_with_no_broker_in_reach_operations_end_in_time_and_list_every_address() -> None:
@@ -374,7 +374,7 @@ def test_a_forgotten_client_warns_and_ends_its_thread(server: ModelServer) -> No
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_is_told_so_and_the_parent_goes_on(server: ModelServer, client: Client) -> None:
+def test_a_forked_child_gets_the_fork_error_and_the_parent_goes_on(server: ModelServer, client: Client) -> None:
     client.partitions_for("orders", SECONDS)
     reader, writer = os.pipe()
     child = os.fork()

@@ -104,7 +104,7 @@ def test_idempotence_follows_acks() -> None:
     assert ProducerConfig.parse({**B, "acks": "all"}).acks == -1
 
 
-def test_what_acks_cost_is_said_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_acks_is_printed_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "_warned", set())
     with caplog.at_level(logging.INFO, "pykafka4.config"):
         ProducerConfig.parse(B)
@@ -203,7 +203,7 @@ def test_the_longest_text_and_subclasses_of_str_are_taken_as_plain_text(option: 
         [b"a"],
     ],
 )
-def test_what_no_resolver_takes_is_refused(servers: Any) -> None:
+def test_an_unresolvable_name_is_refused(servers: Any) -> None:
     with pytest.raises(ConfigError, match="bootstrap_servers") as caught:
         parse_servers(servers)
     assert len(str(caught.value)) < 500

@@ -76,7 +76,7 @@ def test_not_written_is_said_only_for_errors_raised_before_the_append() -> None:
     }
 
 
-def test_everything_resent_for_want_of_a_leader_asks_for_metadata() -> None:
+def test_every_error_without_a_leader_requests_metadata() -> None:
     for name in (
         "NOT_LEADER_OR_FOLLOWER",
         "LEADER_NOT_AVAILABLE",
@@ -87,7 +87,7 @@ def test_everything_resent_for_want_of_a_leader_asks_for_metadata() -> None:
         assert (BY_NAME[name].produce, BY_NAME[name].refresh) == (Produce.RESEND, Refresh.METADATA), name
 
 
-def test_what_is_resent_is_retriable() -> None:
+def test_only_retriable_errors_are_resent() -> None:
     assert all(row.retriable for row in CODES.values() if row.produce is Produce.RESEND)
 
 

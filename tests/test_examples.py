@@ -130,7 +130,7 @@ A, B, C, D = FLIGHTS
 RIGHT = ([A, D], [C, B])
 
 
-def test_a_right_log_passes(judge) -> None:
+def test_a_correct_log_passes(judge) -> None:
     assert broken(judge.check_log(as_log(*RIGHT), FLIGHTS)) == []
 
 

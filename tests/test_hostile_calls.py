@@ -1,4 +1,4 @@
-"""Hostile arguments of the public API, in a process of its own: it does not die, the loop goes on, nobody else's record is lost."""
+"""Hostile arguments of the public API, in a process of its own: it does not crash, the loop goes on, no other record is lost."""
 
 from __future__ import annotations
 

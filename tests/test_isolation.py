@@ -1,4 +1,4 @@
-"""A producer or consumer that fails by an internal error ends alone: its waiters are told, the other users of the client go on."""
+"""A producer or consumer that fails by an internal error ends alone: its waiters fail, the other users of the client go on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 import pytest
-from net_talk import SECONDS, until
+from net_helpers import SECONDS, until
 
 from pykafka4 import Client, Consumer, KafkaError, Producer
 from pykafka4.testing import ModelServer
@@ -184,7 +184,7 @@ def test_a_consumer_that_fails_raises_in_every_call_and_leaves_the_others_alone(
     monkeypatch.setattr(owner, "poll", only(part, owner.poll, bomb.wrap(owner.poll)))
     client._runtime.loop.wake()
     thread.join(SECONDS)
-    assert "ended this consumer: ValueError: an injected failure" in str(waiting[0])
+    assert "stopped this consumer: ValueError: an injected failure" in str(waiting[0])
     for use in (
         broken.poll,
         lambda: broken.commit(timeout=SECONDS),
@@ -225,7 +225,7 @@ def test_a_producer_that_fails_while_its_requests_are_being_written_leaves_the_o
     assert other.close(SECONDS) == []
 
 
-def test_a_handler_that_produces_to_kafka_stalls_nobody_else(server: ModelServer) -> None:
+def test_a_handler_that_produces_to_kafka_does_not_stall_others(server: ModelServer) -> None:
     """It holds its lock while `send` waits for room, and the loop has something to log meanwhile."""
     producer = Producer(
         bootstrap_servers=server.bootstrap_servers, buffer_memory=65_536, max_partition_bytes=65_536, max_block_ms=3000, linger_ms=0

@@ -120,7 +120,7 @@ def test_options_of_a_shared_client_belong_to_it(server: ModelServer) -> None:
             Producer("localhost:9092")  # type: ignore[arg-type]
 
 
-def test_a_client_with_an_address_instead_of_options_is_told_of_them() -> None:
+def test_a_client_made_of_an_address_is_an_error_that_names_the_option() -> None:
     with pytest.raises(ConfigError, match=r"'localhost:9092'.*pass options as keywords: Client\(bootstrap_servers=…\)"):
         Client("localhost:9092")  # type: ignore[arg-type]
 
@@ -165,7 +165,7 @@ def test_log_lines_of_the_loop_name_the_client(server: ModelServer, caplog: pyte
         return any(line.startswith(f"{client_id}: ") and text in line for line in lines())
 
     # The thread that runs the handlers may have work of other clients first.
-    until(lambda: logged("billing-7", "is connected") and logged("billing-8", "generation"), 10.0, "the log lines")
+    until(lambda: logged("billing-7", "connected to broker") and logged("billing-8", "generation"), 10.0, "the log lines")
     for line in lines():  # clients that other tests left open log, too
         assert re.match(r"[\w.-]+: ", line), line
     assert (states["state"], states["reason"]) == ("stable", None)

@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 import pytest
-from net_talk import SECONDS, closed_port, until
+from net_helpers import SECONDS, closed_port, until
 
 from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaTimeoutError, Producer, RecordTooLarge
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig

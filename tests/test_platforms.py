@@ -134,7 +134,7 @@ def test_on_windows_the_compiled_core_is_built_only_on_demand() -> None:
         assert (done.stdout, done.stderr) == (f"{count}\n", ""), wanted
 
 
-def test_windows_is_told_that_the_plain_core_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_advice_on_windows_is_that_the_compiled_core_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     assert hot._advice() == "on Windows it is not built"
 

@@ -1,4 +1,4 @@
-"""Wishes: what nobody uses any more is not asked for, not created again, not reported, and takes no memory."""
+"""Unused topics: they are not requested, not created again, not reported, and take no memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from net_talk import SECONDS as LIMIT
-from net_talk import until
+from net_helpers import SECONDS as LIMIT
+from net_helpers import until
 
 from pykafka4 import Client, Consumer, KafkaTimeoutError, Producer
 from pykafka4.runtime import Runtime
@@ -51,7 +51,7 @@ def metadata_requests(server: ModelServer, seconds: float) -> int:
     return int(server.do(lambda cluster: cluster.requests["Metadata"])) - before
 
 
-def test_a_typo_is_not_asked_for_once_nobody_waits(server: ModelServer, client: Client) -> None:
+def test_a_misspelt_topic_is_not_requested_after_the_wait_ended(server: ModelServer, client: Client) -> None:
     with pytest.raises(KafkaTimeoutError):
         client.partitions_for("typo", timeout=0.2)
     assert state(client._runtime) == NOTHING
@@ -139,7 +139,7 @@ def test_a_partition_that_is_not_there_is_refused_and_brokers_are_not_hammered_a
         assert server.do(lambda cluster: cluster.requests["Metadata"]) <= before + 1
 
 
-def test_a_partition_that_nobody_can_be_asked_about_is_refused_within_max_block_ms(server: ModelServer) -> None:
+def test_without_a_reachable_broker_an_unknown_partition_is_refused_within_max_block_ms(server: ModelServer) -> None:
     options = {"linger_ms": 0, "retry_backoff_ms": 1, "max_block_ms": 200, "delivery_timeout_ms": 500}
     with Producer(bootstrap_servers=server.bootstrap_servers, **options) as producer:
         producer.send("t", b"x", partition=0).result(LIMIT)
@@ -150,7 +150,7 @@ def test_a_partition_that_nobody_can_be_asked_about_is_refused_within_max_block_
         assert 0.15 < time.monotonic() - began < LIMIT
 
 
-def test_topics_a_producer_has_not_used_for_long_are_let_go_and_can_be_used_again(server: ModelServer) -> None:
+def test_topics_unused_for_long_are_dropped_and_can_be_used_again(server: ModelServer) -> None:
     options = {"linger_ms": 0, "metadata_max_idle_ms": 100, "metadata_max_age_ms": 50}
     with Producer(bootstrap_servers=server.bootstrap_servers, **options) as producer:
         runtime = producer._core.runtime

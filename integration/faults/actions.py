@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from integration.faults.catalog import Lane
-from integration.faults.plan import Plan, Step
+from integration.faults.chaos_plan import ChaosPlan, Step
 from integration.faults.proxied import Proxied
 from integration.faults.proxy import Proxy
 from integration.workload.load import Load
@@ -38,7 +38,7 @@ class Run:
     """What a schedule acts on."""
 
     cluster: Proxied
-    plan: Plan
+    plan: ChaosPlan
     main: Load  # idempotent, acks=all, read by the group
     fragile: Load  # the same producer, to a topic that loses records
     members: Members

@@ -1,7 +1,7 @@
 """The list of faults that schedules are drawn from, simulated ones and those on real brokers.
 
-Invariant: a fault has one name and one place for how long it lasts. `plan.py` and `consumer_plan.py` in `tests/simulation/plans` say how
-the model cluster does it, `actions.py` how real brokers do; for each fault that real brokers cannot be made to do, `unreal` says why.
+Invariant: a fault has one name and one place for how long it lasts. `producer_plan.py` and `consumer_plan.py` in `tests/simulation/plans`
+say how the model cluster does it, `actions.py` how real brokers do; for a fault that real brokers cannot be made to do, `unreal` says why.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-__all__ = ["CONSUMERS", "FAULTS", "PRODUCERS", "REAL_ONLY", "Fault", "Lane", "Span", "real"]
+__all__ = ["CONSUMERS", "FAULTS", "PRODUCERS", "REAL_ONLY", "ScheduledFault", "Lane", "Span", "real"]
 
 Span: TypeAlias = tuple[float, float]  # seconds: at least, at most
 
@@ -27,7 +27,7 @@ class Lane(Enum):
 
 
 @attrs.frozen(kw_only=True)
-class Fault:
+class ScheduledFault:
     """One fault: how long it lasts in producers' and in consumers' simulated schedules, and on real brokers.
 
     `producers` and `consumers` are None where that kind of schedule does not have it. `lane` is None where real brokers cannot do it, and
@@ -46,87 +46,89 @@ AT_ONCE: Final[Span] = (0.0, 0.0)
 FRAMES: Final = "the proxy forwards bytes and does not know requests, and an answer carries no checksum: a damaged one can be a valid one"
 NOT_ORDERED: Final = "no broker gives this error on order; the causes of such errors are faults of their own: "
 
-FAULTS: Final[tuple[Fault, ...]] = (
+FAULTS: Final[tuple[ScheduledFault, ...]] = (
     # of both kinds of schedules
-    Fault(name="move leader", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.BROKERS),
-    Fault(name="no leader", producers=(0.05, 1.5), consumers=(0.05, 2.0), lane=Lane.BROKERS, real=(0.5, 3.0)),
-    Fault(name="broker stops", producers=(0.1, 3.0), consumers=(0.2, 4.0), lane=Lane.BROKERS, real=(0.0, 8.0)),
-    Fault(name="broker freezes", producers=(0.05, 4.0), consumers=(0.05, 5.0), lane=Lane.BROKERS, real=(0.5, 12.0)),
-    Fault(name="broker is slow", producers=(0.1, 2.0), consumers=(0.1, 3.0), lane=Lane.NETWORK, real=(2.0, 10.0)),
-    Fault(name="network is dark", producers=(0.05, 3.0), consumers=(0.1, 4.0), lane=Lane.NETWORK, real=(0.5, 10.0)),
-    Fault(name="connection is cut", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.NETWORK),
-    Fault(name="all connections are cut", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.NETWORK),
-    Fault(
+    ScheduledFault(name="move leader", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.BROKERS),
+    ScheduledFault(name="no leader", producers=(0.05, 1.5), consumers=(0.05, 2.0), lane=Lane.BROKERS, real=(0.5, 3.0)),
+    ScheduledFault(name="broker stops", producers=(0.1, 3.0), consumers=(0.2, 4.0), lane=Lane.BROKERS, real=(0.0, 8.0)),
+    ScheduledFault(name="broker freezes", producers=(0.05, 4.0), consumers=(0.05, 5.0), lane=Lane.BROKERS, real=(0.5, 12.0)),
+    ScheduledFault(name="broker is slow", producers=(0.1, 2.0), consumers=(0.1, 3.0), lane=Lane.NETWORK, real=(2.0, 10.0)),
+    ScheduledFault(name="network is dark", producers=(0.05, 3.0), consumers=(0.1, 4.0), lane=Lane.NETWORK, real=(0.5, 10.0)),
+    ScheduledFault(name="connection is cut", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.NETWORK),
+    ScheduledFault(name="all connections are cut", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.NETWORK),
+    ScheduledFault(
         name="metadata is stale",
         producers=(0.1, 2.0),
         consumers=(0.1, 3.0),
         unreal="brokers hear of changes within milliseconds; only one that is cut off from the controllers answers what was true before",
     ),
-    Fault(
+    ScheduledFault(
         name="topic is hidden",
         producers=(0.1, 5.0),
         consumers=(0.1, 3.0),
         unreal="no broker hides a topic that exists; UNKNOWN_TOPIC_OR_PARTITION is shown by 'topic recreated'",
     ),
-    Fault(name="more partitions", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.BROKERS),
-    Fault(
+    ScheduledFault(name="more partitions", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.BROKERS),
+    ScheduledFault(
         name="broker is deaf",
         producers=(0.1, 6.0),
         consumers=(0.1, 6.0),
         unreal="needs a broker that its clients reach and the other brokers do not: only containers have it (test_docker.py)",
     ),
     # of producers' schedules
-    Fault(name="lost before append", producers=AT_ONCE, lane=Lane.NETWORK, real=(0.2, 3.0)),
-    Fault(name="lost after append", producers=AT_ONCE, lane=Lane.NETWORK, real=(0.2, 3.0)),
-    Fault(name="lost midway in the answer", producers=AT_ONCE, lane=Lane.NETWORK),
-    Fault(name="answer swallowed", producers=AT_ONCE, lane=Lane.NETWORK, real=(1.0, 8.0)),
-    Fault(name="request delayed", producers=(0.05, 3.0), lane=Lane.NETWORK, real=(0.5, 8.0)),
-    Fault(name="answer delayed", producers=(0.05, 3.0), lane=Lane.NETWORK, real=(0.5, 8.0)),
-    Fault(name="answer damaged", producers=AT_ONCE, consumers=AT_ONCE, unreal=FRAMES),
-    Fault(name="error before append", producers=AT_ONCE, lane=Lane.BROKERS, real=(3.0, 8.0)),
-    Fault(name="error after append", producers=AT_ONCE, lane=Lane.BROKERS, real=(1.0, 6.0)),
-    Fault(name="refusal", producers=AT_ONCE, lane=Lane.NETWORK),
-    Fault(name="sequence error", producers=AT_ONCE, unreal=NOT_ORDERED + "'refusal', 'topic recreated', 'unclean election'"),
-    Fault(name="metadata error", producers=AT_ONCE, unreal=NOT_ORDERED + "'broker stops', 'topic recreated'"),
-    Fault(name="identity error", producers=AT_ONCE, unreal=NOT_ORDERED + "'broker stops' while a producer starts"),
-    Fault(name="throttled", producers=(0.05, 1.0), lane=Lane.NETWORK, real=(1.0, 6.0)),
-    Fault(name="topic recreated", producers=AT_ONCE, lane=Lane.BROKERS),
-    Fault(
+    ScheduledFault(name="lost before append", producers=AT_ONCE, lane=Lane.NETWORK, real=(0.2, 3.0)),
+    ScheduledFault(name="lost after append", producers=AT_ONCE, lane=Lane.NETWORK, real=(0.2, 3.0)),
+    ScheduledFault(name="lost midway in the answer", producers=AT_ONCE, lane=Lane.NETWORK),
+    ScheduledFault(name="answer swallowed", producers=AT_ONCE, lane=Lane.NETWORK, real=(1.0, 8.0)),
+    ScheduledFault(name="request delayed", producers=(0.05, 3.0), lane=Lane.NETWORK, real=(0.5, 8.0)),
+    ScheduledFault(name="answer delayed", producers=(0.05, 3.0), lane=Lane.NETWORK, real=(0.5, 8.0)),
+    ScheduledFault(name="answer damaged", producers=AT_ONCE, consumers=AT_ONCE, unreal=FRAMES),
+    ScheduledFault(name="error before append", producers=AT_ONCE, lane=Lane.BROKERS, real=(3.0, 8.0)),
+    ScheduledFault(name="error after append", producers=AT_ONCE, lane=Lane.BROKERS, real=(1.0, 6.0)),
+    ScheduledFault(name="refusal", producers=AT_ONCE, lane=Lane.NETWORK),
+    ScheduledFault(name="sequence error", producers=AT_ONCE, unreal=NOT_ORDERED + "'refusal', 'topic recreated', 'unclean election'"),
+    ScheduledFault(name="metadata error", producers=AT_ONCE, unreal=NOT_ORDERED + "'broker stops', 'topic recreated'"),
+    ScheduledFault(name="identity error", producers=AT_ONCE, unreal=NOT_ORDERED + "'broker stops' while a producer starts"),
+    ScheduledFault(name="throttled", producers=(0.05, 1.0), lane=Lane.NETWORK, real=(1.0, 6.0)),
+    ScheduledFault(name="topic recreated", producers=AT_ONCE, lane=Lane.BROKERS),
+    ScheduledFault(
         name="producer state lost",
         producers=AT_ONCE,
         unreal="brokers since 2.5 keep it as long as the log has records of the producer; 'unclean election' takes it away with them",
     ),
-    Fault(name="leadership lost after append", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.BROKERS, real=(0.3, 1.5)),
-    Fault(name="unclean election", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.BROKERS, real=(1.0, 4.0)),
-    Fault(name="in-sync replicas shrink", producers=(0.1, 3.0), consumers=(0.1, 3.0), lane=Lane.BROKERS, real=(4.0, 10.0)),
-    Fault(name="follower is slow", producers=(0.1, 3.0), consumers=(0.1, 3.0), lane=Lane.BROKERS, real=(0.2, 1.8)),
-    Fault(name="identity damaged", producers=AT_ONCE, unreal=FRAMES),
-    Fault(name="metadata damaged", producers=AT_ONCE, unreal=FRAMES),
-    Fault(name="partition is gone", producers=(0.05, 15.0), consumers=(0.05, 15.0), lane=Lane.BROKERS, real=(5.0, 20.0)),
-    Fault(name="broker is gone", producers=(5.0, 15.0), lane=Lane.BROKERS, real=(8.0, 25.0)),
+    ScheduledFault(name="leadership lost after append", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.BROKERS, real=(0.3, 1.5)),
+    ScheduledFault(name="unclean election", producers=AT_ONCE, consumers=AT_ONCE, lane=Lane.BROKERS, real=(1.0, 4.0)),
+    ScheduledFault(name="in-sync replicas shrink", producers=(0.1, 3.0), consumers=(0.1, 3.0), lane=Lane.BROKERS, real=(4.0, 10.0)),
+    ScheduledFault(name="follower is slow", producers=(0.1, 3.0), consumers=(0.1, 3.0), lane=Lane.BROKERS, real=(0.2, 1.8)),
+    ScheduledFault(name="identity damaged", producers=AT_ONCE, unreal=FRAMES),
+    ScheduledFault(name="metadata damaged", producers=AT_ONCE, unreal=FRAMES),
+    ScheduledFault(name="partition is gone", producers=(0.05, 15.0), consumers=(0.05, 15.0), lane=Lane.BROKERS, real=(5.0, 20.0)),
+    ScheduledFault(name="broker is gone", producers=(5.0, 15.0), lane=Lane.BROKERS, real=(8.0, 25.0)),
     # of consumers' schedules
-    Fault(name="fetch fault", consumers=(0.1, 3.0), lane=Lane.NETWORK, real=(0.5, 6.0)),
-    Fault(name="fetch error", consumers=AT_ONCE, unreal=NOT_ORDERED + "'move leader', 'broker stops', 'topic recreated'"),
-    Fault(name="offsets error", consumers=AT_ONCE, unreal=NOT_ORDERED + "'move leader', 'no leader'"),
-    Fault(name="group error", consumers=AT_ONCE, unreal=NOT_ORDERED + "'coordinator moves', 'member joins', 'member dies'"),
-    Fault(name="group fault", consumers=(0.1, 3.0), lane=Lane.NETWORK, real=(0.5, 6.0)),
-    Fault(name="metadata fault", consumers=AT_ONCE, unreal="the proxy does not know requests; 'lost before append' loses any of them"),
-    Fault(name="coordinator moves", consumers=AT_ONCE, lane=Lane.BROKERS, real=(0.0, 6.0)),
-    Fault(
+    ScheduledFault(name="fetch fault", consumers=(0.1, 3.0), lane=Lane.NETWORK, real=(0.5, 6.0)),
+    ScheduledFault(name="fetch error", consumers=AT_ONCE, unreal=NOT_ORDERED + "'move leader', 'broker stops', 'topic recreated'"),
+    ScheduledFault(name="offsets error", consumers=AT_ONCE, unreal=NOT_ORDERED + "'move leader', 'no leader'"),
+    ScheduledFault(name="group error", consumers=AT_ONCE, unreal=NOT_ORDERED + "'coordinator moves', 'member joins', 'member dies'"),
+    ScheduledFault(name="group fault", consumers=(0.1, 3.0), lane=Lane.NETWORK, real=(0.5, 6.0)),
+    ScheduledFault(
+        name="metadata fault", consumers=AT_ONCE, unreal="the proxy does not know requests; 'lost before append' loses any of them"
+    ),
+    ScheduledFault(name="coordinator moves", consumers=AT_ONCE, lane=Lane.BROKERS, real=(0.0, 6.0)),
+    ScheduledFault(
         name="fetch sessions evicted",
         consumers=AT_ONCE,
         unreal="a broker forgets a session when a thousand others need its place; 'broker stops' makes it forget all",
     ),
-    Fault(name="retention", consumers=AT_ONCE, lane=Lane.BROKERS),
-    Fault(name="member joins", consumers=AT_ONCE, lane=Lane.MEMBERS),
-    Fault(name="member closes", consumers=AT_ONCE, lane=Lane.MEMBERS),
-    Fault(name="member dies", consumers=AT_ONCE, lane=Lane.MEMBERS),
+    ScheduledFault(name="retention", consumers=AT_ONCE, lane=Lane.BROKERS),
+    ScheduledFault(name="member joins", consumers=AT_ONCE, lane=Lane.MEMBERS),
+    ScheduledFault(name="member closes", consumers=AT_ONCE, lane=Lane.MEMBERS),
+    ScheduledFault(name="member dies", consumers=AT_ONCE, lane=Lane.MEMBERS),
 )
 
 # What real schedules have besides: a clean restart, which hands leaders over first, and a member that is stopped for a while.
-REAL_ONLY: Final[tuple[Fault, ...]] = (
-    Fault(name="broker restarts", lane=Lane.BROKERS),
-    Fault(name="member freezes", lane=Lane.MEMBERS, real=(1.0, 10.0)),
+REAL_ONLY: Final[tuple[ScheduledFault, ...]] = (
+    ScheduledFault(name="broker restarts", lane=Lane.BROKERS),
+    ScheduledFault(name="member freezes", lane=Lane.MEMBERS, real=(1.0, 10.0)),
 )
 
 
@@ -138,6 +140,6 @@ PRODUCERS: Final = _spans((fault.name, fault.producers) for fault in FAULTS)
 CONSUMERS: Final = _spans((fault.name, fault.consumers) for fault in FAULTS)
 
 
-def real(lane: Lane) -> list[Fault]:
+def real(lane: Lane) -> list[ScheduledFault]:
     """What can happen on real brokers in that lane."""
     return [fault for fault in (*FAULTS, *REAL_ONLY) if fault.lane == lane]

@@ -57,7 +57,7 @@ def test_a_table_keeps_each_round_and_names_what_is_missed() -> None:
     }
 
 
-def test_a_doubt_stands_once_beside_the_verdict_and_names_the_client() -> None:
+def test_a_doubt_is_printed_once_beside_the_verdict_and_names_the_client() -> None:
     table = Table()
     for _ in range(2):
         table.note("idle", OURS, 1.0, most=2.0, doubt="late")

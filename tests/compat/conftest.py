@@ -1,4 +1,4 @@
-"""Fixtures for tests on old brokers. Rule: one cluster at a time, the tests of a release together; start-up times are told at the end."""
+"""Fixtures for tests on old brokers. Rule: one cluster at a time, the tests of a release together; start-up times are printed last."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from compat_talk import REPLICATED
+from old_releases import REPLICATED
 
 from integration.local.cluster import LocalCluster
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from compat_talk import LONG, REPLICATED, marks, on, poll_until
+from old_releases import LONG, REPLICATED, marks, on, poll_until
 
 from integration.local.cluster import LocalCluster
 from pykafka4 import Consumer, Producer, Record, TopicPartition
@@ -16,7 +16,7 @@ PAUSE = 0.002
 
 
 class Load:
-    """An idempotent producer that writes one number after the other until it is told to stop."""
+    """An idempotent producer that writes one number after the other until `stop` is called."""
 
     def __init__(self, cluster: LocalCluster, topic: str) -> None:
         self.cluster, self.topic = cluster, topic

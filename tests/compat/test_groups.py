@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compat_talk import GROUP, LONG, READ_FROM, WRITTEN_TO, marks, on, poll_until, take
+from old_releases import GROUP, LONG, READ_FROM, WRITTEN_TO, marks, on, poll_until, take
 
 from integration.java.client import JavaRecord
 from integration.java.old_client import old_java_produce

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from compat_talk import LONG, READ_FROM, codecs, marks, on, read_all
+from old_releases import LONG, READ_FROM, codecs, marks, on, read_all
 
 from integration.java.client import JavaRecord
 from integration.java.old_client import old_java_produce

@@ -6,7 +6,7 @@ import contextlib
 import time
 
 import pytest
-from compat_talk import LONG, READ_FROM, WRITTEN_TO, marks, number, on
+from old_releases import LONG, READ_FROM, WRITTEN_TO, marks, number, on
 
 from integration.local.cluster import LocalCluster
 from pykafka4 import BrokerError, DeliveryFailed, Producer, TopicPartition, UnsupportedVersion

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from compat_talk import LONG, WRITTEN_TO, codecs, marks, on, read_all
+from old_releases import LONG, WRITTEN_TO, codecs, marks, on, read_all
 
 from integration.local.cluster import LocalCluster
 from pykafka4 import Producer

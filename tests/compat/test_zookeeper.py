@@ -1,4 +1,4 @@
-"""Old brokers as a backend: their ZooKeeper starts and ends with them, and what they cannot do is said."""
+"""Old brokers as a backend: their ZooKeeper starts and ends with them, and operations that they do not support are refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from compat_talk import marks, on
+from old_releases import marks, on
 
 from integration.kafka.releases import Kind
 from integration.local import cluster as local
@@ -37,7 +37,7 @@ sys.stdin.read()
 """
 
 
-def test_a_killed_owner_takes_broker_zookeeper_and_folder_along() -> None:
+def test_a_killed_owner_ends_broker_and_zookeeper_and_removes_the_folder() -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None
         told = json.loads(owner.stdout.readline())
@@ -48,7 +48,7 @@ def test_a_killed_owner_takes_broker_zookeeper_and_folder_along() -> None:
         until(lambda: not Path(told["folder"]).exists(), 20, "the folder to go")
 
 
-def test_another_port_is_tried_when_zookeepers_is_stolen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_port_is_tried_when_zookeepers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     thieves: list[socket.socket] = []
 
     class Robbed(ZooKeeper):
@@ -78,14 +78,14 @@ def test_a_killed_broker_starts_again_when_its_session_is_over(cluster: LocalClu
 
 
 @on("2.1.1")
-def test_what_a_release_cannot_do_is_said_at_once(cluster: LocalCluster, topic: str) -> None:
+def test_what_a_release_does_not_support_is_refused_at_once(cluster: LocalCluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
     with pytest.raises(UnsupportedVersion, match="AlterPartitionReassignmentsRequest"):
         cluster.move_leader(topic, 0, 1)
 
 
 @on("2.1.1", "0.10.2.2")
-def test_a_topic_that_was_asked_for_is_not_created_by_that(cluster: LocalCluster, topic: str) -> None:
+def test_a_metadata_request_does_not_create_its_topic(cluster: LocalCluster, topic: str) -> None:
     assert not cluster.admin.knows(1, topic)
     cluster.create_topic(topic, 2)
     assert cluster.admin.knows(1, topic)

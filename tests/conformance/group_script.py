@@ -59,7 +59,7 @@ class Member:
         self.waiting = self.send(message, version)
 
     def end_join(self) -> list[Any]:
-        """[error, is a generation, leads, members told, protocol, has an id]."""
+        """[error, is a generation, leads, members sent, protocol, has an id]."""
         answer = self.line.receive(self.waiting)
         if answer == "closed":
             return ["closed"]

@@ -27,7 +27,7 @@ TRANSACTIONAL: Final = (
 FIRST_ERROR: Final = ("compacted, without a key and too old",)
 # The timestamp -3 asks for the newest record since 3.0; before, every record is later than it.
 NO_NEWEST: Final = ("list newest",)
-# Up to 2.1 a fetch that waits does not hear that its topic is deleted.
+# Up to 2.1 a waiting fetch does not notice that its topic is deleted.
 UNHEARD: Final = ("fetch ends when the topic is deleted",)
 # Up to 2.1 Metadata calls a name that is not legal unknown.
 NAMES: Final = ("metadata of a topic: illegal", "metadata of a topic: empty", "metadata of a topic: too long")
@@ -67,7 +67,7 @@ UNLIKE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "2.1.1": {
         "formats": NOT_PARSED,
         "records": FIRST_ERROR,
-        # ListOffsets tells no leader epoch.
+        # ListOffsets sends no leader epoch.
         "offsets": (
             *NO_NEWEST,
             "list earliest",

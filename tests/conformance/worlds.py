@@ -290,7 +290,7 @@ class World:
         return sum(p.leader_id >= 0 and len(p.isr_nodes) == len(p.replica_nodes) for p in found.partitions) if not found.error_code else -1
 
     def delete(self, name: str) -> None:
-        """Gone, and no broker knows it."""
+        """Deleted, and no broker knows it."""
         row = DeleteTopicsRequest.Topic(name=name, topic_id=uuid.UUID(int=0))
         named = self.version(self.place.nodes[0], DeleteTopicsRequest, 6) < 6
         topics = {"topic_names": [name]} if named else {"topics": [row]}
@@ -316,7 +316,7 @@ class World:
         return next(node for node in self.place.nodes if node != self.leader(name, partition))
 
     def move(self, name: str, partition: int = 0) -> None:
-        """Another broker leads, every broker knows it, and its followers have told it what they have."""
+        """Another broker leads, every broker knows it, and its followers have fetched from it."""
         to = self.follower(name, partition)
         self.place.move_leader(name, partition, to)
         eventually(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from application import Maker
+from consuming import Maker
 
 from pykafka4.testing import ModelServer
 

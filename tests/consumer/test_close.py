@@ -1,4 +1,4 @@
-"""Ends: close, Ctrl-C, fork, a client that closes, a handle that is forgotten."""
+"""Ends of a consumer: close, Ctrl-C, fork, a client that closes, a consumer that is not closed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
-from net_talk import python
+from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from net_helpers import python
 
 from pykafka4.client import Client
 from pykafka4.consumer import Consumer
@@ -139,7 +139,7 @@ def test_calls_in_a_listener_that_runs_while_the_consumer_closes(server: ModelSe
     assert isinstance(answers[1], ClosedError)
 
 
-def test_close_inside_a_listener_tells_it_no_second_time(server: ModelServer, make: Maker) -> None:
+def test_close_inside_a_listener_does_not_call_it_again(server: ModelServer, make: Maker) -> None:
     topic(server, 0, 0)
     told = Parting(lambda: consumer.close())
     consumer = make.member(told)
@@ -182,7 +182,7 @@ def test_one_consumer_that_fails_to_close_does_not_keep_the_client_from_closing_
 
 
 def test_a_commit_still_waiting_when_its_consumer_closes_fails_at_once(server: ModelServer, make: Maker) -> None:
-    """On a client that lives on: nobody else would ever tell it."""
+    """On a client that stays open: nothing else would ever notify it."""
     topic(server, 3)
     with Client(bootstrap_servers=server.bootstrap_servers) as client:
         consumer = make.assigned(0, client=client, group_id="g", enable_auto_commit=False)
@@ -232,7 +232,7 @@ def test_ctrl_c_leaves_close_at_once_and_nothing_stays_open(server: ModelServer,
     assert not consumer._session.runtime.loop.alive
 
 
-def test_a_forked_child_is_told_to_make_its_own_and_the_parent_reads_on(server: ModelServer, make: Maker) -> None:
+def test_a_forked_child_gets_an_error_and_the_parent_reads_on(server: ModelServer, make: Maker) -> None:
     topic(server, 4)
     consumer = make.member()
     read(consumer, 2, max_records=2)
@@ -251,7 +251,7 @@ def test_a_forked_child_is_told_to_make_its_own_and_the_parent_reads_on(server: 
     consumer.commit()
 
 
-def test_a_forked_child_is_told_of_the_fork_though_the_consumer_was_closed_before(server: ModelServer) -> None:
+def test_a_forked_child_gets_the_fork_error_though_the_consumer_was_closed_before(server: ModelServer) -> None:
     with Client(bootstrap_servers=server.bootstrap_servers) as client:
         consumer = Consumer(client)
         consumer.close()

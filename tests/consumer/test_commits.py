@@ -1,4 +1,4 @@
-"""Commits: what is finished is stored, what is in hand never is."""
+"""Commits: finished records are committed, records that the application still processes never are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from application import LONG, Maker, poll_until, read, topic
+from consuming import LONG, Maker, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
 from pykafka4.errors import BufferFull, GroupError, KafkaTimeoutError
@@ -211,7 +211,7 @@ def test_auto_commit_never_covers_the_list_in_hand_or_what_is_prefetched(server:
         assert other.committed(("t", 0)) == OffsetAndMetadata(3, 0)
 
 
-def test_a_place_chosen_by_the_reset_policy_is_committed_too(server: ModelServer, make: Maker) -> None:
+def test_an_offset_chosen_by_the_reset_policy_is_committed_too(server: ModelServer, make: Maker) -> None:
     """Else what is written between two runs of a `latest` consumer that read nothing would be lost."""
     topic(server, 5)
     consumer = make.member(auto_offset_reset="latest", auto_commit_interval_ms=10)
@@ -234,7 +234,7 @@ def test_a_commit_without_answer_is_an_error_and_not_a_success(server: ModelServ
     consumer = make.assigned(0, group_id="g", enable_auto_commit=False)
     consumer.commit({("t", 0): 0})  # from here on it has a connection to the coordinator
     server.do(lambda c: c.inject(OffsetCommitRequest, Fault.SWALLOW, times=100))
-    with pytest.raises(KafkaTimeoutError, match=r"commit of t-0: .* may have been stored"):
+    with pytest.raises(KafkaTimeoutError, match=r"commit of t-0: .*may have been stored"):
         consumer.commit({("t", 0): 1}, timeout=0.3)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from application import Listener, Maker, fill, numbers, poll_until, read, topic
-from incremental import IncrementalProtocol, incremental
+from consuming import Listener, Maker, fill, numbers, poll_until, read, topic
+from incremental_harness import IncrementalProtocol, incremental
 
 from pykafka4.consumer import Consumer
 from pykafka4.errors import ClosedError, GroupError

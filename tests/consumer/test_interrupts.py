@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
-from application import Listener, Maker, poll_until, read, topic
+from consuming import Listener, Maker, poll_until, read, topic
 from interrupts import interrupted, interrupts, share
 
 from pykafka4.core.consumer.reader import Move, Reader
@@ -43,7 +43,7 @@ def at_every_place(run: RunOnce) -> int:
 # ---------------------------------------------------------------- the reader
 
 
-class Desk:
+class InterruptedReader:
     """A reader of two partitions, and the loop's part: it reads on where the reader's seeks say."""
 
     def __init__(self) -> None:
@@ -108,36 +108,36 @@ class Desk:
 @pytest.mark.parametrize("act", ["poll", "seek", "pause", "resume", "relieve"])
 def test_an_interrupted_reader_hands_out_every_record_once_and_in_order(act: str, before: str) -> None:
     def run(ctrl_c: Callable[[Callable[[], Any]], Any]) -> None:
-        desk = Desk()
+        interrupted = InterruptedReader()
         tp = TopicPartition("t", 0)
         if before == "poll":
-            desk.note(desk.poll(3))
+            interrupted.note(interrupted.poll(3))
         elif before == "loop":
-            desk.note(desk.loop())
+            interrupted.note(interrupted.loop())
         if act in ("resume", "relieve"):
-            desk.reader.drain()
-            desk.reader.pause(tp)
+            interrupted.reader.drain()
+            interrupted.reader.pause(tp)
         if act == "relieve":
-            desk.reader.pause(TopicPartition("t", 1))
-            desk.reader.resume_at = 1
+            interrupted.reader.pause(TopicPartition("t", 1))
+            interrupted.reader.resume_at = 1
         acts: dict[str, Callable[[], Any]] = {
-            "poll": lambda: desk.poll(5),
-            "seek": lambda: desk.reader.seek(tp, 2),
-            "pause": lambda: desk.reader.pause(tp),
-            "resume": lambda: desk.reader.resume(tp),
-            "relieve": desk.reader.relieve,
+            "poll": lambda: interrupted.poll(5),
+            "seek": lambda: interrupted.reader.seek(tp, 2),
+            "pause": lambda: interrupted.reader.pause(tp),
+            "resume": lambda: interrupted.reader.resume(tp),
+            "relieve": interrupted.reader.relieve,
         }
-        desk.note(ctrl_c(acts[act]))
+        interrupted.note(ctrl_c(acts[act]))
         if act == "seek":
-            desk.got[0].clear()
-            desk.reader.seek(tp, 2)
+            interrupted.got[0].clear()
+            interrupted.reader.seek(tp, 2)
         for p in (0, 1):
-            desk.reader.resume(TopicPartition("t", p))
-        desk.finish()
-        assert desk.got[1] == list(range(12))[: len(desk.got[1])]
-        assert desk.got[1][-1] >= 11
+            interrupted.reader.resume(TopicPartition("t", p))
+        interrupted.finish()
+        assert interrupted.got[1] == list(range(12))[: len(interrupted.got[1])]
+        assert interrupted.got[1][-1] >= 11
         expected = list(range(2 if act == "seek" else 0, 12))
-        assert desk.got[0][: len(expected)] == expected
+        assert interrupted.got[0][: len(expected)] == expected
 
     assert at_every_place(run) > 3
 
@@ -182,7 +182,7 @@ def test_no_record_is_skipped_when_a_loop_is_interrupted(server: ModelServer, ma
 
 
 def test_an_interrupted_rebalance_is_completed_by_the_next_poll(server: ModelServer, make: Maker) -> None:
-    """Partitions are given back and taken up again around each place; the listener hears of both, the group waits for nobody."""
+    """Partitions are given back and taken up again around each place; the listener is called for both, the group has no other member."""
     topic(server, 400)
     told = Listener()
     consumer = make.member(told, session_timeout_ms=60_000)

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
 from pykafka4.core.group.classic import MemberState
@@ -80,7 +80,7 @@ def test_a_member_the_coordinator_forgot_loses_its_partitions_and_joins_again(se
         (FindCoordinatorRequest, "GROUP_AUTHORIZATION_FAILED"),
     ],
 )
-def test_what_no_retry_helps_is_raised_from_every_poll(server: ModelServer, make: Maker, api: Any, error: str) -> None:
+def test_a_permanent_error_is_raised_from_every_poll(server: ModelServer, make: Maker, api: Any, error: str) -> None:
     topic(server, 0)
     consumer = make(group_id="g")
     server.do(lambda cluster: cluster.push_error(api, error))
@@ -111,7 +111,7 @@ def test_what_no_retry_helps_is_raised_from_every_poll(server: ModelServer, make
         (FetchRequest, "UNKNOWN_SERVER_ERROR"),
     ],
 )
-def test_passing_errors_are_retried_without_a_word(server: ModelServer, make: Maker, api: Any, error: str) -> None:
+def test_transient_errors_are_retried_silently(server: ModelServer, make: Maker, api: Any, error: str) -> None:
     topic(server, 5)
     server.do(lambda cluster: cluster.push_error(api, error, times=3))
     consumer = make.member(retry_backoff_ms=10, retry_backoff_max_ms=50)
@@ -148,7 +148,7 @@ def test_a_subscribed_topic_that_may_not_be_described_is_named_by_poll_and_the_o
     read(consumer, 3)
 
 
-def test_one_damaged_answer_is_not_heard_of_and_a_broker_that_gives_no_other_is_told(server: ModelServer, make: Maker) -> None:
+def test_one_damaged_answer_is_not_reported_and_a_broker_that_always_sends_damaged_ones_is(server: ModelServer, make: Maker) -> None:
     topic(server, 5, 5, 5)
     consumer = make.assigned(0, 1, 2, retry_backoff_ms=10, reconnect_backoff_ms=10)
     server.do(lambda cluster: cluster.inject(FetchRequest, Fault.GARBAGE))
@@ -159,7 +159,7 @@ def test_one_damaged_answer_is_not_heard_of_and_a_broker_that_gives_no_other_is_
     server.do(lambda cluster: cluster.heal())
     fill(server, "t", 0, numbers(0, 1))
     deadline = time.monotonic() + LONG
-    while True:  # what was told by other brokers meanwhile comes first
+    while True:  # errors of other brokers come first
         assert time.monotonic() < deadline
         try:
             if consumer.poll(0.2):

@@ -1,4 +1,4 @@
-"""Wrong calls, and what they are told."""
+"""Wrong calls, and the errors that they raise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.client import Client
 from pykafka4.consumer import Consumer
@@ -172,7 +172,7 @@ def test_callbacks_of_commits_run_on_the_executor_given_to_the_consumer(server: 
 
 
 @pytest.mark.parametrize("call", ["pause", "seek", "position", "assign", "close"])
-def test_a_handler_in_the_middle_of_a_poll_is_told_to_wake_it_up(
+def test_a_call_from_a_handler_during_a_poll_is_refused_and_suggests_wakeup(
     server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     """A signal handler that runs while `poll` decompresses a batch. What it calls would take records from under the poll."""
@@ -226,7 +226,7 @@ def test_a_handler_may_call_the_consumer_while_a_poll_waits(server: ModelServer,
     assert called
 
 
-def test_a_handler_that_polls_while_a_poll_waits_is_told_what_to_do(
+def test_a_poll_from_a_handler_during_a_poll_is_refused_and_says_what_to_do(
     server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic(server, 10, 10)

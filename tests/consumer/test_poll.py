@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from application import LONG, Maker, fill, numbers, poll_until, read, topic
+from consuming import LONG, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from application import LONG, Maker, fill, poll_until, read, topic
+from consuming import LONG, Maker, fill, poll_until, read, topic
 
 from pykafka4.errors import BrokerError, ConfigError, NoOffsetForPartition, OffsetOutOfRange
 from pykafka4.records import TopicPartition
@@ -120,7 +120,7 @@ def test_assign_keeps_the_position_of_what_stays(server: ModelServer, make: Make
     assert consumer.assignment() == {("t", 1), ("t", 2)}
 
 
-def test_what_is_assigned_no_more_is_fetched_no_more(server: ModelServer, make: Maker) -> None:
+def test_partitions_that_are_no_longer_assigned_are_not_fetched(server: ModelServer, make: Maker) -> None:
     topic(server, 10, 10)
     consumer = make.assigned(0, 1)
     read(consumer, 20)
@@ -167,7 +167,7 @@ def test_an_offset_out_of_range_is_reset_by_policy(server: ModelServer, make: Ma
     assert [r.offset for r in read(consumer, 5)] == list(range(5))
 
 
-def test_a_topic_made_anew_is_read_from_its_beginning(server: ModelServer, make: Maker) -> None:
+def test_a_recreated_topic_is_read_from_its_beginning(server: ModelServer, make: Maker) -> None:
     topic(server, 50)
     consumer = make.assigned(0, metadata_max_age_ms=200)
     read(consumer, 50)

@@ -1,4 +1,4 @@
-"""Partitions come and go: who reads what, and what listeners are told."""
+"""Rebalances: which member reads which partitions, and which calls listeners get."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 import time
 
 import pytest
-from application import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
+from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
 from pykafka4.consumer.assignment import LAST_COMMIT_SECONDS
@@ -238,8 +238,8 @@ def commit_without_response(server: ModelServer, make: Maker) -> Consumer:
 def test_a_poll_that_waits_for_the_last_commit_of_a_revocation_returns_no_records(server: ModelServer, make: Maker) -> None:
     consumer = commit_without_response(server, make)
     session, before = consumer._session, consumer.stats()["fetched_bytes"]
-    for name, partition in (("t", 0), ("t", 1), ("u", 0)):
-        fill(server, name, partition, numbers(5, 8))
+    for tp in (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)):
+        fill(server, *tp, numbers(5, 8))
     deadline = time.monotonic() + LONG
     while consumer.stats()["fetched_bytes"] == before:
         assert time.monotonic() < deadline

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
 from typing import Any
 
 import attrs
 import pytest
-from application import Maker, fill, numbers, poll_until, read, topic
+from consuming import Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.errors import ConfigError, CorruptRecord, RecordTooLarge
 from pykafka4.testing import ModelServer
@@ -38,6 +40,30 @@ def test_a_damaged_batch_is_raised_on_every_poll_until_seek_passes_it(server: Mo
     assert [r.offset for r in read(consumer, 3)] == [6, 7, 8]
 
 
+def test_a_damaged_batch_keeps_no_other_partition_waiting(server: ModelServer, make: Maker) -> None:
+    topic(server, 2, 0)
+    fill(server, "t", 0, numbers(0, 3))
+
+    def damage(cluster: Any) -> None:
+        batches = cluster.log("t", 0).batches
+        batches[0] = attrs.evolve(batches[0], data=batches[0].data[:-1] + b"?")
+
+    server.do(damage)
+    consumer = make.assigned(0, 1)
+    with pytest.raises(CorruptRecord):  # it is the first in line
+        poll_until(consumer, lambda: False)
+    fill(server, "t", 1, numbers(0, 30))
+    found: list[int] = []
+    deadline = time.monotonic() + 10.0
+    while len(found) < 30:
+        assert time.monotonic() < deadline, (found, consumer.status())
+        with contextlib.suppress(CorruptRecord):
+            found += [r.offset for r in consumer.poll(0.05)]
+    assert found == list(range(30))
+    with pytest.raises(CorruptRecord, match="t-0 at offset 0"):
+        poll_until(consumer, lambda: False)
+
+
 def test_records_larger_than_every_fetch_option_come_all_the_same(server: ModelServer, make: Maker) -> None:
     server.do(lambda cluster: cluster.create_topic("t", 3, leaders=[1, 1, 1]))
     for p in range(3):
@@ -47,7 +73,7 @@ def test_records_larger_than_every_fetch_option_come_all_the_same(server: ModelS
     assert sorted((r.partition, r.offset) for r in read(consumer, 6)) == [(p, i) for p in range(3) for i in range(2)]
 
 
-def test_a_batch_that_is_not_let_in_is_told_and_keeps_no_other_partition_waiting(server: ModelServer, make: Maker) -> None:
+def test_a_batch_over_the_fetch_limit_is_reported_and_delays_no_other_partition(server: ModelServer, make: Maker) -> None:
     server.do(lambda cluster: cluster.create_topic("t", 3, leaders=[1, 1, 1]))
     for p in range(3):
         for _ in range(20):

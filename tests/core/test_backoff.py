@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from core_talk import config
+from scripted_brokers import config
 
 from pykafka4.core.backoff import Backoff
 

@@ -9,9 +9,9 @@ from uuid import UUID
 
 import attrs
 import pytest
-from consumer_talk import Talk
-from core_talk import World, frame, metadata, versions
-from network_talk import Peer
+from consumer_harness import ConsumerHarness
+from network_harness import NetworkHarness
+from scripted_brokers import World, frame, metadata, versions
 
 from pykafka4.core import ANY
 from pykafka4.core.group.classic import MemberState
@@ -43,7 +43,7 @@ def name_of(code: int) -> str:
 
 def world_with_topic() -> World:
     world = World.make(metadata_max_age_ms=3_600_000)
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)]), "other": (UUID(int=2), [(3, 1)])})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)]), "other": (UUID(int=2), [(3, 1)])})
     for topic in ("t", "other"):
         world.engine.cluster.want(topic, "the test")
     world.run(5.0)
@@ -62,7 +62,7 @@ def asked_for(world: World, topic: str) -> int:
 def test_an_error_of_a_topic_has_it_asked_for_again_or_ends_the_asking(code: int) -> None:
     world = world_with_topic()
     cluster, outcomes = world.engine.cluster, list[KafkaError | None]()
-    world.picture = metadata({"t": code, "other": (UUID(int=2), [(3, 1)])})
+    world.metadata = metadata({"t": code, "other": (UUID(int=2), [(3, 1)])})
     cluster.refreshed(world.now, ["t", "other"], outcomes.append)
     world.run(0.05)
     assert outcomes == [None], "whoever waits for an answer has one"
@@ -78,7 +78,7 @@ def test_an_error_of_a_topic_has_it_asked_for_again_or_ends_the_asking(code: int
     else:
         assert asked_for(world, "t") == 0
         assert not cluster.topic_error("t").retriable  # type: ignore[union-attr]
-    world.picture = metadata({"t": (ID, [(2, 6), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(2, 6), (2, 7)])})
     cluster.refresh(world.now)
     world.run(2.0)
     assert cluster.leader(TopicPartition("t", 0)) == Leader(2, 6), "it is over with the next good answer"
@@ -89,8 +89,8 @@ def test_an_error_of_a_topic_has_it_asked_for_again_or_ends_the_asking(code: int
 def test_an_error_of_a_whole_metadata_answer_is_waited_out(code: int) -> None:
     world = world_with_topic()
     cluster = world.engine.cluster
-    good = world.picture
-    world.picture = attrs.evolve(metadata({"t": (ID, [(3, 9), (3, 9)])}), error_code=code)
+    good = world.metadata
+    world.metadata = attrs.evolve(metadata({"t": (ID, [(3, 9), (3, 9)])}), error_code=code)
     cluster.refresh(world.now)
     world.run(20.0)
     rebootstrap = name_of(code) == "REBOOTSTRAP_REQUIRED"
@@ -99,7 +99,7 @@ def test_an_error_of_a_whole_metadata_answer_is_waited_out(code: int) -> None:
     assert cluster.leader(TopicPartition("t", 0)) == (None if rebootstrap else Leader(1, 5)), "the rest of the answer is not read"
     assert bool(cluster.brokers) is not rebootstrap
     assert 10 <= len(world.asked) <= 40
-    world.picture = good
+    world.metadata = good
     world.run(2.0)
     assert cluster.error is None
     assert cluster.leader(TopicPartition("t", 0)) == Leader(1, 5)
@@ -110,8 +110,8 @@ def test_an_error_of_a_whole_metadata_answer_is_waited_out(code: int) -> None:
 def test_a_partition_is_led_by_whom_the_answer_names_whatever_its_error(code: int) -> None:
     """A replica or a listener may be missing while the leader works; without a leader the broker names none."""
     world = world_with_topic()
-    world.picture = metadata({"t": (ID, [(3, 8), (-1, 8)])})
-    for partition in world.picture.topics[0].partitions:
+    world.metadata = metadata({"t": (ID, [(3, 8), (-1, 8)])})
+    for partition in world.metadata.topics[0].partitions:
         partition.error_code = code
     world.engine.cluster.refresh(world.now)
     world.run(0.5)
@@ -125,39 +125,39 @@ def test_a_partition_is_led_by_whom_the_answer_names_whatever_its_error(code: in
 
 @pytest.mark.parametrize("code", EVERY, ids=name_of)
 def test_an_error_of_api_versions_ends_the_connection_or_has_a_lower_version_asked(code: int) -> None:
-    peer = Peer(bootstrap_servers="b1:1", reconnect_backoff_ms=50)
-    answers = peer.submit(ANY)
-    peer.poll(0.0)
-    link = peer.connects[-1].link
-    peer.network.connected(0.0, link)
-    peer.poll(0.0)
-    ((_, header, _),) = peer.unanswered
-    peer.unanswered.clear()
+    harness = NetworkHarness(bootstrap_servers="b1:1", reconnect_backoff_ms=50)
+    answers = harness.submit(ANY)
+    harness.poll(0.0)
+    link = harness.connects[-1].link
+    harness.network.connected(0.0, link)
+    harness.poll(0.0)
+    ((_, header, _),) = harness.unanswered
+    harness.unanswered.clear()
     told = ApiVersionsResponse(error_code=code, api_keys=[])
-    peer.network.receive(0.0, link, frame(told, header.version, header.correlation_id))
-    peer.poll(0.0)
+    harness.network.receive(0.0, link, frame(told, header.version, header.correlation_id))
+    harness.poll(0.0)
     if name_of(code) == "UNSUPPORTED_VERSION":
-        ((at, header, _),) = peer.unanswered
+        ((at, header, _),) = harness.unanswered
         assert (at, header.version) == (link, 0)
-        peer.network.receive(0.0, link, frame(versions(), 0, header.correlation_id))
-        peer.unanswered.clear()
-        peer.poll(0.0)
+        harness.network.receive(0.0, link, frame(versions(), 0, header.correlation_id))
+        harness.unanswered.clear()
+        harness.poll(0.0)
     else:
-        assert link in peer.closed
-        assert f"ApiVersions: {name_of(code)}" in peer.network.why_unreachable()
-        while len(peer.connects) < 2:
-            peer.poll(peer.effects.wake_at)
-            assert peer.effects.wake_at < 1.0
-        now = peer.effects.wake_at
-        link = peer.accept(now, peer.connects[-1].link)
-    assert peer.network.up
-    peer.answer(1.0, link)
+        assert link in harness.closed
+        assert f"ApiVersions: {name_of(code)}" in harness.network.why_unreachable()
+        while len(harness.connects) < 2:
+            harness.poll(harness.effects.wake_at)
+            assert harness.effects.wake_at < 1.0
+        now = harness.effects.wake_at
+        link = harness.accept(now, harness.connects[-1].link)
+    assert harness.network.up
+    harness.answer(1.0, link)
     assert answers.reply
 
 
 # -- FindCoordinator
 
-# No retry helps with these, and the application is told; everything else is asked again after a pause.
+# Permanent errors: the application gets them; everything else is repeated after a pause.
 REFUSED = {
     *(1, 4, 10, 11, 12, 17, 18, 21, 23, 24, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 42, 43, 44, 45, 46, 47, 48, 49, 50),
     *(52, 53, 54, 55, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 73, 76, 77, 81, 82, 85, 86, 87, 90, 91, 92, 93, 94, 95, 96),
@@ -168,16 +168,16 @@ REFUSED = {
 
 @pytest.mark.parametrize("code", EVERY, ids=name_of)
 def test_an_error_of_find_coordinator_is_waited_out_or_ends_the_member(code: int) -> None:
-    talk = Talk(group_id="g", request_timeout_ms=30_000)
-    talk.cluster.set("t", [1])
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.run()
+    harness = ConsumerHarness(group_id="g", request_timeout_ms=30_000)
+    harness.cluster.set("t", [1])
+    harness.machine.membership.subscribe(("t",))
+    harness.poll()
+    harness.run()
     answer = FindCoordinatorResponse(error_code=code, error_message=None, node_id=-1, host="", port=-1)
-    talk.answer(talk.one(FindCoordinatorRequest), answer)
-    assert talk.machine.coordinator.node is None
-    assert name_of(code) in str(talk.machine.coordinator.last_error)
-    assert talk.pending(FindCoordinatorRequest) == [], "not at once"
-    talk.run(1.0)
-    assert len(talk.pending(FindCoordinatorRequest)) == (code not in REFUSED)
-    assert (talk.machine.membership.state is MemberState.FATAL) == (code in REFUSED)
+    harness.answer(harness.one(FindCoordinatorRequest), answer)
+    assert harness.machine.coordinator.node is None
+    assert name_of(code) in str(harness.machine.coordinator.last_error)
+    assert harness.pending(FindCoordinatorRequest) == [], "not at once"
+    harness.run(1.0)
+    assert len(harness.pending(FindCoordinatorRequest)) == (code not in REFUSED)
+    assert (harness.machine.membership.state is MemberState.FATAL) == (code in REFUSED)

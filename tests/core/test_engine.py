@@ -1,4 +1,4 @@
-"""Engine: what is asked for in a turn happens in it, and a crash reaches everyone."""
+"""Engine: what machines request in a turn happens in it, and a crash fails every pending call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import attrs
 import pytest
-from core_talk import Answers, World, metadata, request
+from scripted_brokers import Answers, World, metadata, request
 
 from pykafka4.core import ANY, INFINITY, Effects, Job, Request
 from pykafka4.errors import KafkaError
@@ -17,7 +17,7 @@ from pykafka4.wire.protocol.messages_admin import DescribeClusterRequest, Descri
 
 @attrs.define(eq=False)
 class Script:
-    """A machine that does what it is told, turn by turn."""
+    """A scripted machine, turn by turn."""
 
     effects: list[Effects] = attrs.Factory(list)
     polled: int = 0
@@ -79,10 +79,10 @@ def test_an_answer_given_during_the_turn_has_the_machines_polled_again_at_once(w
     assert turn.wake_at == world.now
 
 
-def test_news_of_recovery_have_the_machines_polled_again_at_once(world: World) -> None:
+def test_a_recovered_partition_polls_the_machines_again_at_once(world: World) -> None:
     script = Script()
     world.engine.add(script)
-    world.picture = metadata({"t": [(1, 5)]})
+    world.metadata = metadata({"t": [(1, 5)]})
     world.engine.cluster.want("t", "the test")
     world.run(1.0)
     world.engine.recovery.report(world.now, TopicPartition("t", 0), KafkaError("x"))
@@ -137,7 +137,7 @@ def test_a_crash_reaches_every_machine_even_past_one_that_breaks(world: World, c
 
 
 class Failing(Script):
-    """A machine that raises where it is told to."""
+    """A machine that raises in the given step."""
 
     def __init__(self, where: str) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ def one_turn(world: World, machine: Script) -> list[Callable[[], None]]:
 
 
 @pytest.mark.parametrize("where", ["poll", "answer", "job", "call"])
-def test_an_exception_ends_its_machine_with_waiters_told_and_the_others_go_on(
+def test_an_exception_ends_its_machine_and_fails_its_waiters_and_the_others_go_on(
     world: World, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     failures: list[tuple[object, KafkaError]] = []
@@ -208,7 +208,7 @@ def test_an_exception_ends_its_machine_with_waiters_told_and_the_others_go_on(
     assert world.engine.failure(healthy) is None
 
 
-def test_answers_jobs_and_calls_of_a_failed_machine_find_nobody(world: World) -> None:
+def test_answers_jobs_and_calls_of_a_failed_machine_are_dropped(world: World) -> None:
     world.engine.on_failure.clear()
     machine = Failing("nowhere")
     world.engine.add(machine)

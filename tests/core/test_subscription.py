@@ -1,9 +1,9 @@
-"""Positions: what may follow what."""
+"""Subscription: which states of a position may follow each other."""
 
 from __future__ import annotations
 
 import pytest
-from consumer_talk import tp
+from consumer_harness import tp
 
 from pykafka4.core.subscription import STAGES, Claim, Position, Stage, Start
 
@@ -12,16 +12,16 @@ def position(start: Start | int = Start.COMMITTED, fallback: Start = Start.LATES
     return Position(Claim(tp(0)), start, fallback, 1000)
 
 
-def test_a_position_told_where_to_begin_reads_at_once() -> None:
+def test_a_position_with_an_offset_fetches_at_once() -> None:
     assert (position(7).stage, position(7).offset) == (Stage.FETCHING, 7)
 
 
-def test_a_position_told_to_begin_at_an_end_looks_for_it() -> None:
+def test_a_position_at_an_end_of_the_log_searches_its_offset() -> None:
     at = position(Start.LATEST)
     assert (at.stage, at.target, at.by_policy) == (Stage.RESETTING, Start.LATEST, False)
 
 
-def test_a_position_told_nothing_asks_for_the_committed_offset_first() -> None:
+def test_a_position_without_a_start_requests_the_committed_offset_first() -> None:
     at = position()
     assert (at.stage, at.fallback, at.by_policy) == (Stage.UNKNOWN, Start.LATEST, True)
 

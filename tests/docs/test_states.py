@@ -44,7 +44,7 @@ def test_a_state_without_a_meaning_is_an_error(monkeypatch: pytest.MonkeyPatch) 
         states.render()
 
 
-def test_a_picture_of_no_table_fails_the_check_until_it_is_deleted(
+def test_a_diagram_without_a_table_fails_the_check_until_it_is_deleted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tools.rendered.ROOT", tmp_path)

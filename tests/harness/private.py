@@ -1,4 +1,4 @@
-"""Namespaces in which a test may do to a machine what it never may to this one."""
+"""Namespaces in which a test may change files and settings of a machine without changing this one."""
 
 from __future__ import annotations
 

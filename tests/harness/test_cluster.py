@@ -1,4 +1,4 @@
-"""The cluster keeps its promises: faults really happen, end when asked, and nothing outlives its owner."""
+"""The cluster: faults really happen, end on request, and nothing outlives its owner."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_all_brokers_killed_come_back_together(cluster: Cluster, topic: str) -> 
     assert cluster.broken() == []
 
 
-def test_a_leader_moves_where_it_is_told(cluster: Cluster, topic: str) -> None:
+def test_a_leader_moves_to_the_given_broker(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, partitions=2)
     for to in cluster.nodes:
         cluster.move_leader(topic, 1, to)

@@ -50,7 +50,7 @@ def test_a_download_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("half.jar"))
 
 
-def test_what_a_killed_process_left_half_made_goes_with_the_next_attempt_and_a_neighbours_stays(tmp_path: Path) -> None:
+def test_incomplete_files_of_a_killed_process_are_removed_by_the_next_attempt_and_those_of_others_stay(tmp_path: Path) -> None:
     dead, neighbours = tmp_path / ".jars-dead0_12", tmp_path / ".jars-old-alive_12"
     for folder in (dead, neighbours):
         folder.mkdir()
@@ -60,9 +60,7 @@ def test_what_a_killed_process_left_half_made_goes_with_the_next_attempt_and_a_n
     assert (neighbours / "half.jar").exists()
 
 
-def test_a_killed_download_takes_maven_along_and_its_folder_goes_with_the_next_attempt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_download_ends_maven_and_the_next_attempt_removes_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     maven = tmp_path / "bin" / "mvn"
     maven.parent.mkdir()
     maven.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/half && mv {tmp_path}/half {tmp_path}/pid && exec sleep 100\n")

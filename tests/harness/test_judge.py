@@ -22,7 +22,7 @@ WITH_NAMES = 12
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("codec", sorted(CODECS))
-def test_the_log_holds_exactly_what_java_was_told_it_holds(cluster: Cluster, topic: str, codec: str) -> None:
+def test_the_log_holds_exactly_the_records_acknowledged_to_java(cluster: Cluster, topic: str, codec: str) -> None:
     cluster.create_topic(topic, partitions=2)
     sent = [
         JavaRecord(b"%d" % n, b"v" * n if n % 7 else None, (("n", b"%d" % n),), n % 2, timestamp=1_700_000_000_000 + n) for n in range(300)
@@ -153,7 +153,7 @@ def test_a_load_that_is_in_the_log_as_it_was_sent_passes() -> None:
         (0, [lying(0), lying(6), lying(0, 2, value=None)], "1 records that nobody sent: ['t-0@2']"),
     ],
 )
-def test_a_damaged_log_is_complained_about(partition: int, records: list[LogRecord], says: str) -> None:
+def test_a_damaged_log_is_reported(partition: int, records: list[LogRecord], says: str) -> None:
     assert says in told({**RIGHT, partition: records})
 
 
@@ -166,11 +166,11 @@ def test_a_record_whose_log_was_deleted_may_be_acknowledged_later() -> None:
     assert load.excused() == {0, 2, 4, 6, 8, 10}, "what was sent by then, and what was being sent"
 
 
-def test_a_record_in_the_wrong_partition_is_complained_about() -> None:
+def test_a_record_in_the_wrong_partition_is_reported() -> None:
     assert "1 records not as sent: [7]" in told({**RIGHT, 0: [*RIGHT[0], lying(7, 2)], 1: [lying(1)]})
 
 
-def test_an_acknowledgement_without_an_offset_is_complained_about() -> None:
+def test_an_acknowledgement_without_an_offset_is_reported() -> None:
     assert told(RIGHT, of_3=-1) == ["1 records not at the offset reported: [3]"]
 
 

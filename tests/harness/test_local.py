@@ -1,4 +1,4 @@
-"""LocalCluster: ports that are stolen, owners and guardians that are killed, folders that stay behind: nothing outlives its owner."""
+"""LocalCluster: ports that are taken, owners and guardians that are killed, folders that stay behind: nothing outlives its owner."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_three_brokers_are_ready_in_30_seconds(cluster: Cluster) -> None:
     assert 0 < cluster.ready_after <= 30
 
 
-def test_a_cluster_takes_other_ports_when_one_is_stolen_at_the_last_moment() -> None:
+def test_a_cluster_takes_other_ports_when_one_is_taken_at_the_last_moment() -> None:
     thieves: list[socket.socket] = []
 
     class Robbed(LocalCluster):

@@ -60,15 +60,13 @@ def test_members_that_read_the_log_between_them_pass(members: Members) -> None:
         ([(0, 0, ROWS[0][2] ^ 1), *ROWS[1:]], "something else at 0@0"),
     ],
 )
-def test_what_was_read_otherwise_than_it_lies_in_the_log_is_told(
-    members: Members, rows: list[tuple[int, int, int]], complaint: str
-) -> None:
+def test_a_record_read_differently_from_the_log_is_reported(members: Members, rows: list[tuple[int, int, int]], complaint: str) -> None:
     took_part(members, ASSIGNED, read(*rows))
     assert any(complaint in line for line in members.complaints(LOG))
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_a_member_that_ends_by_itself_is_told(members: Members, code: int) -> None:
+def test_a_member_that_ends_by_itself_is_reported(members: Members, code: int) -> None:
     took_part(members, ASSIGNED, read(*ROWS), {"what": "ended"}, code=code)
     assert members.complaints(LOG) == [f"ours-0 ended by itself, exit code {code}: without an error"]
 
@@ -92,7 +90,7 @@ def test_members_that_are_killed_or_asked_to_end_pass(members: Members) -> None:
     assert members.complaints(LOG) == []
 
 
-def test_a_member_that_died_before_it_was_asked_is_told(members: Members) -> None:
+def test_a_member_that_died_before_the_request_is_reported(members: Members) -> None:
     member = took_part(members, ASSIGNED, read(*ROWS), code=1)
     member.ask()
     member.kill()
@@ -100,12 +98,12 @@ def test_a_member_that_died_before_it_was_asked_is_told(members: Members) -> Non
 
 
 @pytest.mark.parametrize("error", ["TypeError: 'NoneType'", "AssertionError: ", "KeyError: 3"])
-def test_an_error_that_nothing_documents_is_told(members: Members, error: str) -> None:
+def test_an_undocumented_error_is_reported(members: Members, error: str) -> None:
     took_part(members, ASSIGNED, read(*ROWS), {"what": "error", "error": error})
     assert members.complaints(LOG) == [f"ours-0 raised {error}"]
 
 
-def test_a_traceback_is_told(members: Members) -> None:
+def test_a_traceback_is_reported(members: Members) -> None:
     took_part(members, ASSIGNED, read(*ROWS), error="pykafka4: \nTraceback (most recent call last):\nKeyError: 3\n")
     (line,) = members.complaints(LOG)
     assert "KeyError: 3" in line

@@ -29,7 +29,7 @@ def test_two_blocks_never_overlap() -> None:
         ports.close()
 
 
-def test_a_port_somebody_listens_on_is_passed_over() -> None:
+def test_a_port_in_use_is_skipped() -> None:
     ports = Ports()
     with socket.create_server((HOST, ports.next)) as other:
         assert ports.take() == other.getsockname()[1] + 1

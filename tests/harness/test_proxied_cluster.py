@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 
 
 def told(cluster: Proxied, node: int) -> dict[int, tuple[str, int]]:
-    """The brokers' addresses as a client that comes through the proxy of `node` is told them."""
+    """The brokers' addresses as a client that comes through the proxy of `node` gets them."""
     connection = Connection(cluster.address(node))
     try:
         answer = connection.request(MetadataRequest(topics=[]))
@@ -24,7 +24,7 @@ def told(cluster: Proxied, node: int) -> dict[int, tuple[str, int]]:
     return {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
 
 
-def test_clients_are_told_the_proxies_by_every_broker(proxied_cluster: Proxied) -> None:
+def test_every_broker_advertises_its_proxy(proxied_cluster: Proxied) -> None:
     expected = {node: proxy.address for node, proxy in proxied_cluster.proxies.items()}
     assert [told(proxied_cluster, node) for node in (1, 2, 3)] == [expected] * 3
     assert proxied_cluster.bootstrap == ",".join(f"{host}:{port}" for host, port in expected.values())

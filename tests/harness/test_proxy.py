@@ -165,7 +165,7 @@ def test_refuse_refuses_at_once_until_accept(proxy: Proxy) -> None:
         assert read(client, 1) == b"x"
 
 
-def test_silence_accepts_answers_nothing_and_tells_nobody_of_the_other_end(proxy: Proxy, broker: EchoServer) -> None:
+def test_a_silent_proxy_accepts_and_answers_nothing_and_hides_closed_connections(proxy: Proxy, broker: EchoServer) -> None:
     with connect(proxy) as old:
         old.sendall(b"x")
         assert read(old, 1) == b"x"

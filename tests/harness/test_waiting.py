@@ -1,4 +1,4 @@
-"""A wait ends with an answer or with a sentence."""
+"""A wait ends with a result or with an error message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an engine in use has on this machine, and what is left of it when it should be gone."""
+"""Traces. What a running engine has on this machine, and what is left of it after its end."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 
 from integration.cluster import Cluster
 from integration.faults.actions import FRAGILE, FRAGILE_CONFIGS, Run
-from integration.faults.plan import Plan, draw, seed_of
+from integration.faults.chaos_plan import ChaosPlan, draw, seed_of
 from integration.faults.proxied import Proxied
 from integration.waiting import until
 from integration.workload.load import PARTITIONS, RECOVERY, Cycle, Load, Verdict, judge, kill_cycle
@@ -138,7 +138,7 @@ def test_a_schedule_drawn_from_the_faults_of_the_simulation_breaks_no_promise(
     assert committed(proxied_cluster, main, main, len(ends)) == ends
 
 
-def judged(cluster: Cluster, plan: Plan, loads: list[Load]) -> list[str]:
+def judged(cluster: Cluster, plan: ChaosPlan, loads: list[Load]) -> list[str]:
     """What is wrong with the three loads of a drawn run."""
     told = []
     for load, name in zip(loads, ("main", "plain", "fragile"), strict=True):
@@ -156,7 +156,7 @@ def is_invalid(error: BaseException) -> TypeGuard[DeliveryFailed]:
     return isinstance(error, DeliveryFailed) and error.code == "INVALID_TIMESTAMP"
 
 
-def promised(verdict: Verdict, load: Load, plan: Plan, name: str) -> Verdict:
+def promised(verdict: Verdict, load: Load, plan: ChaosPlan, name: str) -> Verdict:
     """The verdict without what was announced: refused records, duplicates without idempotence, losses with acks=1.
 
     A broker that leads again after its restart knows only the last batch of each producer: its snapshot holds no more. If it is the only

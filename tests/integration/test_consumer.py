@@ -1,4 +1,4 @@
-"""The consumer on real brokers: what it promises, each with its real fault. What it promises as a member of a group: test_group.py."""
+"""The consumer on real brokers: what it promises, each with its real fault. Group members: test_group.py."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_topic_that_does_not_exist_is_waited_for_and_read_once_it_is_created(c
 
 
 def test_a_leader_that_dies_at_record_30_costs_a_reader_nothing(cluster: Cluster, topic: str) -> None:
-    """Nobody writes any more, and most of the 200 records are still with the brokers when one of these dies."""
+    """All records are written, and most of the 200 are not fetched yet when a broker dies."""
     cluster.create_topic(topic, 3)
     with Producer(bootstrap_servers=cluster.bootstrap) as producer:
         for n in range(200):

@@ -1,4 +1,4 @@
-"""Members of a group on real brokers: who owns what, what is committed, and what each fault costs."""
+"""Members of a group on real brokers: which member owns which partitions, what is committed, and what each fault costs."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_callbacks_and_handlers_that_sleep_longer_than_the_session_delay_no_hear
         assert values(read(member, 1)) == [0]
         member.commit_async(on_done=sleeps_and_raises)
         assert ran.wait(LONG)
-        over.wait(1.5 * session)  # nobody polls, and the callback does not return
+        over.wait(1.5 * session)  # no poll, and the callback does not return
         assert producer.send(topic, b"1").result(SECONDS).offset == 1
         over.set()
         called = threading.Event()
@@ -375,7 +375,7 @@ def test_chaotic_connections_cost_the_group_no_record(proxied_cluster: Proxied, 
 
 
 def test_partitions_added_while_a_static_leader_was_away_are_assigned(cluster: Cluster, topic: str) -> None:
-    """From Kafka 3.2 on the leader that comes back is told to leave the assignment as it is, and not what that is."""
+    """From Kafka 3.2 on a returning leader must leave the assignment as it is, and does not get that assignment."""
     cluster.create_topic(topic, 1)
     options = {**GROUP, "session_timeout_ms": 45_000, "group_id": topic, "group_instance_id": "a", "metadata_max_age_ms": 300_000}
     with Consumer(bootstrap_servers=cluster.bootstrap, **options) as consumer:

@@ -57,7 +57,7 @@ def call_while_held(member: Consumer, owned: list[TopicPartition], told: threadi
         ):
             took, outcome = timed(call)
             assert took < 2.0
-            assert isinstance(outcome, GroupError)  # whoever gets the partitions begins at what is stored
+            assert isinstance(outcome, GroupError)  # the next owner starts at the stored offsets
         assert member.poll(0.5) == []
 
 

@@ -63,7 +63,7 @@ def test_memory_is_flat_under_steady_traffic(cluster: Cluster, topic: str) -> No
     assert blocks <= BLOCKS_BOUND
 
 
-def test_a_leak_of_an_integer_a_record_would_be_seen(cluster: Cluster, topic: str) -> None:
+def test_a_leak_of_one_integer_per_record_is_detected(cluster: Cluster, topic: str) -> None:
     rss, blocks = growth(cluster, topic, leak="records")
     assert rss > RSS_BOUND
     assert blocks > BLOCKS_BOUND

@@ -285,7 +285,7 @@ while True:
 """
 
 
-def test_what_a_killed_process_was_told_is_there(cluster: Cluster, topic: str) -> None:
+def test_the_records_acknowledged_to_a_killed_process_are_in_the_log(cluster: Cluster, topic: str) -> None:
     """SIGKILL with a full buffer: every acknowledged record is in the log, and no batch is there in part."""
     cluster.create_topic(topic, 1)
     with subprocess.Popen([sys.executable, "-c", KILLED, cluster.bootstrap, topic], stdout=subprocess.PIPE, text=True) as child:

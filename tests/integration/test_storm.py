@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from integration.cluster import Cluster
-from integration.faults.plan import seed_of
+from integration.faults.chaos_plan import seed_of
 from integration.workload.load import PARTITIONS, Load, judge
 from integration.workload.members import Member, Members, committed
 from pykafka4 import Producer
@@ -38,7 +38,7 @@ class Storm:
         self.story: list[str] = []
 
     def run(self, seconds: float) -> None:
-        """Until the time is over; everybody who is frozen goes on afterwards."""
+        """Until the time is over; every frozen member goes on afterwards."""
         end = time.monotonic() + seconds
         following = time.monotonic() + 5.0
         while time.monotonic() < end:
@@ -89,7 +89,7 @@ def test_members_end_soon_when_asked_in_a_rebalance_storm(cluster: Cluster, topi
         ending = True
         load.join(30)
         producer.flush(60)
-        members.join("ours")  # somebody who was not in the storm
+        members.join("ours")  # a member that was not in the storm
         ends = {partition: end for partition, (_, end) in cluster.offsets(topic).items()}
         try:
             members.wait_read(ends, ALL_READ)

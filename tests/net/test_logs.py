@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from interrupts import PACKAGE, interrupts
-from net_talk import SECONDS, closed_port, python, until
+from net_helpers import SECONDS, closed_port, python, until
 
 from pykafka4 import Client
 from pykafka4.logs import Entry, get_log
@@ -250,7 +250,7 @@ def test_filters_and_the_record_factory_do_not_run_on_the_loop(loop: Loop, notes
     assert set(threads) == {"pykafka4-log"}
 
 
-def test_the_loop_logs_while_somebody_holds_the_lock_of_logging(loop: Loop, notes: Notes) -> None:
+def test_the_loop_logs_while_another_thread_holds_the_lock_of_logging(loop: Loop, notes: Notes) -> None:
     """As `logging.config` does, while it makes handlers that may take their time."""
     held, release = threading.Event(), threading.Event()
 

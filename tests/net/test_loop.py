@@ -1,4 +1,4 @@
-"""Loop: one thread runs every machine, and whatever goes wrong on it is heard by everyone who waits."""
+"""Loop: one thread runs every machine, and every failure on it reaches all pending calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from interrupts import interrupts
-from net_talk import SECONDS, closed_port, until
+from net_helpers import SECONDS, closed_port, until
 
 from pykafka4.config import ClientConfig
 from pykafka4.core import Effects, Job
@@ -210,7 +210,7 @@ def test_an_executor_whose_submit_blocks_does_not_stop_the_loop() -> None:
 # -- crashes
 
 
-def test_a_crash_is_heard_by_everyone_who_waits(loop: Loop, script: Script, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_crash_fails_every_pending_commit_and_lookup(loop: Loop, script: Script, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[BaseException] = []
     before, asked_for = loop.promise(), loop.promise()
 
@@ -270,9 +270,9 @@ def test_the_failure_of_a_machine_fails_its_promises_and_no_others(loop: Loop, s
 
     script.act = broken
     loop.wake()
-    with pytest.raises(KafkaError, match="ended this machine: ValueError: a machine broke"):
+    with pytest.raises(KafkaError, match="stopped this machine: ValueError: a machine broke"):
         mine.result(SECONDS)
-    with pytest.raises(KafkaError, match="ended this machine: ValueError: a machine broke"):
+    with pytest.raises(KafkaError, match="stopped this machine: ValueError: a machine broke"):
         loop.promise(script).result(0)
     assert loop.ask(lambda now: 7, SECONDS) == 7
     assert not theirs.done()
@@ -333,7 +333,7 @@ def traces(error: BaseException) -> int:
 # -- ends
 
 
-def test_closing_fails_those_who_wait_and_joins_the_thread(loop: Loop, script: Script) -> None:
+def test_closing_fails_pending_calls_and_joins_the_thread(loop: Loop, script: Script) -> None:
     waiting = loop.promise()
     loop.close(SECONDS)
     assert not loop._thread.is_alive()

@@ -1,4 +1,4 @@
-"""Transport: whole frames whatever the network cuts, sizes believed only up to the limit, errors that name address and cause."""
+"""Transport: whole frames whatever the network cuts, sizes accepted only up to the limit, errors that name address and cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from net_talk import SECONDS, closed_port, serving
+from net_helpers import SECONDS, closed_port, serving
 
 from pykafka4.errors import ConnectionLost
 from pykafka4.net import transport as transports
@@ -126,11 +126,11 @@ def test_every_address_of_a_name_is_tried(driver: Driver, monkeypatch: pytest.Mo
             assert bytes(driver.until(FRAME, link=link)[0]) == b"hello"
 
 
-def test_an_address_that_swallows_everything_gives_way_to_the_next(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_drops_packets_is_followed_by_the_next(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transports, "ADDRESS_SECONDS", 0.05)
     with contextlib.ExitStack() as stack:
         port = stack.enter_context(serving(lambda c: c.sendall(framed(b"hello"))))
-        full = stack.enter_context(socket.socket())  # its backlog is full: who comes next is not answered
+        full = stack.enter_context(socket.socket())  # its backlog is full: the next connection is not answered
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         for _ in range(3):
@@ -143,7 +143,7 @@ def test_an_address_that_swallows_everything_gives_way_to_the_next(driver: Drive
             driver.connect(9092, link, "kafka")
 
 
-def test_a_name_look_up_that_hangs_blocks_nobody(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_look_up_that_hangs_blocks_no_other(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
     monkeypatch.setattr(transports, "_look_up", lambda host, port: release.wait(SECONDS) and [])
     driver.transport.connect(1, "slow", 9092)
@@ -221,7 +221,7 @@ def test_attempts_that_were_given_up_do_not_queue_look_ups(driver: Driver, monke
     assert not driver.transport._lookups
 
 
-def test_who_comes_when_a_look_up_was_just_skipped_gets_one(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_requested_after_a_skipped_look_up_gets_one(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     names = Names(driver, monkeypatch)
     with serving(lambda c: c.sendall(framed(b"hello"))) as port:
         names.answers["kafka"] = [(socket.AF_INET, ("127.0.0.1", port))]
@@ -383,7 +383,7 @@ def test_writing_to_a_peer_that_is_gone_ends_in_an_event_not_an_exception(driver
     assert not driver.transport.write(1, [b"x"])
 
 
-def test_a_closed_link_is_not_heard_of_again(driver: Driver) -> None:
+def test_a_closed_link_produces_no_more_events(driver: Driver) -> None:
     with serving(lambda c: c.sendall(framed(b"late"))) as port:
         driver.connect(port)
         driver.step(0.05)
@@ -432,7 +432,7 @@ def test_small_requests_do_not_wait_for_each_other(driver: Driver) -> None:
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_the_addresses_of_a_name_take_turns_in_being_the_first(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_addresses_of_a_name_rotate(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     addresses = [(socket.AF_INET, (f"127.0.0.{n}", closed_port())) for n in (1, 2)]
     monkeypatch.setattr(transports, "_look_up", lambda host, port: addresses)
     reasons = []

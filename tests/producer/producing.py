@@ -1,4 +1,4 @@
-"""What the tests of the producer do with it and with the brokers. Rule: every wait ends."""
+"""Producing. What the tests of the producer do with it and with the brokers. Rule: every wait ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from net_talk import SECONDS, until
+from net_helpers import SECONDS, until
 
 from pykafka4 import KafkaError, Producer
 from pykafka4.testing import ModelServer

@@ -1,4 +1,4 @@
-"""Ends: close from anywhere, Ctrl-C, a crash, the exit of the interpreter, a handle that is forgotten."""
+"""Ends of a producer: close from any thread, Ctrl-C, a crash, the exit of the interpreter, a producer that is not closed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from net_talk import SECONDS, python, until
+from net_helpers import SECONDS, python, until
 from producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, start_all, stop_all, values
 
 from pykafka4 import Client, ClosedError, KafkaError, Producer
@@ -92,7 +92,7 @@ def crash_sender(producer: Producer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("crash", "said"), [(crash_loop, "the loop crashed: ZeroDivisionError"), (crash_sender, "ended this producer: ZeroDivisionError")]
+    ("crash", "said"), [(crash_loop, "the loop crashed: ZeroDivisionError"), (crash_sender, "stopped this producer: ZeroDivisionError")]
 )
 @pytest.mark.parametrize("topic", ["t", "unknown"])
 def test_a_crash_fails_everything_and_everyone(
@@ -213,7 +213,7 @@ def test_leaving_the_interpreter_delivers_what_lingers(server: ModelServer) -> N
     assert "not delivered" not in told
 
 
-def test_leaving_the_interpreter_in_vain_says_how_much_was_lost(server: ModelServer) -> None:
+def test_exiting_the_interpreter_without_delivery_logs_how_much_was_lost(server: ModelServer) -> None:
     stop_all(server)
     told = script(
         server,
@@ -239,7 +239,7 @@ def test_leaving_the_interpreter_goes_on_where_ctrl_c_ended_a_close(server: Mode
     assert values(server) == [b"v"] * 3
 
 
-def test_a_forgotten_producer_warns_and_closes(server: ModelServer) -> None:
+def test_a_producer_that_is_not_closed_warns_and_closes(server: ModelServer) -> None:
     def forget() -> Any:
         return Producer(bootstrap_servers=server.bootstrap_servers)._core.runtime.loop._thread
 
@@ -285,7 +285,7 @@ def test_what_a_forgotten_producer_loses_is_logged(server: ModelServer, caplog: 
 
 @pytest.mark.filterwarnings("ignore:a Producer was not closed")
 @pytest.mark.parametrize("forgotten", [True, False])
-def test_leaving_a_process_of_multiprocessing_delivers(server: ModelServer, forgotten: bool) -> None:
+def test_exiting_a_multiprocessing_child_delivers(server: ModelServer, forgotten: bool) -> None:
     code = [
         "import multiprocessing",
         "kept = []",
@@ -300,7 +300,7 @@ def test_leaving_a_process_of_multiprocessing_delivers(server: ModelServer, forg
     assert values(server) == [b"v"] * 10
 
 
-def test_leaving_a_process_of_multiprocessing_in_vain_says_how_much_was_lost(server: ModelServer) -> None:
+def test_exiting_a_multiprocessing_child_without_delivery_logs_how_much_was_lost(server: ModelServer) -> None:
     stop_all(server)
     code = [
         "import multiprocessing",
@@ -315,7 +315,7 @@ def test_leaving_a_process_of_multiprocessing_in_vain_says_how_much_was_lost(ser
     assert "10 records were not delivered when the interpreter exited" in script(server, *code)
 
 
-def test_a_closed_producer_is_forgotten_in_silence(server: ModelServer) -> None:
+def test_a_closed_producer_is_collected_without_a_warning(server: ModelServer) -> None:
     producer = Producer(bootstrap_servers=server.bootstrap_servers)
     producer.close()
     with warnings.catch_warnings():

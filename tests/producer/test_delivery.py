@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from net_talk import SECONDS, until
+from net_helpers import SECONDS, until
 from producing import FEW, HUNG, Maker, Sending, balanced, ctrl_c, knowing, out_of_reach, start_all, stop_all, values
 
 from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaError, KafkaTimeoutError, Producer
@@ -124,7 +124,7 @@ def test_a_partition_that_is_not_there_fails_the_first_send_to_its_topic_aloud(s
     assert producer.stats().failed == {("UNKNOWN_TOPIC_OR_PARTITION", Written.NO): 1}
 
 
-def test_who_waits_for_a_record_without_a_partition_is_woken(server: ModelServer, make: Maker) -> None:
+def test_a_thread_waiting_for_a_record_without_a_partition_is_woken(server: ModelServer, make: Maker) -> None:
     producer, called = make(linger_ms=60_000), list[Delivery]()
     with out_of_reach(server):
         one = producer.send("t", b"v", partition=99)
@@ -135,7 +135,7 @@ def test_who_waits_for_a_record_without_a_partition_is_woken(server: ModelServer
     assert len(called) == 1
 
 
-def test_what_expires_says_which_address_failed_and_why(server: ModelServer, make: Maker) -> None:
+def test_expired_records_say_which_address_failed_and_why(server: ModelServer, make: Maker) -> None:
     producer = knowing(make(delivery_timeout_ms=500, linger_ms=0, reconnect_backoff_ms=10))
     stop_all(server)
     until(lambda: producer.status()["state"] == "unreachable")
@@ -200,7 +200,7 @@ def test_failures_are_raised_once_in_each_asyncio_task(server: ModelServer, make
 
 
 @pytest.mark.parametrize("looked_at", range(4))
-def test_a_scope_raises_only_failures_that_nobody_looked_at(server: ModelServer, make: Maker, looked_at: int) -> None:
+def test_a_scope_raises_only_unread_failures(server: ModelServer, make: Maker, looked_at: int) -> None:
     producer = make()
     with out_of_reach(server):
         before = producer.send("t", b"v", partition=99)
@@ -240,7 +240,7 @@ def test_a_scope_that_takes_too_long_says_so(server: ModelServer, make: Maker) -
         producer.send("t", b"v")
 
 
-def test_an_error_in_the_block_is_told_what_was_not_delivered(server: ModelServer, make: Maker) -> None:
+def test_an_error_in_the_block_carries_a_note_of_what_was_not_delivered(server: ModelServer, make: Maker) -> None:
     producer = knowing(make(delivery_timeout_ms=300))
     with pytest.raises(ZeroDivisionError) as caught, producer:
         stop_all(server)
@@ -328,7 +328,7 @@ def test_a_signal_handler_sends_while_the_thread_it_interrupts_waits_for_room(
     assert handled[0].result(SECONDS).offset < last.result(SECONDS).offset
 
 
-def test_a_callback_that_finds_no_room_is_told_at_once(server: ModelServer, make: Maker) -> None:
+def test_a_send_in_a_callback_fails_at_once_when_the_buffer_is_full(server: ModelServer, make: Maker) -> None:
     producer, caught = knowing(make(**FEW)), list[BaseException]()
 
     def forward(_: Delivery) -> None:
@@ -374,7 +374,7 @@ def test_callbacks_run_on_the_executor_that_was_given(make: Maker) -> None:
     assert names[0].startswith("mine")
 
 
-def test_callbacks_that_the_executor_dropped_keep_nobody_waiting(make: Maker) -> None:
+def test_callbacks_that_the_executor_dropped_block_no_wait(make: Maker) -> None:
     executor, go, called = ThreadPoolExecutor(1), threading.Event(), list[Delivery]()
     executor.submit(go.wait, SECONDS)
     producer = make(callback_executor=executor)

@@ -1,4 +1,4 @@
-"""Fork: the child is told at once, and touches nothing that is its parent's."""
+"""Fork: the child gets an error at once, and touches nothing of its parent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 
 import pytest
-from net_talk import SECONDS
+from net_helpers import SECONDS
 from producing import Maker, in_child, knowing, stop_all, values
 
 from pykafka4 import ForkedClientError, Producer
@@ -42,7 +42,7 @@ USES: dict[str, Callable[[Producer, Delivery], object]] = {
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("use", USES)
-def test_a_forked_child_is_told_at_once(server: ModelServer, make: Maker, use: str) -> None:
+def test_a_forked_child_gets_an_error_at_once(server: ModelServer, make: Maker, use: str) -> None:
     producer = knowing(make())
     stop_all(server)
     delivery = producer.send("t", b"v", partition=0)
@@ -83,7 +83,7 @@ def test_where_a_callback_forks_the_child_ends_with_it_and_the_others_run_in_the
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_closes_in_silence_and_the_parent_goes_on(server: ModelServer, make: Maker) -> None:
+def test_a_forked_child_closes_without_a_warning_and_the_parent_goes_on(server: ModelServer, make: Maker) -> None:
     producer = knowing(make(linger_ms=60_000))
     there = producer.send("t", b"there", partition=0)
     producer.flush(SECONDS)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from net_talk import SECONDS, until
+from net_helpers import SECONDS, until
 from producing import Maker, knowing
 
 from pykafka4 import Client, Delivery, Producer
@@ -80,7 +80,7 @@ def test_a_partition_that_brokers_deny_for_a_while_is_refused_and_then_at_once(m
     assert max(took[1:]) < DENIED_SECONDS
 
 
-def test_a_callback_is_told_at_once_that_a_partition_is_not_known(make: Maker) -> None:
+def test_a_send_in_a_callback_fails_at_once_when_the_partition_is_unknown(make: Maker) -> None:
     producer, took = knowing(make(linger_ms=0)), list[float]()
 
     def callback(_: Delivery) -> None:

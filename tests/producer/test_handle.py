@@ -1,4 +1,4 @@
-"""The producer's handle: subclasses and patches are respected, a `with` block raises what nobody knows yet, awaiting works."""
+"""The producer's handle: subclasses and patches are respected, a `with` block raises unread failures, awaiting works."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from unittest import mock
 
 import pytest
-from net_talk import SECONDS
+from net_helpers import SECONDS
 from producing import FEW, Maker, stop_all, values
 
 from pykafka4 import BufferFull, Client, Consumer, DeliveryFailed, KafkaTimeoutError, Producer
@@ -143,7 +143,7 @@ def test_failures_that_the_block_has_looked_at_are_not_raised_again(server: Mode
 
 
 @pytest.mark.parametrize("looked_at", [0, 1])
-def test_a_failure_that_nobody_has_looked_at_is_raised_at_the_end_of_the_block(server: ModelServer, looked_at: int) -> None:
+def test_an_unread_failure_is_raised_at_the_end_of_the_block(server: ModelServer, looked_at: int) -> None:
     stop_all(server)
     with pytest.raises(DeliveryFailed), Producer(bootstrap_servers=server.bootstrap_servers, **GONE) as producer:
         sent = [producer.send("t", b"v") for _ in range(3)]
@@ -340,7 +340,7 @@ def test_flush_waits_for_callbacks_on_any_executor(make: Maker) -> None:
 # -- listeners, partitions_for
 
 
-def test_a_listener_can_be_taken_back(server: ModelServer) -> None:
+def test_a_listener_can_be_removed(server: ModelServer) -> None:
     heard: list[object] = []
     with Client(bootstrap_servers=server.bootstrap_servers) as client:
         stop, other = client.events(heard.append), threading.Event()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from interrupts import PACKAGE, handled, interrupted, interrupts, share, undisturbed
-from net_talk import SECONDS, until
+from net_helpers import SECONDS, until
 from producing import FEW, Maker, Sending, balanced, knowing, start_all, stop_all
 
 from pykafka4 import BufferFull, Client, Delivery, KafkaTimeoutError, Producer

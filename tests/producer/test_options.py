@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from net_talk import SECONDS
+from net_helpers import SECONDS
 from producing import Maker
 
 from pykafka4.producer import core as module

@@ -11,7 +11,7 @@ import pytest
 from consumer_plan import CONSUMER_FAULTS
 from consumers import ConsumerSimulation
 from schedules import SCHEDULES as PRODUCERS
-from schedules import kept, run_all, stories_of
+from schedules import kept, run_all, traces_of
 
 from pykafka4.core.group.classic import MemberState
 
@@ -51,7 +51,7 @@ def test_every_state_of_a_member_is_to_be_reached_or_is_rare() -> None:
     assert {state.value for state in MemberState} | {"starting", "nobody"} == {*STATES, *RARE}
 
 
-def test_the_same_seed_tells_the_same_story() -> None:
-    one, other = stories_of(ConsumerSimulation, 3)
+def test_the_same_seed_gives_the_same_trace() -> None:
+    one, other = traces_of(ConsumerSimulation, 3)
     assert one == other
     assert len(one) > 20

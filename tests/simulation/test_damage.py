@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from plan import draw
+from producer_plan import draw
 from schedules import calm
 from simulation import Simulation
 
@@ -53,7 +53,7 @@ def test_one_damaged_answer_costs_no_record(api: Any, release: str) -> None:
 
 
 @APIS
-def test_damaged_answers_for_a_minute_are_no_hot_loop_and_then_everything_is_delivered(api: Any) -> None:
+def test_damaged_answers_for_a_minute_cause_no_busy_loop_and_then_everything_is_delivered(api: Any) -> None:
     sim = damaged(api, delivery_timeout_ms=120_000, unknown_topic_timeout_ms=120_000)
     began = sim.timeline.now
     sim.timeline.at(began + TROUBLE - 0.001, lambda: counted.update(sim.cluster.requests))

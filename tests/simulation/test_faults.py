@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from consumer_plan import CONSUMER_FAULTS
-from plan import FAULTS as PRODUCER_FAULTS
+from producer_plan import FAULTS as PRODUCER_FAULTS
 
 from integration.faults.actions import ACTIONS
-from integration.faults.catalog import CONSUMERS, FAULTS, PRODUCERS, REAL_ONLY, Fault, Lane
-from integration.faults.plan import draw, seed_of
+from integration.faults.catalog import CONSUMERS, FAULTS, PRODUCERS, REAL_ONLY, Lane, ScheduledFault
+from integration.faults.chaos_plan import draw, seed_of
 
 
 def test_the_simulation_draws_from_the_list_and_leaves_nothing_out() -> None:
@@ -17,7 +17,7 @@ def test_the_simulation_draws_from_the_list_and_leaves_nothing_out() -> None:
 
 
 @pytest.mark.parametrize("fault", [*FAULTS, *REAL_ONLY], ids=lambda fault: fault.name)
-def test_each_fault_is_done_on_real_brokers_or_says_why_not(fault: Fault) -> None:
+def test_each_fault_is_done_on_real_brokers_or_says_why_not(fault: ScheduledFault) -> None:
     assert (fault.lane is not None) == (fault.name in ACTIONS) == (not fault.unreal)
 
 
@@ -33,7 +33,7 @@ def test_a_plan_follows_from_its_seed() -> None:
 
 
 @pytest.mark.parametrize("text", [None, ""])
-def test_a_seed_that_nobody_gave_is_a_new_one(text: str | None) -> None:
+def test_without_a_given_seed_a_new_one_is_drawn(text: str | None) -> None:
     assert len({seed_of(text) for _ in range(10)}) > 1
     assert seed_of("0") == 0
 

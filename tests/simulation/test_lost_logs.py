@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plan import draw
+from producer_plan import draw
 from schedules import calm
 from simulation import Simulation
 

@@ -12,7 +12,7 @@ import pytest
 from consumer_plan import draw_consumers
 from consumers import ConsumerSimulation
 from invariants import CONSUMER_PROMISES, PRODUCER_PROMISES, Broken
-from plan import draw
+from producer_plan import draw
 from promises import Check, checks, found_by, without_a_mutant
 from schedules import Hunt, Patch
 from simulation import Simulation

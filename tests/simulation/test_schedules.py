@@ -1,7 +1,7 @@
 """The producer under seeded schedules of faults: every promise of `invariants`, all the time.
 
 A seed that fails is told with its promise. Its bug, put back as a mutant, belongs into `producer_mutants.py`, the seed into `seeds.txt`:
-`python -c 'from simulation import Simulation; Simulation.replay(SEED)'` tells its story.
+`python -c 'from simulation import Simulation; Simulation.replay(SEED)'` prints its trace.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from plan import FAULTS, LATER
-from schedules import SCHEDULES, kept, run_all, stories_of
+from producer_plan import FAULTS, LATER
+from schedules import SCHEDULES, kept, run_all, traces_of
 from simulation import Simulation
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
@@ -20,7 +20,6 @@ STATES = (
     "connecting",
     "connected",
     "identity none",
-    "identity asking",
     "identity ready",
     "records parked",
     "batch queued",
@@ -57,7 +56,7 @@ def test_every_promise_holds_in_every_schedule(tell: Callable[[str], None]) -> N
     assert {state for _, state in seen.reached} <= set(STATES)
 
 
-def test_the_same_seed_tells_the_same_story() -> None:
-    one, other = stories_of(Simulation, 17)
+def test_the_same_seed_gives_the_same_trace() -> None:
+    one, other = traces_of(Simulation, 17)
     assert one == other
     assert len(one) > 20

@@ -47,7 +47,7 @@ class DieMidway:
 
 @attrs.frozen
 class RowsAroundAnOutage:
-    """A hundred rows, and a hundred more once the file says that the brokers are gone."""
+    """A hundred rows, and a hundred more once the file says that the brokers are stopped."""
 
     gone: Path
 

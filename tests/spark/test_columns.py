@@ -1,4 +1,4 @@
-"""What a row becomes, and what a wrong column is told."""
+"""Columns: which record a row becomes, and the error for a wrong column."""
 
 from __future__ import annotations
 

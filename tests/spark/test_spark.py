@@ -1,4 +1,4 @@
-"""On real Spark and real brokers: one producer per worker, nothing lost, failures with their cause, nothing left over for the next task."""
+"""On real Spark and real brokers: one producer per worker, nothing lost, failures with their cause, nothing left for the next task."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_failed_job_leaves_no_error_to_the_next_job(spark: SparkSession, clust
 
 
 @pytest.mark.parametrize("kind", [Producer, Consumer, Client])
-def test_a_client_captured_in_a_closure_gets_told_what_to_do(spark: SparkSession, kind, nobody) -> None:
+def test_a_client_captured_in_a_closure_is_an_error_that_says_what_to_do(spark: SparkSession, kind, nobody) -> None:
     options = {name: value for name, value in nobody.items() if name == "bootstrap_servers"}
     client = kind(**options)
     try:
@@ -172,7 +172,7 @@ def test_a_worker_whose_connections_idled_writes_again(spark: SparkSession, clus
 
 
 def producers(cluster: Cluster, topic: str) -> set[tuple[int, int]]:
-    """(process, producer id) of everybody who wrote to the topic, where values are process ids."""
+    """(process, producer id) of every producer of the topic, where values are process ids."""
     return {(int(record.value), record.producer_id) for records in cluster.log(topic).values() for record in records}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from model_talk import Talk
+from model_client import ModelClient
 
 from pykafka4.error_table import CODES
 from pykafka4.testing import ModelCluster, ModelServer
@@ -164,10 +164,10 @@ def test_faults_and_waits_are_checked(server: ModelServer) -> None:
 
 
 @pytest.mark.parametrize("config", [("min.insync.replicas", "0"), ("max.message.bytes", "x")])
-def test_a_client_that_creates_a_topic_with_a_wrong_config_is_told(cluster: ModelCluster, config: tuple[str, str]) -> None:
+def test_a_client_that_creates_a_topic_with_a_wrong_config_gets_the_error(cluster: ModelCluster, config: tuple[str, str]) -> None:
     entry = CreateTopicsRequest.Topic.Config(name=config[0], value=config[1])
     wanted = CreateTopicsRequest.Topic(name="new", num_partitions=1, replication_factor=1, configs=[entry])
-    answer = Talk(cluster).call(CreateTopicsRequest(topics=[wanted]), 5).topics[0]
+    answer = ModelClient(cluster).call(CreateTopicsRequest(topics=[wanted]), 5).topics[0]
     assert CODES[answer.error_code].name == "INVALID_CONFIG"
     assert list(cluster.topics) == ["t"]
 

@@ -18,12 +18,12 @@ def test_the_test_that_the_page_shows_passes(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
-def test_it_would_fail_if_a_record_were_lost(pytester: pytest.Pytester) -> None:
+def test_the_example_of_the_page_fails_if_a_record_is_lost(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(BLOCKS[0].replace("for record in records:", "for record in records[1:]:"))
     pytester.runpytest_subprocess().assert_outcomes(failed=1, errors=0)
 
 
-def test_it_would_fail_if_a_fault_never_happened(pytester: pytest.Pytester) -> None:
+def test_the_example_of_the_page_fails_if_a_fault_never_happens(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(BLOCKS[0].replace('disconnect("OffsetCommit"', 'disconnect("LeaveGroup", times=5'))
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1, errors=1)

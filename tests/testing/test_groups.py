@@ -1,11 +1,11 @@
-"""The group coordinator: generations, sessions, static members, who may commit."""
+"""The group coordinator: generations, sessions, static members, and which members may commit."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from model_talk import Talk
+from model_client import ModelClient
 
 from pykafka4.error_table import CODES
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -19,7 +19,7 @@ TP = TopicPartition("t", 0)
 
 
 class World:
-    """A group and members that speak to it by hand."""
+    """A group and scripted members."""
 
     def __init__(self) -> None:
         self.timeline = Timeline()
@@ -59,7 +59,7 @@ def world() -> World:
     return World()
 
 
-def test_a_single_member_leads_and_gets_what_it_deals(world: World) -> None:
+def test_a_single_member_leads_and_gets_what_it_assigns(world: World) -> None:
     joined = world.join()[0]
     assert (joined.generation, joined.leader, joined.protocol) == (1, joined.member_id, "range")
     assert world.sync(joined, {joined.member_id: b"all"}) == [Synced("NONE", b"all", "range")]
@@ -71,7 +71,7 @@ def test_new_members_of_newer_clients_are_sent_for_an_id_first(world: World) -> 
     assert world.join(refused.member_id, first=True)[0].generation == 1
 
 
-def test_nobody_is_answered_before_everybody_has_come(world: World) -> None:
+def test_no_join_is_answered_before_all_members_joined(world: World) -> None:
     first = world.join()[0]
     second = world.join()
     assert second == []
@@ -90,7 +90,7 @@ def test_followers_wait_for_the_leaders_assignment(world: World) -> None:
     assert waiting[0].assignment == b"yours"
 
 
-def test_who_does_not_come_in_time_is_out(world: World) -> None:
+def test_a_member_that_does_not_rejoin_in_time_is_removed(world: World) -> None:
     first = world.join()[0]
     second = world.join()
     world.timeline.advance(REBALANCE + 1)
@@ -132,13 +132,13 @@ def test_outsiders_commit_to_empty_groups_only(world: World) -> None:
     assert world.group.may_commit(-1, "", None) == "UNKNOWN_MEMBER_ID"
 
 
-def test_strangers_to_the_protocol_are_refused(world: World) -> None:
+def test_a_join_with_another_protocol_or_an_unknown_member_id_is_refused(world: World) -> None:
     world.join()
     assert world.join(protocols=(("sticky", b""),))[0].error == "INCONSISTENT_GROUP_PROTOCOL"
     assert world.join("made-up")[0].error == "UNKNOWN_MEMBER_ID"
 
 
-def test_a_static_member_comes_back_without_a_rebalance_and_fences_its_ghost(world: World) -> None:
+def test_a_static_member_comes_back_without_a_rebalance_and_fences_its_old_instance(world: World) -> None:
     old = world.stable("i1", "i2")[1]
     back = world.join(instance="i2")[0]
     assert (back.error, back.generation) == ("NONE", old.generation)
@@ -147,7 +147,7 @@ def test_a_static_member_comes_back_without_a_rebalance_and_fences_its_ghost(wor
     assert world.sync(back, instance="i2")[0].assignment == old.member_id.encode()
 
 
-def test_a_coordinator_that_moves_answers_who_waits_and_keeps_positions(world: World) -> None:
+def test_a_coordinator_that_moves_answers_pending_requests_and_keeps_positions(world: World) -> None:
     first = world.join()[0]
     second = world.join()
     world.group.kill()
@@ -155,7 +155,7 @@ def test_a_coordinator_that_moves_answers_who_waits_and_keeps_positions(world: W
     assert first.member_id in world.group.members
 
 
-def test_a_new_coordinator_may_tell_an_old_position_to_who_does_not_ask_for_a_stable_one(world: World) -> None:
+def test_a_new_coordinator_may_answer_an_old_offset_unless_a_stable_one_is_required(world: World) -> None:
     world.group.commit(TP, OffsetAndMetadata(5))
     world.group.commit(TP, OffsetAndMetadata(30))
     world.group.kill(behind=0.5)
@@ -164,7 +164,7 @@ def test_a_new_coordinator_may_tell_an_old_position_to_who_does_not_ask_for_a_st
     assert world.group.stored(TP, stable=False) == OffsetAndMetadata(30)
 
 
-# ---- errors that are told although the request was carried out
+# ---- errors in answers to requests that were executed
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -177,7 +177,7 @@ def test_a_commit_can_be_stored_and_refused(named: bool) -> None:
     entry = OffsetCommitRequest.Topic(name="t", topic_id=cluster.topics["t"].id, partitions=rows)
     node = cluster.coordinator("g")
     assert node is not None
-    answer = Talk(cluster, node).call(OffsetCommitRequest(group_id="g", topics=[entry]))
+    answer = ModelClient(cluster, node).call(OffsetCommitRequest(group_id="g", topics=[entry]))
     told = [CODES[row.error_code].name for row in answer.topics[0].partitions]
     assert told == ["COORDINATOR_NOT_AVAILABLE", "NONE" if named else "COORDINATOR_NOT_AVAILABLE"]
     assert [position.offset for position in cluster.groups["g"].offsets.values()] == [7, 7]
@@ -191,7 +191,7 @@ def test_a_single_partition_of_a_commit_can_be_refused() -> None:
     entry = OffsetCommitRequest.Topic(name="t", topic_id=cluster.topics["t"].id, partitions=rows)
     node = cluster.coordinator("g")
     assert node is not None
-    answer = Talk(cluster, node).call(OffsetCommitRequest(group_id="g", topics=[entry]))
+    answer = ModelClient(cluster, node).call(OffsetCommitRequest(group_id="g", topics=[entry]))
     assert [CODES[row.error_code].name for row in answer.topics[0].partitions] == ["NONE", "OFFSET_METADATA_TOO_LARGE"]
     assert list(cluster.groups["g"].offsets) == [TP]
 
@@ -202,14 +202,14 @@ def test_a_member_can_be_refused_although_it_joined_and_left() -> None:
     cluster.push_error("LeaveGroup", "NOT_COORDINATOR", when=When.AFTER)
     node = cluster.coordinator("g")
     assert node is not None
-    talk = Talk(cluster, node)
+    client = ModelClient(cluster, node)
     protocols = [JoinGroupRequest.Protocol(name="range", metadata=b"m")]
     join = JoinGroupRequest(
         group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=10_000, member_id="", protocol_type="consumer", protocols=protocols
     )
-    answer = talk.call(join, 3)
+    answer = client.call(join, 3)
     assert CODES[answer.error_code].name == "COORDINATOR_NOT_AVAILABLE"
     (member,) = cluster.groups["g"].members
-    left = talk.call(LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(member_id=member)]))
+    left = client.call(LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(member_id=member)]))
     assert CODES[left.error_code].name == "NOT_COORDINATOR"
     assert not cluster.groups["g"].members

@@ -110,7 +110,7 @@ def test_what_is_not_exactly_one_batch_is_refused(data: bytes) -> None:
     assert log().append(data, 0).error == "INVALID_RECORD"
 
 
-def test_a_count_that_lies_is_refused() -> None:
+def test_a_wrong_count_is_refused() -> None:
     from pykafka4.testing.storage.batch import BODY_AT, CRC_AT
     from pykafka4.wire.records.checksum import crc32c
 

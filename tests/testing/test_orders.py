@@ -224,7 +224,7 @@ def test_a_delayed_request_is_answered_that_much_later(server: ModelServer) -> N
     assert time.monotonic() - began >= 0.2
 
 
-def test_orders_that_nobody_met_are_named(server: ModelServer) -> None:
+def test_ordered_faults_that_met_no_request_are_named(server: ModelServer) -> None:
     server.fail("Fetch", "UNKNOWN_TOPIC_ID", topic="t", partition=1)
     server.disconnect("Metadata", times=2)
     with pytest.raises(EOFError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from model_talk import Talk, fetch_request, produce_request
+from model_client import ModelClient, fetch_request, produce_request
 
 from pykafka4.error_table import CODES
 from pykafka4.records import TopicPartition
@@ -29,17 +29,17 @@ def make(*, delay: float = 0.0, release: str = "4.4", **settings: Any) -> ModelC
     return cluster
 
 
-def ask(cluster: ModelCluster, data: bytes, *, acks: int = -1, node: int = 1) -> tuple[Talk, int]:
-    talk = Talk(cluster, node)
-    return talk, talk.ask(produce_request(cluster, "t", 0, data, acks=acks))
+def ask(cluster: ModelCluster, data: bytes, *, acks: int = -1, node: int = 1) -> tuple[ModelClient, int]:
+    client = ModelClient(cluster, node)
+    return client, client.ask(produce_request(cluster, "t", 0, data, acks=acks))
 
 
-def outcome(asked: tuple[Talk, int]) -> tuple[str, int] | None:
+def outcome(asked: tuple[ModelClient, int]) -> tuple[str, int] | None:
     """(error, base offset) of a Produce, None while it is not answered."""
-    talk, number = asked
-    if number not in talk.answers:
+    client, number = asked
+    if number not in client.answers:
         return None
-    part = talk.answers[number].responses[0].partition_responses[0]
+    part = client.answers[number].responses[0].partition_responses[0]
     return CODES[part.error_code].name, part.base_offset
 
 
@@ -52,7 +52,7 @@ def values(cluster: ModelCluster, node: int | None = None) -> list[bytes | None]
 
 def fetched(cluster: ModelCluster, node: int, offset: int = 0, **options: Any) -> tuple[str, list[bytes | None], int]:
     """(error, values, high watermark) that a consumer gets now."""
-    part = Talk(cluster, node).call(fetch_request(cluster, "t", 0, offset, max_wait_ms=0, **options)).responses[0].partitions[0]
+    part = ModelClient(cluster, node).call(fetch_request(cluster, "t", 0, offset, max_wait_ms=0, **options)).responses[0].partitions[0]
     found = [r.value for b in batches(part.records) for r in records_of(b)] if len(part.records) else []
     return CODES[part.error_code].name, found, part.high_watermark
 
@@ -60,7 +60,7 @@ def fetched(cluster: ModelCluster, node: int, offset: int = 0, **options: Any) -
 def latest(cluster: ModelCluster, node: int, version: int | None = None) -> tuple[str, int]:
     row = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=LATEST)
     message = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.Topic(name="t", partitions=[row])])
-    part = Talk(cluster, node).call(message, version).topics[0].partitions[0]
+    part = ModelClient(cluster, node).call(message, version).topics[0].partitions[0]
     return CODES[part.error_code].name, part.offset
 
 
@@ -123,7 +123,7 @@ def test_too_few_in_sync_replicas_refuse_acks_all_before_the_append_and_let_acks
 
 
 @pytest.mark.parametrize(("release", "error"), [("2.8", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"), ("4.4", None)])
-def test_replicas_lost_while_waiting_are_told_after_the_append_or_waited_for_since_3_7(release: str, error: str | None) -> None:
+def test_replicas_lost_while_waiting_are_an_error_after_the_append_or_waited_for_since_3_7(release: str, error: str | None) -> None:
     cluster = make(delay=0.5, release=release, min_in_sync=2)
     asked = ask(cluster, batch("a"))
     cluster.shrink_isr("t", 0, 60.0)
@@ -179,7 +179,7 @@ def test_a_killed_leader_loses_what_was_not_replicated_and_cuts_it_off_when_it_i
     assert isr(cluster) == [1, 2, 3]
 
 
-def test_nobody_leads_until_an_in_sync_replica_is_back_unless_the_topic_allows_it() -> None:
+def test_a_partition_has_no_leader_until_an_in_sync_replica_returns_unless_unclean_elections_are_allowed() -> None:
     for unclean, leader in ((False, -1), (True, 2)):
         cluster = make(unclean=unclean)
         cluster.stop_broker(2)
@@ -220,7 +220,7 @@ def test_consumers_read_up_to_the_high_watermark() -> None:
     cluster = make(delay=0.5)
     ask(cluster, batch("a"), acks=1)
     assert (fetched(cluster, 1), latest(cluster, 1)) == (("NONE", [], 0), ("NONE", 0))
-    waiting = Talk(cluster, 1)
+    waiting = ModelClient(cluster, 1)
     number = waiting.ask(fetch_request(cluster, "t", 0, 0, max_wait_ms=2000))
     cluster.timeline.advance(0.5)
     assert len(waiting.answers[number].responses[0].partitions[0].records)
@@ -249,7 +249,7 @@ def test_a_new_leader_cannot_tell_the_end_before_its_followers_have_fetched(vers
     assert (latest(cluster, 2, version), fetched(cluster, 2)) == (("NONE", 1), ("NONE", [b"a"], 1))
 
 
-def test_a_reader_of_a_lost_history_is_told_where_it_ends() -> None:
+def test_a_fetch_of_a_truncated_log_gets_the_offset_where_it_diverges() -> None:
     cluster = make()
     ask(cluster, batch("a"))
     cluster.move_leader("t", 0, to=2)
@@ -257,12 +257,12 @@ def test_a_reader_of_a_lost_history_is_told_where_it_ends() -> None:
         ask(cluster, batch(text), node=2)
     cluster.unclean_election("t", 0, lost=2, to=3)
     ask(cluster, batch("d"), node=3)
-    talk = Talk(cluster, 3)
-    part = talk.call(fetch_request(cluster, "t", 0, 3, last_fetched_epoch=1)).responses[0].partitions[0]
+    client = ModelClient(cluster, 3)
+    part = client.call(fetch_request(cluster, "t", 0, 3, last_fetched_epoch=1)).responses[0].partitions[0]
     assert (part.diverging_epoch.epoch, part.diverging_epoch.end_offset) == (0, 1)
     row = OffsetForLeaderEpochRequest.Topic.Partition(partition=0, current_leader_epoch=2, leader_epoch=1)
     message = OffsetForLeaderEpochRequest(replica_id=-1, topics=[OffsetForLeaderEpochRequest.Topic(topic="t", partitions=[row])])
-    told = talk.call(message).topics[0].partitions[0]
+    told = client.call(message).topics[0].partitions[0]
     assert (told.leader_epoch, told.end_offset) == (0, 1)
 
 
@@ -295,7 +295,7 @@ def test_healing_has_all_replicas_in_sync() -> None:
 
 
 def refused(cluster: ModelCluster, records: list[WireRecord]) -> tuple[str, list[int], str | None]:
-    answer = Talk(cluster, 1).call(produce_request(cluster, "t", 0, build_batch(records)))
+    answer = ModelClient(cluster, 1).call(produce_request(cluster, "t", 0, build_batch(records)))
     part = answer.responses[0].partition_responses[0]
     return CODES[part.error_code].name, [e.batch_index for e in part.record_errors], part.error_message
 

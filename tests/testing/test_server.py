@@ -65,7 +65,7 @@ def test_a_stopped_broker_refuses_connections_and_comes_back_on_its_port_at_once
         assert topics(sock) == []
 
 
-def test_rubbish_ends_one_connection_and_not_the_server(server: ModelServer) -> None:
+def test_invalid_bytes_close_one_connection_and_not_the_server(server: ModelServer) -> None:
     with connect(server) as bad, connect(server) as good:
         bad.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert bad.recv(1) == b""
@@ -90,7 +90,7 @@ def test_a_closed_server_says_so_and_closes_twice() -> None:
         server.create_topic("t")
 
 
-def test_a_crash_is_told_to_whoever_closes() -> None:
+def test_a_crash_is_raised_by_close() -> None:
     server = ModelServer(brokers=1)
 
     def explode() -> None:
@@ -162,7 +162,7 @@ def test_many_threads_use_one_server(server: ModelServer) -> None:
     assert len(server.unmet()) == 400
 
 
-def test_a_crash_is_logged_and_told_to_every_later_call(server: ModelServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_crash_is_logged_and_raised_by_every_later_call(server: ModelServer, caplog: pytest.LogCaptureFixture) -> None:
     made = ModelServer(brokers=1)
     made.do(lambda cluster: cluster.timeline.after(0, lambda: 1 / 0))
     with pytest.raises(RuntimeError, match="crashed"):

@@ -99,7 +99,7 @@ def test_ten_orders_at_once_happen_in_the_order_in_which_they_were_given(server:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_child_is_told_that_the_server_is_its_parents(server: ModelServer) -> None:
+def test_a_forked_child_gets_an_error_because_the_server_is_its_parents(server: ModelServer) -> None:
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of newer Pythons: this process has threads
@@ -134,7 +134,7 @@ def forked() -> Iterator[Callable[[], None]]:
             child = os.fork()
         if child == 0:
             os.close(write)
-            os.read(read, 1)  # until the parent closes its end, or is gone
+            os.read(read, 1)  # until the parent closes its end, or died
             os._exit(0)
         children.append(child)
 

@@ -1,4 +1,4 @@
-"""Bytes that no honest peer sends. Rule: they come from Hypothesis, so that what fails is made small, and then it is kept.
+"""Hostile bytes. Rule: they come from Hypothesis, so that a failing input is reduced, and then it is kept.
 
 `make fuzz` takes many more of them, from a new seed each time.
 """

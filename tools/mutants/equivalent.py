@@ -36,10 +36,10 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "a batch that keeps its number is finished with the same identity, and has the same bytes again",
     ),
     Equivalent(
-        "pykafka4/core/group/offsets.py",
+        "pykafka4/core/network/call.py",
         "NumberReplacer",
-        "self._rest_until = 0.0",
-        "self._rest_until = 1.0",
+        "self.last_error, self._not_before = None, 0.0",
+        "self.last_error, self._not_before = None, 1.0",
         "a time in the past either way: the clock counts from the start of the machine",
     ),
     Equivalent(

@@ -26,7 +26,7 @@ class FetchBuffer:
     def __init__(self) -> None:
         self.consumed = 0  # bytes read or dropped since the beginning
         self._queue: OrderedDict[Any, None] = OrderedDict()
-        # Of each claim, in order of arrival; one without items has no entry. Mostly there is one item, for which a list is the smallest.
+        # Of each claim, in order of arrival; claims without items are absent. Mostly there is one item, for which a list is the smallest.
         self._items: dict[Claim, list[Any]] = {}
         self._with_chunks_aside: dict[Claim, None] = {}
 
@@ -64,6 +64,18 @@ class FetchBuffer:
             del self._items[claim]
         else:
             del items[0]
+
+    def put_last(self, claim: Claim) -> None:
+        """Move the items of `claim`, the first of which cannot be read, to the end of the queue.
+
+        The first item stays in the queue all the time: if this is interrupted, that item is raised once more and moved again.
+        """
+        first, *others = self._items[claim]
+        for item in reversed(others):
+            self._queue.pop(item, None)
+        self._queue.move_to_end(first)
+        for item in others:
+            self._queue[item] = None
 
     def let_go(self, claim: Claim, size: int) -> None:
         """Count bytes that arrived for a claim that has ended."""

@@ -103,9 +103,7 @@ class ConsumerMachine:
 
     # ---------------------------------------------------------------- commits
 
-    def commit(
-        self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]
-    ) -> None:
+    def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]) -> None:
         """Commit `offsets`, as a member of the group if topics are subscribed to."""
         credentials, lost = self.membership.protocol.credentials, ""
         if self.membership.topics:

@@ -217,6 +217,7 @@ class Reader:
             claim.position = chunk.position
             if out:
                 return False
+            self._buffer.put_last(claim)
             raise
         claim.position = chunk.position
         self._handed[claim] = (chunk.position, claim.epoch)
@@ -480,6 +481,8 @@ class Reader:
         if trouble.lasting is Lasting.ONCE and trouble.claim is not None:
             trouble.claim.troubled = False
             self._buffer.pop(trouble.claim, trouble)
+        elif trouble.claim is not None:
+            self._buffer.put_last(trouble.claim)
         raise trouble.error.again()
 
     def _take_truncated(self, truncated: Truncated, records_before: bool) -> bool:
@@ -487,6 +490,7 @@ class Reader:
             return False
         claim = truncated.claim
         if truncated.raises and claim.position is not None and claim.position > truncated.offset:
+            self._buffer.put_last(claim)
             raise LogTruncated.to(*claim.tp, claim.position, truncated.offset)
         lost = max(0, (claim.position or 0) - truncated.offset)
         log.warning(

@@ -13,10 +13,10 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.core import ANY, INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network, via
-from pykafka4.core.network.question import Question
 from pykafka4.error_table import Refresh, error_code
-from pykafka4.errors import KafkaError, UnsupportedVersion, broker_error
+from pykafka4.errors import KafkaError, broker_error
 from pykafka4.logs import get_log
 from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest
 
@@ -68,20 +68,17 @@ class Coordinator:
     """The coordinator of the group. `node` is None while it is unknown; `want` starts a lookup."""
 
     __slots__ = (
-        "_backoff",
+        "_call",
         "_checked_at",
         "_cluster",
         "_config",
         "_network",
-        "_not_before",
         "_on_fatal",
-        "_question",
         "_send",
         "_told_by",
         "_wanted",
         "join_lane",
         "lane",
-        "last_error",
         "node",
     )
 
@@ -102,14 +99,22 @@ class Coordinator:
         """
         self.lane, self.join_lane = lane, network.new_lane()
         self._config, self._network, self._cluster, self._send, self._on_fatal = config, network, cluster, send, on_fatal
-        self._backoff = Backoff.retry(config, random)
-        self._not_before = 0.0
+        backoff, timeout = Backoff.retry(config, random), config.request_timeout_ms / 1000
+        self._call = Call(AnyBroker(network), backoff, timeout, self._message, self._answered, self._gave_up, ONE_KEY)
         self._checked_at = -INFINITY
         self._wanted = False
-        self._question = Question(self._answered)
         self.node: int | None = None
         self._told_by: int | None = None  # the broker that reported `node`, until `node` has responded
-        self.last_error: KafkaError | None = None
+
+    @property
+    def address(self) -> int | None:
+        """The coordinator by the connection for everything but joins; None while it is unknown."""
+        return None if self.node is None else via(self.lane, self.node)
+
+    @property
+    def last_error(self) -> KafkaError | None:
+        """Why the coordinator was lost or not found, until it has responded."""
+        return self._call.last_error
 
     def renew_join_lane(self) -> None:
         """Abandon a JoinGroup or SyncGroup that is still held back, so that the next one does not wait behind it."""
@@ -133,23 +138,16 @@ class Coordinator:
             if self._told_by is not None:
                 self._network.avoid(now, self._told_by)
             self.node = None
-            self.last_error = reason
-            self._rest(now)
+            self._call.rest(now, reason)
 
     def well(self) -> None:
         """The coordinator responded: after the next loss the back-off starts over."""
-        self._backoff.reset()
-        self.last_error = self._told_by = None
+        self._call.reset()
+        self._told_by = None
 
     def poll(self, now: float) -> float:
         """Send FindCoordinator if one is due; returns when to be polled again."""
-        if self.node is not None or not self._wanted:
-            return INFINITY
-        due = self._question.again_at if self._question.open else self._not_before
-        if now < due:
-            return due
-        self._send(self._question.ask(now, self._message(), self._config.request_timeout_ms / 1000, ONE_KEY))
-        return self._question.again_at
+        return self._call.poll(now, self._send) if self.node is None and self._wanted else INFINITY
 
     def check(self, now: float, since: float) -> float:
         """`node` has held back a response since `since`. A frozen or isolated broker might do so forever while the group has moved on."""
@@ -168,45 +166,34 @@ class Coordinator:
     def _message(self) -> FindCoordinatorRequest:
         return FindCoordinatorRequest(key=self._config.group_id or "", key_type=GROUP)
 
-    def _rest(self, now: float) -> None:
-        self._not_before = now + self._backoff.next()
-
-    def _answered(self, now: float, outcome: Outcome) -> None:
+    def _answered(self, now: float, outcome: Outcome) -> Verdict:
         if isinstance(outcome, Failed):
-            self._refused(now, outcome.reason)
-            return
+            return unanswered(outcome)
         response = outcome.message
         if response.error_code == 0:
-            self._told_by = outcome.node
-            self._found(now, response.node_id)
-        else:
-            self._network.avoid(now, outcome.node)
-            self._refused(now, broker_error(response.error_code, f"coordinator of group {self._config.group_id}", response.error_message))
+            return self._found(now, response.node_id, outcome.node)
+        error = broker_error(response.error_code, f"coordinator of group {self._config.group_id}", response.error_message)
+        return Next.GIVE_UP if reaction(response.error_code) is Reaction.FATAL else Next.ELSEWHERE, error
+
+    def _gave_up(self, now: float, error: KafkaError) -> None:
+        self._wanted = False
+        self._on_fatal(error)
+
+    def _found(self, now: float, node: int, told_by: int) -> Verdict:
+        if node not in self._cluster.brokers:  # the metadata is older than this response
+            self._cluster.refresh(now)
+            error = KafkaError(f"the coordinator of group {self._config.group_id} is broker {node}, which is not in the metadata yet")
+            return Next.RETRY, error
+        log.info("%s: group %s: the coordinator is broker %d", self._config.client_id, self._config.group_id, node)
+        self.node, self._told_by = node, told_by
+        self._wanted = False
+        self._network.want(via(self.lane, node))  # connect during the join, so that the first lookup need not wait
+        return None
 
     def _checked(self, now: float, node: int, outcome: Outcome) -> None:
         if isinstance(outcome, Failed) or outcome.message.error_code or outcome.message.node_id == node or self.node != node:
             return
         found = outcome.message.node_id
         self.lost(now, node, KafkaError(f"group {self._config.group_id}: broker {outcome.node} reports broker {found} as the coordinator"))
-        self._told_by, self._wanted = outcome.node, True
-        self._found(now, found)
-
-    def _found(self, now: float, node: int) -> None:
-        if node not in self._cluster.brokers:  # the metadata is older than this response
-            self._cluster.refresh(now)
-            self._refused(
-                now, KafkaError(f"the coordinator of group {self._config.group_id} is broker {node}, which is not in the metadata yet")
-            )
-            return
-        log.info("%s: group %s: the coordinator is broker %d", self._config.client_id, self._config.group_id, node)
-        self.node = node
-        self._wanted = False
-        self._network.want(via(self.lane, node))  # connect during the join, so that the first lookup need not wait
-
-    def _refused(self, now: float, error: KafkaError) -> None:
-        self.last_error = error
-        self._rest(now)
-        code = getattr(getattr(error, "code", None), "code", 0)
-        if isinstance(error, UnsupportedVersion) or reaction(code) is Reaction.FATAL:
-            self._wanted = False
-            self._on_fatal(error)
+        self._wanted = True  # unless it is found here
+        self._found(now, found, outcome.node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from random import Random
 from typing import Any, Final
 
@@ -14,9 +15,9 @@ from pykafka4.core import INFINITY, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.metadata.cluster import MISSING
-from pykafka4.core.network.network import via
+from pykafka4.core.network.call import Call, Next, Verdict, unanswered
 from pykafka4.core.subscription import Credentials
-from pykafka4.errors import ClosedError, GroupError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
@@ -34,6 +35,7 @@ LATE_SECONDS: Final = 30.0  # a request whose connection is lost is executed wit
 Places = Mapping[TopicPartition, OffsetAndMetadata]
 Found = Mapping[TopicPartition, OffsetAndMetadata | None]
 Verdicts = Mapping[TopicPartition, Reaction]
+AGAIN: Final = {Reaction.RETRY: Next.RETRY, Reaction.REFIND: Next.ELSEWHERE}  # the other reactions end a call
 
 
 def names_of(tps: Collection[TopicPartition]) -> str:
@@ -53,7 +55,6 @@ class Commit:
     lost: str = ""  # why some of the partitions were lost
     sent: bool = False
     unknown_until: float | None = None  # a partition that the coordinator does not know after that time does not exist
-    last_error: KafkaError | None = None
 
     @property
     def outcome(self) -> str:
@@ -68,12 +69,9 @@ class Lookup:
     tps: frozenset[TopicPartition]
     deadline: float
     done: Callable[[float, Found | KafkaError], None]
-    backoff: Backoff
     wanted: Callable[[], bool]
     some: Callable[[float, Found], None] | None
-    in_flight: bool = False
-    rest_until: float = 0.0
-    last_error: KafkaError | None = None
+    call: Call = attrs.field(init=False)
 
 
 class Offsets:
@@ -96,9 +94,11 @@ class Offsets:
         self._send, self._on_verdict = send, on_verdict
         self._no_member = Credentials(config.group_id or "")
         self._line: deque[Commit] = deque()
-        self._backoff = Backoff.retry(config, random)
-        self._in_flight = False
-        self._rest_until = 0.0
+        self._sent: tuple[Commit, Places]  # the commit sent last, and its offsets at that time
+        # Of every request, whatever the callers' deadlines: the connection is shared, and is closed when a request times out.
+        self._timeout = config.request_timeout_ms / 1000
+        backoff, refused = Backoff.retry(config, random), lambda now, error: self._finish(self._sent[0], error)
+        self._call = Call(coordinator, backoff, self._timeout, self._commit_message, self._commit_answered, refused, BY_NAME_ONLY)
         self._lookups: list[Lookup] = []
         self._ended = False
         self.stored: dict[TopicPartition, int] = {}  # offsets that the coordinator has confirmed
@@ -151,7 +151,10 @@ class Offsets:
         Once `wanted()` is false nothing more is sent, and `done` is not called. With `some(now, found)`, partitions with an error do not
         delay the others: `some` gets those that were found at once, and `done` the rest.
         """
-        lookup = Lookup(frozenset(tps), deadline, done, Backoff.retry(self._config, self._random), wanted, some)
+        lookup = Lookup(frozenset(tps), deadline, done, wanted, some)
+        backoff, refused = Backoff.retry(self._config, self._random), partial(self._settle, lookup)
+        message, answered = partial(self._lookup_message, lookup), partial(self._lookup_answered, lookup)
+        lookup.call = Call(self._coordinator, backoff, self._timeout, message, answered, refused, ONE_GROUP, _stable)
         if self._ended:
             done(0.0, _unanswered(lookup))
         else:
@@ -163,8 +166,6 @@ class Offsets:
         if self._lookups:
             self._lookups = [lookup for lookup in self._lookups if lookup.wanted()]
             wake_at = min([wake_at, *(self._poll_lookup(now, lookup) for lookup in list(self._lookups))])
-        if (self._line or self._lookups) and self._coordinator.node is None:
-            self._coordinator.want()
         return wake_at
 
     def fail(self, error: KafkaError) -> None:
@@ -189,22 +190,12 @@ class Offsets:
     # ---------------------------------------------------------------- commits
 
     def _poll_line(self, now: float) -> float:
-        if not self._line:
-            return INFINITY
         for commit in [c for c in self._line if self._hopeless(c, now)]:
             self._finish(commit, self._why_not(commit, now))
-        if not self._line:
-            return INFINITY
-        deadline = min(commit.deadline for commit in self._line)
-        if self._in_flight or self._coordinator.node is None:
-            return deadline
-        if now < self._rest_until:
-            return min(deadline, self._rest_until)
-        self._ask(now, self._line[0], self._coordinator.node)
-        return deadline
+        return min(self._call.poll(now, self._send), *(commit.deadline for commit in self._line)) if self._line else INFINITY
 
     def _hopeless(self, commit: Commit, now: float) -> bool:
-        if self._in_flight and commit is self._line[0]:
+        if self._call.in_flight and commit is self._line[0]:
             return now >= commit.deadline
         return now >= commit.deadline or bool(commit.lost)
 
@@ -212,24 +203,11 @@ class Offsets:
         what = f"commit of {names_of(commit.offsets)}"
         if now < commit.deadline:
             return GroupError(22, what, f"{commit.lost}; uncommitted records will be redelivered to the partitions' new owner")
-        return KafkaTimeoutError(
-            f"{what}: timed out, {commit.outcome} (last error: {commit.last_error or self._coordinator.last_error or 'none'})"
-        )
+        return self._call.timed_out(f"{what}: timed out, {commit.outcome}")
 
-    def _ask(self, now: float, commit: Commit, node: int) -> None:
-        self._in_flight = commit.sent = True
-        asked = dict(commit.offsets)
-        # Not the caller's deadline: the connection is shared, and is closed when a request times out.
-        request = Request(
-            via(self._coordinator.lane, node),
-            self._commit_message(commit),
-            now + self._config.request_timeout_ms / 1000,
-            lambda at, outcome: self._commit_answered(at, commit, asked, node, outcome),
-            max_version=BY_NAME_ONLY,
-        )
-        self._send(request)
-
-    def _commit_message(self, commit: Commit) -> OffsetCommitRequest:
+    def _commit_message(self) -> OffsetCommitRequest:
+        commit = self._line[0]
+        self._sent, commit.sent = (commit, dict(commit.offsets)), True
         topics: dict[str, list[OffsetCommitRequest.Topic.Partition]] = {}
         for tp, place in commit.offsets.items():
             topics.setdefault(tp.topic, []).append(
@@ -252,16 +230,12 @@ class Offsets:
     def _credentials_of(self, commit: Commit) -> Credentials:
         return commit.credentials or self._no_member
 
-    def _commit_answered(self, now: float, commit: Commit, asked: Places, node: int, outcome: Outcome) -> None:
-        self._in_flight = False
+    def _commit_answered(self, now: float, outcome: Outcome) -> Verdict:
+        commit, asked = self._sent
         if isinstance(outcome, Failed):
-            commit.last_error = outcome.reason
             if outcome.passing:
                 self._late.update(dict.fromkeys(asked, now + LATE_SECONDS))
-                self._coordinator.lost(now, node, outcome.reason)
-            else:
-                self._finish(commit, outcome.reason)
-            return
+            return unanswered(outcome)
         verdicts = self._read_verdicts(now, commit, outcome.message, asked)
         for tp, verdict in verdicts.items():
             if verdict is Reaction.NONE:
@@ -271,7 +245,7 @@ class Offsets:
                     self._late.pop(tp, None)
                     self.stored[tp] = asked[tp].offset
                 commit.offsets.pop(tp, None)
-        self._act(now, commit, node, outcome.message, verdicts)
+        return self._act(now, commit, outcome.message, verdicts)
 
     def _read_verdicts(self, now: float, commit: Commit, answer: OffsetCommitResponse, asked: Places) -> Verdicts:
         verdicts = dict.fromkeys(asked, Reaction.RETRY)  # partitions missing in the response are not stored
@@ -290,93 +264,54 @@ class Offsets:
             commit.unknown_until = now + UNKNOWN_SECONDS
         return now >= commit.unknown_until or not self._exists(tp.topic)
 
-    def _act(
-        self, now: float, commit: Commit, node: int, answer: OffsetCommitResponse, verdicts: Mapping[TopicPartition, Reaction]
-    ) -> None:
+    def _act(self, now: float, commit: Commit, answer: OffsetCommitResponse, verdicts: Verdicts) -> Verdict:
         worst = max(verdicts.values(), key=_SEVERITY.index, default=Reaction.NONE)
         if worst is Reaction.NONE:
             self._coordinator.well()
-            self._backoff.reset()
+            self._call.reset()
             self._finish(commit, None)
-            return
+            return None
         error = _commit_error(answer, verdicts, worst, _HINTS if commit.credentials is not None else _HINTS_OUTSIDE)
-        commit.last_error = error
-        if worst is Reaction.REFIND:
-            self._coordinator.lost(now, node, error)
-        elif worst is Reaction.RETRY:
-            self._rest_until = now + self._backoff.next()
-        else:
-            self._finish(commit, error)
-            self._on_verdict(now, self._credentials_of(commit), worst, error)
+        if worst in AGAIN:
+            return AGAIN[worst], error
+        self._finish(commit, error)
+        self._on_verdict(now, self._credentials_of(commit), worst, error)
+        return None
 
     def _finish(self, commit: Commit, error: KafkaError | None) -> None:
         if commit in self._line:
             if commit is self._line[0]:
-                self._rest_until = 0.0
+                self._call.start_over()
             self._line.remove(commit)
             commit.done(error)
 
     # ---------------------------------------------------------------- lookups
 
     def _poll_lookup(self, now: float, lookup: Lookup) -> float:
-        if now >= lookup.deadline:
-            what = f"committed offsets of {names_of(lookup.tps)}"
-            self._settle(now, lookup, KafkaTimeoutError(f"{what}: timed out (last error: {self._trouble(lookup)})"))
-            return INFINITY
-        node = self._coordinator.node
-        if lookup.in_flight or node is None:
-            return lookup.deadline
-        if now < lookup.rest_until:
-            return min(lookup.rest_until, lookup.deadline)
-        self._ask_lookup(now, lookup, node)
-        return lookup.deadline
+        if now < lookup.deadline:
+            return min(lookup.call.poll(now, self._send), lookup.deadline)
+        self._settle(lookup, now, lookup.call.timed_out(f"committed offsets of {names_of(lookup.tps)}: timed out"))
+        return INFINITY
 
-    def _ask_lookup(self, now: float, lookup: Lookup, node: int) -> None:
-        lookup.in_flight = True
-        address = via(self._coordinator.lane, node)
+    def _lookup_message(self, lookup: Lookup) -> OffsetFetchRequest:
         topics: dict[str, list[int]] = {}
         for tp in sorted(lookup.tps):
             topics.setdefault(tp.topic, []).append(tp.partition)
-        message = OffsetFetchRequest(
+        return OffsetFetchRequest(
             group_id=self._config.group_id or "",
             topics=[OffsetFetchRequest.Topic(name=name, partition_indexes=numbers) for name, numbers in topics.items()],
         )
-        request = Request(
-            address,
-            message,
-            now + self._config.request_timeout_ms / 1000,
-            lambda at, outcome: self._lookup_answered(at, lookup, node, outcome),
-            max_version=ONE_GROUP,
-            fit=_stable,
-        )
-        self._send(request)
 
-    def _trouble(self, lookup: Lookup) -> str:
-        return str(lookup.last_error or self._coordinator.last_error or "the coordinator has not responded")
-
-    def _lookup_answered(self, now: float, lookup: Lookup, node: int, outcome: Outcome) -> None:
-        lookup.in_flight = False
+    def _lookup_answered(self, lookup: Lookup, now: float, outcome: Outcome) -> Verdict:
         if isinstance(outcome, Failed):
-            lookup.last_error = outcome.reason
-            if outcome.passing:
-                self._coordinator.lost(now, node, outcome.reason)
-            else:
-                self._settle(now, lookup, outcome.reason)
-            return
+            return unanswered(outcome)
         code, tp = _first_error(outcome.message)
-        verdict = Reaction.NONE if code == 0 else reaction(code)
-        if verdict is Reaction.NONE:
+        if code == 0:
             self._coordinator.well()
-            self._settle(now, lookup, _found(outcome.message, lookup.tps))
-            return
+            self._settle(lookup, now, _found(outcome.message, lookup.tps))
+            return None
         self._tell_found(now, lookup, outcome.message)
-        lookup.last_error = error = broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}")
-        if verdict is Reaction.REFIND:
-            self._coordinator.lost(now, node, error)
-        elif verdict is Reaction.RETRY:
-            lookup.rest_until = now + lookup.backoff.next()
-        else:
-            self._settle(now, lookup, error)
+        return AGAIN.get(reaction(code), Next.GIVE_UP), broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}")
 
     def _tell_found(self, now: float, lookup: Lookup, answer: OffsetFetchResponse) -> None:
         """Of a response with errors for some partitions, report the others; `lookup` continues with those that had errors."""
@@ -386,7 +321,7 @@ class Offsets:
             lookup.tps &= refused
             lookup.some(now, _found(answer, found))
 
-    def _settle(self, now: float, lookup: Lookup, answer: Found | KafkaError) -> None:
+    def _settle(self, lookup: Lookup, now: float, answer: Found | KafkaError) -> None:
         if lookup in self._lookups:
             self._lookups.remove(lookup)
             lookup.done(now, answer)

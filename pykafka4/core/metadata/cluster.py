@@ -19,8 +19,8 @@ from pykafka4.core import ANY, INFINITY, Effects, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.metadata_queue import IN_TURNS, MetadataQueue
 from pykafka4.core.metadata.topic import Leader, Topic
+from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.network import Network
-from pykafka4.core.network.question import PATIENCE
 from pykafka4.error_table import BY_NAME, ErrorCode, error_code
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.logs import get_log

@@ -4,9 +4,9 @@ Connections here have no sockets: `net.transport` moves their bytes.
 
 Modules; each line imports only from lines below it:
 
+    call         a request that is repeated, after a back-off or with another broker, until there is an outcome
     network      all connections of a client: when to connect, and the requests that wait for a connection
     chooser      the broker for a request that any broker can process
     endpoint     one node, that is a broker or a lane to it, and the state of connecting to it
     connection   one connection: API versions, requests in flight, responses in the order of requests
-    question     a request that is sent to another broker, too, if the first one does not respond in time
 """

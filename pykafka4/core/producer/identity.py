@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from pykafka4.core import Failed, Outcome, Request, Transitions
+from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.network.question import Question
-from pykafka4.error_table import ErrorCode, error_code
+from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
+from pykafka4.core.network.network import Network
+from pykafka4.error_table import error_code
 from pykafka4.errors import KafkaError, broker_error
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 
@@ -27,7 +28,6 @@ class IdentityState(Enum):
     """The state of the producer id."""
 
     NONE = "none"
-    ASKING = "asking"
     READY = "ready"
     FATAL = "fatal"
 
@@ -36,14 +36,12 @@ S = IdentityState
 TABLE = Transitions[S](
     "producer id",
     {
-        S.NONE: {S.ASKING, S.FATAL},
-        S.ASKING: {S.READY, S.NONE, S.FATAL},
+        S.NONE: {S.READY, S.FATAL},
         S.READY: {S.NONE, S.FATAL},
         S.FATAL: set(),
     },
     {
-        S.NONE: "InitProducerId has to be sent, after a back-off if it failed before",
-        S.ASKING: "InitProducerId is in flight",
+        S.NONE: "InitProducerId has to be sent, or is in flight",
         S.READY: "queues begin their epochs under this producer id",
         S.FATAL: "refused for good: every record fails",
     },
@@ -54,34 +52,27 @@ class Identity:
     """The producer id of an idempotent producer, and the epoch in which its new queues start."""
 
     __slots__ = (
-        "_avoid",
-        "_backoff",
+        "_call",
         "_changed",
-        "_not_before",
-        "_question",
-        "_timeout",
         "fatal",
         "first_epoch",
         "producer_id",
         "state",
-        "trouble",
     )
 
-    def __init__(self, backoff: Backoff, timeout: float, changed: Callable[[], None], avoid: Callable[[float, int], None]) -> None:
-        """`changed` is called after a new id has arrived. `avoid(now, node)`: send requests to other brokers first."""
+    def __init__(self, network: Network, backoff: Backoff, timeout: float, changed: Callable[[], None]) -> None:
+        """`changed` is called after a new id has arrived."""
         self.state = S.NONE
         self.producer_id = -1
         self.first_epoch = -1  # the epoch of a queue that starts to use this id
         self.fatal: KafkaError | None = None
-        self.trouble: KafkaError | None = None  # why the last request failed, until one succeeds
-        self._backoff, self._timeout, self._changed, self._avoid = backoff, timeout, changed, avoid
-        self._not_before = 0.0
-        self._question = Question(self._answered)
+        self._changed = changed
+        self._call = Call(AnyBroker(network), backoff, timeout, _message, self._answered, self._gave_up)
 
     @property
-    def wake_at(self) -> float:
-        """When the next request is due."""
-        return self._question.again_at if self._question.open else self._not_before
+    def trouble(self) -> KafkaError | None:
+        """Why the last request failed, until one succeeds."""
+        return self._call.last_error
 
     def after(self, producer_id: int, epoch: int, spent: bool) -> tuple[int, int] | None:
         """The (producer id, epoch) that follows this one (-1, -1: a new queue); None until a new id has arrived.
@@ -106,42 +97,34 @@ class Identity:
         if self.state is not S.FATAL:
             self.state, self.fatal = TABLE.move(self.state, S.FATAL), error
 
-    def ask(self, now: float) -> Request | None:
-        """The request for an id, if one is due. Every response has another id; the first one is used."""
-        if self.state not in (S.NONE, S.ASKING) or now < self.wake_at:
-            return None
-        if self.state is S.NONE:
-            self.state = TABLE.move(self.state, S.ASKING)
-        # Without a transactional id brokers return a new id, whatever id and epoch the request has.
-        message = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1)
-        return self._question.ask(now, message, self._timeout)
+    def poll(self, now: float, send: Callable[[Request], None]) -> float:
+        """Send a request for an id if one is due; returns when to be polled again. Every response has another id; the first is used."""
+        return self._call.poll(now, send) if self.state is S.NONE else INFINITY
 
-    def _answered(self, now: float, outcome: Outcome) -> None:
+    def _answered(self, now: float, outcome: Outcome) -> Verdict:
         if self.state is S.FATAL:
-            return
+            return None
         if isinstance(outcome, Failed):
-            self._failed(now, outcome.reason, outcome.passing)
-        elif outcome.message.error_code:
-            self._avoid(now, outcome.node)  # a broker that is cut off from the controllers has no ids
-            self._refused(now, error_code(outcome.message.error_code))
-        elif outcome.message.producer_id in (self.producer_id, -1):  # partitions may have seen it
-            self._again(now, KafkaError(f"InitProducerId: requested a new producer id, the broker returned {outcome.message.producer_id}"))
-        else:
-            self.producer_id, self.first_epoch = outcome.message.producer_id, outcome.message.producer_epoch
-            self.state, self.trouble = TABLE.move(self.state, S.READY), None
-            self._backoff.reset()
-            self._changed()
+            return unanswered(outcome)
+        response = outcome.message
+        if response.error_code:  # a broker that is cut off from the controllers has no ids
+            code = error_code(response.error_code)
+            transient = code.retriable or code.name in TRANSIENT
+            return Next.ELSEWHERE if transient else Next.GIVE_UP, broker_error(code.code, "InitProducerId")
+        if response.producer_id in (self.producer_id, -1):  # partitions may have seen it
+            return Next.RETRY, KafkaError(f"InitProducerId: requested a new producer id, the broker returned {response.producer_id}")
+        self.producer_id, self.first_epoch = response.producer_id, response.producer_epoch
+        self.state = TABLE.move(self.state, S.READY)
+        self._call.reset()
+        self._changed()
+        return None
 
-    def _refused(self, now: float, code: ErrorCode) -> None:
-        self._failed(now, broker_error(code.code, "InitProducerId"), code.retriable or code.name in TRANSIENT)
-
-    def _failed(self, now: float, error: KafkaError, transient: bool) -> None:
-        """Retry after a back-off if that can help. A producer that has an id continues with the partitions that can use it."""
-        if transient or self.producer_id >= 0:
-            self._again(now, error)
-        else:
+    def _gave_up(self, now: float, error: KafkaError) -> None:
+        """A producer that has an id continues with the partitions that can use it, and asks again."""
+        if self.producer_id < 0:
             self.fail(error)
 
-    def _again(self, now: float, error: KafkaError) -> None:
-        self.state, self.trouble = TABLE.move(self.state, S.NONE), error
-        self._not_before = now + self._backoff.next()
+
+def _message() -> InitProducerIdRequest:
+    """Without a transactional id brokers return a new id, whatever id and epoch the request has."""
+    return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1, producer_epoch=-1)

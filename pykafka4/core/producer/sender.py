@@ -63,7 +63,7 @@ class Sender:
         self.acc = accumulator
         self.network, self.cluster, self.recovery = network, cluster, recovery
         self.queues: dict[TopicPartition, PartitionQueue] = {}
-        self.identity = Identity(self._new_backoff(random), config.request_timeout_ms / 1000, self._place_unnumbered, network.avoid)
+        self.identity = Identity(network, self._new_backoff(random), config.request_timeout_ms / 1000, self._place_unnumbered)
         self._obstacles = Obstacles(config, network, recovery)
         self._random = random
         self._refuse, self._starved = refuse, starved
@@ -100,10 +100,8 @@ class Sender:
         linger_ends = self._collect(now, no_linger=self.acc.waiters > 0 and self._starved())
         self._look_at_leaders(changed)
         requests = self._produce(now)
-        identity = self._look_after_identity(now)
-        if identity is not None:
-            requests.append(identity)
-        wake_at = min(linger_ends, parked_until, self._deadlines.wake_at, self._identity_wakes(now), self._look_again)
+        identity_due = self._poll_identity(now, requests.append)
+        wake_at = min(linger_ends, parked_until, self._deadlines.wake_at, identity_due, self._look_again)
         if self._outcomes.take_finished() or self.acc.waiters:  # memory may also be freed later, when a socket has written a batch
             self._outcomes.progress()
         deliver = self._outcomes.take_deliver()
@@ -254,14 +252,14 @@ class Sender:
 
     # ---------------------------------------------------------------- producer id
 
-    def _look_after_identity(self, now: float) -> Request | None:
+    def _poll_identity(self, now: float, send: Callable[[Request], None]) -> float:
         """Request a producer id if there is something to send."""
         if not self.config.enable_idempotence:
-            return None
+            return INFINITY
         if self.identity.fatal is not None:
             self._end(self.identity.fatal)
-            return None
-        return self.identity.ask(now) if self.queues or self._parking else None
+            return INFINITY
+        return self.identity.poll(now, send) if self.queues or self._parking else INFINITY
 
     def _end(self, reason: KafkaError) -> None:
         """Refuse new records and fail all others: only once, because no records are accepted after that."""
@@ -269,9 +267,6 @@ class Sender:
             self._ended = True
             self._refuse(reason)
             self.abandon(reason)
-
-    def _identity_wakes(self, now: float) -> float:
-        return self.identity.wake_at if self.config.enable_idempotence and self.identity.wake_at > now else INFINITY
 
     def _may_number(self, queue: PartitionQueue) -> bool:
         """Whether the next batch of `queue` may be sent in its epoch, or in the next one, which starts here if necessary.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_talk import Talk, code, tp
+from consumer_harness import ConsumerHarness, code, tp
 
 from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.coordinator import Reaction, reaction
@@ -77,10 +77,10 @@ def expected(name: str) -> Reaction:
 
 
 @pytest.fixture
-def talk() -> Talk:
-    talk = Talk(group_id="g", enable_auto_commit=False, session_timeout_ms=10_000, heartbeat_interval_ms=3_000)
-    talk.cluster.set("t", [1])
-    return talk
+def harness() -> ConsumerHarness:
+    harness = ConsumerHarness(group_id="g", enable_auto_commit=False, session_timeout_ms=10_000, heartbeat_interval_ms=3_000)
+    harness.cluster.set("t", [1])
+    return harness
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -94,78 +94,78 @@ def test_a_code_of_a_later_kafka_is_not_retried(number: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_join_group(talk: Talk, name: str) -> None:
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.find_coordinator(1)
-    talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
-    talk.join(member="m-1", error=name)
+def test_join_group(harness: ConsumerHarness, name: str) -> None:
+    harness.machine.membership.subscribe(("t",))
+    harness.poll()
+    harness.find_coordinator(1)
+    harness.join(member="m-1", error="MEMBER_ID_REQUIRED")
+    harness.join(member="m-1", error=name)
     meaning = expected(name)
     if meaning is Reaction.FATAL:
-        assert talk.machine.membership.state is MemberState.FATAL
-        talk.reader.drain()
-        assert talk.reader.fatal is not None
-        assert name in str(talk.reader.fatal)
+        assert harness.machine.membership.state is MemberState.FATAL
+        harness.reader.drain()
+        assert harness.reader.fatal is not None
+        assert name in str(harness.reader.fatal)
         return
-    assert talk.pending(JoinGroupRequest) == []  # never again at once
-    talk.run(1)
+    assert harness.pending(JoinGroupRequest) == []  # never again at once
+    harness.run(1)
     if meaning is Reaction.REFIND:
-        assert talk.pending(JoinGroupRequest) == []
-        talk.find_coordinator(2)
-        talk.run(1)
-    assert talk.one(JoinGroupRequest).message.member_id == ("" if meaning is Reaction.STRANGER else "m-1")
+        assert harness.pending(JoinGroupRequest) == []
+        harness.find_coordinator(2)
+        harness.run(1)
+    assert harness.one(JoinGroupRequest).message.member_id == ("" if meaning is Reaction.STRANGER else "m-1")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_sync_group(talk: Talk, name: str) -> None:
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.find_coordinator(1)
-    talk.join(member="m-1")
-    talk.sync(error=name)
+def test_sync_group(harness: ConsumerHarness, name: str) -> None:
+    harness.machine.membership.subscribe(("t",))
+    harness.poll()
+    harness.find_coordinator(1)
+    harness.join(member="m-1")
+    harness.sync(error=name)
     meaning = expected(name)
     state = MemberState.FATAL if meaning is Reaction.FATAL else MemberState.UNJOINED
-    assert talk.machine.membership.state is state
-    assert talk.machine.membership.protocol.member_id == ("" if meaning is Reaction.STRANGER else "m-1")
-    assert talk.machine.coordinator.node == (None if meaning is Reaction.REFIND else 1)
+    assert harness.machine.membership.state is state
+    assert harness.machine.membership.protocol.member_id == ("" if meaning is Reaction.STRANGER else "m-1")
+    assert harness.machine.coordinator.node == (None if meaning is Reaction.REFIND else 1)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_heartbeat(talk: Talk, name: str) -> None:
-    """Only what is about the member costs its partitions; a coordinator in trouble costs nothing."""
-    talk.stable(tp(0))
-    talk.run(3)
-    talk.beat(talk.one(HeartbeatRequest), name)
+def test_heartbeat(harness: ConsumerHarness, name: str) -> None:
+    """Only what is about the member costs its partitions; a failing coordinator costs nothing."""
+    harness.stable(tp(0))
+    harness.run(3)
+    harness.beat(harness.one(HeartbeatRequest), name)
     meaning = expected(name)
     lost = meaning in (Reaction.STRANGER, Reaction.OUTDATED, Reaction.FATAL, Reaction.NAMED)
     ending = "LOST" if lost else "REVOKED" if meaning is Reaction.REJOIN else None
-    assert [ended.ending.name for ended in talk.machine.membership._ending] == ([] if ending is None else [ending])
-    assert talk.pending(HeartbeatRequest) == []
-    assert talk.machine.coordinator.node == (None if meaning is Reaction.REFIND else 1)
+    assert [ended.ending.name for ended in harness.machine.membership._ending] == ([] if ending is None else [ending])
+    assert harness.pending(HeartbeatRequest) == []
+    assert harness.machine.coordinator.node == (None if meaning is Reaction.REFIND else 1)
 
 
-def commit(talk: Talk, name: str) -> list[Any]:
+def commit(harness: ConsumerHarness, name: str) -> list[Any]:
     outcomes: list[Any] = []
-    talk.machine.commit({tp(0): OffsetAndMetadata(1)}, talk.now + 60, outcomes.append)
-    talk.run()
-    talk.commits({tp(0): name})
+    harness.machine.commit({tp(0): OffsetAndMetadata(1)}, harness.now + 60, outcomes.append)
+    harness.run()
+    harness.commits({tp(0): name})
     return outcomes
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_offset_commit(talk: Talk, name: str) -> None:
-    talk.stable(tp(0))
-    outcomes = commit(talk, name)
-    meaning, membership = expected(name), talk.machine.membership
+def test_offset_commit(harness: ConsumerHarness, name: str) -> None:
+    harness.stable(tp(0))
+    outcomes = commit(harness, name)
+    meaning, membership = expected(name), harness.machine.membership
     if meaning in (Reaction.RETRY, Reaction.REFIND):
         assert outcomes == []  # it is sent again
-        assert talk.pending(OffsetCommitRequest) == []
+        assert harness.pending(OffsetCommitRequest) == []
         assert membership.state is MemberState.STABLE
-        talk.run(1)
+        harness.run(1)
         if meaning is Reaction.REFIND:
-            talk.find_coordinator(2)
-        talk.run(1)
-        talk.commits()
+            harness.find_coordinator(2)
+        harness.run(1)
+        harness.commits()
         assert outcomes == [None]
         return
     assert name in str(outcomes[0])
@@ -175,50 +175,50 @@ def test_offset_commit(talk: Talk, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_offset_fetch(talk: Talk, name: str) -> None:
+def test_offset_fetch(harness: ConsumerHarness, name: str) -> None:
     found: list[Any] = []
-    talk.machine.offsets.lookup([tp(0)], talk.now + 60, lambda now, answer: found.append(answer))
-    talk.find_coordinator(1)
-    talk.committed(error=name)
+    harness.machine.offsets.lookup([tp(0)], harness.now + 60, lambda now, answer: found.append(answer))
+    harness.find_coordinator(1)
+    harness.committed(error=name)
     meaning = expected(name)
-    assert talk.pending(OffsetFetchRequest) == []
+    assert harness.pending(OffsetFetchRequest) == []
     if meaning not in (Reaction.RETRY, Reaction.REFIND):
         assert isinstance(found[0], KafkaError)
         return
     assert found == []
-    talk.run(1)
+    harness.run(1)
     if meaning is Reaction.REFIND:
-        talk.find_coordinator(2)
-    talk.run(1)
-    talk.committed({tp(0): 7})
+        harness.find_coordinator(2)
+    harness.run(1)
+    harness.committed({tp(0): 7})
     assert found == [{tp(0): OffsetAndMetadata(7)}]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_leave_group(talk: Talk, name: str) -> None:
-    """Whatever the answer, the member has left: a coordinator that did not hear it ends the session by itself."""
-    talk.stable(tp(0))
+def test_leave_group(harness: ConsumerHarness, name: str) -> None:
+    """Whatever the answer, the member has left: a coordinator that did not get the request ends the session by itself."""
+    harness.stable(tp(0))
     done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run()
-    request = talk.one(LeaveGroupRequest)
-    talk.answer(request, LeaveGroupResponse(error_code=code(name), members=[]))
+    harness.machine.leave(harness.now, 5, lambda: done.append(True))
+    harness.run()
+    request = harness.one(LeaveGroupRequest)
+    harness.answer(request, LeaveGroupResponse(error_code=code(name), members=[]))
     assert done == [True]
-    assert talk.machine.membership.state is MemberState.UNJOINED
-    talk.run(10)
-    assert talk.pending(LeaveGroupRequest) == []
+    assert harness.machine.membership.state is MemberState.UNJOINED
+    harness.run(10)
+    assert harness.pending(LeaveGroupRequest) == []
     assert done == [True]
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "OFFSET_OUT_OF_RANGE"])
-def test_fetch(talk: Talk, name: str) -> None:
+def test_fetch(harness: ConsumerHarness, name: str) -> None:
     """What passes is waited out in silence; the rest is raised once, and so is a damaged log. All are asked for again."""
-    talk.assign(tp(0), start=7)
-    talk.fetched(talk.fetch_at(1), {tp(0): name})
-    assert talk.pending(FetchRequest) == []
+    harness.assign(tp(0), start=7)
+    harness.fetched(harness.fetch_at(1), {tp(0): name})
+    assert harness.pending(FetchRequest) == []
     told = None
     try:
-        talk.poll()
+        harness.poll()
     except KafkaError as error:
         told = str(error)
     if (name in PASSING and name != "CORRUPT_MESSAGE") or name == "UNKNOWN_SERVER_ERROR":
@@ -226,25 +226,25 @@ def test_fetch(talk: Talk, name: str) -> None:
     else:
         assert told is not None
         assert name in told
-    talk.recovery.bring_back()
-    talk.run(1.3)
-    assert talk.asked(talk.fetch_at(1)) == {tp(0): 7}
+    harness.recovery.bring_back()
+    harness.run(1.3)
+    assert harness.asked(harness.fetch_at(1)) == {tp(0): 7}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_list_offsets(talk: Talk, name: str) -> None:
-    talk = Talk()
-    talk.cluster.set("t", [1])
-    talk.assign(tp(0))
-    talk.ends(error=name)
-    assert talk.pending(ListOffsetsRequest) == []
+def test_list_offsets(harness: ConsumerHarness, name: str) -> None:
+    harness = ConsumerHarness()
+    harness.cluster.set("t", [1])
+    harness.assign(tp(0))
+    harness.ends(error=name)
+    assert harness.pending(ListOffsetsRequest) == []
     told = None
     try:
-        talk.poll()
+        harness.poll()
     except KafkaError as error:
         told = str(error)
     assert (told is None) == (name in PASSING or name == "UNKNOWN_SERVER_ERROR")
-    talk.recovery.bring_back()
-    talk.run()
-    talk.ends(5)
-    assert talk.asked(talk.fetch_at(1)) == {tp(0): 5}
+    harness.recovery.bring_back()
+    harness.run()
+    harness.ends(5)
+    assert harness.asked(harness.fetch_at(1)) == {tp(0): 5}

@@ -1,4 +1,4 @@
-"""All of a consumer that runs on the loop, together."""
+"""All machines of a consumer together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from consumer_talk import LOST, Talk, batch, tp
+from consumer_harness import LOST, ConsumerHarness, batch, tp
 
 from pykafka4.core import INFINITY, Request
 from pykafka4.core.group.classic import MemberState
@@ -32,105 +32,105 @@ from pykafka4.wire.protocol.messages_group import (
 
 
 @pytest.fixture
-def talk() -> Talk:
-    talk = Talk(group_id="g", fetch_max_wait_ms=500, auto_commit_interval_ms=5_000)
-    talk.cluster.set("t", [1, 2])
-    return talk
+def harness() -> ConsumerHarness:
+    harness = ConsumerHarness(group_id="g", fetch_max_wait_ms=500, auto_commit_interval_ms=5_000)
+    harness.cluster.set("t", [1, 2])
+    return harness
 
 
-def test_from_subscribe_to_the_first_record(talk: Talk) -> None:
-    talk.stable(tp(0), tp(1))
-    talk.committed({tp(0): 5})
-    talk.ends(0)
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(5, 2)})
-    talk.fetched(talk.fetch_at(2), {tp(1): batch(0, 2)})
-    assert [(r.partition, r.offset) for r in talk.poll()] == [(0, 5), (0, 6), (1, 0), (1, 1)]
-    talk.poll()
-    talk.run(5)
-    assert talk.commits() == {tp(0): 7, tp(1): 2}
+def test_from_subscribe_to_the_first_record(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0), tp(1))
+    harness.committed({tp(0): 5})
+    harness.ends(0)
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(5, 2)})
+    harness.fetched(harness.fetch_at(2), {tp(1): batch(0, 2)})
+    assert [(r.partition, r.offset) for r in harness.poll()] == [(0, 5), (0, 6), (1, 0), (1, 1)]
+    harness.poll()
+    harness.run(5)
+    assert harness.commits() == {tp(0): 7, tp(1): 2}
 
 
-def test_places_known_to_the_coordinator_are_not_committed_again(talk: Talk) -> None:
-    talk.stable(tp(0))
-    talk.committed({tp(0): 5})
-    talk.poll()
-    talk.poll()
-    talk.run(5)
-    assert talk.pending(OffsetCommitRequest) == []
+def test_offsets_known_to_the_coordinator_are_not_committed_again(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    harness.committed({tp(0): 5})
+    harness.poll()
+    harness.poll()
+    harness.run(5)
+    assert harness.pending(OffsetCommitRequest) == []
 
 
-def test_a_place_known_from_an_earlier_assignment_is_committed_again(talk: Talk) -> None:
+def test_an_offset_known_from_an_earlier_assignment_is_committed_again(harness: ConsumerHarness) -> None:
     """Another member may have committed more in between; a seek back to that place must reach the coordinator."""
-    talk.stable(tp(0))
-    talk.committed({tp(0): 5})
-    before = list(talk.reader.claims.values())
-    talk.machine.fetcher.drop(before)
-    talk.reader.release(before)
+    harness.stable(tp(0))
+    harness.committed({tp(0): 5})
+    before = list(harness.reader.claims.values())
+    harness.machine.fetcher.drop(before)
+    harness.reader.release(before)
     claims = [Claim(tp(0))]
-    talk.reader.adopt(claims)
-    talk.machine.fetcher.adopt(claims, Start.COMMITTED)
-    talk.reader.seek(tp(0), 5)
-    talk.poll()
-    talk.run(5)
-    assert talk.commits() == {tp(0): 5}
+    harness.reader.adopt(claims)
+    harness.machine.fetcher.adopt(claims, Start.COMMITTED)
+    harness.reader.seek(tp(0), 5)
+    harness.poll()
+    harness.run(5)
+    assert harness.commits() == {tp(0): 5}
 
 
-def test_after_a_reset_the_place_known_to_the_coordinator_counts_no_more(talk: Talk) -> None:
+def test_a_reset_invalidates_the_offset_known_to_the_coordinator(harness: ConsumerHarness) -> None:
     """Brokers forget the committed offsets of a deleted topic: its namesake's must be committed, even where it is the same offset."""
-    talk.cluster.set("t", topic_id=UUID(int=1))
-    talk.stable(tp(0))
-    talk.committed({tp(0): 5})
-    talk.poll()
-    talk.cluster.set("t", topic_id=UUID(int=2))
-    talk.run()
-    talk.ends(0)
-    talk.fetched(talk.fetch_at(1), {})
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 5)})
-    assert len(talk.poll()) == 5
-    talk.poll()
-    talk.run(5)
-    assert talk.commits() == {tp(0): 5}
+    harness.cluster.set("t", topic_id=UUID(int=1))
+    harness.stable(tp(0))
+    harness.committed({tp(0): 5})
+    harness.poll()
+    harness.cluster.set("t", topic_id=UUID(int=2))
+    harness.run()
+    harness.ends(0)
+    harness.fetched(harness.fetch_at(1), {})
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(0, 5)})
+    assert len(harness.poll()) == 5
+    harness.poll()
+    harness.run(5)
+    assert harness.commits() == {tp(0): 5}
 
 
-def test_the_polling_thread_is_woken_by_whatever_arrives(talk: Talk) -> None:
-    talk.stable(tp(0))
-    talk.committed({tp(0): 0})
-    talk.poll()
-    before = talk.notified
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 1)})
-    assert talk.notified > before
+def test_the_polling_thread_is_woken_by_whatever_arrives(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    harness.committed({tp(0): 0})
+    harness.poll()
+    before = harness.notified
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(0, 1)})
+    assert harness.notified > before
 
 
-def test_a_poll_with_nothing_to_do_asks_nothing_and_sleeps_till_the_next_timer(talk: Talk) -> None:
-    talk.stable(tp(0))
-    talk.committed({tp(0): 0})
-    talk.run()
-    effects = [talk.machine.poll(talk.now + 0.001 * n) for n in range(100)]
+def test_a_poll_with_nothing_to_do_asks_nothing_and_sleeps_till_the_next_timer(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    harness.committed({tp(0): 0})
+    harness.run()
+    effects = [harness.machine.poll(harness.now + 0.001 * n) for n in range(100)]
     assert all(not e.requests for e in effects)
-    assert all(e.wake_at > talk.now + 1 for e in effects)
+    assert all(e.wake_at > harness.now + 1 for e in effects)
 
 
 def test_a_consumer_that_reads_nothing_sleeps_for_ever() -> None:
-    talk = Talk()
-    talk.run()
-    assert talk.wake_at == INFINITY
+    harness = ConsumerHarness()
+    harness.run()
+    assert harness.wake_at == INFINITY
 
 
-def test_gone_means_no_partition_and_no_lane_is_left(talk: Talk) -> None:
-    talk.stable(tp(0))
-    talk.one(OffsetFetchRequest)
-    talk.reader.arrivals.clear()
-    talk.machine.gone()
-    assert talk.machine.fetcher.positions == {}
-    assert sorted(talk.network.dropped) == [1, 2, 3, 4]
-    assert not talk.reader.arrivals  # a look-up that ends with its partitions is nobody's trouble
+def test_a_removed_consumer_keeps_no_partition_and_no_lane(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    harness.one(OffsetFetchRequest)
+    harness.reader.arrivals.clear()
+    harness.machine.gone()
+    assert harness.machine.fetcher.positions == {}
+    assert sorted(harness.network.dropped) == [1, 2, 3, 4]
+    assert not harness.reader.arrivals  # a lookup that ends with its partitions is no error
 
 
-def test_status_says_what_each_partition_waits_for(talk: Talk) -> None:
-    talk.stable(tp(0), tp(1), topics=("t", "missing"))
-    talk.committed({tp(0): 0, tp(1): 0})
-    talk.answer(talk.fetch_at(1), LOST)
-    status = talk.machine.status(talk.now)
+def test_status_says_what_each_partition_waits_for(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0), tp(1), topics=("t", "missing"))
+    harness.committed({tp(0): 0, tp(1): 0})
+    harness.answer(harness.fetch_at(1), LOST)
+    status = harness.machine.status(harness.now)
     assert status["state"] == "stable"
     assert status["coordinator"] == 1
     assert status["unknown_topics"] == ["missing"]
@@ -210,113 +210,113 @@ WELL: dict[type, Callable[[Request, int], Any]] = dict(reversed(PLACES))
 
 
 class Application:
-    """Polls, takes up partitions and gives them back, and answers the requests of its talk."""
+    """Polls, takes up partitions and gives them back, and answers the requests of its harness."""
 
     def __init__(self, kind: type, answer: Callable[[Request, int], Any]) -> None:
         self.kind, self.bad_answer = kind, answer
-        self.talk = talk = Talk(group_id="g", auto_commit_interval_ms=500, heartbeat_interval_ms=1_000)
-        talk.cluster.set("t", [1, 1])
-        talk.assign(tp(1))
-        talk.machine.membership.subscribe(("t",))
+        self.harness = harness = ConsumerHarness(group_id="g", auto_commit_interval_ms=500, heartbeat_interval_ms=1_000)
+        harness.cluster.set("t", [1, 1])
+        harness.assign(tp(1))
+        harness.machine.membership.subscribe(("t",))
         self.told = False
         self.asked = 0
 
     def pass_time(self, seconds: float, code: int) -> None:
         """Answers to requests of the kind say `code`, if it is not 0; the others say that all is well."""
-        until = self.talk.now + seconds
-        while self.talk.now < until:
-            self.talk.run(0.25)
+        until = self.harness.now + seconds
+        while self.harness.now < until:
+            self.harness.run(0.25)
             self.poll()
-            for _ in range(5):  # who asks again at once shows it here
+            for _ in range(5):  # a request that is repeated at once shows here
                 self.answer(code)
-            self.talk.recovery.bring_back()
+            self.harness.recovery.bring_back()
 
     def poll(self) -> None:
-        talk = self.talk
+        harness = self.harness
         try:
-            talk.poll()
+            harness.poll()
         except KafkaError:
             self.told = True
-        self.told = self.told or talk.reader.fatal is not None
-        while talk.reader.events:
-            event = talk.reader.events.popleft()
+        self.told = self.told or harness.reader.fatal is not None
+        while harness.reader.events:
+            event = harness.reader.events.popleft()
             if isinstance(event, Ended):
-                talk.machine.membership.released(event)
-        talk.reader.finished[tp(1)] = (int(talk.now * 10), 0)
+                harness.machine.membership.released(event)
+        harness.reader.finished[tp(1)] = (int(harness.now * 10), 0)
 
     def answer(self, code: int) -> None:
-        for request in list(self.talk.sent):
+        for request in list(self.harness.sent):
             bad = code if isinstance(request.message, self.kind) else 0
             self.asked += bool(bad)
             if bad:
-                self.talk.answer(request, self.bad_answer(request, bad))
+                self.harness.answer(request, self.bad_answer(request, bad))
             elif not isinstance(request.message, FetchRequest):  # a Fetch with nothing new waits
                 make = WELL.get(type(request.message))
                 if make is None:
-                    self.talk.sent.remove(request)
+                    self.harness.sent.remove(request)
                 else:
-                    self.talk.answer(request, make(request, 0))
+                    self.harness.answer(request, make(request, 0))
 
 
 @pytest.mark.parametrize(("kind", "answer"), PLACES, ids=[make.__name__ for _, make in PLACES])
 def test_every_error_code_in_every_answer_is_dealt_with_and_never_hammered(kind: type, answer: Callable[[Request, int], Any]) -> None:
-    """The same code again and again for four seconds: no exception, few requests, and all is well when it stops, or it was told."""
+    """The same code for four seconds: no exception, few requests, and the member is stable afterwards, or the error was raised."""
     for code in [*sorted(CODES.keys() - {0}), 32_767]:
         application = Application(kind, answer)
         application.pass_time(4, code)
         assert application.asked < 40, code
         application.pass_time(4, 0)
-        state = application.talk.machine.membership.state
+        state = application.harness.machine.membership.state
         assert state is MemberState.STABLE or (state is MemberState.FATAL and application.told), (code, state)
 
 
 def test_topics_are_wanted_as_long_as_they_are_subscribed_to_or_read() -> None:
-    talk = Talk(group_id="g")
-    talk.cluster.set("t", [1, 1])
-    talk.cluster.set("u", [1])
-    membership, fetcher = talk.machine.membership, talk.machine.fetcher
+    harness = ConsumerHarness(group_id="g")
+    harness.cluster.set("t", [1, 1])
+    harness.cluster.set("u", [1])
+    membership, fetcher = harness.machine.membership, harness.machine.fetcher
     membership.subscribe(("t", "u"))
-    assert set(talk.cluster.users) == {"t", "u"}
+    assert set(harness.cluster.users) == {"t", "u"}
     membership.subscribe(("t",))
-    assert set(talk.cluster.users) == {"t"}
+    assert set(harness.cluster.users) == {"t"}
     claims = [Claim(tp(0)), Claim(tp(1)), Claim(tp(0, "s"))]
     fetcher.adopt(claims, Start.EARLIEST)
-    membership.leave(talk.now, 0.0, lambda: None)
-    assert set(talk.cluster.users) == {"t", "s"}
+    membership.leave(harness.now, 0.0, lambda: None)
+    assert set(harness.cluster.users) == {"t", "s"}
     fetcher.drop(claims[:1])
-    assert set(talk.cluster.users) == {"t", "s"}, "one partition of t is still read"
+    assert set(harness.cluster.users) == {"t", "s"}, "one partition of t is still read"
     fetcher.drop(claims[1:2])
-    assert set(talk.cluster.users) == {"s"}
+    assert set(harness.cluster.users) == {"s"}
     membership.subscribe(("u",))
-    talk.machine.gone()
-    assert not talk.cluster.users
+    harness.machine.gone()
+    assert not harness.cluster.users
 
 
 def test_a_slow_loop_is_not_evicted_and_its_records_are_committed_while_it_runs() -> None:
-    talk = Talk(group_id="g", max_poll_interval_ms=20_000, session_timeout_ms=10_000, auto_commit_interval_ms=5_000)
-    talk.cluster.set("t", [1])
-    talk.stable(tp(0))
-    talk.committed({tp(0): 0})
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 50)})
-    talk.reader.enter()
-    talk.reader.drain()
-    iterator = talk.reader.take_one_by_one(500)
-    talk.reader.leave()
+    harness = ConsumerHarness(group_id="g", max_poll_interval_ms=20_000, session_timeout_ms=10_000, auto_commit_interval_ms=5_000)
+    harness.cluster.set("t", [1])
+    harness.stable(tp(0))
+    harness.committed({tp(0): 0})
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(0, 50)})
+    harness.reader.enter()
+    harness.reader.drain()
+    iterator = harness.reader.take_one_by_one(500)
+    harness.reader.leave()
     stored = []
     for record in iterator:
-        talk.run(2)
-        for request in talk.pending(HeartbeatRequest):
-            talk.beat(request)
-        if talk.pending(OffsetCommitRequest):
-            (place,) = talk.commits().values()
+        harness.run(2)
+        for request in harness.pending(HeartbeatRequest):
+            harness.beat(request)
+        if harness.pending(OffsetCommitRequest):
+            (place,) = harness.commits().values()
             assert place <= record.offset
             stored.append(place)
-    assert talk.now > 150
-    assert talk.machine.membership.state is MemberState.STABLE
+    assert harness.now > 150
+    assert harness.machine.membership.state is MemberState.STABLE
     assert stored[-1] >= 45
     assert stored == sorted(stored)
     for _ in range(12):
-        talk.run(2)
-        for request in talk.pending(HeartbeatRequest):
-            talk.beat(request)
-    assert [ended.ending for ended in talk.machine.membership._ending] == [Ending.LOST]
+        harness.run(2)
+        for request in harness.pending(HeartbeatRequest):
+            harness.beat(request)
+    assert [ended.ending for ended in harness.machine.membership._ending] == [Ending.LOST]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from consumer_talk import LOST, Talk, batch, fetching, partition, tp
+from consumer_harness import LOST, ConsumerHarness, batch, fetching, partition, tp
 
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Start
@@ -13,14 +13,14 @@ from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, L
 
 
 @pytest.fixture
-def talk() -> Talk:
+def harness() -> ConsumerHarness:
     return fetching()
 
 
-def test_each_leader_gets_one_request_with_all_its_partitions_over_a_lane_for_fetches(talk: Talk) -> None:
-    talk.assign(tp(0), tp(1), tp(2), start=5)
-    requests = talk.pending(FetchRequest)
-    assert sorted((r.node % LANE, sorted(talk.asked(r))) for r in requests) == [(1, [tp(0), tp(2)]), (2, [tp(1)])]
+def test_each_leader_gets_one_request_with_all_its_partitions_over_a_lane_for_fetches(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), tp(1), tp(2), start=5)
+    requests = harness.pending(FetchRequest)
+    assert sorted((r.node % LANE, sorted(harness.asked(r))) for r in requests) == [(1, [tp(0), tp(2)]), (2, [tp(1)])]
     assert {r.node // LANE for r in requests} == {2}
     message = requests[0].message
     assert (message.max_wait_ms, message.min_bytes, message.session_id, message.session_epoch, message.isolation_level) == (
@@ -34,110 +34,110 @@ def test_each_leader_gets_one_request_with_all_its_partitions_over_a_lane_for_fe
     assert (part.fetch_offset, part.current_leader_epoch, part.partition_max_bytes) == (5, 0, 1024 * 1024)
 
 
-def test_topics_go_by_id_where_all_ids_are_known(talk: Talk) -> None:
-    talk.cluster.set("t", topic_id=UUID(int=7))
-    talk.cluster.set("u", [1])
-    talk.assign(tp(0), start=0)
-    request = talk.fetch_at(1)
+def test_topics_go_by_id_where_all_ids_are_known(harness: ConsumerHarness) -> None:
+    harness.cluster.set("t", topic_id=UUID(int=7))
+    harness.cluster.set("u", [1])
+    harness.assign(tp(0), start=0)
+    request = harness.fetch_at(1)
     assert (request.max_version, request.message.topics[0].topic_id) == (None, UUID(int=7))
-    talk.assign(tp(0, "u"), start=0)
+    harness.assign(tp(0, "u"), start=0)
     topics = [FetchResponse.Topic(topic_id=UUID(int=7), partitions=[partition(0, batch(0, 3))])]
-    talk.answer(request, FetchResponse(session_id=0, responses=topics), version=13)
-    assert [r.offset for r in talk.poll()] == [0, 1, 2]
-    assert talk.fetch_at(1).max_version == 12
+    harness.answer(request, FetchResponse(session_id=0, responses=topics), version=13)
+    assert [r.offset for r in harness.poll()] == [0, 1, 2]
+    assert harness.fetch_at(1).max_version == 12
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(12, 4), (11, -1)])
-def test_the_last_epoch_read_is_named_where_the_broker_takes_it(talk: Talk, version: int, epoch: int) -> None:
-    talk.assign(tp(0), start=0)
-    talk.fetched(talk.fetch_at(1), {tp(0): batch(0, 3, epoch=4)})
-    assert talk.as_sent(FetchRequest, version).topics[0].partitions[0].last_fetched_epoch == epoch
+def test_the_last_epoch_read_is_named_where_the_broker_takes_it(harness: ConsumerHarness, version: int, epoch: int) -> None:
+    harness.assign(tp(0), start=0)
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(0, 3, epoch=4)})
+    assert harness.as_sent(FetchRequest, version).topics[0].partitions[0].last_fetched_epoch == epoch
 
 
-def test_a_leader_that_another_user_of_the_client_lost_meanwhile_is_asked_without_its_epoch(talk: Talk) -> None:
-    talk.cluster.epochs[tp(0)] = 7
-    talk.assign(tp(0), start=0)
-    assert epoch_asked(talk) == 7
-    talk.recovery.offline[tp(0)] = LOST
-    talk.fetched(talk.fetch_at(1), {tp(0): b""})
-    assert epoch_asked(talk) == -1
+def test_a_leader_that_another_user_of_the_client_lost_meanwhile_is_asked_without_its_epoch(harness: ConsumerHarness) -> None:
+    harness.cluster.epochs[tp(0)] = 7
+    harness.assign(tp(0), start=0)
+    assert epoch_asked(harness) == 7
+    harness.recovery.offline[tp(0)] = LOST
+    harness.fetched(harness.fetch_at(1), {tp(0): b""})
+    assert epoch_asked(harness) == -1
 
 
-def epoch_asked(talk: Talk) -> int:
+def epoch_asked(harness: ConsumerHarness) -> int:
     """The epoch of its leader in the Fetch of the only partition."""
-    epoch: int = talk.fetch_at(1).message.topics[0].partitions[0].current_leader_epoch
+    epoch: int = harness.fetch_at(1).message.topics[0].partitions[0].current_leader_epoch
     return epoch
 
 
 # ---------------------------------------------------------------- a Fetch that waits for data is left behind
 
 
-def test_a_seek_does_not_wait_for_the_fetch_under_way(talk: Talk) -> None:
-    talk.assign(tp(0), tp(2), start=0)
-    waiting = talk.fetch_at(1)
-    talk.reader.seek(tp(0), 40)
-    talk.run()
-    _, beside = talk.pending(FetchRequest)
+def test_a_seek_does_not_wait_for_the_fetch_under_way(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), tp(2), start=0)
+    waiting = harness.fetch_at(1)
+    harness.reader.seek(tp(0), 40)
+    harness.run()
+    _, beside = harness.pending(FetchRequest)
     assert beside.node % LANE == 1
     assert beside.node != waiting.node  # a connection of its own: the broker answers one request after the other
-    assert talk.asked(beside) == {tp(0): 40, tp(2): 0}
-    talk.fetched(beside, {tp(0): batch(40, 2), tp(2): batch(0, 2)})
-    assert sorted((r.partition, r.offset) for r in talk.poll()) == [(0, 40), (0, 41), (2, 0), (2, 1)]
-    third = talk.pending(FetchRequest)[-1]
+    assert harness.asked(beside) == {tp(0): 40, tp(2): 0}
+    harness.fetched(beside, {tp(0): batch(40, 2), tp(2): batch(0, 2)})
+    assert sorted((r.partition, r.offset) for r in harness.poll()) == [(0, 40), (0, 41), (2, 0), (2, 1)]
+    third = harness.pending(FetchRequest)[-1]
     assert third.node == beside.node
-    talk.fetched(waiting, {tp(0): batch(0, 5), tp(2): batch(0, 2)})  # what it brings was read already, or is not wanted any more
-    assert talk.poll() == []
-    assert talk.pending(FetchRequest) == [third]
+    harness.fetched(waiting, {tp(0): batch(0, 5), tp(2): batch(0, 2)})  # what it brings was read already, or is not wanted any more
+    assert harness.poll() == []
+    assert harness.pending(FetchRequest) == [third]
 
 
-def test_what_the_fetch_left_behind_brings_is_read_if_it_comes_first(talk: Talk) -> None:
-    talk.assign(tp(0), tp(2), start=0)
-    waiting = talk.fetch_at(1)
-    talk.reader.seek(tp(0), 40)
-    talk.run()
-    beside = talk.pending(FetchRequest)[-1]
-    talk.fetched(waiting, {tp(2): batch(0, 2)})
-    talk.fetched(beside, {tp(0): batch(40, 1), tp(2): batch(0, 2)})
-    assert sorted((r.partition, r.offset) for r in talk.poll()) == [(0, 40), (2, 0), (2, 1)]
+def test_records_of_the_fetch_left_behind_are_read_if_they_come_first(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), tp(2), start=0)
+    waiting = harness.fetch_at(1)
+    harness.reader.seek(tp(0), 40)
+    harness.run()
+    beside = harness.pending(FetchRequest)[-1]
+    harness.fetched(waiting, {tp(2): batch(0, 2)})
+    harness.fetched(beside, {tp(0): batch(40, 1), tp(2): batch(0, 2)})
+    assert sorted((r.partition, r.offset) for r in harness.poll()) == [(0, 40), (2, 0), (2, 1)]
 
 
-def test_one_fetch_at_most_is_left_behind_at_each_broker(talk: Talk) -> None:
-    talk.assign(tp(0), start=0)
+def test_one_fetch_at_most_is_left_behind_at_each_broker(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=0)
     for offset in range(10, 20):
-        talk.reader.seek(tp(0), offset)
-        talk.run()
-    assert len(talk.pending(FetchRequest)) == 2
-    first, second = talk.pending(FetchRequest)
-    talk.fetched(first, {})
-    talk.fetched(second, {})
-    assert talk.asked(talk.fetch_at(1)) == {tp(0): 19}
+        harness.reader.seek(tp(0), offset)
+        harness.run()
+    assert len(harness.pending(FetchRequest)) == 2
+    first, second = harness.pending(FetchRequest)
+    harness.fetched(first, {})
+    harness.fetched(second, {})
+    assert harness.asked(harness.fetch_at(1)) == {tp(0): 19}
 
 
 def test_a_position_found_later_does_not_wait_either() -> None:
-    talk = Talk(fetch_max_wait_ms=500)
-    talk.cluster.set("t", [1, 1])
-    talk.assign(tp(0), start=0)
-    talk.assign(tp(1))
-    talk.ends(5)
-    assert talk.asked(talk.pending(FetchRequest)[-1]) == {tp(0): 0, tp(1): 5}
-    assert len(talk.pending(FetchRequest)) == 2
+    harness = ConsumerHarness(fetch_max_wait_ms=500)
+    harness.cluster.set("t", [1, 1])
+    harness.assign(tp(0), start=0)
+    harness.assign(tp(1))
+    harness.ends(5)
+    assert harness.asked(harness.pending(FetchRequest)[-1]) == {tp(0): 0, tp(1): 5}
+    assert len(harness.pending(FetchRequest)) == 2
 
 
-def test_a_search_does_not_wait_behind_the_fetch_under_way(talk: Talk) -> None:
+def test_a_search_does_not_wait_behind_the_fetch_under_way(harness: ConsumerHarness) -> None:
     """The broker holds that back until there is data; of two it has, the one sent first is answered first."""
-    talk.assign(tp(0), start=0)
-    held = talk.fetch_at(1)
-    talk.reader.seek(tp(0), Start.LATEST)
-    talk.run()
-    search = talk.one(ListOffsetsRequest)
+    harness.assign(tp(0), start=0)
+    held = harness.fetch_at(1)
+    harness.reader.seek(tp(0), Start.LATEST)
+    harness.run()
+    search = harness.one(ListOffsetsRequest)
     assert (search.node % LANE, search.node // LANE) == (1, 4)
     assert held.node // LANE == 2
-    talk.ends(7)
-    beside = [request for request in talk.pending(FetchRequest) if request is not held]
+    harness.ends(7)
+    beside = [request for request in harness.pending(FetchRequest) if request is not held]
     assert [request.node // LANE for request in beside] == [4]
-    talk.reader.seek(tp(0), Start.EARLIEST)
-    talk.run()
-    assert talk.one(ListOffsetsRequest).node // LANE == 2
-    talk.fetched(held, {})
-    talk.ends(0)
-    assert {request.node // LANE for request in talk.pending(FetchRequest)} == {2, 4}
+    harness.reader.seek(tp(0), Start.EARLIEST)
+    harness.run()
+    assert harness.one(ListOffsetsRequest).node // LANE == 2
+    harness.fetched(held, {})
+    harness.ends(0)
+    assert {request.node // LANE for request in harness.pending(FetchRequest)} == {2, 4}

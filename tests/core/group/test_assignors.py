@@ -46,7 +46,7 @@ def test_more_members_than_partitions_leaves_the_last_without() -> None:
     assert result["c2"] == []
 
 
-def test_topics_without_partitions_are_assigned_to_nobody() -> None:
+def test_topics_without_partitions_are_assigned_to_no_member() -> None:
     assert range_assignor([member("c", "gone", "unknown")], {"gone": 0}) == {"c": []}
 
 

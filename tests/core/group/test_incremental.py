@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from consumer_talk import Talk, batch, tp
-from incremental import RELEASE_SECONDS, IncrementalProtocol, incremental
-from membership_talk import ending, events, release
+from consumer_harness import ConsumerHarness, batch, tp
+from incremental_harness import RELEASE_SECONDS, IncrementalProtocol, incremental
+from member_harness import ending, events, release
 
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.errors import GroupError
@@ -15,7 +15,7 @@ from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest
 
 
-class Member(Talk):
+class Member(ConsumerHarness):
     """A member of an incremental protocol that holds partitions 0 and 1 of `t`, both read from offset 0."""
 
     protocol: IncrementalProtocol

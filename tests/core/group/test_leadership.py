@@ -1,11 +1,11 @@
-"""What a group's leader does on top of being a member."""
+"""Leadership: what the leader of a group does in addition to what every member does."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from consumer_talk import LOST, Cluster, tp
+from consumer_harness import LOST, Cluster, tp
 
 from pykafka4.core import INFINITY, Reply
 from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes, subscription_bytes
@@ -27,13 +27,13 @@ def cluster() -> Any:
     return cluster
 
 
-def test_a_follower_has_nothing_to_deal(cluster: Any) -> None:
+def test_a_follower_assigns_nothing(cluster: Any) -> None:
     leadership = Leadership(cluster, "c: group g")
     assert leadership.decide(answer(leader="x"), 5.0) is None
     assert (leadership.holds, leadership.due, leadership.outgrown()) == (False, INFINITY, False)
 
 
-def test_everybody_gets_a_share(cluster: Any) -> None:
+def test_every_member_gets_a_share(cluster: Any) -> None:
     leadership = Leadership(cluster, "c: group g")
     assert leadership.decide(answer(m=["t"], n=["t"]), 5.0) is None
     shares = leadership.deal(0.0)
@@ -54,7 +54,7 @@ def test_unknown_topics_are_waited_for_until_due(cluster: Any) -> None:
     assert leadership.deal(5.0) is not None
 
 
-def test_a_new_deal_is_called_for_when_topics_grow_appear_or_go(cluster: Any) -> None:
+def test_a_rebalance_is_needed_when_topics_are_created_deleted_or_get_partitions(cluster: Any) -> None:
     for change in ({"t": [1] * 4}, {"u": [1]}, {"t": []}):
         cluster = Cluster()
         cluster.set("t", [1, 1, 1])
@@ -70,7 +70,7 @@ def test_a_new_deal_is_called_for_when_topics_grow_appear_or_go(cluster: Any) ->
         assert leadership.outgrown()
 
 
-def test_what_changed_between_looking_and_dealing_is_noticed(cluster: Any) -> None:
+def test_a_change_between_the_lookup_and_the_assignment_is_noticed(cluster: Any) -> None:
     leadership = Leadership(cluster, "c: group g")
     leadership.decide(answer(m=["t"]), 5.0)
     leadership.deal(0.0)
@@ -208,7 +208,7 @@ def returned(cluster: Any, *topics: str) -> Leadership:
     return leadership
 
 
-def test_partitions_added_while_a_static_leader_was_away_call_for_a_new_deal(cluster: Any) -> None:
+def test_partitions_added_while_a_static_leader_was_away_need_a_rebalance(cluster: Any) -> None:
     leadership = returned(cluster, "t")
     assert not leadership.outgrown()
     assert leadership.ask_at <= 0.0
@@ -230,7 +230,7 @@ def test_an_assignment_that_has_all_partitions_stands_until_there_are_more(clust
 
 
 @pytest.mark.parametrize("outcome", [LOST, described(state="PreparingRebalance"), described(error=15)], ids=["lost", "unstable", "refused"])
-def test_what_was_dealt_out_is_asked_for_until_there_is_an_answer(cluster: Any, outcome: Any) -> None:
+def test_the_assignment_is_requested_until_there_is_an_answer(cluster: Any, outcome: Any) -> None:
     leadership = returned(cluster, "t")
     leadership.question(0.0, "g")
     leadership.learn(2.0, outcome)
@@ -250,7 +250,7 @@ def test_an_assignment_that_cannot_be_read_is_taken_for_whole(cluster: Any) -> N
     assert (leadership.ask_at, leadership.outgrown()) == (INFINITY, False)
 
 
-def test_nothing_is_asked_by_those_who_deal_or_follow(cluster: Any) -> None:
+def test_leaders_and_followers_do_not_request_an_assignment(cluster: Any) -> None:
     leadership = returned(cluster, "t")
     leadership.decide(answer(m=["t"]), 5.0)
     assert leadership.ask_at == INFINITY

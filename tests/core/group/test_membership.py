@@ -1,4 +1,4 @@
-"""Membership: what the application wants and holds, with a clock and a coordinator made by hand."""
+"""Membership: what the application subscribes to and holds, with a fake clock and scripted answers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 from typing import Any
 
 import pytest
-from consumer_talk import Talk, tp
-from membership_talk import events, keep_alive, release, state
+from consumer_harness import ConsumerHarness, tp
+from member_harness import events, keep_alive, release, state
 
 from pykafka4.core.group.assignors import subscription_bytes
 from pykafka4.core.group.classic import MemberState
@@ -23,249 +23,251 @@ from pykafka4.wire.protocol.messages_group import (
 )
 
 
-def test_nothing_is_asked_before_the_application_polls(talk: Talk) -> None:
-    talk.machine.membership.subscribe(("t",))
-    assert talk.run() == []
-    assert talk.reader.loop_wanted
-    talk.poll()
-    assert [type(r.message) for r in talk.run()] == [FindCoordinatorRequest]
+def test_nothing_is_asked_before_the_application_polls(harness: ConsumerHarness) -> None:
+    harness.machine.membership.subscribe(("t",))
+    assert harness.run() == []
+    assert harness.reader.loop_wanted
+    harness.poll()
+    assert [type(r.message) for r in harness.run()] == [FindCoordinatorRequest]
 
 
-def test_status_names_a_generation_only_while_the_member_is_in_it(talk: Talk) -> None:
+def test_status_names_a_generation_only_while_the_member_is_in_it(harness: ConsumerHarness) -> None:
     def shown() -> int:
-        generation: int = talk.machine.status(talk.now)["generation"]
+        generation: int = harness.machine.status(harness.now)["generation"]
         return generation
 
     assert shown() == -1
-    talk.stable(tp(0))
+    harness.stable(tp(0))
     assert shown() == 1
-    talk.run(3)
-    talk.beat(talk.one(HeartbeatRequest), "UNKNOWN_MEMBER_ID")
+    harness.run(3)
+    harness.beat(harness.one(HeartbeatRequest), "UNKNOWN_MEMBER_ID")
     assert shown() == -1
-    release(talk)
-    talk.join(generation=2)
+    release(harness)
+    harness.join(generation=2)
     assert shown() == 2
-    talk.machine.leave(talk.now, 5.0, lambda: None)
-    talk.run(5.0)
+    harness.machine.leave(harness.now, 5.0, lambda: None)
+    harness.run(5.0)
     assert shown() == -1
 
 
-def test_subscribing_again_is_a_new_chance_after_a_refusal(talk: Talk) -> None:
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.find_coordinator()
-    talk.join(error="GROUP_AUTHORIZATION_FAILED")
-    talk.machine.membership.subscribe(("t",))
-    talk.run()
-    assert talk.one(JoinGroupRequest)
+def test_subscribing_again_retries_after_a_refusal(harness: ConsumerHarness) -> None:
+    harness.machine.membership.subscribe(("t",))
+    harness.poll()
+    harness.find_coordinator()
+    harness.join(error="GROUP_AUTHORIZATION_FAILED")
+    harness.machine.membership.subscribe(("t",))
+    harness.run()
+    assert harness.one(JoinGroupRequest)
 
 
-def test_a_rebalance_takes_back_the_partitions_and_joins_when_the_application_has_let_go(talk: Talk) -> None:
-    talk.stable(tp(0), tp(1))
-    keep_alive(talk)
-    talk.run(3.1)
-    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
-    assert state(talk) is MemberState.REVOKING
-    (ended,) = events(talk)
+def test_a_rebalance_takes_back_the_partitions_and_joins_when_the_application_has_let_go(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0), tp(1))
+    keep_alive(harness)
+    harness.run(3.1)
+    harness.beat(harness.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    assert state(harness) is MemberState.REVOKING
+    (ended,) = events(harness)
     assert [claim.tp for claim in ended.claims] == [tp(0), tp(1)]
     assert ended.ending is Ending.REVOKED
-    assert talk.machine.fetcher.positions == {}
-    talk.run(3.1)
-    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")  # it lives on while it waits
-    assert talk.pending(JoinGroupRequest) == []
-    release(talk)
-    assert talk.one(JoinGroupRequest).message.member_id == "m"
+    assert harness.machine.fetcher.positions == {}
+    harness.run(3.1)
+    harness.beat(harness.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")  # it lives on while it waits
+    assert harness.pending(JoinGroupRequest) == []
+    release(harness)
+    assert harness.one(JoinGroupRequest).message.member_id == "m"
 
 
-def test_a_revocation_that_is_not_answered_in_time_is_a_loss(talk: Talk) -> None:
-    talk.stable(tp(0))
-    keep_alive(talk)
-    talk.run(3.1)
-    talk.beat(talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+def test_a_revocation_that_is_not_answered_in_time_is_a_loss(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    keep_alive(harness)
+    harness.run(3.1)
+    harness.beat(harness.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
     for _ in range(20):
-        talk.run(3.1)
-        for request in talk.pending(HeartbeatRequest):
-            talk.beat(request, "REBALANCE_IN_PROGRESS")
-    (ended,) = events(talk)
+        harness.run(3.1)
+        for request in harness.pending(HeartbeatRequest):
+            harness.beat(request, "REBALANCE_IN_PROGRESS")
+    (ended,) = events(harness)
     assert ended.ending is Ending.LOST
-    assert state(talk) is MemberState.UNJOINED
-    assert talk.pending(JoinGroupRequest) == []  # the application has not heard of it yet
-    release(talk)
-    assert talk.one(JoinGroupRequest)
+    assert state(harness) is MemberState.UNJOINED
+    assert harness.pending(JoinGroupRequest) == []  # the application does not know of it yet
+    release(harness)
+    assert harness.one(JoinGroupRequest)
 
 
 @pytest.mark.parametrize(("error", "member_id"), [("UNKNOWN_MEMBER_ID", ""), ("ILLEGAL_GENERATION", "m")])
-def test_a_member_that_is_not_known_any_more_has_lost_its_partitions(talk: Talk, error: str, member_id: str) -> None:
-    talk.stable(tp(0))
-    keep_alive(talk)
-    talk.run(3.1)
-    talk.beat(talk.one(HeartbeatRequest), error)
-    (ended,) = events(talk)
+def test_a_member_that_is_not_known_any_more_has_lost_its_partitions(harness: ConsumerHarness, error: str, member_id: str) -> None:
+    harness.stable(tp(0))
+    keep_alive(harness)
+    harness.run(3.1)
+    harness.beat(harness.one(HeartbeatRequest), error)
+    (ended,) = events(harness)
     assert ended.ending is Ending.LOST
-    release(talk)
-    assert talk.one(JoinGroupRequest).message.member_id == member_id
+    release(harness)
+    assert harness.one(JoinGroupRequest).message.member_id == member_id
 
 
-def test_an_application_that_stops_polling_leaves_exactly_when_due(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
-    talk.stable(tp(0))
-    talk.poll()
-    left_at = talk.now
+def test_an_application_that_stops_polling_leaves_exactly_when_due(harness: ConsumerHarness, caplog: pytest.LogCaptureFixture) -> None:
+    harness.stable(tp(0))
+    harness.poll()
+    left_at = harness.now
 
     def live(until: float) -> None:
-        while talk.now < until:
-            talk.run(min(1.0, until - talk.now))
-            for request in talk.pending(HeartbeatRequest):
-                talk.beat(request)
+        while harness.now < until:
+            harness.run(min(1.0, until - harness.now))
+            for request in harness.pending(HeartbeatRequest):
+                harness.beat(request)
 
     live(left_at + 59.9)
-    assert state(talk) is MemberState.STABLE
-    assert talk.wake_at <= left_at + 60
+    assert state(harness) is MemberState.STABLE
+    assert harness.wake_at <= left_at + 60
     with caplog.at_level(logging.WARNING):
         live(left_at + 60)
-    assert state(talk) is MemberState.LEAVING
+    assert state(harness) is MemberState.LEAVING
     assert "max_poll_interval_ms=60000" in caplog.text
-    talk.left(talk.one(LeaveGroupRequest))
-    assert talk.run(100) == []
-    (ended,) = events(talk)
+    harness.left(harness.one(LeaveGroupRequest))
+    assert harness.run(100) == []
+    (ended,) = events(harness)
     assert ended.ending is Ending.LOST
-    release(talk)
-    assert talk.pending(JoinGroupRequest) == []  # it may be gone for good
-    talk.poll()
-    talk.run()
-    assert talk.one(JoinGroupRequest).message.member_id == ""
+    release(harness)
+    assert harness.pending(JoinGroupRequest) == []  # it may have stopped for good
+    harness.poll()
+    harness.run()
+    assert harness.one(JoinGroupRequest).message.member_id == ""
 
 
-def test_a_poll_under_way_never_counts_as_stopped(talk: Talk) -> None:
-    talk.stable(tp(0))
-    keep_alive(talk)
+def test_a_poll_under_way_never_counts_as_stopped(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    keep_alive(harness)
     for _ in range(100):
-        talk.run(2)
-        for request in talk.pending(HeartbeatRequest):
-            talk.beat(request)
-    assert state(talk) is MemberState.STABLE
+        harness.run(2)
+        for request in harness.pending(HeartbeatRequest):
+            harness.beat(request)
+    assert state(harness) is MemberState.STABLE
 
 
-def test_a_changed_subscription_is_a_rebalance(talk: Talk) -> None:
-    talk.stable(tp(0))
-    talk.machine.membership.subscribe(("t", "u"))
-    talk.run()
-    assert state(talk) is MemberState.REVOKING
-    release(talk)
-    request = talk.one(JoinGroupRequest)
+def test_a_changed_subscription_is_a_rebalance(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    harness.machine.membership.subscribe(("t", "u"))
+    harness.run()
+    assert state(harness) is MemberState.REVOKING
+    release(harness)
+    request = harness.one(JoinGroupRequest)
     assert request.message.protocols[0].metadata == subscription_bytes(["t", "u"])
 
 
-def test_answers_to_an_abandoned_attempt_are_ignored(talk: Talk) -> None:
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.find_coordinator()
-    request = talk.one(JoinGroupRequest)
+def test_answers_to_an_abandoned_join_are_ignored(harness: ConsumerHarness) -> None:
+    harness.machine.membership.subscribe(("t",))
+    harness.poll()
+    harness.find_coordinator()
+    request = harness.one(JoinGroupRequest)
     done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run()
-    talk.join(member="late")
-    assert state(talk) is MemberState.UNJOINED
+    harness.machine.leave(harness.now, 5, lambda: done.append(True))
+    harness.run()
+    harness.join(member="late")
+    assert state(harness) is MemberState.UNJOINED
     assert done == [True]
-    assert request not in talk.sent
+    assert request not in harness.sent
 
 
 @pytest.mark.parametrize(("version", "single", "many"), [(5, "", ["m"]), (3, "", ["m"]), (2, "m", [])])
-def test_leaving_names_the_member_in_the_form_the_broker_knows(talk: Talk, version: int, single: str, many: list[str]) -> None:
-    talk.stable(tp(0))
+def test_leaving_names_the_member_in_the_form_the_broker_knows(
+    harness: ConsumerHarness, version: int, single: str, many: list[str]
+) -> None:
+    harness.stable(tp(0))
     done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run()
-    message = talk.as_sent(LeaveGroupRequest, version)
+    harness.machine.leave(harness.now, 5, lambda: done.append(True))
+    harness.run()
+    message = harness.as_sent(LeaveGroupRequest, version)
     assert (message.member_id, [m.member_id for m in message.members]) == (single, many)
-    talk.left(talk.one(LeaveGroupRequest))
+    harness.left(harness.one(LeaveGroupRequest))
     assert done == [True]
 
 
-def test_leaving_waits_for_the_commits_before_it(talk: Talk) -> None:
-    talk.stable(tp(0))
+def test_leaving_waits_for_the_commits_before_it(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
     outcomes: list[Any] = []
-    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, talk.now + 60, outcomes.append)
+    harness.machine.commit({tp(0): OffsetAndMetadata(5)}, harness.now + 60, outcomes.append)
     done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run()
-    assert talk.pending(LeaveGroupRequest) == []
-    assert talk.one(OffsetCommitRequest).message.generation_id_or_member_epoch == 1
-    talk.commits()
+    harness.machine.leave(harness.now, 5, lambda: done.append(True))
+    harness.run()
+    assert harness.pending(LeaveGroupRequest) == []
+    assert harness.one(OffsetCommitRequest).message.generation_id_or_member_epoch == 1
+    harness.commits()
     assert outcomes == [None]
-    talk.left(talk.one(LeaveGroupRequest))
+    harness.left(harness.one(LeaveGroupRequest))
     assert done == [True]
 
 
-def test_leaving_is_over_when_patience_is(talk: Talk) -> None:
-    talk.stable(tp(0))
+def test_leaving_ends_at_its_deadline(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
     done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run(4.9)
+    harness.machine.leave(harness.now, 5, lambda: done.append(True))
+    harness.run(4.9)
     assert done == []
-    talk.run(0.2)
+    harness.run(0.2)
     assert done == [True]
-    assert state(talk) is MemberState.UNJOINED
+    assert state(harness) is MemberState.UNJOINED
 
 
-def test_who_does_not_wait_sends_commit_and_leave_all_the_same_in_this_order(talk: Talk) -> None:
-    talk.stable(tp(0))
+def test_closing_without_waiting_still_sends_commit_then_leave(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
     outcomes: list[Any] = []
-    talk.machine.commit({tp(0): OffsetAndMetadata(5)}, talk.now + 1, outcomes.append)
+    harness.machine.commit({tp(0): OffsetAndMetadata(5)}, harness.now + 1, outcomes.append)
     done: list[bool] = []
-    talk.machine.leave(talk.now, 0, lambda: done.append(True))
+    harness.machine.leave(harness.now, 0, lambda: done.append(True))
     assert done == [True]
-    assert [type(r.message) for r in talk.run() if r.node // LANE == 1] == [OffsetCommitRequest, LeaveGroupRequest]
-    assert talk.one(LeaveGroupRequest).deadline == talk.now + 30  # the connection gets its full time to answer
-    talk.commits()
+    assert [type(r.message) for r in harness.run() if r.node // LANE == 1] == [OffsetCommitRequest, LeaveGroupRequest]
+    assert harness.one(LeaveGroupRequest).deadline == harness.now + 30  # the connection gets its full time to answer
+    harness.commits()
     assert outcomes == [None]
 
 
-def test_the_answer_to_an_earlier_leave_ends_no_later_one(talk: Talk) -> None:
-    talk.stable(tp(0))
-    talk.machine.leave(talk.now, 0, lambda: None)
-    talk.run()
-    earlier = talk.one(LeaveGroupRequest)
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.run()
-    talk.join(member="m-2")
-    talk.sync([tp(0)])
+def test_the_answer_to_an_earlier_leave_ends_no_later_one(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    harness.machine.leave(harness.now, 0, lambda: None)
+    harness.run()
+    earlier = harness.one(LeaveGroupRequest)
+    harness.machine.membership.subscribe(("t",))
+    harness.poll()
+    harness.run()
+    harness.join(member="m-2")
+    harness.sync([tp(0)])
     done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run()
-    talk.left(earlier)
+    harness.machine.leave(harness.now, 5, lambda: done.append(True))
+    harness.run()
+    harness.left(earlier)
     assert done == []
-    talk.left(talk.one(LeaveGroupRequest))
+    harness.left(harness.one(LeaveGroupRequest))
     assert done == [True]
 
 
-def test_a_member_in_the_middle_of_joining_leaves_over_another_connection(talk: Talk) -> None:
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.find_coordinator()
-    talk.join(member="m-1", error="MEMBER_ID_REQUIRED")
-    talk.machine.leave(talk.now, 5, lambda: None)
-    talk.run()
-    assert talk.one(LeaveGroupRequest).node // LANE != talk.one(JoinGroupRequest).node // LANE
+def test_a_member_in_the_middle_of_joining_leaves_over_another_connection(harness: ConsumerHarness) -> None:
+    harness.machine.membership.subscribe(("t",))
+    harness.poll()
+    harness.find_coordinator()
+    harness.join(member="m-1", error="MEMBER_ID_REQUIRED")
+    harness.machine.leave(harness.now, 5, lambda: None)
+    harness.run()
+    assert harness.one(LeaveGroupRequest).node // LANE != harness.one(JoinGroupRequest).node // LANE
 
 
-def test_a_static_member_leaves_without_a_word() -> None:
-    talk = Talk(group_id="g", group_instance_id="i")
-    talk.cluster.set("t", [1])
-    talk.stable(tp(0))
+def test_a_static_member_sends_no_leave_group() -> None:
+    harness = ConsumerHarness(group_id="g", group_instance_id="i")
+    harness.cluster.set("t", [1])
+    harness.stable(tp(0))
     done: list[bool] = []
-    talk.machine.leave(talk.now, 5, lambda: done.append(True))
-    talk.run()
+    harness.machine.leave(harness.now, 5, lambda: done.append(True))
+    harness.run()
     assert done == [True]
-    assert talk.pending(LeaveGroupRequest) == []
+    assert harness.pending(LeaveGroupRequest) == []
 
 
-def test_an_assignment_that_ended_before_it_was_seen_is_marked(talk: Talk) -> None:
-    talk.machine.membership.subscribe(("t",))
-    talk.poll()
-    talk.find_coordinator()
-    talk.join()
-    talk.sync([tp(0)])
-    talk.machine.leave(talk.now, 5, lambda: None)
-    (assigned,) = events(talk)
+def test_an_assignment_that_ended_before_it_was_seen_is_marked(harness: ConsumerHarness) -> None:
+    harness.machine.membership.subscribe(("t",))
+    harness.poll()
+    harness.find_coordinator()
+    harness.join()
+    harness.sync([tp(0)])
+    harness.machine.leave(harness.now, 5, lambda: None)
+    (assigned,) = events(harness)
     assert [claim.ended for claim in assigned.claims] == [True]

@@ -1,4 +1,4 @@
-"""Subscribed topics: those that do not exist, that are not wanted any more, that are created again."""
+"""Subscribed topics: topics that do not exist, are no longer subscribed to, or are recreated."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from consumer_talk import Cluster, Talk, tp
-from membership_talk import events, keep_alive, release
+from consumer_harness import Cluster, ConsumerHarness, tp
+from member_harness import events, keep_alive, release
 
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import (
@@ -15,46 +15,50 @@ from pykafka4.wire.protocol.messages_group import (
 )
 
 
-def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(talk: Talk, caplog: pytest.LogCaptureFixture) -> None:
-    talk.machine.membership.subscribe(("t", "tpyo"))
-    talk.cluster.set("tpyo", error="UNKNOWN_TOPIC_OR_PARTITION")
+def test_a_subscribed_topic_that_does_not_exist_is_named_in_the_log_once(
+    harness: ConsumerHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness.machine.membership.subscribe(("t", "tpyo"))
+    harness.cluster.set("tpyo", error="UNKNOWN_TOPIC_OR_PARTITION")
     for _ in range(3):
-        talk.cluster.change("tpyo")
-        talk.run(1)
+        harness.cluster.change("tpyo")
+        harness.run(1)
     assert [r.getMessage() for r in caplog.records if "tpyo" in r.getMessage()] == [
         "pykafka4: group g: subscribed topic 'tpyo' does not exist; it will be consumed once it is created"
     ]
-    assert talk.machine.status(talk.now)["unknown_topics"] == ["tpyo"]
+    assert harness.machine.status(harness.now)["unknown_topics"] == ["tpyo"]
 
 
-def test_only_topics_that_changed_are_looked_at_and_only_while_there_is_a_subscription(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
-    talk.machine.membership.subscribe(tuple(f"u{n}" for n in range(20)))
-    talk.run()
+def test_only_topics_that_changed_are_looked_at_and_only_while_there_is_a_subscription(
+    harness: ConsumerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness.machine.membership.subscribe(tuple(f"u{n}" for n in range(20)))
+    harness.run()
     looked: list[str] = []
-    topic_id = talk.cluster.topic_id
+    topic_id = harness.cluster.topic_id
     monkeypatch.setattr(Cluster, "topic_id", lambda _, topic: looked.append(topic) or topic_id(topic))
-    talk.run(1)
+    harness.run(1)
     assert looked == []
     for topic in ("u7", "somebody else's", "u3"):
-        talk.cluster.set(topic, [1])
-    talk.run()
+        harness.cluster.set(topic, [1])
+    harness.run()
     assert set(looked) == {"u3", "u7"}
-    listening = len(talk.cluster.on_change)
-    talk.machine.membership.gone()
-    assert len(talk.cluster.on_change) < listening
+    listening = len(harness.cluster.on_change)
+    harness.machine.membership.gone()
+    assert len(harness.cluster.on_change) < listening
 
 
-def test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_up(talk: Talk) -> None:
+def test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_up(harness: ConsumerHarness) -> None:
     """The subscription changed while the join was under way; what the application reads of the old topics by hand stays as it is."""
-    talk.machine.membership.subscribe(("t", "u"))
-    talk.poll()
-    talk.find_coordinator()
-    talk.join()
-    talk.machine.membership.subscribe(("u",))
-    talk.sync([tp(0), tp(0, "u")])
-    (assigned, *_) = events(talk)
+    harness.machine.membership.subscribe(("t", "u"))
+    harness.poll()
+    harness.find_coordinator()
+    harness.join()
+    harness.machine.membership.subscribe(("u",))
+    harness.sync([tp(0), tp(0, "u")])
+    (assigned, *_) = events(harness)
     assert [claim.tp for claim in assigned.claims] == [tp(0, "u")]
-    assert set(talk.machine.fetcher.positions) <= {tp(0, "u")}
+    assert set(harness.machine.fetcher.positions) <= {tp(0, "u")}
 
 
 @pytest.mark.parametrize(
@@ -62,32 +66,32 @@ def test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_
     [((UUID(int=1), UUID(int=2)), True), ((UUID(int=1), UUID(int=2)), False), ((None, None), True)],
     ids=["by id and absence", "by id alone", "by absence alone"],
 )
-def test_a_topic_made_anew_is_read_from_its_beginning_by_whoever_is_assigned_it(ids: tuple[Any, Any], noticed: bool) -> None:
-    talk = Talk(group_id="g", auto_offset_reset="latest", max_poll_interval_ms=60_000, enable_auto_commit=False)
-    talk.cluster.set("t", [1, 2], topic_id=ids[0])
-    talk.stable(tp(0))
-    keep_alive(talk)
-    talk.committed()
-    assert start_of_search(talk) == -1
-    talk.ends(100)
+def test_a_recreated_topic_is_read_from_its_beginning_by_the_member_it_is_assigned_to(ids: tuple[Any, Any], noticed: bool) -> None:
+    harness = ConsumerHarness(group_id="g", auto_offset_reset="latest", max_poll_interval_ms=60_000, enable_auto_commit=False)
+    harness.cluster.set("t", [1, 2], topic_id=ids[0])
+    harness.stable(tp(0))
+    keep_alive(harness)
+    harness.committed()
+    assert start_of_search(harness) == -1
+    harness.ends(100)
     if noticed:
-        talk.cluster.set("t", [], error="UNKNOWN_TOPIC_OR_PARTITION")
-        talk.run()
-    talk.cluster.set("t", [1, 2], topic_id=ids[1])
-    talk.run()
-    talk.ends()
-    talk.beat(talk.run(3) and talk.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
-    talk.reader.drain()
-    talk.reader.events.clear()
-    talk.sent.clear()
-    release(talk)
-    talk.join(generation=2)
-    talk.sync([tp(1)])
-    talk.committed()
-    assert start_of_search(talk) == -2
+        harness.cluster.set("t", [], error="UNKNOWN_TOPIC_OR_PARTITION")
+        harness.run()
+    harness.cluster.set("t", [1, 2], topic_id=ids[1])
+    harness.run()
+    harness.ends()
+    harness.beat(harness.run(3) and harness.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    harness.reader.drain()
+    harness.reader.events.clear()
+    harness.sent.clear()
+    release(harness)
+    harness.join(generation=2)
+    harness.sync([tp(1)])
+    harness.committed()
+    assert start_of_search(harness) == -2
 
 
-def start_of_search(talk: Talk) -> int:
+def start_of_search(harness: ConsumerHarness) -> int:
     """The time that the only ListOffsets asks for."""
-    timestamp: int = talk.one(ListOffsetsRequest).message.topics[0].partitions[0].timestamp
+    timestamp: int = harness.one(ListOffsetsRequest).message.topics[0].partitions[0].timestamp
     return timestamp

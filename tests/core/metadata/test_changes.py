@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import pytest
-from core_talk import World, metadata
+from scripted_brokers import World, metadata
 
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.errors import KafkaError
@@ -20,7 +20,7 @@ T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 def world() -> World:
     """Topics t and u, of one partition each, led by the connected broker 1."""
     world = World.make(retry_backoff_ms=100, retry_backoff_max_ms=1000)
-    world.picture = metadata({"t": (ID, [(1, 5)]), "u": [(1, 5)]})
+    world.metadata = metadata({"t": (ID, [(1, 5)]), "u": [(1, 5)]})
     for topic in ("t", "u"):
         world.engine.cluster.want(topic, ME)
     world.run()
@@ -35,12 +35,12 @@ def changes(world: World) -> TopicChanges:
 
 def tell(world: World, **topics: object) -> None:
     """Have the brokers tell this of them."""
-    world.picture = metadata(dict(topics))
+    world.metadata = metadata(dict(topics))
     world.engine.cluster.refresh(world.now, topics)
     world.run(5.0)
 
 
-def test_what_happened_before_is_not_told(world: World) -> None:
+def test_earlier_changes_are_not_reported(world: World) -> None:
     taken = changes(world)
     assert (taken.take_topics(), taken.take_online()) == ([], [])
 
@@ -111,7 +111,7 @@ def test_a_machine_that_sends_nothing_to_leaders_takes_topics_only(world: World)
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_nothing_is_collected_for_a_machine_that_is_gone(world: World, times: int) -> None:
+def test_no_changes_are_collected_for_a_removed_machine(world: World, times: int) -> None:
     cluster, recovery = world.engine.cluster, world.engine.recovery
     before = len(cluster.on_change), len(recovery.on_online)
     taken, other = changes(world), changes(world)

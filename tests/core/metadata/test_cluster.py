@@ -1,4 +1,4 @@
-"""Cluster: what is learned of brokers and topics, and who is told of it."""
+"""Cluster: what it learns of brokers and topics, and which listeners it notifies."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import logging
 from random import Random
 
 import pytest
-from cluster_talk import ID, ME, T0, T1, knowing, told
-from core_talk import World, metadata
+from cluster_harness import ID, ME, T0, T1, answer_metadata, knowing
+from scripted_brokers import World, metadata
 
 from pykafka4.core import INFINITY, Failed
 from pykafka4.core.backoff import Backoff
@@ -22,7 +22,7 @@ from pykafka4.records import TopicPartition
 
 def test_brokers_are_learned_without_being_asked_and_topics_when_wanted() -> None:
     world = World.make()
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])})
     cluster = world.engine.cluster
     world.run()
     assert set(cluster.brokers) == {1, 2, 3}
@@ -53,7 +53,7 @@ def test_while_no_broker_is_connected_it_is_looked_twice_a_second_whether_one_is
     assert world.engine.cluster.poll(world.now).wake_at == world.now + 0.5
 
 
-def test_a_partition_whose_epoch_nobody_tells_is_not_behind() -> None:
+def test_a_partition_without_a_known_epoch_is_not_behind() -> None:
     known = Topic(Backoff(0.1, 1.0, Random(1)))
     known.resize(1)
     known.lead(0, 1, 5)
@@ -75,11 +75,11 @@ def test_many_topics_wanted_at_once_are_one_request() -> None:
 def test_brokers_that_are_starting_are_too_few_for_a_topic_only_for_now() -> None:
     """A broker before 0.11 says so of every topic when it has just started; of a new one any broker does."""
     world = World.make()
-    world.picture = metadata({"t": [(1, 0)]})
+    world.metadata = metadata({"t": [(1, 0)]})
     for topic in ("t", "new"):
         world.engine.cluster.want(topic, ME, create=True)
     world.run(1.0)
-    world.picture = metadata({"t": 38, "new": 38})
+    world.metadata = metadata({"t": 38, "new": 38})
     world.engine.cluster.refresh(world.now, ("t",))
     world.run(1.0)
     for topic in ("t", "new"):
@@ -87,13 +87,13 @@ def test_brokers_that_are_starting_are_too_few_for_a_topic_only_for_now() -> Non
         assert error is not None
         assert error.name == "INVALID_REPLICATION_FACTOR"
         assert error.retriable
-    world.picture = metadata({"t": [(1, 0)], "new": [(2, 0)]})
+    world.metadata = metadata({"t": [(1, 0)], "new": [(2, 0)]})
     world.run(1.5)
     assert [world.engine.cluster.topic_error(topic) for topic in ("t", "new")] == [None, None]
     assert [world.engine.cluster.partitions(topic) for topic in ("t", "new")] == [1, 1]
 
 
-def test_a_topic_that_does_not_exist_is_asked_for_with_growing_rests_until_it_does() -> None:
+def test_a_topic_that_does_not_exist_is_requested_with_a_growing_back_off_until_it_does() -> None:
     world = World.make(retry_backoff_ms=100, retry_backoff_max_ms=1000)
     world.engine.cluster.want("t", ME)
     world.run(20.0)
@@ -102,26 +102,26 @@ def test_a_topic_that_does_not_exist_is_asked_for_with_growing_rests_until_it_do
     assert error is not None
     assert error.name == "UNKNOWN_TOPIC_OR_PARTITION"
     assert 15 <= len(world.asked) <= 35
-    world.picture = metadata({"t": [(1, 0)]})
+    world.metadata = metadata({"t": [(1, 0)]})
     world.run(1.3)
     assert world.engine.cluster.partitions("t") == 1
     assert world.engine.cluster.unknown_since("t") is None
     assert world.engine.cluster.topic_error("t") is None
 
 
-def test_a_new_wish_does_not_wait_for_the_rest_of_an_old_one() -> None:
+def test_a_newly_wanted_topic_does_not_wait_for_the_back_off_of_another() -> None:
     world = World.make(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     world.engine.cluster.want("missing", ME)
     world.run(1.0)
-    world.picture = metadata({"t": [(1, 0)]})
+    world.metadata = metadata({"t": [(1, 0)]})
     world.engine.cluster.want("t", ME)
     world.run()
     assert world.engine.cluster.partitions("t") == 1
 
 
-def test_an_error_that_will_not_go_away_is_not_asked_about_all_the_time() -> None:
+def test_a_permanent_error_is_not_requested_continuously() -> None:
     world = World.make()
-    world.picture = metadata({"t": 29})
+    world.metadata = metadata({"t": 29})
     world.engine.cluster.want("t", ME)
     world.run(60.0)
     assert len(world.asked) == 1
@@ -132,10 +132,10 @@ def test_an_error_that_will_not_go_away_is_not_asked_about_all_the_time() -> Non
 
 def test_a_partition_without_leader_is_asked_about_until_it_has_one() -> None:
     world = knowing()
-    told(world, metadata({"t": (ID, [(-1, 6), (2, 7)])}))
+    answer_metadata(world, metadata({"t": (ID, [(-1, 6), (2, 7)])}))
     assert world.engine.cluster.leader(T0) is None
     assert world.engine.cluster.available("t") == [1]
-    world.picture = metadata({"t": (ID, [(3, 7), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(3, 7), (2, 7)])})
     world.run(1.3)
     assert world.engine.cluster.leader(T0) == Leader(3, 7)
 
@@ -148,10 +148,10 @@ def test_listeners_and_events_hear_of_changes_and_only_of_changes() -> None:
     heard: list[Change] = []
     world.engine.cluster.on_change.append(heard.append)
     world.events.clear()
-    told(world, world.picture)
+    answer_metadata(world, world.metadata)
     assert not heard
     assert not world.events
-    told(world, metadata({"t": (ID, [(2, 6), (2, 7)])}, brokers={1: ("h1", 1), 2: ("moved", 2)}))
+    answer_metadata(world, metadata({"t": (ID, [(2, 6), (2, 7)])}, brokers={1: ("h1", 1), 2: ("moved", 2)}))
     assert heard == [Change(world.engine.cluster.version, frozenset({"t"}), True)]
     assert BrokerRemoved(3, "h3", 3) in world.events
     assert BrokerRemoved(2, "h2", 2) in world.events
@@ -176,7 +176,7 @@ def test_a_name_that_kafka_does_not_allow_is_refused_and_spoils_no_other_request
 def test_refreshed_answers_when_a_request_sent_after_it_is_answered() -> None:
     world = knowing()
     outcomes: list[KafkaError | None] = []
-    world.picture = metadata({"t": (ID, [(2, 6), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(2, 6), (2, 7)])})
     world.engine.cluster.refreshed(world.now, ["t", "unknown"], outcomes.append)
     assert not outcomes
     world.run()
@@ -185,7 +185,7 @@ def test_refreshed_answers_when_a_request_sent_after_it_is_answered() -> None:
 
 
 @pytest.mark.parametrize("passing", [True, False])
-def test_those_who_wait_go_on_waiting_after_a_failure_that_passes(passing: bool) -> None:
+def test_pending_refreshes_keep_waiting_after_a_transient_failure(passing: bool) -> None:
     world = knowing()
     outcomes: list[KafkaError | None] = []
     world.engine.cluster.refreshed(world.now, ["t"], outcomes.append)
@@ -197,7 +197,7 @@ def test_those_who_wait_go_on_waiting_after_a_failure_that_passes(passing: bool)
     assert outcomes == ([None] if passing else [reason])
 
 
-def test_a_crash_is_told_to_those_who_wait() -> None:
+def test_a_crash_fails_pending_refreshes() -> None:
     world = knowing()
     outcomes: list[KafkaError | None] = []
     world.engine.cluster.refreshed(world.now, None, outcomes.append)
@@ -205,15 +205,15 @@ def test_a_crash_is_told_to_those_who_wait() -> None:
     assert str(outcomes[0]) == "the loop crashed"
 
 
-def test_two_clusters_among_the_bootstrap_servers_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_two_clusters_among_the_bootstrap_servers_log_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     world = knowing()
     with caplog.at_level(logging.WARNING, "pykafka4.cluster"):
-        told(world, metadata({"t": (ID, [(1, 5), (2, 7)])}, cluster_id="another"))
+        answer_metadata(world, metadata({"t": (ID, [(1, 5), (2, 7)])}, cluster_id="another"))
     assert "cluster id changed from c to another" in caplog.text
 
 
-def test_troubles_name_what_is_wrong_with_wanted_topics() -> None:
+def test_topic_errors_name_what_is_wrong_with_wanted_topics() -> None:
     world = knowing()
     world.engine.cluster.want("missing", ME)
-    told(world, metadata({"t": (ID, [(-1, 6), (2, 7)])}))
+    answer_metadata(world, metadata({"t": (ID, [(-1, 6), (2, 7)])}))
     assert world.engine.cluster.troubles() == {"t": "no leader for partition 0", "missing": "UNKNOWN_TOPIC_OR_PARTITION"}

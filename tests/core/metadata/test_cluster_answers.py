@@ -1,12 +1,12 @@
-"""Cluster: which answers are believed. The metadata only moves forward."""
+"""Cluster: which answers are accepted. The metadata only moves forward."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 import pytest
-from cluster_talk import ID, ME, OTHER, T0, T1, knowing, told
-from core_talk import World, metadata, versions
+from cluster_harness import ID, ME, OTHER, T0, T1, answer_metadata, knowing
+from scripted_brokers import World, metadata, versions
 
 from pykafka4.core.metadata.cluster import EPOCHS_FROM, Change
 from pykafka4.core.metadata.topic import CONTRADICTED, Leader
@@ -19,130 +19,130 @@ from pykafka4.wire.protocol.schema import NO_UUID
 
 def test_an_older_epoch_never_moves_a_partition_back() -> None:
     world = knowing()
-    told(world, metadata({"t": (ID, [(3, 4), (3, 8)])}))
+    answer_metadata(world, metadata({"t": (ID, [(3, 4), (3, 8)])}))
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
     assert world.engine.cluster.leader(T1) == Leader(3, 8)
 
 
-@pytest.mark.parametrize("topic_id", [ID, NO_UUID], ids=["restored", "made anew without an id"])
-def test_older_epochs_are_believed_when_nobody_has_told_others_for_long(topic_id: UUID) -> None:
+@pytest.mark.parametrize("topic_id", [ID, NO_UUID], ids=["restored", "recreated without an id"])
+def test_older_epochs_are_accepted_when_no_broker_has_sent_newer_ones_for_long(topic_id: UUID) -> None:
     world = World.make()
-    world.picture = metadata({"t": (topic_id, [(1, 5), (2, 7)])})
+    world.metadata = metadata({"t": (topic_id, [(1, 5), (2, 7)])})
     world.engine.cluster.want("t", ME)
     world.run()
-    told(world, metadata({"t": (topic_id, [(3, 0), (3, 0)])}))
+    answer_metadata(world, metadata({"t": (topic_id, [(3, 0), (3, 0)])}))
     world.run(CONTRADICTED)
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
-    told(world, world.picture)
+    answer_metadata(world, world.metadata)
     assert world.engine.cluster.leader(T0) == Leader(3, 0)
     assert world.engine.cluster.leader(T1) == Leader(3, 0)
 
 
-def test_older_epochs_are_not_believed_while_somebody_tells_newer_ones() -> None:
+def test_older_epochs_are_ignored_while_a_broker_sends_newer_ones() -> None:
     world = knowing()
-    older, newer = metadata({"t": (ID, [(2, 4), (2, 6)])}), world.picture
+    older, newer = metadata({"t": (ID, [(2, 4), (2, 6)])}), world.metadata
     for _ in range(20):
-        told(world, older)
-        told(world, newer)
-    told(world, older)
+        answer_metadata(world, older)
+        answer_metadata(world, newer)
+    answer_metadata(world, older)
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
 
 
 def test_a_topic_without_an_id_that_was_missing_may_be_another_one() -> None:
     world = World.make()
-    world.picture = metadata({"t": (NO_UUID, [(1, 5), (2, 7)])})
+    world.metadata = metadata({"t": (NO_UUID, [(1, 5), (2, 7)])})
     world.engine.cluster.want("t", ME)
     world.run()
-    told(world, metadata({"t": 3}))
-    told(world, metadata({"t": (NO_UUID, [(2, 0)])}))
+    answer_metadata(world, metadata({"t": 3}))
+    answer_metadata(world, metadata({"t": (NO_UUID, [(2, 0)])}))
     assert world.engine.cluster.leader(T0) == Leader(2, 0)
     assert world.engine.cluster.partitions("t") == 1
 
 
 def test_epochs_of_brokers_that_tell_old_ones_are_not_used() -> None:
-    """A leader would refuse whoever fetches with one, for as long as it is told."""
+    """A leader would refuse every fetch with such an epoch, for as long as brokers send it."""
     world = World.make()
     world.speaks = versions(Metadata=(0, EPOCHS_FROM - 1))
-    world.picture = metadata({"t": (NO_UUID, [(1, 5)])})
+    world.metadata = metadata({"t": (NO_UUID, [(1, 5)])})
     world.engine.cluster.want("t", ME)
     world.run()
     assert world.engine.cluster.leader(T0) == Leader(1, -1)
-    told(world, metadata({"t": (NO_UUID, [(2, 4)])}))
+    answer_metadata(world, metadata({"t": (NO_UUID, [(2, 4)])}))
     assert world.engine.cluster.leader(T0) == Leader(2, -1)
 
 
 def test_an_older_answer_without_leader_does_not_take_the_leader_away() -> None:
     world = knowing()
-    told(world, metadata({"t": (ID, [(-1, 4), (2, 7)])}))
+    answer_metadata(world, metadata({"t": (ID, [(-1, 4), (2, 7)])}))
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
 
 
-def test_a_new_topic_of_the_same_name_begins_anew_and_the_old_one_never_comes_back() -> None:
+def test_a_recreated_topic_replaces_the_old_one_and_the_old_id_never_returns() -> None:
     world = knowing()
-    told(world, metadata({"t": (OTHER, [(2, 0)])}))
+    answer_metadata(world, metadata({"t": (OTHER, [(2, 0)])}))
     assert world.engine.cluster.leader(T0) == Leader(2, 0)
     assert world.engine.cluster.partitions("t") == 1
     assert world.engine.cluster.topic_id("t") == OTHER
-    told(world, metadata({"t": (ID, [(1, 99), (2, 99)])}))
+    answer_metadata(world, metadata({"t": (ID, [(1, 99), (2, 99)])}))
     assert world.engine.cluster.topic_id("t") == OTHER
     assert world.engine.cluster.leader(T0) == Leader(2, 0)
 
 
-def test_brokers_too_old_for_epochs_are_believed() -> None:
+def test_answers_of_brokers_too_old_for_epochs_are_accepted() -> None:
     world = World.make()
-    world.picture = metadata({"t": [(1, -1)]})
+    world.metadata = metadata({"t": [(1, -1)]})
     world.engine.cluster.want("t", ME)
     world.run()
-    told(world, metadata({"t": [(2, -1)]}))
+    answer_metadata(world, metadata({"t": [(2, -1)]}))
     assert world.engine.cluster.leader(T0) == Leader(2, -1)
 
 
-def test_an_id_that_was_replaced_is_believed_when_nobody_has_told_another_for_long() -> None:
-    """A broker that lagged behind told of the old topic after the others had told of the new one."""
+def test_a_replaced_topic_id_is_accepted_when_no_broker_has_sent_another_for_long() -> None:
+    """A broker that lagged behind sent the old topic after the others had sent the new one."""
     world = knowing()
-    new = world.picture
-    told(world, metadata({"t": (OTHER, [(3, 9), (3, 9)])}))
-    told(world, new)
+    new = world.metadata
+    answer_metadata(world, metadata({"t": (OTHER, [(3, 9), (3, 9)])}))
+    answer_metadata(world, new)
     world.run(CONTRADICTED / 2)
-    told(world, new)
+    answer_metadata(world, new)
     assert world.engine.cluster.topic_id("t") == OTHER
     world.run(CONTRADICTED / 2)
-    told(world, new)
+    answer_metadata(world, new)
     assert world.engine.cluster.topic_id("t") == ID
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
-    told(world, metadata({"t": (OTHER, [(3, 9), (3, 9)])}))
+    answer_metadata(world, metadata({"t": (OTHER, [(3, 9), (3, 9)])}))
     assert world.engine.cluster.topic_id("t") == ID, "now that one is the older"
-    told(world, metadata({"t": (ID, [(2, 6), (2, 7)])}))
+    answer_metadata(world, metadata({"t": (ID, [(2, 6), (2, 7)])}))
     assert world.engine.cluster.leader(T0) == Leader(2, 6)
 
 
-def test_an_id_that_was_replaced_is_not_believed_while_somebody_tells_the_present_one() -> None:
+def test_a_replaced_topic_id_is_ignored_while_a_broker_sends_the_current_one() -> None:
     world = knowing()
-    old, new = world.picture, metadata({"t": (OTHER, [(3, 0), (3, 0)])})
+    old, new = world.metadata, metadata({"t": (OTHER, [(3, 0), (3, 0)])})
     for _ in range(4):
-        told(world, new)
-        told(world, old)
+        answer_metadata(world, new)
+        answer_metadata(world, old)
         world.run(CONTRADICTED / 2)
-    told(world, old)
+    answer_metadata(world, old)
     assert world.engine.cluster.topic_id("t") == OTHER
     assert world.engine.cluster.leader(T0) == Leader(3, 0)
 
 
 def test_fewer_partitions_of_the_same_topic_id_are_an_older_answer() -> None:
     world = knowing()
-    told(world, metadata({"t": (ID, [(1, 5)])}))
+    answer_metadata(world, metadata({"t": (ID, [(1, 5)])}))
     assert world.engine.cluster.partitions("t") == 2
 
 
 def test_more_partitions_are_learned() -> None:
     world = knowing()
-    told(world, metadata({"t": (ID, [(1, 5), (2, 7), (3, 0)])}))
+    answer_metadata(world, metadata({"t": (ID, [(1, 5), (2, 7), (3, 0)])}))
     assert world.engine.cluster.available("t") == [0, 1, 2]
 
 
 def test_a_topic_that_vanishes_keeps_its_partitions_without_leaders_for_a_while() -> None:
     world = knowing(unknown_topic_timeout_ms=10_000)
-    told(world, metadata({}))
+    answer_metadata(world, metadata({}))
     cluster = world.engine.cluster
     assert cluster.partitions("t") == 2
     assert cluster.available("t") == []
@@ -151,32 +151,32 @@ def test_a_topic_that_vanishes_keeps_its_partitions_without_leaders_for_a_while(
     world.run(12.0)
     assert cluster.partitions("t") == 0
     assert cluster.topic_id("t") == ID
-    told(world, metadata({"t": (ID, [(1, 5), (2, 7)])}))
+    answer_metadata(world, metadata({"t": (ID, [(1, 5), (2, 7)])}))
     assert cluster.leader(T0) == Leader(1, 5)
 
 
 def test_a_topic_that_was_hidden_for_a_moment_comes_back_as_it_was() -> None:
     world = knowing()
-    told(world, metadata({}))
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    answer_metadata(world, metadata({}))
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.run(2.0)
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
 
 
-def test_an_answer_with_no_brokers_takes_nothing_away_and_is_asked_again() -> None:
+def test_an_answer_without_brokers_changes_nothing_and_is_requested_again() -> None:
     world = knowing()
     before = len(world.asked)
-    told(world, metadata({"t": (ID, [(1, 5), (2, 7)])}, brokers={}))
+    answer_metadata(world, metadata({"t": (ID, [(1, 5), (2, 7)])}, brokers={}))
     assert set(world.engine.cluster.brokers) == {1, 2, 3}
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
     assert len(world.asked) >= before + 2
 
 
 @pytest.mark.parametrize("create", [False, True])
-def test_a_broker_that_knows_no_brokers_is_not_believed_about_topics(create: bool) -> None:
-    """Before KRaft, one that had just started said of every topic that it does not exist, until the controller told it the state."""
+def test_topics_of_an_answer_without_brokers_are_ignored(create: bool) -> None:
+    """Before KRaft, one that had just started said of every topic that it does not exist, until the controller sent it the state."""
     world = World.make()
-    world.picture = metadata({}, brokers={})
+    world.metadata = metadata({}, brokers={})
     cluster = world.engine.cluster
     cluster.want("t", ME, create=create)
     world.run(1.0)
@@ -184,31 +184,31 @@ def test_a_broker_that_knows_no_brokers_is_not_believed_about_topics(create: boo
     assert cluster.unknown_since("t") is None
     assert "contains no brokers" in str(cluster.error)
     assert 2 <= len(world.asked) <= 16, "asked again, with a growing back-off"
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.run(2.0)
     assert cluster.partitions("t") == 2
     assert cluster.error is None
 
 
-def test_who_waits_for_an_answer_goes_on_waiting_while_brokers_know_no_brokers() -> None:
+def test_a_pending_refresh_keeps_waiting_while_answers_list_no_brokers() -> None:
     world = knowing()
     outcomes: list[KafkaError | None] = []
-    world.picture = metadata({}, brokers={})
+    world.metadata = metadata({}, brokers={})
     world.engine.cluster.refreshed(world.now, ["t"], outcomes.append)
     world.run(1.0)
     assert outcomes == []
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.run(2.0)
     assert outcomes == [None]
 
 
 def test_a_leader_that_is_not_among_the_brokers_is_no_leader() -> None:
     world = knowing()
-    told(world, metadata({"t": (ID, [(9, 6), (2, 7)])}))
+    answer_metadata(world, metadata({"t": (ID, [(9, 6), (2, 7)])}))
     assert world.engine.cluster.leader(T0) is None
 
 
-def test_a_leader_that_left_leads_nothing_and_his_topics_are_asked_for_whichever_the_answer_was_about() -> None:
+def test_a_leader_that_left_leads_nothing_and_its_topics_are_requested_whatever_the_answer_was_about() -> None:
     """Nobody else would: there is no connection to him that could be lost, and a producer waits for one before it sends."""
     world = knowing()
     cluster = world.engine.cluster
@@ -217,7 +217,7 @@ def test_a_leader_that_left_leads_nothing_and_his_topics_are_asked_for_whichever
     world.asked.clear()
     seen: list[tuple[Change, Leader | None]] = []
     cluster.on_change.append(lambda change: seen.append((change, cluster.leader(T1))))
-    world.picture = metadata({"t": (ID, [(1, 5), (3, 8)]), "other": (OTHER, [(1, 1)])}, brokers={1: ("h1", 1), 3: ("h3", 3)})
+    world.metadata = metadata({"t": (ID, [(1, 5), (3, 8)]), "other": (OTHER, [(1, 1)])}, brokers={1: ("h1", 1), 3: ("h3", 3)})
     cluster.refresh(world.now, ["other"])
     world.run(1.0)
     assert [[topic.name for topic in message.topics or []] for _, message in world.asked] == [["other"], ["t"]]
@@ -228,12 +228,12 @@ def test_a_leader_that_left_leads_nothing_and_his_topics_are_asked_for_whichever
     assert cluster.leader(T0) == Leader(1, 5)
 
 
-def test_an_older_answer_that_lacks_a_leader_does_not_bring_the_leader_before_him_back() -> None:
+def test_an_older_answer_without_the_leader_does_not_restore_the_previous_one() -> None:
     world = knowing()
     cluster = world.engine.cluster
-    told(world, metadata({"t": (ID, [(1, 4), (1, 6)])}, brokers={1: ("h1", 1)}))
+    answer_metadata(world, metadata({"t": (ID, [(1, 4), (1, 6)])}, brokers={1: ("h1", 1)}))
     assert cluster.leader(T1) is None
-    told(world, metadata({"t": (ID, [(1, 5), (2, 7)])}))
+    answer_metadata(world, metadata({"t": (ID, [(1, 5), (2, 7)])}))
     assert cluster.leader(T1) == Leader(2, 7)
 
 
@@ -241,14 +241,14 @@ def test_a_partition_number_beyond_reason_costs_no_memory() -> None:
     world = knowing()
     broken = metadata({"t": (ID, [(1, 5), (2, 7)])})
     broken.topics[0].partitions[1].partition_index = 2**31 - 1
-    told(world, broken)
+    answer_metadata(world, broken)
     assert world.engine.cluster.partitions("t") == 2
 
 
 # -- hints
 
 
-def test_a_newer_hint_is_believed_and_an_older_or_equal_one_is_not() -> None:
+def test_a_newer_leader_hint_is_accepted_and_an_older_or_equal_one_is_not() -> None:
     world = knowing()
     cluster = world.engine.cluster
     version = cluster.version

@@ -1,11 +1,11 @@
-"""Cluster: when metadata is asked for, of which broker, and what that costs."""
+"""Cluster: when metadata is requested, from which broker, and what that costs."""
 
 from __future__ import annotations
 
 import attrs
 import pytest
-from cluster_talk import ID, ME, T0, T1, knowing, told
-from core_talk import World, metadata
+from cluster_harness import ID, ME, T0, T1, answer_metadata, knowing
+from scripted_brokers import World, metadata
 
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.errors import KafkaError
@@ -26,33 +26,33 @@ def test_refresh_is_at_once_the_first_time_and_then_with_back_off() -> None:
     assert 8 <= len(world.asked) <= 20
 
 
-def test_after_news_the_next_refresh_is_at_once_again() -> None:
+def test_after_a_change_the_next_refresh_is_immediate_again() -> None:
     world = knowing(retry_backoff_ms=500, retry_backoff_max_ms=1000)
     world.run(10.0)
-    world.picture = metadata({"t": (ID, [(2, 6), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(2, 6), (2, 7)])})
     world.engine.cluster.refresh(world.now, ["t"])
     world.run(0.001)
     assert world.engine.cluster.leader(T0) == Leader(2, 6)
-    world.picture = metadata({"t": (ID, [(3, 7), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(3, 7), (2, 7)])})
     world.engine.cluster.refresh(world.now, ["t"])
     world.run(0.001)
     assert world.engine.cluster.leader(T0) == Leader(3, 7)
 
 
-def test_an_answer_that_tells_what_is_known_makes_nothing_anew() -> None:
+def test_an_answer_without_changes_creates_no_new_objects() -> None:
     world = knowing()
     cluster = world.engine.cluster
     before = cluster.leader(T0), cluster.leader(T1)
     assert None not in before
     version = cluster.version
     world.asked.clear()
-    told(world, world.picture)
+    answer_metadata(world, world.metadata)
     assert world.asked
     assert cluster.version == version
     assert all(now is then for now, then in zip((cluster.leader(T0), cluster.leader(T1)), before, strict=True))
 
 
-def test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients() -> None:
+def test_metadata_is_refreshed_before_its_maximum_age_and_not_in_step_with_other_clients() -> None:
     ages = []
     for seed in range(8):
         world = World.make(seed=seed, metadata_max_age_ms=100_000)
@@ -73,7 +73,7 @@ def test_an_idle_client_asks_for_nothing_else() -> None:
     assert world.turns - turns < 15
 
 
-def test_a_lost_broker_is_reason_to_ask() -> None:
+def test_a_lost_broker_triggers_a_refresh() -> None:
     world = knowing()
     world.engine.network.want(2)
     world.run(10.0)
@@ -83,7 +83,7 @@ def test_a_lost_broker_is_reason_to_ask() -> None:
     assert world.asked
 
 
-def test_a_lost_broker_is_reason_to_ask_while_another_is_connected() -> None:
+def test_a_lost_broker_triggers_a_refresh_while_another_is_connected() -> None:
     world = knowing()
     for node in (1, 2):
         world.engine.network.want(node)
@@ -100,7 +100,7 @@ def test_a_broker_that_does_not_answer_is_not_waited_for() -> None:
     world.run(10.0)
     world.mute.update(world.links)
     world.engine.cluster.refresh(world.now)
-    world.picture = metadata({"t": (ID, [(3, 6), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(3, 6), (2, 7)])})
     world.run(4.5)
     assert world.engine.cluster.leader(T0) == Leader(3, 6)
 
@@ -127,7 +127,7 @@ def test_a_cluster_that_was_replaced_is_found_through_the_bootstrap_servers() ->
     for link in list(world.links):
         world.lose(world.links[link])
     world.down -= {("b1", 9092), ("b2", 9092)}
-    world.picture = metadata({"t": (ID, [(1, 50), (1, 70)])}, brokers={1: ("new", 1)})
+    world.metadata = metadata({"t": (ID, [(1, 50), (1, 70)])}, brokers={1: ("new", 1)})
     world.run(5.0)
     assert world.engine.cluster.brokers[1].host == "new"
     assert world.engine.cluster.leader(T0) == Leader(1, 50)
@@ -135,19 +135,19 @@ def test_a_cluster_that_was_replaced_is_found_through_the_bootstrap_servers() ->
 
 def test_the_broker_can_ask_for_a_new_bootstrap() -> None:
     world = knowing()
-    world.picture = attrs.evolve(metadata({}), error_code=129)
+    world.metadata = attrs.evolve(metadata({}), error_code=129)
     world.engine.cluster.refresh(world.now)
     world.run(0.5)
     assert not world.engine.cluster.brokers
     assert world.engine.cluster.leader(T0) is None
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.run(3.0)
     assert set(world.engine.cluster.brokers) == {1, 2, 3}
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
 
 
 def test_a_late_answer_does_not_bring_brokers_back_that_a_newer_one_has_let_go() -> None:
-    """A frozen broker thaws and answers what it was asked long ago: those addresses may be nobody's now."""
+    """A frozen broker thaws and answers what it was asked long ago: those addresses may be out of use."""
     world = knowing()
     world.run(5.0)
     for node in (1, 2, 3):
@@ -159,7 +159,7 @@ def test_a_late_answer_does_not_bring_brokers_back_that_a_newer_one_has_let_go()
     world.run(1.0)
     ((link, header, _),) = world.muted
     world.mute -= silent - {link}
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])}, brokers={1: ("h1", 1), 2: ("elsewhere", 2)})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])}, brokers={1: ("h1", 1), 2: ("elsewhere", 2)})
     world.run(5.0)
     assert world.engine.cluster.brokers[2].host == "elsewhere"
     world.answer(link, header, metadata({"t": (ID, [(1, 5), (2, 7)])}))
@@ -178,7 +178,7 @@ def test_refreshing_no_topics_asks_for_the_brokers() -> None:
     assert [message.topics for _, message in world.asked] == [[]]
 
 
-def test_wishes_that_come_while_a_broker_does_not_answer_do_not_make_it_wait_longer() -> None:
+def test_topics_wanted_while_a_broker_does_not_answer_do_not_extend_its_deadline() -> None:
     world = knowing()
     world.run(10.0)
     world.mute.update(world.links)
@@ -186,21 +186,21 @@ def test_wishes_that_come_while_a_broker_does_not_answer_do_not_make_it_wait_lon
     world.run(1.0)
     world.engine.cluster.want("t", ME)
     world.engine.cluster.refresh(world.now, [])
-    world.picture = metadata({"t": (ID, [(3, 6), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(3, 6), (2, 7)])})
     world.run(3.0)
     assert world.engine.cluster.leader(T0) == Leader(3, 6)
 
 
-# -- brokers that hear no news
+# -- brokers with stale metadata
 
-SEEDS = range(6)  # so that the first to be asked is the one that hears nothing, too
+SEEDS = range(6)  # so that the broker with stale metadata is asked first, too
 NONE_LEADS = metadata({"t": (ID, [(-1, 4), (-1, 6)])})
 
 
 def with_a_deaf_broker(seed: int, heard: MetadataResponse, others: tuple[int, ...] = (2,)) -> World:
     """The client is connected to broker 1, which knows `heard` of topic t, and to `others`, which know all."""
     world = World.make(seed)
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.deaf["h1"] = heard
     world.run()
     for node in (1, *others):
@@ -211,7 +211,7 @@ def with_a_deaf_broker(seed: int, heard: MetadataResponse, others: tuple[int, ..
 
 @pytest.mark.parametrize("heard", [metadata({}), NONE_LEADS], ids=["missing", "leaderless"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_topic_in_trouble_is_not_asked_of_one_broker_for_ever(seed: int, heard: MetadataResponse) -> None:
+def test_a_topic_with_an_error_is_not_requested_from_one_broker_for_ever(seed: int, heard: MetadataResponse) -> None:
     world = with_a_deaf_broker(seed, heard)
     world.engine.cluster.want("t", ME)
     world.run(10.0)
@@ -219,11 +219,11 @@ def test_a_topic_in_trouble_is_not_asked_of_one_broker_for_ever(seed: int, heard
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_where_only_one_broker_is_connected_another_is_connected_to_for_a_topic_in_trouble(seed: int) -> None:
+def test_a_topic_with_an_error_connects_to_another_broker_where_only_one_is_connected(seed: int) -> None:
     world = World.make(seed)
     world.deaf = dict.fromkeys(("b1", "b2", "h1"), metadata({}))
     world.down = {("h2", 2), ("h3", 3)}
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.run(1.0)
     world.down.clear()
     world.engine.cluster.want("t", ME)
@@ -232,7 +232,7 @@ def test_where_only_one_broker_is_connected_another_is_connected_to_for_a_topic_
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_where_a_broker_knows_no_brokers_another_is_asked(seed: int) -> None:
+def test_an_answer_without_brokers_is_requested_from_another_broker(seed: int) -> None:
     world = with_a_deaf_broker(seed, metadata({}, brokers={}))
     for turn in range(10):
         world.engine.cluster.want(f"t{turn}", ME)
@@ -244,15 +244,15 @@ def test_where_a_broker_knows_no_brokers_another_is_asked(seed: int) -> None:
 
 def test_brokers_need_not_all_be_connected_to_for_a_topic_that_does_not_exist() -> None:
     world = World.make()
-    world.picture = metadata({}, brokers={node: (f"h{node}", node) for node in range(1, 21)})
+    world.metadata = metadata({}, brokers={node: (f"h{node}", node) for node in range(1, 21)})
     world.engine.cluster.want("t", ME)
     world.run(300.0)
     assert 2 <= len({host for _, host, _ in world.attempts}) <= 6
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_who_asks_for_the_present_state_is_not_told_old_news_twice(seed: int) -> None:
-    """Such as a producer that was given a partition nobody has told it of."""
+def test_a_refresh_is_not_answered_twice_with_old_metadata(seed: int) -> None:
+    """Such as a producer whose application names a partition that it does not know."""
     world = with_a_deaf_broker(seed, metadata({"t": (ID, [(1, 5)])}))
     cluster = world.engine.cluster
     cluster.want("t", ME)

@@ -1,11 +1,11 @@
-"""Cluster: which topics are asked for, for how long, and which of them may be created."""
+"""Cluster: which topics are requested, for how long, and which of them may be created."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from cluster_talk import ID, ME, T0, knowing, names, told
-from core_talk import World, metadata
+from cluster_harness import ID, ME, T0, answer_metadata, knowing, names
+from scripted_brokers import World, metadata
 
 from pykafka4.core import Reply
 from pykafka4.core.metadata.topic import Leader
@@ -27,7 +27,7 @@ def test_only_topics_of_producers_may_be_created_and_no_others_in_their_request(
 
 def test_a_topic_that_is_known_is_never_asked_for_in_a_way_that_creates_it() -> None:
     world = World.make()
-    world.picture = metadata({"t": [(1, 0)]})
+    world.metadata = metadata({"t": [(1, 0)]})
     world.engine.cluster.want("t", ME, create=True)
     world.run()
     world.asked.clear()
@@ -67,14 +67,14 @@ def test_what_its_last_user_forgets_is_not_asked_for_and_not_known_any_more() ->
     assert names(world) == {"w"}
 
 
-def test_nothing_is_left_of_topics_that_came_and_went() -> None:
+def test_topics_that_were_created_and_deleted_leave_nothing_behind() -> None:
     world = World.make()
     cluster = world.engine.cluster
     world.run()
     for number in range(50):
         name = f"t{number}"
         if number % 3:
-            world.picture = metadata({name: (UUID(int=number + 1), [(1, 5)])})
+            world.metadata = metadata({name: (UUID(int=number + 1), [(1, 5)])})
         cluster.want(name, ME)
         world.run(0.5)
         if number % 3 == 2:
@@ -89,7 +89,7 @@ def test_nothing_is_left_of_topics_that_came_and_went() -> None:
     assert not world.engine.recovery._backoffs
 
 
-def test_an_answer_to_a_question_nobody_is_interested_in_any_more_teaches_nothing() -> None:
+def test_an_answer_about_topics_that_are_no_longer_wanted_is_discarded() -> None:
     world = World.make()
     world.run()
     world.mute.update(world.links)
@@ -102,7 +102,7 @@ def test_an_answer_to_a_question_nobody_is_interested_in_any_more_teaches_nothin
     assert set(cluster._topics) == {""}
 
 
-def test_a_typo_is_not_asked_for_again_once_nobody_wants_it() -> None:
+def test_a_misspelt_topic_is_not_requested_again_once_unused() -> None:
     world = World.make()
     world.engine.cluster.want("typo", ME)
     world.run(3.0)
@@ -112,13 +112,13 @@ def test_a_typo_is_not_asked_for_again_once_nobody_wants_it() -> None:
     assert not world.asked
 
 
-def test_a_topic_that_was_there_is_not_created_again_by_an_old_wish() -> None:
+def test_a_deleted_topic_is_not_created_again_by_an_earlier_request() -> None:
     world = World.make(unknown_topic_timeout_ms=1_000)
-    world.picture = metadata({"t": (ID, [(1, 0)])})
+    world.metadata = metadata({"t": (ID, [(1, 0)])})
     world.engine.cluster.want("t", ME, create=True)
     world.run()
     world.asked.clear()
-    told(world, metadata({}))
+    answer_metadata(world, metadata({}))
     world.run(10.0)
     assert world.engine.cluster.partitions("t") == 0
     assert "t" in names(world)
@@ -128,18 +128,18 @@ def test_a_topic_that_was_there_is_not_created_again_by_an_old_wish() -> None:
     assert any(message.allow_auto_topic_creation for _, message in world.asked)
 
 
-def test_a_wish_to_create_what_is_there_already_creates_nothing_later() -> None:
+def test_wanting_an_existing_topic_does_not_create_it_later() -> None:
     world = World.make(unknown_topic_timeout_ms=1_000)
-    world.picture = metadata({"t": (ID, [(1, 0)])})
+    world.metadata = metadata({"t": (ID, [(1, 0)])})
     world.engine.cluster.want("t", "a reader")
     world.run()
     world.engine.cluster.want("t", ME, create=True)
-    told(world, metadata({}))
+    answer_metadata(world, metadata({}))
     world.run(10.0)
     assert not any(message.allow_auto_topic_creation for _, message in world.asked)
 
 
-def test_who_waits_no_more_is_forgotten_with_what_he_asked_for() -> None:
+def test_a_cancelled_wait_is_removed_together_with_its_topics() -> None:
     world = knowing()
     world.mute.update(world.links)
     outcomes: list[KafkaError | None] = []

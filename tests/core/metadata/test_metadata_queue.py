@@ -1,4 +1,4 @@
-"""What metadata requests ask for while very many topics are in trouble: the cost is bounded, and the end of an outage is seen at once."""
+"""Metadata requests while very many topics have errors: the cost is bounded, and the end of an outage is noticed at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 from uuid import UUID
 
-from core_talk import World, config, metadata
+from scripted_brokers import World, config, metadata
 
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.metadata_queue import BUDGET, TOPIC, MetadataQueue
@@ -24,7 +24,7 @@ def leaders(count: int, leader: int, epoch: int, partitions: int = 1) -> dict[st
 def outage(count: int) -> World:
     """A world in which `count` topics have had no leader for 20 seconds."""
     world = World.make()
-    world.picture = metadata(leaders(count, -1, 5))
+    world.metadata = metadata(leaders(count, -1, 5))
     for number in range(count):
         world.engine.cluster.want(f"t{number}", ME)
     world.run(20.0)
@@ -54,22 +54,22 @@ def test_few_leaderless_topics_are_asked_for_once_a_round() -> None:
     assert len(world.asked) <= 16
 
 
-def test_news_about_one_topic_has_all_the_others_asked_for_at_once() -> None:
+def test_a_change_of_one_topic_requests_all_others_at_once() -> None:
     world = outage(MANY)
-    world.picture = metadata(leaders(MANY, 2, 6))
+    world.metadata = metadata(leaders(MANY, 2, 6))
     world.run(1.3)
     cluster = world.engine.cluster
     assert all(cluster.leader(TopicPartition(f"t{number}", 0)) is not None for number in range(MANY))
 
 
-def test_news_about_brokers_has_all_topics_asked_for_at_once() -> None:
+def test_a_change_of_brokers_requests_all_topics_at_once() -> None:
     world = outage(MANY)
-    world.picture = metadata(leaders(MANY, -1, 5), {1: ("h1", 1), 2: ("h2", 2), 3: ("h3", 3), 4: ("h4", 4)})
+    world.metadata = metadata(leaders(MANY, -1, 5), {1: ("h1", 1), 2: ("h2", 2), 3: ("h3", 3), 4: ("h4", 4)})
     world.run(1.3)
     assert len(asked(world)) == MANY
 
 
-def test_a_topic_that_somebody_waits_for_is_not_left_to_its_turn() -> None:
+def test_a_topic_with_a_pending_wait_is_requested_out_of_turn() -> None:
     world = outage(MANY)
     told: list[object] = []
     for number in (0, MANY // 2, MANY - 1):
@@ -80,7 +80,7 @@ def test_a_topic_that_somebody_waits_for_is_not_left_to_its_turn() -> None:
 
 def test_topics_of_a_leader_that_cannot_be_connected_to_are_asked_for_within_the_budget() -> None:
     world = World.make()
-    world.picture = metadata(leaders(MANY, 3, 5))
+    world.metadata = metadata(leaders(MANY, 3, 5))
     for number in range(MANY):
         world.engine.cluster.want(f"t{number}", ME)
     world.run(1.0)
@@ -123,7 +123,7 @@ def test_what_is_due_soon_is_asked_for_along_with_what_is_due_now() -> None:
     assert queue.due(1.0, 1.25) == ["now", "soon"]
 
 
-def test_news_after_news_waits_for_a_round() -> None:
+def test_a_change_after_a_change_waits_for_a_round() -> None:
     queue = MetadataQueue(config(), Random(1))
     queue.put_in_turns("a", BUDGET)
     queue.news()

@@ -7,7 +7,7 @@ from unittest.mock import Mock, call
 from uuid import UUID
 
 import pytest
-from core_talk import World, config, metadata
+from scripted_brokers import World, config, metadata
 
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline, Recovery
@@ -26,7 +26,7 @@ STORAGE = broker_error(56, "t-0")
 def world() -> World:
     """Topic t: partition 0 led by 1, partition 1 by 2; both connected."""
     world = World.make(retry_backoff_ms=100, retry_backoff_max_ms=1000)
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.engine.cluster.want("t", ME)
     world.run()
     for node in (1, 2, 3):
@@ -49,14 +49,14 @@ def test_a_partition_that_failed_has_no_leader_and_the_others_keep_theirs(world:
     assert world.engine.recovery.leader(TopicPartition("x", 0)) is None
 
 
-def test_it_asks_for_metadata_at_once(world: World) -> None:
+def test_a_failed_partition_requests_metadata_at_once(world: World) -> None:
     began = world.now
     report(world)
     world.run(0.001)
     assert world.asked[0][0] == began
 
 
-def test_the_same_leader_gets_it_back_after_the_back_off(world: World) -> None:
+def test_the_partition_returns_to_the_same_leader_after_the_back_off(world: World) -> None:
     changes = world.engine.recovery.changes
     report(world)
     world.run(0.07)
@@ -66,7 +66,7 @@ def test_the_same_leader_gets_it_back_after_the_back_off(world: World) -> None:
     assert world.engine.recovery.changes == changes + 1
 
 
-def test_nothing_is_left_to_wake_for_once_all_are_back(world: World) -> None:
+def test_no_timer_is_left_once_all_partitions_are_back(world: World) -> None:
     report(world)
     world.engine.recovery.poll(world.now)
     world.engine.recovery.offline.clear()
@@ -77,7 +77,7 @@ def test_nothing_is_left_to_wake_for_once_all_are_back(world: World) -> None:
 @pytest.mark.parametrize("milliseconds", [1, 5, 10])
 def test_a_short_back_off_is_waited_for_too(milliseconds: int) -> None:
     world = World.make(retry_backoff_ms=milliseconds, retry_backoff_max_ms=milliseconds)
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.engine.cluster.want("t", ME)
     world.run()
     world.engine.network.want(1)
@@ -89,7 +89,7 @@ def test_a_short_back_off_is_waited_for_too(milliseconds: int) -> None:
     assert world.engine.recovery.leader(T0) == Leader(1, 5)
 
 
-def test_a_leader_that_gets_connected_just_before_the_end_of_the_back_off_gets_it_back() -> None:
+def test_the_partition_returns_to_a_leader_connected_just_before_the_end_of_the_back_off() -> None:
     network = Mock(changes=0, up=True, **{"ready.return_value": False})
     cluster = Mock(on_change=[], on_forgotten=[], **{"leader.return_value": Leader(1, 5)})
     recovery = Recovery(config(), cluster, network, Random(1), lambda event: None)
@@ -102,7 +102,7 @@ def test_a_leader_that_gets_connected_just_before_the_end_of_the_back_off_gets_i
     assert recovery.leader(T0) == Leader(1, 5)
 
 
-def test_what_waits_for_brokers_is_looked_at_again_only_for_its_own_reasons() -> None:
+def test_partitions_without_a_leader_are_checked_only_when_their_metadata_changes() -> None:
     """Of many topics whose leaders are down each asks by itself, and has only its own leaders connected to."""
     network = Mock(changes=0, up=True, **{"ready.return_value": False})
     cluster = Mock(on_change=[], on_forgotten=[], **{"seeks.return_value": False})
@@ -121,15 +121,15 @@ def test_what_waits_for_brokers_is_looked_at_again_only_for_its_own_reasons() ->
     assert not cluster.seeks.called
 
 
-def test_a_new_leader_gets_it_at_once(world: World) -> None:
-    world.picture = metadata({"t": (ID, [(3, 6), (2, 7)])})
+def test_the_partition_moves_to_a_new_leader_at_once(world: World) -> None:
+    world.metadata = metadata({"t": (ID, [(3, 6), (2, 7)])})
     report(world)
     world.run(0.001)
     assert world.engine.recovery.leader(T0) == Leader(3, 6)
 
 
 def test_a_new_epoch_of_the_same_leader_counts_as_new(world: World) -> None:
-    world.picture = metadata({"t": (ID, [(1, 6), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(1, 6), (2, 7)])})
     report(world)
     world.run(0.001)
     assert world.engine.recovery.leader(T0) == Leader(1, 6)
@@ -170,12 +170,12 @@ def test_the_failures_of_requests_under_way_together_are_one_failure(world: Worl
 
 
 def test_a_partition_without_leader_waits_for_one_and_goes_on_asking(world: World) -> None:
-    world.picture = metadata({"t": (ID, [(-1, 6), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(-1, 6), (2, 7)])})
     report(world)
     world.run(30.0)
     assert T0 in world.engine.recovery.offline
     assert 20 <= len(world.asked) <= 60
-    world.picture = metadata({"t": (ID, [(2, 7), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(2, 7), (2, 7)])})
     world.run(1.3)
     assert world.engine.recovery.leader(T0) == Leader(2, 7)
 
@@ -197,7 +197,7 @@ def test_another_leader_is_followed_while_the_old_one_is_still_dead(world: World
     world.lose(("h1", 1))
     report(world)
     world.run(5.0)
-    world.picture = metadata({"t": (ID, [(3, 6), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(3, 6), (2, 7)])})
     world.run(1.3)
     assert world.engine.recovery.leader(T0) == Leader(3, 6)
 
@@ -217,7 +217,7 @@ def test_with_every_broker_down_nothing_spins_and_all_come_back(world: World) ->
     assert not world.engine.recovery.offline
 
 
-def test_going_and_coming_back_are_told_once_each(world: World) -> None:
+def test_going_offline_and_coming_back_are_reported_once_each(world: World) -> None:
     report(world)
     report(world)
     world.run(5.0)
@@ -225,7 +225,7 @@ def test_going_and_coming_back_are_told_once_each(world: World) -> None:
     assert told == [PartitionOffline(T0, NOT_LEADER), PartitionOnline(T0)]
 
 
-def test_a_partition_nobody_needs_any_more_is_forgotten(world: World) -> None:
+def test_an_unused_partition_is_removed(world: World) -> None:
     report(world)
     world.engine.cluster.forget("t", ME)
     assert not world.engine.recovery.offline
@@ -238,7 +238,7 @@ def test_a_partition_nobody_needs_any_more_is_forgotten(world: World) -> None:
 
 def test_ten_thousand_offline_partitions_come_back_without_a_request_each(world: World) -> None:
     count = 10_000
-    world.picture = metadata({"big": (UUID(int=2), [(1 + n % 3, 0) for n in range(count)])})
+    world.metadata = metadata({"big": (UUID(int=2), [(1 + n % 3, 0) for n in range(count)])})
     world.engine.cluster.want("big", ME)
     world.run(3.0)
     world.asked.clear()
@@ -266,12 +266,12 @@ def leaderless(world: World, topics: int, partitions: int) -> list[TopicPartitio
     """So many topics, wanted, whose partitions have no leader and are reported."""
     names = [f"gone-{n}" for n in range(topics)]
     told = {name: (UUID(int=100 + n), [(1, 0)] * partitions) for n, name in enumerate(names)}
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)]), **told})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)]), **told})
     for name in names:
         world.engine.cluster.want(name, ME)
     world.run(3.0)
     told = {name: (topic_id, [(-1, 1)] * partitions) for name, (topic_id, _) in told.items()}
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)]), **told})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)]), **told})
     gone = [TopicPartition(name, p) for name in names for p in range(partitions)]
     for tp in gone:
         report(world, tp)
@@ -288,7 +288,7 @@ def test_thousands_of_partitions_without_leader_cost_no_connection_and_no_scan(w
     assert looks.count == 0
     assert world.turns - turns < 60 * 40
     for _ in range(10):  # what happens elsewhere is no reason to look at them
-        world.picture.topics[0].partitions[0].leader_epoch += 1
+        world.metadata.topics[0].partitions[0].leader_epoch += 1
         report(world)
         world.run(1.5)
     assert len(world.attempts) == attempts
@@ -299,7 +299,7 @@ def test_thousands_of_partitions_without_leader_cost_no_connection_and_no_scan(w
 def test_partitions_that_get_a_leader_come_back_while_the_others_wait(world: World) -> None:
     gone = leaderless(world, 2, 100)
     back = [(2, 2) if p % 2 else (-1, 2) for p in range(100)]
-    world.picture = metadata({"gone-0": (UUID(int=100), back), "gone-1": (UUID(int=101), [(-1, 1)] * 100)})
+    world.metadata = metadata({"gone-0": (UUID(int=100), back), "gone-1": (UUID(int=101), [(-1, 1)] * 100)})
     world.run(1.5)
     offline = world.engine.recovery.offline
     assert set(offline) == {tp for tp in gone if tp.topic == "gone-1" or tp.partition % 2 == 0}
@@ -328,14 +328,14 @@ def test_a_partition_that_the_metadata_does_not_know_is_asked_about(world: World
     world.asked.clear()
     world.run(10.0)
     assert 5 <= len(world.asked) <= 20
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7), *[(3, 0)] * 6])})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7), *[(3, 0)] * 6])})
     world.run(1.3)
     assert world.engine.recovery.leader(TopicPartition("t", 7)) == Leader(3, 0)
 
 
 def test_a_new_leader_that_is_not_connected_is_connected_to_at_once() -> None:
     world = World.make(retry_backoff_ms=100, retry_backoff_max_ms=1000)
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.engine.cluster.want("t", ME)
     world.run()
     world.engine.network.want(1)

@@ -1,4 +1,4 @@
-"""Connection: negotiation, FIFO, deadlines, and that the first thing that is wrong ends it for all."""
+"""Connection: negotiation, order, deadlines; the first protocol error closes it for all of its requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from core_talk import FAR, Answers, config, frame, metadata, read, request, versions
+from scripted_brokers import FAR, Answers, config, frame, metadata, read, request, versions
 
 from pykafka4.core import INFINITY, Outcome, Request
 from pykafka4.core.network import connection as connection_module
@@ -75,7 +75,7 @@ def test_messages_declared_after_the_connection_was_ready_can_be_sent_over_it(mo
     assert connection.version(key) == known
 
 
-def test_the_first_question_is_what_the_broker_speaks_and_tells_who_asks() -> None:
+def test_the_first_request_is_api_versions_and_names_the_client_software() -> None:
     connection = connecting()
     connection.connected(0.0)
     ((header, message),) = read(connection.outgoing(0.0))
@@ -88,7 +88,7 @@ def test_api_keys_that_are_given_as_numbers_are_those_of_their_messages() -> Non
     assert keys == (connection_module.PRODUCE, connection_module.FETCH, connection_module.INIT_PRODUCER_ID)
 
 
-def test_the_version_told_to_brokers_is_the_packages() -> None:
+def test_the_version_sent_to_brokers_is_the_packages() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
     assert project["project"]["version"] == SOFTWARE_VERSION
 
@@ -105,7 +105,7 @@ def test_the_version_told_to_brokers_is_the_packages() -> None:
         (b"\0\0\0", 0),
     ],
 )
-def test_a_broker_that_does_not_know_our_version_is_asked_again_in_one_it_knows(reply: bytes, asked_next: int) -> None:
+def test_api_versions_is_repeated_in_a_version_that_the_broker_knows(reply: bytes, asked_next: int) -> None:
     connection = connecting()
     connection.connected(0.0)
     ((header, _),) = read(connection.outgoing(0.0))
@@ -116,7 +116,7 @@ def test_a_broker_that_does_not_know_our_version_is_asked_again_in_one_it_knows(
     assert connection.state is S.READY
 
 
-def test_what_cannot_be_understood_is_asked_again_until_the_oldest_form() -> None:
+def test_an_unreadable_api_versions_answer_is_requested_again_in_older_versions() -> None:
     connection = connecting()
     connection.connected(0.0)
     for reply, asked_next in ((b"\0\x23" + b"\0\0\0\1" + b"\0\x12\0\0\0\1", 1), (b"", 0)):
@@ -126,7 +126,7 @@ def test_what_cannot_be_understood_is_asked_again_until_the_oldest_form() -> Non
     assert connection.state is S.NEGOTIATING
 
 
-def test_asking_again_ends() -> None:
+def test_retries_of_api_versions_end() -> None:
     """A broker that lists every version of ApiVersions and refuses all of them."""
     connection = connecting()
     connection.connected(0.0)
@@ -140,7 +140,7 @@ def test_asking_again_ends() -> None:
     assert "UNSUPPORTED_VERSION" in str(connection.reason)
 
 
-def test_requests_wait_until_the_broker_said_what_it_speaks() -> None:
+def test_requests_wait_for_the_api_versions_answer() -> None:
     connection = connecting()
     submit(connection)
     connection.connected(0.0)
@@ -265,7 +265,7 @@ def test_an_answer_that_cannot_be_right_ends_the_connection_for_all(bad: Any) ->
     assert str(connection.reason).startswith("b1:9092: cannot decode the response to MetadataRequest: ")
 
 
-def test_an_answer_that_nobody_asked_for_ends_the_connection() -> None:
+def test_an_unrequested_answer_closes_the_connection() -> None:
     connection = ready()
     connection.receive(0.0, frame(metadata({}), 9, 5))
     assert connection.state is S.CLOSED
@@ -535,7 +535,7 @@ def test_requests_count_as_in_flight_while_queued_while_unanswered_and_until_the
     assert connection.in_flight == 3
 
 
-def test_a_throttled_connection_with_nothing_to_send_wakes_nobody_when_the_throttle_ends() -> None:
+def test_a_throttled_connection_with_nothing_to_send_sets_no_timer_for_the_end_of_the_throttle() -> None:
     connection = ready()
     submit(connection)
     ((header, _),) = read(connection.outgoing(0.0))

@@ -1,65 +1,65 @@
-"""Network: what it tells people in the log, in reasons and in its status."""
+"""Network: its log lines, reasons and status."""
 
 from __future__ import annotations
 
 import logging
 
 import pytest
-from core_talk import REFUSED
-from network_talk import Peer
+from network_harness import NetworkHarness
+from scripted_brokers import REFUSED
 
 from pykafka4.core.network.network import via
 from pykafka4.errors import ConnectionLost
 
 
 def test_an_outage_is_logged_once_and_its_end_once(caplog: pytest.LogCaptureFixture) -> None:
-    peer = Peer().placed()
-    peer.network.want(2)
+    harness = NetworkHarness().placed()
+    harness.network.want(2)
     with caplog.at_level(logging.INFO, "pykafka4.network"):
         now = 10.0
-        assert len(peer.outage(0.0, now)) > 5
+        assert len(harness.outage(0.0, now)) > 5
         assert len(caplog.records) == 1
         assert "connection refused" in caplog.text
-        while not peer.poll(now).connect:
-            now = max(now, peer.effects.wake_at)
-        peer.accept(now)
+        while not harness.poll(now).connect:
+            now = max(now, harness.effects.wake_at)
+        harness.accept(now)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 
 def test_why_down_names_the_address_of_a_node_and_its_error() -> None:
-    peer = Peer(bootstrap_servers="b1:1").placed()
-    peer.open(1)
-    assert peer.network.why_down(2) == "", "nothing has failed"
-    peer.network.want(2)
-    peer.outage(0.0, 1.0)
-    assert peer.network.why_down(2) == "h2:2 connection refused"
-    assert peer.network.why_down(1) == ""
-    assert peer.network.why_down(9) == "", "nobody knows it"
+    harness = NetworkHarness(bootstrap_servers="b1:1").placed()
+    harness.open(1)
+    assert harness.network.why_down(2) == "", "nothing has failed"
+    harness.network.want(2)
+    harness.outage(0.0, 1.0)
+    assert harness.network.why_down(2) == "h2:2 connection refused"
+    assert harness.network.why_down(1) == ""
+    assert harness.network.why_down(9) == "", "nobody knows it"
     now = 1.0
-    while not peer.poll(now).connect:
-        now = peer.effects.wake_at
-    assert peer.network.why_down(2) == "h2:2 connection refused", "the next attempt is under way"
-    peer.accept(now)
-    assert peer.network.why_down(2) == "", "it is connected again"
-    assert {link.node: link.error for link in peer.network.status()}[2] is None
+    while not harness.poll(now).connect:
+        now = harness.effects.wake_at
+    assert harness.network.why_down(2) == "h2:2 connection refused", "the next attempt is under way"
+    harness.accept(now)
+    assert harness.network.why_down(2) == "", "it is connected again"
+    assert {link.node: link.error for link in harness.network.status()}[2] is None
 
 
 def test_why_unreachable_tells_the_latest_reason_of_an_address() -> None:
-    peer = Peer(bootstrap_servers="h2:2").placed()
-    link = peer.open(via(peer.network.new_lane(), 2))
-    peer.network.lost(1.0, link, ConnectionLost("h2:2: the broker closed the connection"))
-    peer.network.want(2)
-    peer.outage(2.0, 3.0)
-    assert peer.network.why_unreachable() == "no broker reachable: h2:2 connection refused"
+    harness = NetworkHarness(bootstrap_servers="h2:2").placed()
+    link = harness.open(via(harness.network.new_lane(), 2))
+    harness.network.lost(1.0, link, ConnectionLost("h2:2: the broker closed the connection"))
+    harness.network.want(2)
+    harness.outage(2.0, 3.0)
+    assert harness.network.why_unreachable() == "no broker reachable: h2:2 connection refused"
 
 
 def test_status_names_every_node_its_state_and_its_last_error() -> None:
-    peer = Peer(bootstrap_servers="b1:1").placed()
-    peer.open(1)
-    peer.network.want(2)
-    peer.poll(0.0)
-    peer.network.lost(0.0, peer.connects[-1].link, REFUSED)
-    shown = {link.node: (link.state, link.error) for link in peer.network.status()}
+    harness = NetworkHarness(bootstrap_servers="b1:1").placed()
+    harness.open(1)
+    harness.network.want(2)
+    harness.poll(0.0)
+    harness.network.lost(0.0, harness.connects[-1].link, REFUSED)
+    shown = {link.node: (link.state, link.error) for link in harness.network.status()}
     assert shown == {-1: ("idle", None), 1: ("ready", None), 2: ("idle", str(REFUSED)), 3: ("idle", None)}
-    assert {link.in_flight for link in peer.network.status()} == {0}
-    assert peer.network.why_unreachable() == ""
+    assert {link.in_flight for link in harness.network.status()} == {0}
+    assert harness.network.why_unreachable() == ""

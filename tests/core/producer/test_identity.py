@@ -1,8 +1,9 @@
-"""Identity: who may use which producer id and epoch, and when another id is asked for."""
+"""Identity: which queue uses which producer id and epoch, and when another id is requested."""
 
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -18,16 +19,29 @@ class Harness:
     def __init__(self) -> None:
         self.changed = 0
         self.avoided: list[int] = []
-        self.identity = Identity(Backoff(0.1, 1.0, Random(1)), 30.0, self.note, lambda now, node: self.avoided.append(node))
-        self.now = 0.0
+        network: Any = self
+        self.identity = Identity(network, Backoff(0.1, 1.0, Random(1)), 30.0, self.note)
+        self.now = self.wake_at = 0.0
+
+    def avoid(self, now: float, node: int) -> None:
+        self.avoided.append(node)
 
     def note(self) -> None:
         self.changed += 1
 
+    def poll(self) -> list[Request]:
+        requests: list[Request] = []
+        self.wake_at = self.identity.poll(self.now, requests.append)
+        return requests
+
     def ask(self) -> Request:
-        request = self.identity.ask(self.now)
-        assert request is not None
+        (request,) = self.poll()
         return request
+
+    def wait(self) -> None:
+        """Until the next request is due."""
+        assert self.poll() == []
+        self.now = self.wake_at
 
     def give(self, producer_id: int, epoch: int) -> Request:
         request = self.ask()
@@ -41,17 +55,17 @@ class Harness:
         self.ask().on_reply(self.now, Failed(error, Written.MAYBE))
 
 
-def test_an_id_is_asked_for_once() -> None:
+def test_a_producer_id_is_requested_once() -> None:
     h = Harness()
     request = h.ask()
-    assert h.identity.ask(h.now) is None
+    assert h.poll() == []
     assert (request.message.producer_id, request.message.producer_epoch) == (-1, -1)
 
 
-def test_a_broker_that_is_silent_is_not_the_only_one_asked_and_one_id_is_taken() -> None:
+def test_a_silent_broker_is_not_the_only_one_asked_and_one_producer_id_is_taken() -> None:
     h = Harness()
     silent = h.ask()
-    h.now = h.identity.wake_at
+    h.wait()
     h.give(8, 0)
     silent.on_reply(h.now, Reply(InitProducerIdResponse(producer_id=7, producer_epoch=0), 4, 1))
     assert (h.identity.producer_id, h.changed) == (8, 1)
@@ -64,20 +78,18 @@ def test_a_new_queue_begins_in_the_epoch_that_the_broker_gave() -> None:
     assert h.identity.after(-1, -1, False) == (7, 3)
 
 
-def test_an_id_that_is_not_a_fresh_one_is_not_taken_and_asked_for_again_after_a_pause() -> None:
+def test_a_producer_id_that_was_used_before_is_rejected_and_requested_again_after_a_pause() -> None:
     h = Harness()
     h.give(-1, 0)
     assert h.identity.after(-1, -1, False) is None
-    assert h.identity.ask(h.now) is None
-    h.now = h.identity.wake_at
+    h.wait()
     h.give(7, 0)
     h.identity.forget(7, 4)
     assert h.identity.after(7, 3, True) is None
     h.give(7, 0)
     assert h.identity.after(-1, -1, False) == (7, 5), "epochs that a partition may have seen are not given again"
     assert "the broker returned 7" in str(h.identity.trouble)
-    assert h.identity.ask(h.now) is None
-    h.now = h.identity.wake_at
+    h.wait()
     h.give(8, 0)
     assert h.identity.after(7, 3, True) == (8, 0)
 
@@ -86,11 +98,11 @@ def test_a_queue_continues_in_the_next_epoch_without_asking_a_broker() -> None:
     h = Harness()
     h.give(7, 0)
     assert h.identity.after(7, 4, False) == (7, 5)
-    assert h.identity.ask(h.now) is None
+    assert h.poll() == []
 
 
 @pytest.mark.parametrize(("epoch", "spent"), [(32_767, False), (4, True)])
-def test_another_id_is_asked_for_when_this_one_cannot_be_used_any_more(epoch: int, spent: bool) -> None:
+def test_another_producer_id_is_requested_when_the_current_one_is_invalid(epoch: int, spent: bool) -> None:
     h = Harness()
     h.give(7, 0)
     assert h.identity.after(7, epoch, spent) is None
@@ -112,7 +124,7 @@ def test_a_queue_left_behind_on_an_older_id_takes_the_newer_one_without_asking()
     h.identity.after(7, 1, True)
     h.give(8, 0)
     assert h.identity.after(7, 1, True) == (8, 0)
-    assert h.identity.ask(h.now) is None
+    assert h.poll() == []
 
 
 def test_a_queue_made_after_others_were_dropped_begins_in_a_later_epoch_than_theirs() -> None:
@@ -145,7 +157,7 @@ def test_a_producer_that_has_an_id_is_not_finished_when_it_gets_no_other(error: 
         h.fail(error)
     assert h.identity.fatal is None
     assert h.identity.trouble is not None
-    h.now = h.identity.wake_at
+    h.wait()
     h.give(8, 0)
     assert h.identity.trouble is None
 
@@ -160,9 +172,8 @@ def test_a_broker_without_producer_ids_is_fatal() -> None:
 def test_passing_errors_are_tried_again_after_a_pause(name: str) -> None:
     h = Harness()
     h.refuse(name)
-    assert h.identity.ask(h.now) is None
     assert short_name(h.identity.trouble or KafkaError()) == name
-    h.now = h.identity.wake_at
+    h.wait()
     h.give(7, 0)
     assert h.identity.state is IdentityState.READY
     assert h.identity.trouble is None
@@ -171,7 +182,7 @@ def test_passing_errors_are_tried_again_after_a_pause(name: str) -> None:
 def test_a_lost_connection_is_tried_again() -> None:
     h = Harness()
     h.fail(ConnectionLost("gone"))
-    h.now = h.identity.wake_at
+    h.wait()
     h.give(7, 0)
     assert h.identity.state is IdentityState.READY
 
@@ -180,10 +191,10 @@ def test_no_permission_is_fatal() -> None:
     h = Harness()
     h.refuse("CLUSTER_AUTHORIZATION_FAILED")
     assert isinstance(h.identity.fatal, AuthorizationError)
-    assert h.identity.ask(h.now) is None
+    assert h.poll() == []
 
 
-def test_who_has_no_id_to_give_is_not_asked_first_again() -> None:
+def test_a_broker_that_had_no_producer_id_is_not_asked_first_again() -> None:
     """One that is cut off from the controllers gets none to give."""
     h = Harness()
     h.refuse("COORDINATOR_LOAD_IN_PROGRESS")

@@ -1,4 +1,4 @@
-"""Ledger: every accepted record is in exactly one place, and what went wrong can be asked for, from any thread."""
+"""Ledger: every accepted record is in exactly one place, and any thread can read the failures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_first_failure_after_a_mark_and_how_many_there_were() -> None:
 
 
 @pytest.mark.parametrize("many", [REMEMBERED, REMEMBERED + 1, 2 * REMEMBERED + 51, 12_345])
-def test_of_many_failures_the_first_of_all_is_told_and_after_any_mark_an_early_one(many: int) -> None:
+def test_of_many_failures_the_first_is_reported_and_an_early_one_after_any_mark(many: int) -> None:
     ledger = Ledger()
     for partition in range(many):
         lose(ledger, partition)

@@ -1,4 +1,4 @@
-"""Parking: records whose topic is not known yet move in order, or are handed back and heard of; none stays behind."""
+"""Parking: records of a topic without metadata move in order, or fail with their reason; none stays behind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from net_talk import SECONDS
+from net_helpers import SECONDS
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY
@@ -18,7 +18,7 @@ from pykafka4.wire.records.hot import Accumulator
 
 
 class Lot:
-    """A parking machine, and what it asks and tells."""
+    """A parking machine, and what it requests and reports."""
 
     def __init__(self, **options: Any) -> None:
         self.now = 1000.0
@@ -28,7 +28,7 @@ class Lot:
         self.unreachable = ""
         self.missing: float | None = None  # since when no broker knows it
         self.busy = False  # batches wait
-        self.full = False  # whoever waits for room waits in vain
+        self.full = False  # no room becomes free
         self.idle: list[str] = []  # topics said to be idle
         self.wanted: list[tuple[str, bool]] = []
         self.forgotten: list[str] = []
@@ -133,7 +133,7 @@ def test_records_move_a_slice_per_turn_in_their_order() -> None:
     assert not lot.lost
 
 
-def test_a_record_for_a_partition_that_is_not_there_is_heard_of_and_the_others_move() -> None:
+def test_a_record_for_a_missing_partition_fails_and_the_others_move() -> None:
     lot = Lot()
     called: list[Any] = []
     bad = lot.acc.send("t", b"bad", partition=99, on_delivery=called.append)
@@ -183,7 +183,7 @@ def test_a_partition_is_not_waited_for_longer_than_the_delivery_may_take() -> No
     assert bad.done()
 
 
-def test_nobody_is_told_of_a_loss_where_nothing_is_parked() -> None:
+def test_no_loss_is_reported_where_nothing_is_parked() -> None:
     lot = Lot()
     lot.parking.fail("t", ClosedError("closed"))
     assert lot.lost == []
@@ -209,7 +209,7 @@ def test_a_topic_that_stays_unknown_gives_its_records_back_in_time_with_the_reas
         ("", None, "no broker responded"),
     ],
 )
-def test_a_topic_nobody_answers_for_times_out_and_says_who_does_not(unreachable: str, error: KafkaError | None, why: str) -> None:
+def test_a_topic_lookup_without_answer_times_out_and_names_the_silent_broker(unreachable: str, error: KafkaError | None, why: str) -> None:
     lot = Lot(delivery_timeout_ms=2000)
     lot.unreachable, lot.error = unreachable, error
     lot.acc.send("t", b"v")
@@ -217,7 +217,7 @@ def test_a_topic_nobody_answers_for_times_out_and_says_who_does_not(unreachable:
     assert lot.lost == [("t", "TIMED_OUT", f"topic 't' could not be looked up for 2 s: {why}", 1)]
 
 
-def test_an_error_that_will_not_go_away_gives_the_records_back_at_once() -> None:
+def test_a_permanent_error_fails_the_records_at_once() -> None:
     lot = Lot()
     lot.code = "TOPIC_AUTHORIZATION_FAILED"
     lot.acc.send("t", b"v")
@@ -228,7 +228,7 @@ def test_an_error_that_will_not_go_away_gives_the_records_back_at_once() -> None
 # -- how long a topic is wanted
 
 
-def test_a_topic_that_was_given_up_is_let_go_until_the_next_record() -> None:
+def test_a_topic_that_was_given_up_is_dropped_until_the_next_record() -> None:
     lot = Lot(unknown_topic_timeout_ms=5000)
     lot.code = "UNKNOWN_TOPIC_OR_PARTITION"
     lot.acc.send("typo", b"1")
@@ -244,7 +244,7 @@ def test_a_topic_that_was_given_up_is_let_go_until_the_next_record() -> None:
     assert lot.parking.topics == ["typo"]
 
 
-def test_a_topic_nothing_is_sent_to_is_let_go_and_wanted_again_by_the_next_batch() -> None:
+def test_an_unused_topic_is_dropped_and_wanted_again_by_the_next_batch() -> None:
     lot = Lot(metadata_max_idle_ms=10_000)
     lot.acc.send("t", b"1", partition=0)
     lot.learn(1)
@@ -260,10 +260,10 @@ def test_a_topic_nothing_is_sent_to_is_let_go_and_wanted_again_by_the_next_batch
     assert lot.wanted == [("t", True)] * 2
     lot.learn(2)
     lot.poll()
-    assert lot.acc.send("t", b"2", partition=1).partition == 1, "the accumulator is told anew"
+    assert lot.acc.send("t", b"2", partition=1).partition == 1, "the accumulator gets the new state"
 
 
-def test_of_several_topics_those_are_let_go_that_nothing_is_sent_to() -> None:
+def test_of_several_topics_the_unused_ones_are_dropped() -> None:
     lot = Lot(metadata_max_idle_ms=10_000)
     for topic in ("first", "second", "third"):
         lot.acc.send(topic, b"1", partition=0)
@@ -293,7 +293,7 @@ def test_a_topic_whose_batches_wait_is_not_idle() -> None:
 
 
 @pytest.mark.parametrize("busy", [True, False])
-def test_a_topic_that_vanished_is_created_again_only_for_those_who_send_to_it(busy: bool) -> None:
+def test_a_deleted_topic_is_created_again_only_for_producers_that_send_to_it(busy: bool) -> None:
     lot = Lot()
     lot.acc.send("t", b"1", partition=0)
     lot.learn(1)
@@ -306,7 +306,7 @@ def test_a_topic_that_vanished_is_created_again_only_for_those_who_send_to_it(bu
     assert lot.wanted == [("t", True)] * (2 + busy)
 
 
-def test_a_producer_that_is_gone_wants_nothing() -> None:
+def test_a_closed_producer_wants_no_topics() -> None:
     lot = Lot()
     lot.acc.send("known", b"1", partition=0)
     lot.learn(1)

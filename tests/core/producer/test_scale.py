@@ -11,9 +11,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from core_talk import World, metadata
 from counting import bytecodes
-from sender_talk import Bench
+from scripted_brokers import World, metadata
+from sender_harness import SenderHarness
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core.producer.sender import Sender
@@ -45,7 +45,7 @@ class Plant:
         self.engine = self.world.engine
         self.names = [f"topic-{n:04}" for n in range(topics)]
         self.partitions = partitions
-        self.world.picture = metadata(
+        self.world.metadata = metadata(
             {name: (UUID(int=n + 1), [(p % 3 + 1, 5) for p in range(partitions)]) for n, name in enumerate(self.names)}
         )
         config = ProducerConfig.parse({"bootstrap_servers": "b1:9092", "linger_ms": 0})
@@ -105,14 +105,14 @@ class Plant:
 
     def answer(self) -> None:
         """Metadata of one topic, which has changed, is asked for and comes."""
-        self.world.picture = metadata({self.names[1]: (UUID(int=2), [(2, 6)] * PARTITIONS)})
+        self.world.metadata = metadata({self.names[1]: (UUID(int=2), [(2, 6)] * PARTITIONS)})
         self.engine.cluster.refresh(self.world.now, [self.names[1]])
         self.world.run()
 
     def another_broker(self) -> None:
         """The answer about one topic names a broker that was not there before."""
         brokers = {node: (f"h{node}", node) for node in (1, 2, 3, 4)}
-        self.world.picture = metadata({self.names[1]: (UUID(int=2), [(2, 6)] * PARTITIONS)}, brokers)
+        self.world.metadata = metadata({self.names[1]: (UUID(int=2), [(2, 6)] * PARTITIONS)}, brokers)
         self.engine.cluster.refresh(self.world.now, [self.names[1]])
         self.world.run()
 
@@ -165,7 +165,7 @@ def test_what_happens_to_one_topic_costs_no_more_among_many(plants: tuple[Plant,
     assert costs[1] <= costs[0] + 2 * MANY, "bytecodes among few topics, and among many"
 
 
-def test_a_turn_is_not_paid_for_by_what_is_idle(plants: tuple[Plant, Plant]) -> None:
+def test_idle_partitions_add_no_cost_to_a_turn(plants: tuple[Plant, Plant]) -> None:
     for plant in plants:
         plant.world.run(5.0)
     few, many = (bytecodes(plant.turn) for plant in plants)
@@ -198,68 +198,68 @@ def allocated(plant: Plant) -> int:
     return tracemalloc.get_traced_memory()[0]
 
 
-def waiting(topics: int) -> tuple[Bench, list[TopicPartition]]:
+def waiting(topics: int) -> tuple[SenderHarness, list[TopicPartition]]:
     """A record waits in both partitions of each topic, as no broker is connected; and the partitions whose leader is asked for."""
-    bench, asked = Bench(), list[TopicPartition]()
-    bench.network.up.clear()
+    harness, asked = SenderHarness(), list[TopicPartition]()
+    harness.network.up.clear()
     names = [f"topic-{n:02}" for n in range(topics)]
-    bench.recovery.leaders = {TopicPartition(name, partition): partition + 1 for name in names for partition in (0, 1)}
-    for tp in bench.recovery.leaders:
-        bench.acc.send(tp.topic, b"v", partition=tp.partition)
-    bench.settle()
-    leader = bench.recovery.leader
+    harness.recovery.leaders = {TopicPartition(name, partition): partition + 1 for name in names for partition in (0, 1)}
+    for tp in harness.recovery.leaders:
+        harness.acc.send(tp.topic, b"v", partition=tp.partition)
+    harness.settle()
+    leader = harness.recovery.leader
 
     def noted(tp: TopicPartition) -> Any:
         asked.append(tp)
         return leader(tp)
 
-    bench.recovery.leader = noted  # type: ignore[method-assign]
-    return bench, asked
+    harness.recovery.leader = noted  # type: ignore[method-assign]
+    return harness, asked
 
 
 def test_when_a_topic_changes_only_its_own_queues_are_looked_at() -> None:
-    bench, asked = waiting(20)
-    bench.cluster.change("topic-07")
-    bench.poll()
+    harness, asked = waiting(20)
+    harness.cluster.change("topic-07")
+    harness.poll()
     assert asked == [TopicPartition("topic-07", 0), TopicPartition("topic-07", 1)]
-    bench.poll()
+    harness.poll()
     assert len(asked) == 2
 
 
 def test_when_a_partition_comes_back_only_its_own_queue_is_looked_at() -> None:
-    bench, asked = waiting(20)
+    harness, asked = waiting(20)
     back = TopicPartition("topic-07", 1)
-    bench.recovery.on_online[0](back)
-    bench.recovery.on_online[0](TopicPartition("somebody else's", 1))
-    bench.poll()
+    harness.recovery.on_online[0](back)
+    harness.recovery.on_online[0](TopicPartition("somebody else's", 1))
+    harness.poll()
     assert asked == [back]
 
 
 def test_topics_that_wait_for_their_metadata_are_looked_at_when_their_time_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(unknown_topic_timeout_ms=5_000)
+    harness = SenderHarness(unknown_topic_timeout_ms=5_000)
     names = [f"unknown-{n:02}" for n in range(20)]
-    bench.cluster.hidden.update(names)
+    harness.cluster.hidden.update(names)
     for name in names:
-        bench.acc.send(name, b"v")
-    bench.poll()
+        harness.acc.send(name, b"v")
+    harness.poll()
     looked: list[str] = []
-    parking: Any = bench.sender._parking
+    parking: Any = harness.sender._parking
     look = type(parking)._look
     monkeypatch.setattr(type(parking), "_look", lambda self, topic, now: looked.append(topic) or look(self, topic, now))
-    bench.poll(1.0)
+    harness.poll(1.0)
     assert looked == []
-    bench.cluster.hidden.discard("unknown-07")
-    bench.cluster.change("unknown-07")
-    bench.poll()
+    harness.cluster.hidden.discard("unknown-07")
+    harness.cluster.change("unknown-07")
+    harness.poll()
     assert looked == ["unknown-07"]
-    bench.poll(4.0)
+    harness.poll(4.0)
     assert looked[1:] == [name for name in names if name != "unknown-07"]
-    assert not bench.sender._parking
+    assert not harness.sender._parking
 
 
 def test_what_is_collected_for_a_producer_ends_with_it() -> None:
-    bench = Bench().proven()
-    bench.sender.gone()
-    bench.sender.gone()
-    assert not bench.cluster.on_change
-    assert not bench.recovery.on_online
+    harness = SenderHarness().proven()
+    harness.sender.gone()
+    harness.sender.gone()
+    assert not harness.cluster.on_change
+    assert not harness.recovery.on_online

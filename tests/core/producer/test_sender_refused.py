@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sender_talk import Bench, header, records
+from sender_harness import SenderHarness, header, records
 
 from pykafka4.error_table import Written
 from pykafka4.errors import DeliveryFailed
@@ -13,79 +13,79 @@ from pykafka4.errors import DeliveryFailed
 REFUSALS = pytest.mark.parametrize("error", ["INVALID_TIMESTAMP", "INVALID_RECORD"])
 
 
-def delivered(bench: Bench) -> list[bytes | None]:
+def delivered(harness: SenderHarness) -> list[bytes | None]:
     """Acknowledge what is sent until nothing more comes; the values of the new log."""
     log: list[bytes | None] = []
-    while bench.requests:
-        request = bench.requests.pop(0)
+    while harness.requests:
+        request = harness.requests.pop(0)
         values = records(request)
-        bench.answer(request, offset=len(log))
+        harness.answer(request, offset=len(log))
         log += values
-        bench.settle()
+        harness.settle()
     return log
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4"])
 @REFUSALS
 def test_only_the_refused_record_fails_and_the_rest_of_its_batch_goes_out_again(error: str, compression: str) -> None:
-    bench = Bench(linger_ms=10, compression_type=compression).proven()
-    handles = bench.together(b"%d" % n * 100 for n in range(5))
-    sequence = header(bench.requests[-1])[1]
-    bench.answer(bench.requests.pop(), error, -1, refused={3: "Timestamp 1 is out of range"})
+    harness = SenderHarness(linger_ms=10, compression_type=compression).proven()
+    handles = harness.together(b"%d" % n * 100 for n in range(5))
+    sequence = header(harness.requests[-1])[1]
+    harness.answer(harness.requests.pop(), error, -1, refused={3: "Timestamp 1 is out of range"})
     failure = handles[3].exception(0)
     assert isinstance(failure, DeliveryFailed)
     assert (failure.code, failure.written, failure.topic, failure.partition) == (error, Written.NO, "t", 0)
     assert failure.record is not None
     assert failure.record.value == b"3" * 100
     assert str(failure) == f"t-0: {error}, not written (t-0: {error} (Timestamp 1 is out of range))"
-    assert header(bench.requests[-1]) == (0, sequence, 0), "nothing was numbered behind: the sequence is free"
-    assert delivered(bench) == [b"%d" % n * 100 for n in (0, 1, 2, 4)]
+    assert header(harness.requests[-1]) == (0, sequence, 0), "nothing was numbered behind: the sequence is free"
+    assert delivered(harness) == [b"%d" % n * 100 for n in (0, 1, 2, 4)]
     assert [handles[n].result(0).offset for n in (0, 1, 2, 4)] == [0, 1, 2, 3]
-    stats = bench.sender.ledger.stats(bench.acc.accepted, bench.acc.reserved)
+    stats = harness.sender.ledger.stats(harness.acc.accepted, harness.acc.reserved)
     assert stats.failed == {(error, Written.NO): 1}
-    assert (stats.queued, stats.in_flight, bench.acc.reserved) == (0, 0, 0)
+    assert (stats.queued, stats.in_flight, harness.acc.reserved) == (0, 0, 0)
 
 
 def test_batches_pipelined_behind_a_refused_record_follow_in_order_under_the_next_epoch() -> None:
-    bench = Bench(linger_ms=10).proven()
-    handles = [handle for group in ("abc", "de", "f", "g") for handle in bench.together(c.encode() for c in group)]
-    flight = bench.requests[:]
-    bench.requests.clear()
-    bench.answer(flight[0], "INVALID_TIMESTAMP", -1, refused={1: "b"})
-    bench.settle()
-    assert not bench.requests, "those under way come back first"
+    harness = SenderHarness(linger_ms=10).proven()
+    handles = [handle for group in ("abc", "de", "f", "g") for handle in harness.together(c.encode() for c in group)]
+    flight = harness.requests[:]
+    harness.requests.clear()
+    harness.answer(flight[0], "INVALID_TIMESTAMP", -1, refused={1: "b"})
+    harness.settle()
+    assert not harness.requests, "those under way come back first"
     for request in flight[1:]:
-        bench.answer(request, "OUT_OF_ORDER_SEQUENCE_NUMBER", -1)
-    bench.poll(1)
-    assert [header(request) for request in bench.requests] == [(1, 0, 0)], "the first of an epoch goes alone"
-    assert delivered(bench) == [b"a", b"c", b"d", b"e", b"f", b"g"]
+        harness.answer(request, "OUT_OF_ORDER_SEQUENCE_NUMBER", -1)
+    harness.poll(1)
+    assert [header(request) for request in harness.requests] == [(1, 0, 0)], "the first of an epoch goes alone"
+    assert delivered(harness) == [b"a", b"c", b"d", b"e", b"f", b"g"]
     assert [handle.exception(0) is None for handle in handles] == [True, False, True, True, True, True, True]
 
 
-def test_batches_pipelined_behind_whose_connection_is_lost_are_not_given_up() -> None:
-    bench = Bench(linger_ms=10).proven()
-    handles = [*bench.together([b"a", b"b"]), *bench.together([b"c"])]
-    first, second = bench.requests
-    bench.requests.clear()
-    bench.answer(first, "INVALID_RECORD", -1, refused={0: "a"})
-    bench.lose(second)
-    bench.poll(1)
-    assert delivered(bench) == [b"b", b"c"]
+def test_pipelined_batches_survive_a_lost_connection() -> None:
+    harness = SenderHarness(linger_ms=10).proven()
+    handles = [*harness.together([b"a", b"b"]), *harness.together([b"c"])]
+    first, second = harness.requests
+    harness.requests.clear()
+    harness.answer(first, "INVALID_RECORD", -1, refused={0: "a"})
+    harness.lose(second)
+    harness.poll(1)
+    assert delivered(harness) == [b"b", b"c"]
     assert [handle.exception(0) is None for handle in handles] == [False, True, True]
 
 
-def test_a_batch_in_doubt_ahead_keeps_its_number() -> None:
-    bench = Bench(linger_ms=10).proven()
-    bench.together([b"ahead"])
-    bench.together([b"a", b"b"])
-    first, second = bench.requests
-    bench.requests.clear()
-    bench.network.up.clear()
-    bench.answer(first, "REQUEST_TIMED_OUT", -1)
-    bench.answer(second, "INVALID_RECORD", -1, refused={0: "a"})
-    bench.network.up = {1, 2, 3}
-    bench.poll(1)
-    assert [(header(request), records(request)) for request in bench.requests] == [
+def test_a_batch_in_doubt_ahead_keeps_its_sequence() -> None:
+    harness = SenderHarness(linger_ms=10).proven()
+    harness.together([b"ahead"])
+    harness.together([b"a", b"b"])
+    first, second = harness.requests
+    harness.requests.clear()
+    harness.network.up.clear()
+    harness.answer(first, "REQUEST_TIMED_OUT", -1)
+    harness.answer(second, "INVALID_RECORD", -1, refused={0: "a"})
+    harness.network.up = {1, 2, 3}
+    harness.poll(1)
+    assert [(header(request), records(request)) for request in harness.requests] == [
         (header(first), [b"ahead"]),
         ((0, header(first)[1] + 1, 0), [b"b"]),
     ]
@@ -102,123 +102,123 @@ def test_a_batch_in_doubt_ahead_keeps_its_number() -> None:
     ],
 )
 def test_several_refused_records_and_hostile_indexes(named: dict[int, str | None], left: str) -> None:
-    bench = Bench(linger_ms=10).proven()
-    handles = bench.together(c.encode() for c in "abcde")
-    bench.answer(bench.requests.pop(), "INVALID_RECORD", -1, refused=named)
-    assert delivered(bench) == [c.encode() for c in left]
+    harness = SenderHarness(linger_ms=10).proven()
+    handles = harness.together(c.encode() for c in "abcde")
+    harness.answer(harness.requests.pop(), "INVALID_RECORD", -1, refused=named)
+    assert delivered(harness) == [c.encode() for c in left]
     assert "".join(c for c, handle in zip("abcde", handles, strict=True) if handle.exception(0) is None) == left
 
 
 def test_an_index_named_twice_fails_one_record() -> None:
-    bench = Bench(linger_ms=10).proven()
-    bench.together(c.encode() for c in "abc")
-    request = bench.requests.pop()
-    given = bench.sender._answers._read_answers
+    harness = SenderHarness(linger_ms=10).proven()
+    harness.together(c.encode() for c in "abc")
+    request = harness.requests.pop()
+    given = harness.sender._answers._read_answers
 
     def twice(flight: Any, now: float, message: Any) -> None:
         message.responses[0].partition_responses[0].record_errors *= 2
         given(flight, now, message)
 
-    bench.sender._answers._read_answers = twice  # type: ignore[method-assign]
-    bench.answer(request, "INVALID_RECORD", -1, refused={1: "b"})
-    bench.sender._answers._read_answers = given  # type: ignore[method-assign]
-    assert delivered(bench) == [b"a", b"c"]
+    harness.sender._answers._read_answers = twice  # type: ignore[method-assign]
+    harness.answer(request, "INVALID_RECORD", -1, refused={1: "b"})
+    harness.sender._answers._read_answers = given  # type: ignore[method-assign]
+    assert delivered(harness) == [b"a", b"c"]
 
 
 @REFUSALS
 @pytest.mark.parametrize("named", [{}, {3: "beyond"}, {-1: "before"}])
 def test_a_batch_of_which_no_record_is_named_fails_whole(error: str, named: dict[int, str | None]) -> None:
-    bench = Bench(linger_ms=10).proven()
-    handles = bench.together(c.encode() for c in "abc")
-    bench.answer(bench.requests.pop(), error, -1, refused=named)
-    bench.settle()
+    harness = SenderHarness(linger_ms=10).proven()
+    handles = harness.together(c.encode() for c in "abc")
+    harness.answer(harness.requests.pop(), error, -1, refused=named)
+    harness.settle()
     assert [handle.exception(0).code for handle in handles] == [error] * 3
-    assert not bench.requests
+    assert not harness.requests
 
 
 def test_all_records_refused_leave_nothing_to_send() -> None:
-    bench = Bench(linger_ms=10).proven()
-    handles = bench.together(c.encode() for c in "abc")
-    sequence = header(bench.requests[-1])[1]
-    bench.answer(bench.requests.pop(), "INVALID_RECORD", -1, refused={0: "0", 1: "1", 2: "2"})
+    harness = SenderHarness(linger_ms=10).proven()
+    handles = harness.together(c.encode() for c in "abc")
+    sequence = header(harness.requests[-1])[1]
+    harness.answer(harness.requests.pop(), "INVALID_RECORD", -1, refused={0: "0", 1: "1", 2: "2"})
     assert [handle.exception(0).cause.detail for handle in handles] == ["0", "1", "2"]
-    bench.settle()
-    assert not bench.requests
-    bench.batch(b"next")
-    assert header(bench.requests[-1]) == (0, sequence, 0)
-    assert delivered(bench) == [b"next"]
+    harness.settle()
+    assert not harness.requests
+    harness.batch(b"next")
+    assert header(harness.requests[-1]) == (0, sequence, 0)
+    assert delivered(harness) == [b"next"]
 
 
 def test_refusals_one_after_the_other_end() -> None:
     """An old broker may name only the first culprit each time."""
-    bench = Bench(linger_ms=10).proven()
-    handles = bench.together(c.encode() for c in "abcd")
+    harness = SenderHarness(linger_ms=10).proven()
+    handles = harness.together(c.encode() for c in "abcd")
     for left in ("abcd", "bcd", "cd", "d"):
-        assert records(bench.requests[-1]) == [c.encode() for c in left]
-        bench.answer(bench.requests.pop(), "INVALID_RECORD", -1, refused={0: left[0]})
-        bench.settle()
+        assert records(harness.requests[-1]) == [c.encode() for c in left]
+        harness.answer(harness.requests.pop(), "INVALID_RECORD", -1, refused={0: left[0]})
+        harness.settle()
     assert all(handle.exception(0).code == "INVALID_RECORD" for handle in handles)
-    assert not bench.requests
+    assert not harness.requests
 
 
 def test_a_batch_that_may_be_written_is_not_sent_again_in_part() -> None:
     """Brokers look at timestamps before they look for duplicates: the first copy may be in the log."""
-    bench = Bench(linger_ms=10).proven()
-    handles = bench.together(c.encode() for c in "abc")
-    bench.lose(bench.requests.pop())
-    bench.poll(1)
-    bench.answer(bench.requests.pop(), "INVALID_TIMESTAMP", -1, refused={1: "b"})
-    bench.settle()
+    harness = SenderHarness(linger_ms=10).proven()
+    handles = harness.together(c.encode() for c in "abc")
+    harness.lose(harness.requests.pop())
+    harness.poll(1)
+    harness.answer(harness.requests.pop(), "INVALID_TIMESTAMP", -1, refused={1: "b"})
+    harness.settle()
     assert [handle.exception(0).written for handle in handles] == [Written.MAYBE] * 3
-    assert not bench.requests
-    bench.batch(b"next")
-    assert header(bench.requests[-1])[:2] == (1, 0)
+    assert not harness.requests
+    harness.batch(b"next")
+    assert header(harness.requests[-1])[:2] == (1, 0)
 
 
 def test_without_idempotence_the_rest_goes_out_again_too() -> None:
-    bench = Bench(linger_ms=10, enable_idempotence=False)
-    handles = bench.together(c.encode() for c in "abc")
-    bench.lose(bench.requests.pop())
-    bench.poll(1)
-    bench.answer(bench.requests.pop(), "INVALID_TIMESTAMP", -1, refused={1: "b"})
+    harness = SenderHarness(linger_ms=10, enable_idempotence=False)
+    handles = harness.together(c.encode() for c in "abc")
+    harness.lose(harness.requests.pop())
+    harness.poll(1)
+    harness.answer(harness.requests.pop(), "INVALID_TIMESTAMP", -1, refused={1: "b"})
     assert handles[1].exception(0).written is Written.MAYBE
-    assert delivered(bench) == [b"a", b"c"]
+    assert delivered(harness) == [b"a", b"c"]
 
 
 def test_callbacks_of_refused_and_delivered_records_run_once() -> None:
-    bench = Bench(linger_ms=10).proven()
+    harness = SenderHarness(linger_ms=10).proven()
     seen: list[tuple[bytes, bool]] = []
     for c in (b"a", b"b", b"c"):
-        bench.acc.send("t", c, partition=0, on_delivery=lambda d, c=c: seen.append((c, d.exception(0) is None)))
-    bench.settle()
-    bench.answer(bench.requests.pop(), "INVALID_RECORD", -1, refused={0: "a"})
-    assert delivered(bench) == [b"b", b"c"]
+        harness.acc.send("t", c, partition=0, on_delivery=lambda d, c=c: seen.append((c, d.exception(0) is None)))
+    harness.settle()
+    harness.answer(harness.requests.pop(), "INVALID_RECORD", -1, refused={0: "a"})
+    assert delivered(harness) == [b"b", b"c"]
     assert seen == [(b"a", False), (b"b", True), (b"c", True)]
 
 
 def test_the_rest_of_a_large_compressed_batch_is_compressed_off_the_loop() -> None:
-    bench = Bench(linger_ms=10, compression_type="gzip").proven()
+    harness = SenderHarness(linger_ms=10, compression_type="gzip").proven()
     for n in range(3):
-        bench.acc.send("t", b"%d" % n * 20_000, partition=0)
+        harness.acc.send("t", b"%d" % n * 20_000, partition=0)
     for _ in range(3):
-        for job in bench.poll(0.01).jobs:
+        for job in harness.poll(0.01).jobs:
             job.run()
-            job.then(bench.now, None)
-    bench.settle()
-    request = bench.requests.pop()
+            job.then(harness.now, None)
+    harness.settle()
+    request = harness.requests.pop()
     request_jobs: list[Any] = []
-    poll = bench.poll
+    poll = harness.poll
 
     def keep(seconds: float = 0.0) -> Any:
         effects = poll(seconds)
         request_jobs.extend(effects.jobs)
         return effects
 
-    bench.poll = keep  # type: ignore[method-assign]
-    bench.answer(request, "INVALID_RECORD", -1, refused={1: "1"})
+    harness.poll = keep  # type: ignore[method-assign]
+    harness.answer(request, "INVALID_RECORD", -1, refused={1: "1"})
     assert len(request_jobs) == 1
-    assert not bench.requests
+    assert not harness.requests
     request_jobs[0].run()
-    request_jobs[0].then(bench.now, None)
-    bench.settle()
-    assert delivered(bench) == [b"0" * 20_000, b"2" * 20_000]
+    request_jobs[0].then(harness.now, None)
+    harness.settle()
+    assert delivered(harness) == [b"0" * 20_000, b"2" * 20_000]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sender_talk import Bench, records
+from sender_harness import SenderHarness, records
 
 from pykafka4.errors import DeliveryFailed
 from pykafka4.records import TopicPartition
@@ -11,39 +11,39 @@ from pykafka4.wire.protocol.messages_produce import ProduceRequest
 
 
 def test_produce_stays_below_topic_ids_while_one_is_unknown() -> None:
-    bench = Bench().proven()
-    bench.cluster.id = None  # type: ignore[assignment]
-    bench.batch()
-    assert bench.requests[-1].max_version == 12
-    assert isinstance(bench.requests[-1].message, ProduceRequest)
+    harness = SenderHarness().proven()
+    harness.cluster.id = None  # type: ignore[assignment]
+    harness.batch()
+    assert harness.requests[-1].max_version == 12
+    assert isinstance(harness.requests[-1].message, ProduceRequest)
 
 
 def test_zstd_is_refused_for_a_broker_that_does_not_know_it_and_the_next_record_too() -> None:
     """Brokers before 2.1 answer UNKNOWN_SERVER_ERROR: the record would come back as maybe written, and nothing would say why."""
-    bench = Bench(compression_type="zstd")
-    bench.network.produce = 6
+    harness = SenderHarness(compression_type="zstd")
+    harness.network.produce = 6
     for _ in range(2):
-        delivery = bench.batch()
+        delivery = harness.batch()
         with pytest.raises(DeliveryFailed, match=r"t-0: UNSUPPORTED_VERSION, not written .*older than Kafka 2\.1.*zstd; use lz4"):
             delivery.result(0)
-    assert not bench.requests
-    bench.network.produce = 7
-    bench.batch()
-    assert len(bench.requests) == 1
-    assert bench.sender.queues[TopicPartition("t", 0)].batches[0].base_sequence == 0
+    assert not harness.requests
+    harness.network.produce = 7
+    harness.batch()
+    assert len(harness.requests) == 1
+    assert harness.sender.queues[TopicPartition("t", 0)].batches[0].base_sequence == 0
 
 
 def test_other_codecs_are_for_every_broker() -> None:
-    bench = Bench(compression_type="lz4")
-    bench.network.produce = 3
-    bench.batch()
-    assert len(bench.requests) == 1
+    harness = SenderHarness(compression_type="lz4")
+    harness.network.produce = 3
+    harness.batch()
+    assert len(harness.requests) == 1
 
 
 def test_a_topic_of_an_old_format_says_what_it_takes() -> None:
-    bench = Bench()
-    delivery = bench.batch()
-    bench.answer(bench.requests.pop(), "UNSUPPORTED_FOR_MESSAGE_FORMAT")
+    harness = SenderHarness()
+    delivery = harness.batch()
+    harness.answer(harness.requests.pop(), "UNSUPPORTED_FOR_MESSAGE_FORMAT")
     with pytest.raises(
         DeliveryFailed, match=r"UNSUPPORTED_FOR_MESSAGE_FORMAT, not written .*message\.format\.version.*enable_idempotence=False"
     ):
@@ -52,27 +52,27 @@ def test_a_topic_of_an_old_format_says_what_it_takes() -> None:
 
 def test_one_batch_is_in_flight_to_a_broker_that_remembers_one_batch_of_a_producer() -> None:
     """Kafka 0.11: of several whose answers are lost it would know the last one again, and call the others out of order."""
-    bench = Bench()
-    bench.network.produce = 3
-    bench.proven()
-    sent = [bench.batch(value) for value in (b"A", b"B", b"C")]
+    harness = SenderHarness()
+    harness.network.produce = 3
+    harness.proven()
+    sent = [harness.batch(value) for value in (b"A", b"B", b"C")]
     for number, expected in enumerate(([b"A"], [b"B", b"C"])):
-        (request,) = bench.requests
-        bench.requests.clear()
+        (request,) = harness.requests
+        harness.requests.clear()
         assert records(request) == expected
-        bench.answer(request, offset=number)
-        bench.settle()
+        harness.answer(request, offset=number)
+        harness.settle()
     assert [delivery.result(0).offset for delivery in sent] == [0, 1, 2]
 
 
 def test_five_batches_are_in_flight_again_once_the_broker_is_upgraded() -> None:
-    bench = Bench()
-    bench.network.produce = 3
-    bench.proven()
-    bench.network.produce = 5
-    bench.network.reconnect(1)
-    bench.batch()
-    bench.answer(bench.requests.pop())
+    harness = SenderHarness()
+    harness.network.produce = 3
+    harness.proven()
+    harness.network.produce = 5
+    harness.network.reconnect(1)
+    harness.batch()
+    harness.answer(harness.requests.pop())
     for _ in range(6):
-        bench.batch()
-    assert len(bench.requests) == 5
+        harness.batch()
+    assert len(harness.requests) == 5

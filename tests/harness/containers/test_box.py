@@ -34,7 +34,7 @@ def named(mark: str) -> list[psutil.Process]:
 
 @pytest.mark.vagrant
 @pytest.mark.smoke
-def test_what_making_it_starts_ends_with_a_killed_maker(tmp_path: Path) -> None:
+def test_processes_started_for_an_image_end_with_a_killed_maker(tmp_path: Path) -> None:
     if obstacle():
         pytest.skip(obstacle())
     mark = f"made-{uuid.uuid4().hex}"

@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.skipif(bool(MISSING), reason=MISSI
 ROOT = Path(__file__).parents[3]
 RATE = 500  # records a second
 LISTENERS = "listener.security.protocol.map"
-READERS = 6  # each asks another broker for news, one or two the one that has none
+READERS = 6  # each sends metadata requests to another broker, one or two to the stale one
 FROM_THE_START = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "group_id": None}
 ODD = {"some.property-with_all": "a=b, c"}
 
@@ -112,7 +112,7 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
 
 @contextlib.contextmanager
 def load(cluster: DockerCluster, topic: str, bootstrap: str | None = None) -> Iterator[Load]:
-    """An idempotent producer sends all the time; at the end the brokers' logs must hold every record once, in order, where it was told."""
+    """An idempotent producer sends all the time; at the end the logs must hold every record once, in order, at its acknowledged offset."""
     cluster.create_topic(topic, 6)
     stop = threading.Event()
     with Producer(bootstrap_servers=bootstrap or cluster.bootstrap) as producer:
@@ -259,7 +259,7 @@ def test_a_disconnected_leader_loses_and_doubles_nothing(containers: DockerClust
 def test_a_leader_cut_off_from_the_others_is_still_reached_and_nothing_is_lost_or_doubled(
     containers: DockerCluster, topic: str, way: str
 ) -> None:
-    """The old leader goes on believing in itself, and its clients reach it: only the others' word can move them."""
+    """The old leader still acts as leader, and its clients reach it: only metadata of other brokers can move them."""
     bootstrap = containers.direct_bootstrap if way == "direct" else containers.bootstrap
     with load(containers, topic, bootstrap) as running:
         victim = containers.wait_leader(topic)
@@ -275,7 +275,7 @@ def test_a_leader_cut_off_from_the_others_is_still_reached_and_nothing_is_lost_o
     until(lambda: all(told_leaders(address, topic) == others for address in addresses), 10, "the old leader to learn that it is none")
 
 
-def test_readers_leave_a_leader_that_is_cut_off_whoever_they_ask_for_news(containers: DockerCluster, topic: str) -> None:
+def test_consumers_leave_a_leader_that_is_cut_off_whichever_broker_answers_metadata(containers: DockerCluster, topic: str) -> None:
     """It answers them all the time: that it leads, and that there is nothing new."""
     containers.create_topic(topic, 6)
     tps = [TopicPartition(topic, p) for p in range(6)]
@@ -336,7 +336,7 @@ def test_the_ends_of_faults_do_nothing_to_a_whole_broker(containers: DockerClust
         containers.start(1)
 
 
-def test_other_ports_are_taken_when_one_is_stolen_at_the_last_moment(engine: Engine) -> None:
+def test_other_ports_are_used_when_one_is_taken_at_the_last_moment(engine: Engine) -> None:
     thieves: list[socket.socket] = []
 
     class Robbed(DockerCluster):
@@ -363,7 +363,7 @@ def test_a_broker_that_ends_by_itself_says_why(engine: Engine, tmp_path: Path, m
     assert any(f"logs are kept in {tmp_path}" in note for note in caught.value.__notes__)
 
 
-def test_the_containers_of_a_killed_process_go(engine: Engine) -> None:
+def test_the_containers_of_a_killed_process_are_removed(engine: Engine) -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
         try:
             assert owner.stdout is not None

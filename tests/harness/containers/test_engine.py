@@ -136,7 +136,7 @@ def test_two_users_share_an_engine_and_each_takes_its_own_things_along(folder: P
 
 
 @needs_engine
-def test_what_a_killed_process_made_goes_and_the_engine_with_its_last_user(folder: Path) -> None:
+def test_the_containers_of_a_killed_process_are_removed_and_the_engine_with_its_last_user(folder: Path) -> None:
     with Engine(folder) as engine:
         kept = run(engine)
         with owner(folder) as process:
@@ -174,7 +174,7 @@ def test_after_a_kill_of_everything_the_rest_is_removed(folder: Path, cure: str)
 
 
 @needs_engine
-def test_a_dockerd_that_dies_takes_everything_along_and_the_next_user_gets_a_new_one(folder: Path) -> None:
+def test_a_dockerd_that_dies_ends_everything_and_the_next_user_gets_a_new_one(folder: Path) -> None:
     with Engine(folder) as engine:
         run(engine)
         traces = Traces.of(engine)

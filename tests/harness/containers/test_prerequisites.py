@@ -1,4 +1,4 @@
-"""What a machine lacks, or forbids, is one line with the way out, told before anything is started."""
+"""What a machine lacks, or forbids, is one line with the way out, printed before anything is started."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_everything_that_an_engine_lacks_is_named_at_once(monkeypatch: pytest.Mo
     assert all("apt-get install -y" in line and "DOCKER_HOST" in line and "\n" not in line for line in lines)
 
 
-def test_a_root_without_rights_is_told_so_instead_of_failing_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_root_without_capabilities_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stub(tmp_path, "unshare", "echo 'unshare: unshare failed: Operation not permitted' >&2; exit 1")
     for name in ("dockerd", "ip"):
         stub(tmp_path, name, "")

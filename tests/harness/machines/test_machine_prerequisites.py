@@ -60,7 +60,7 @@ def test_a_missing_program_is_one_line_with_the_command_that_installs_it_until_i
     assert probe() == []
 
 
-def test_who_is_not_root_is_told_why_that_is_needed(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_other_than_root_gets_the_reason_why_root_is_needed(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(bare, "debootstrap")
     monkeypatch.setattr(prerequisites.os, "geteuid", lambda: 1000)
     assert missing_for_machines() == ["not root: only root can bootstrap a system for the machines; sudo"]

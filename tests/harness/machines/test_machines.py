@@ -1,4 +1,4 @@
-"""Virtual machines' state and networks, with a `vagrant` that only notes what it is asked: no run loses sight of what it made."""
+"""Virtual machines' state and networks, with a fake `vagrant` that records its calls: every run finds the machines that it made."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_all_machines_of_a_killed_run_are_destroyed_and_those_of_a_living_one_ar
     alive.close()
 
 
-def test_who_takes_the_network_of_a_killed_run_destroys_its_machines_first(ward: Ward) -> None:
+def test_a_run_that_reuses_the_network_of_a_killed_run_destroys_its_machines_first(ward: Ward) -> None:
     killed(made(ward, 5))
     calls()
     machines = made(ward, 3)

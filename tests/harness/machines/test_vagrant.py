@@ -57,7 +57,7 @@ print(cluster.machines.name(1), flush=True)
 sys.stdin.read()
 """
 
-# By hand: what a person would do with the brokers they were told of.
+# By hand: what a person would do with the printed addresses.
 SEND = """
 import os
 from pykafka4 import Producer
@@ -160,7 +160,7 @@ def machines(request: pytest.FixtureRequest) -> Iterator[VagrantCluster]:
 
 @pytest.fixture(scope="module")
 def single() -> Iterator[VagrantCluster]:
-    """One machine whose clients are told another address."""
+    """One machine that advertises another address."""
     can_make_machines()
     with VagrantCluster(brokers=1, advertised={1: ELSEWHERE}, properties={"message.max.bytes": "2000000"}, provider="docker") as cluster:
         yield cluster
@@ -314,7 +314,7 @@ def loaded(cluster: Cluster, topic: str) -> Iterator[Load]:
 
 
 @pytest.mark.vagrant
-def test_clients_are_told_the_advertised_address_and_the_judge_goes_around_it(single: VagrantCluster) -> None:
+def test_clients_get_the_advertised_address_and_the_judge_bypasses_it(single: VagrantCluster) -> None:
     assert single.bootstrap == "127.0.0.1:19092"
     assert single.direct_address(1) != ELSEWHERE
     assert single.admin.describe_cluster(1).brokers == {1}
@@ -336,7 +336,7 @@ def test_up_again_keeps_the_machine_and_empties_it(single: VagrantCluster, topic
 
 @pytest.mark.vagrant
 def test_ssh_does_what_the_engine_does(single: VagrantCluster) -> None:
-    """As with virtual machines, which nobody can run here: the same machine by the other way."""
+    """As with virtual machines, which cannot run here: the same machine by the other way."""
     engine = single.opened()
     assert isinstance(engine, Containers)
     remote = Virtual()
@@ -393,7 +393,7 @@ def test_an_image_that_the_engine_has_not_got_is_an_error_and_no_registry_is_ask
 
 @contextlib.contextmanager
 def knocks() -> Iterator[tuple[str, Callable[[], int]]]:
-    """The address of a listener that hangs up on everybody, and how many came."""
+    """The address of a listener that closes every connection, and how many there were."""
     came: list[None] = []
 
     class Door(socketserver.BaseRequestHandler):

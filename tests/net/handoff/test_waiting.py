@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 from interrupts import interrupted, interrupts, undisturbed
-from net_talk import SECONDS, in_thread, until
+from net_helpers import SECONDS, in_thread, until
 
 from pykafka4.errors import KafkaTimeoutError
 from pykafka4.net.handoff.waiting import Gate, Promise, Signal
@@ -152,7 +152,7 @@ def test_one_release_serves_all_that_fit() -> None:
     assert gate.waiting == 0
 
 
-def test_one_who_gives_up_does_not_block_those_behind() -> None:
+def test_a_waiter_that_gives_up_does_not_block_those_behind_it() -> None:
     gate, open_ = Gate(), [False]
     first = in_thread(lambda: gate.wait(lambda: False, 0.05))
     until(lambda: gate.waiting == 1)
@@ -180,7 +180,7 @@ def test_a_signal_handler_that_waits_in_line_comes_before_the_thread_it_interrup
     assert gate.waiting == 0
 
 
-def test_whoever_is_hindered_alone_lets_those_behind_go_first_but_not_those_with_the_same_key() -> None:
+def test_a_blocked_waiter_lets_later_ones_pass_but_not_those_with_the_same_key() -> None:
     gate, full, served = Gate(), [True], list[str]()
 
     def line_up(name: str, key: str) -> threading.Thread:
@@ -206,7 +206,7 @@ def test_whoever_is_hindered_alone_lets_those_behind_go_first_but_not_those_with
     assert served == ["other", "first", "second"]
 
 
-def test_whoever_was_hindered_and_now_waits_for_what_all_want_is_first_again() -> None:
+def test_a_waiter_that_was_blocked_and_now_waits_for_the_shared_resource_is_first_again() -> None:
     gate, hindered, room, served = Gate(), [True], [False], list[str]()
 
     def serve(name: str) -> bool:
@@ -228,7 +228,7 @@ def test_whoever_was_hindered_and_now_waits_for_what_all_want_is_first_again() -
     assert served == ["first", "second"]
 
 
-def test_whoever_waits_for_what_all_want_is_told_of_once_and_counts_until_it_leaves() -> None:
+def test_a_waiter_for_the_shared_resource_is_reported_once_and_counts_until_it_leaves() -> None:
     told, hindered, room, tries = list[bool](), [True], [False], list[None]()
     gate = Gate(starving=lambda: told.append(gate.starved))
 

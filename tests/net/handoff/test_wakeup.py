@@ -44,4 +44,4 @@ def test_however_many_wake_the_loop_it_costs_one_byte_a_sleep() -> None:
     finally:
         wakeup.close()
     wakeup.asleep = True
-    wakeup.wake()  # nobody sleeps there any more
+    wakeup.wake()  # no thread sleeps there any more

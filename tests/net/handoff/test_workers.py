@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from interrupts import interrupted
-from net_talk import SECONDS, in_thread, python, until
+from net_helpers import SECONDS, in_thread, python, until
 
 from pykafka4.net.handoff import workers
 from pykafka4.net.handoff.workers import Callbacks, Feed, Helper
@@ -229,7 +229,7 @@ def feed() -> tuple[Feed, Held, list[object]]:
     return Feed(held, heard.append), held, heard  # type: ignore[arg-type]
 
 
-def test_a_slow_listener_gets_the_latest_picture_only() -> None:
+def test_a_slow_listener_gets_only_the_latest_state() -> None:
     it, held, heard = feed()
     for version in range(1000):
         it.latest("metadata", version)
@@ -238,7 +238,7 @@ def test_a_slow_listener_gets_the_latest_picture_only() -> None:
     assert heard == [999]
 
 
-def test_a_slow_listener_ends_up_knowing_who_is_offline() -> None:
+def test_a_slow_listener_ends_up_with_the_offline_partitions() -> None:
     it, held, heard = feed()
     it.alternate("a", "a off")
     it.alternate("b", "b off")

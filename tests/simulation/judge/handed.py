@@ -59,7 +59,7 @@ class Reading:
             self.owned[tp] = Place(at=None if self._in_group else 0, least=self._sim.least(tp))
 
     def end(self, tps: Iterable[TopicPartition], *, lost: bool = False) -> None:
-        """They are not any more. One that was lost may never have been told of."""
+        """They are not any more. One that was lost may never have been reported."""
         for tp in tps:
             if tp not in self.owned and not lost:
                 raise Broken("listeners are told the truth", f"{tp} is revoked and was not assigned")
@@ -102,7 +102,7 @@ class Reading:
     def _check_place(self, tp: TopicPartition, place: Place, record: Record) -> None:
         ledger = self._sim.ledger
         if place.cuts and place.last is not None and place.last.offset >= min(place.cuts) and ledger.cut_with(tp, place.last) is None:
-            # A replica with the old log leads again: nothing that was read is gone. The client may have gone back before.
+            # A replica with the old log leads again: no record that was read is lost. The client may have gone back before.
             if record.offset in self._after_cuts(tp, place) and self._policy != "none":
                 self._go_back(tp, place, record.offset)
                 place.at = record.offset
@@ -119,7 +119,7 @@ class Reading:
 
     def _check_old(self, tp: TopicPartition, place: Place, record: Record, cut: Cut) -> None:
         """It was fetched before the log was cut."""
-        if cut.end not in place.cuts:  # cut between the Fetch and the news of the assignment
+        if cut.end not in place.cuts:  # cut between the Fetch and the notification of the assignment
             place.cuts.append(cut.end)
         if place.at is None:
             return
@@ -164,7 +164,7 @@ class Reading:
         place.handed = 0
 
     def _check_next(self, tp: TopicPartition, place: Place, record: Record) -> None:
-        """It must be the next in the log; the first of an assignment may lie before that, not behind a record that nobody finished."""
+        """It must be the next in the log; the first of an assignment may lie before that, not behind an unfinished record."""
         sim, ledger, before, offset = self._sim, self._sim.ledger, place.at, record.offset
         start = sim.cluster.log(*tp).start_offset
         if self._policy == "none" and self._in_group:
@@ -187,7 +187,7 @@ class Reading:
             ledger.skip(tp, offset)
 
     def _check_asked(self, tp: TopicPartition, place: Place, offset: int, start: int) -> None:
-        """With auto_offset_reset=none nobody but the application says where to read."""
+        """With auto_offset_reset=none only the application says where to read."""
         stored = self._sim.ledger.last.get(tp, -1)
         if place.at is None and not place.sought and stored < 0:
             raise Broken("no offset is chosen unasked", f"{self.name} {tp}: begins at {offset}, nothing was committed")
@@ -202,7 +202,7 @@ class Reading:
         """The application asked for records at `asked`. `emptied`: it was given all that there was, what it was not given is not there."""
         now, away = self._sim.timeline.now, asked - self._asked_until > AWAY
         self._asked_until = now
-        if not emptied or away:  # while nobody reads, what was fetched may leave no room for other partitions
+        if not emptied or away:  # while the application does not read, fetched records may leave no room for other partitions
             for place in self.owned.values():
                 place.dry = None
             self._looked = now

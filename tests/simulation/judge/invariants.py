@@ -53,7 +53,7 @@ PRODUCER_PROMISES: Final = {
     "the producer goes on": "no fault ends a producer for good",
     "a block tells what failed": "a `with` block raises if a record failed whose failure nobody looked at, and only if one failed",
     "partitions are told as they are": "`partitions_for` gives all partitions of a topic",
-    "no hot loop": "no turn without news or a pause, and requests are paced",
+    "no hot loop": "no turn without a change or a pause, and requests are paced",
     "no internal errors": "a call raises nothing but the errors that it documents",
 }
 CONSUMER_PROMISES: Final = {
@@ -76,7 +76,7 @@ CONSUMER_PROMISES: Final = {
     "a crash is told": "after an exception inside the client every call ends, and says so",
     "the others of a client go on": "a consumer's crash ends no other consumer of its client",
     "callbacks of commits run once": "what was given to commit_async is called once, also in a crash",
-    "no hot loop": "no turn without news or a pause, and requests are paced",
+    "no hot loop": "no turn without a change or a pause, and requests are paced",
     "waits end in time": "a call ends within its timeout",
     "no internal errors": "a call raises nothing but the errors that it documents",
 }
@@ -164,7 +164,7 @@ def value_of(topic: str, actor: int, number: int, size: int) -> bytes:
 
 
 class Truth:
-    """What really lies in the logs, those of deleted topics included, read as it is written."""
+    """What is really in the logs, those of deleted topics included, read as it is written."""
 
     def __init__(self, cluster: ModelCluster) -> None:
         self._cluster = cluster
@@ -201,7 +201,7 @@ class Truth:
         return any(r is place.record for r in records) or any(r.offset == offset and r.value == place.record.value for r in records)
 
     def below(self, tp: TopicPartition, offset: int) -> Iterator[WireRecord]:
-        """The records that lie before `offset` now."""
+        """The records before `offset` now."""
         log = self._cluster.log(*tp)
         return (r for b in log.batches if b.base_offset < offset for r in log.records_in(b) if r.offset < offset)
 
@@ -216,7 +216,7 @@ class Truth:
         return topic is not None and topic.id == place.topic
 
     def living(self, value: bytes) -> list[Place]:
-        """Where that value lies now."""
+        """The current place of that value."""
         places = self.places.get(value, [])
         if len(places) < 2:
             return places
@@ -275,7 +275,7 @@ class Watch:
         self.unsafe, self.unnumbered, self.refused = first.unsafe, first.unnumbered, first.refused
         self.unchecked = first.unchecked
 
-    # ---- told by the application's actors
+    # ---- reported by the application's actors
 
     def offer(self, sent: Sent) -> None:
         """`send` is about to be called."""
@@ -367,7 +367,9 @@ class Watch:
         if self.closed or self.crashed:
             return
         tp = None if error.partition is None else TopicPartition(sent.topic, error.partition)
-        now = self._clock() if sent.answers else min(self._clock(), sent.at + self._delivery_timeout)  # without a callback nobody saw it
+        now = (
+            self._clock() if sent.answers else min(self._clock(), sent.at + self._delivery_timeout)
+        )  # without a callback it was not observed
         why = f"{sent.value[:40]!r}, sent at {sent.at:.3f}, failed at {now:.3f}: {error}"
         if code == "TIMED_OUT" and tp is not None:
             self._timed_out[tp].append((sent, now if sent.answers else None))
@@ -382,7 +384,7 @@ class Watch:
         elif code not in LOST_COUNT or sent.value not in self.unsafe:
             raise Broken("no needless failure", f"{why}; it is to be tried again")
 
-    # ---- told by the simulation
+    # ---- reported by the simulation
 
     def look(self, sender: Sender, acc: Accumulator) -> None:
         """After every turn."""
@@ -396,7 +398,7 @@ class Watch:
             raise Broken("memory is bounded", f"{acc.reserved} bytes in use, buffer_memory is {self.buffer_memory}")
 
     def _look_at_topics(self, sender: Sender) -> None:
-        """A client that was told of a new topic first, and of the old one after it, takes the old one for the newer, for so long."""
+        """A client that learned of a new topic first, and of the old one after it, takes the old one for the newer, for so long."""
         for name, known in sender.cluster._topics.items():
             if known.former_ids and (since := known.behind_since) is not None and (name, since) not in self._misled:
                 self._misled.add((name, since))
@@ -569,7 +571,7 @@ class Watch:
         """
         divided = set().union(*self.refused.values())
         if self.closed or any(sent.dropped and not sent.called for sent in self.sent):
-            return  # the oldest record may be one whose outcome nobody sees
+            return  # the oldest record may be one whose outcome is not observed
         for tp, failed in self._timed_out.items():
             for sent, seen in failed:
                 if seen is not None and tp in divided and seen - sent.at >= self._delivery_timeout - self._filling - EARLY:

@@ -64,7 +64,7 @@ class Ledger:
     # ---- what is written
 
     def write(self, tp: TopicPartition, records: list[WireRecord], *, codec: int, gap: int) -> None:
-        """Somebody writes these."""
+        """These are written."""
         self._writing = records
         self._cluster.append(*tp, records, codec=codec, gap=gap)
         self.written += len(records)
@@ -77,7 +77,7 @@ class Ledger:
     def _truncated(self, tp: TopicPartition, end: int) -> None:
         self.high(tp)
         log = self._cluster.log(*tp)
-        end = max(min(end, log.end_offset), log.start_offset)  # a gap before the records that are gone is gone, too
+        end = max(min(end, log.end_offset), log.start_offset)  # a gap before the lost records is lost, too
         values = self.values[tp]
         finished, done = self.finished[tp], self._done_below[tp]
         done = min((o for o in values if o >= done and o not in finished), default=max(values, default=-1) + 1)
@@ -147,7 +147,7 @@ class Ledger:
             self.finished[tp].add(record.offset)
 
     def done_below(self, tp: TopicPartition) -> int:
-        """The offset of the first record that nobody has finished, the end of the log when there is none."""
+        """The offset of the first unfinished record, the end of the log when there is none."""
         finished, log = self.finished[tp], self._cluster.log(*tp)
         at = max(self._done_below[tp], log.start_offset, self._start[tp])
         for record in self._after(tp, at):
@@ -186,7 +186,7 @@ class Ledger:
         if tp in self.cuts and (stored > log.end_offset or not self._knows_epochs):
             stored = -1  # out of range, now or when the client asked for what a cut had taken
         if self.floor.get(tp, log.start_offset) < log.start_offset:
-            stored = -1  # retention deleted what an application had gone back to
+            stored = -1  # retention deleted the offset that an application had moved back to
         if offset < self._begun.get(tp, 0) or (stored >= 0 and stored >= log.start_offset):
             return False
         self._begun[tp] = offset
@@ -194,11 +194,11 @@ class Ledger:
         return True
 
     def skip(self, tp: TopicPartition, offset: int) -> None:
-        """What lies before `offset` is not going to be read, and rightly so."""
+        """Records before `offset` will not be read, which is correct."""
         self.finished[tp].update(r.offset for r in self._after(tp, self._done_below[tp]) if r.offset < offset)
 
     def deleted(self, tp: TopicPartition, start: int) -> None:
-        """An application was told that the log begins at `start`."""
+        """An application got the error that the log begins at `start`."""
         self._start[tp] = max(self._start[tp], start)
 
     def rewind(self, tp: TopicPartition, offset: int) -> None:
@@ -208,7 +208,7 @@ class Ledger:
     # ---- which record it is
 
     def cut_with(self, tp: TopicPartition, record: Record) -> Cut | None:
-        """The cut that took this very record; None when it lies in the log, or was deleted by retention."""
+        """The cut that took this very record; None when it is in the log, or was deleted by retention."""
         found = content(record)
         there = self.values[tp].get(record.offset)
         if there is not None and content(there) == found:
@@ -230,8 +230,8 @@ class Ledger:
             raise Broken("nothing unfinished is committed", f"{tp}: {offset} is committed, record {self.done_below(tp)} is not finished")
         self.last[tp], self.most[tp] = offset, max(offset, self.most.get(tp, -1))
         if not awaited:
-            # Executed after the client had given the connection up: it may have committed more meanwhile, nobody can prevent that. Whoever
-            # asks now begins at what is stored now.
+            # Executed after the client had given the connection up: it may have committed more meanwhile, which cannot be
+            # prevented. A client that asks now begins at what is stored now.
             self.committed[tp] = min(before, offset)
             return
         if offset < min(before, self.floor.get(tp, before)):

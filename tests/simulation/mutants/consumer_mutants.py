@@ -26,6 +26,7 @@ from pykafka4.core.group import offsets
 from pykafka4.core.group.assignors import ASSIGNORS
 from pykafka4.core.group.coordinator import Coordinator
 from pykafka4.core.group.membership import Membership
+from pykafka4.core.network.call import Call, Next, Verdict
 from pykafka4.core.subscription import Start
 from pykafka4.errors import KafkaError
 from pykafka4.net.handoff.waiting import Signal
@@ -106,16 +107,13 @@ def stay_out(patch: pytest.MonkeyPatch) -> None:
 
 
 def ask_again_at_once(patch: pytest.MonkeyPatch) -> None:
-    """Who has not heard of the coordinator yet asks without a pause."""
+    """A member without a coordinator looks it up without a pause."""
 
-    def found(original: Any, self: Coordinator, now: float, node: int) -> None:
-        if now < 1003.0:
-            self._refused(now, KafkaError("not known yet"))
-        else:
-            original(self, now, node)
+    def found(original: Any, self: Coordinator, now: float, node: int, told_by: int) -> Verdict:
+        return (Next.RETRY, KafkaError("not known yet")) if now < 1003.0 else original(self, now, node, told_by)
 
     around(patch, Coordinator, "_found", found)
-    around(patch, Coordinator, "_rest", lambda original, self, now: None)
+    around(patch, Call, "rest", lambda original, self, now, reason: None)
 
 
 def twice(patch: pytest.MonkeyPatch, event: str) -> None:
@@ -282,7 +280,7 @@ def go_on_at_the_end_after_a_cut(patch: pytest.MonkeyPatch) -> None:
 
 
 def overlook_what_is_committed(patch: pytest.MonkeyPatch) -> None:
-    """Who was told not to choose an offset is asked for one that the group has."""
+    """A consumer without a reset policy reads from an offset that it chose."""
 
     def committed(original: Any, self: StartOffsets, now: float, asked: Any, found: Any) -> None:
         original(self, now, asked, found if isinstance(found, KafkaError) else dict.fromkeys(found))
@@ -336,7 +334,7 @@ def raise_what_nobody_knows(patch: pytest.MonkeyPatch) -> None:
 
 
 def seek_after_a_crash(patch: pytest.MonkeyPatch) -> None:
-    """A consumer that crashed takes a `seek` as if somebody would heed it."""
+    """A consumer that crashed accepts a `seek`."""
 
     def seek(original: Any, self: Session, *args: Any) -> None:
         if self.failure() is None:

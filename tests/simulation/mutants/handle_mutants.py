@@ -55,7 +55,7 @@ def sending(patch: pytest.MonkeyPatch, send: Callable[..., Any], **properties: C
 
 
 class Told:
-    """A handle whose failure, or whose success, is told otherwise."""
+    """A handle that reports a failure as a success, or a success as a failure."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Told:
         return getattr(self._delivery, name)
 
 
-# ---- what is told of a record
+# ---- the outcome of a record
 
 
 def refuse_what_was_taken(patch: pytest.MonkeyPatch) -> None:

@@ -11,16 +11,17 @@ import attrs
 import handle_mutants
 import pytest
 from handle_mutants import NOTHING_FAILS, SHORT, Told, sender_of, sending
-from plan import DOUBTFUL, PIPELINED, QUICK
+from producer_plan import DOUBTFUL, PIPELINED, QUICK
 from schedules import Hunt, Patch, around
 from weather import Climate
 
 from pykafka4 import producer
-from pykafka4.core import Effects
+from pykafka4.core import Effects, Outcome
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.engine import Engine
 from pykafka4.core.metadata import cluster
 from pykafka4.core.metadata.cluster import Cluster
+from pykafka4.core.network.call import Next, Verdict
 from pykafka4.core.network.connection import Connection
 from pykafka4.core.producer.answers import ACTIONS, Answers
 from pykafka4.core.producer.deadlines import Deadlines
@@ -188,7 +189,7 @@ def exceed_memory(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_rest(patch: pytest.MonkeyPatch) -> None:
-    """Whoever has something queued wants to be polled at once."""
+    """A machine with a queue wants to be polled at once."""
 
     def poll(original: Any, self: Sender, now: float) -> Effects:
         effects = original(self, now)
@@ -203,7 +204,7 @@ def look_all_the_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_pause(patch: pytest.MonkeyPatch) -> None:
-    """What went wrong is asked again at once, however often it was asked in vain."""
+    """A failed request is repeated at once, however often it failed."""
     patch.setattr(Backoff, "retry", lambda config, random: Backoff(0.001, 0.001, random))
     patch.setattr(cluster, "IN_TURNS", 1 << 30)
 
@@ -216,7 +217,7 @@ def count_offsets_from_one(patch: pytest.MonkeyPatch) -> None:
 
 
 def number_from_zero_in_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
-    """After a gap in the sequence the numbering starts anew, but the epoch stays."""
+    """After a gap in the sequence the numbering restarts at zero, but the epoch stays."""
 
     def begin_epoch(original: Any, self: PartitionQueue, producer_id: int, epoch: int) -> None:
         original(self, producer_id, max(0, self.epoch))
@@ -272,13 +273,18 @@ def fail_without_saying_so(patch: pytest.MonkeyPatch) -> None:
 
 
 def take_damage_for_an_answer(patch: pytest.MonkeyPatch) -> None:
-    """What cannot be understood is final for whoever asked."""
+    """An answer that cannot be decoded is a permanent error."""
     around(patch, Connection, "_not_understood", lambda original, self, error: error)
 
 
 def give_up_when_there_is_no_id(patch: pytest.MonkeyPatch) -> None:
     """The first question for a producer id that fails is the last."""
-    around(patch, Identity, "_again", lambda original, self, now, error: self.fail(error))
+
+    def answered(original: Any, self: Identity, now: float, outcome: Outcome) -> Verdict:
+        verdict = original(self, now, outcome)
+        return verdict and (Next.GIVE_UP, verdict[1])
+
+    around(patch, Identity, "_answered", answered)
 
 
 def never_retry(patch: pytest.MonkeyPatch) -> None:
@@ -379,7 +385,7 @@ def stop_all_when_one_is_offline(patch: pytest.MonkeyPatch) -> None:
 
 
 def wait_without_a_deadline(patch: pytest.MonkeyPatch) -> None:
-    """Whoever waits for an outcome waits until it is there."""
+    """A wait for an outcome ignores its timeout."""
     around(patch, Signal, "wait", lambda original, self, predicate, timeout=None: original(self, predicate, 60.0 if timeout else timeout))
 
 
@@ -388,7 +394,7 @@ def wait_for_room_without_a_deadline(patch: pytest.MonkeyPatch) -> None:
 
 
 def lose_callbacks_in_a_crash(patch: pytest.MonkeyPatch) -> None:
-    """The end of the loop fails records, and nobody is told."""
+    """The end of the loop fails records without calling their callbacks."""
     around(patch, Engine, "crash", lambda original, self, reason: original(self, reason) and ())
 
 
@@ -409,7 +415,7 @@ def raise_nothing_out_of_a_block(patch: pytest.MonkeyPatch) -> None:
 
 
 def give_up_what_was_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """A producer that nobody has a handle of fails what it took."""
+    """A producer without a handle fails its records."""
     patch.setattr(producer, "deliver_forgotten", lambda core: core.runtime.loop.call(lambda now: core.close(0)))
 
 

@@ -56,6 +56,6 @@ def found_by(hunt: Hunt, all_checks: Iterable[Check]) -> list[Check]:
 
 
 def without_a_mutant(all_checks: list[Check], hunts: Iterable[Hunt]) -> list[Check]:
-    """The checks that no hunt waits for: nobody knows whether they ever find anything."""
+    """The checks that no hunt waits for: no mutant shows that they can find anything."""
     shown = {check.where for hunt in hunts for check in found_by(hunt, all_checks)}
     return [check for check in all_checks if check.where not in shown]

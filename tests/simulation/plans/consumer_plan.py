@@ -1,4 +1,4 @@
-"""Plans of consumers' schedules. Rule: as in `plan`: everything follows from the seed."""
+"""Plans of consumers' schedules. Rule: as in `producer_plan`: everything follows from the seed."""
 
 from __future__ import annotations
 
@@ -73,10 +73,6 @@ def draw_consumers(seed: int) -> ConsumerPlan:
     options = _options(r)
     release = r.choice(("4.4", "4.4", "4.0", "3.9", "2.8", "2.1", "0.11"))
     static = r.random() < 0.2 and release not in ("2.1", "0.11")
-    if static and release == "2.8":
-        # Before Kafka 3.2 a static leader that comes back is not told that it leads: partitions added meanwhile, or of a topic that it did
-        # not see at first, stay unassigned until the next rebalance, with Java's consumer, too.
-        names = [name for name in names if name not in ("more partitions", "topic is hidden")] or ["connection is cut"]
     plan = ConsumerPlan(
         seed=seed,
         options=options,
@@ -99,7 +95,19 @@ def draw_consumers(seed: int) -> ConsumerPlan:
         calls=r.choice((0.0, 0.02, 0.2)),
         preempt=r.choice((0.0, 0.02, 0.2)),
     )
-    return _of_a_kind(plan, Random(seed ^ 0xC0DE))
+    return _without_growth(_of_a_kind(plan, Random(seed ^ 0xC0DE)))
+
+
+def _without_growth(plan: ConsumerPlan) -> ConsumerPlan:
+    """Before Kafka 3.2 a static leader that rejoins does not learn that it leads (KAFKA-13435).
+
+    So partitions that were added meanwhile, or those of a topic that was hidden, stay unassigned until the next rebalance. It is the same
+    with Java's consumer.
+    """
+    if not plan.static or plan.release != "2.8":
+        return plan
+    faults = [name for name in plan.faults if name not in ("more partitions", "topic is hidden")]
+    return attrs.evolve(plan, faults=tuple(faults) or ("connection is cut",))
 
 
 def _of_a_kind(plan: ConsumerPlan, r: Random) -> ConsumerPlan:
@@ -237,7 +245,7 @@ def _retention(sim: ConsumerSimulation) -> None:
 
 
 def _unclean(sim: ConsumerSimulation) -> None:
-    """A replica that lacks the last batches leads: what was read may be gone."""
+    """A replica that lacks the last batches leads: records that were read may be lost."""
     tp, lost = sim.some_partition(), sim.random.choice((1, 1, 3))
     sim.note(f"{tp}: unclean election, the last {lost} batches are gone")
     sim.disturb(0.0, tp)
@@ -332,4 +340,4 @@ LATER: Final = (
     "answer damaged",
     "broker is deaf",
     "fetch sessions evicted",
-)  # only some seeds have it, so that all others go on telling the story they always told
+)  # only some seeds have it, so that the traces of all others stay the same

@@ -68,8 +68,8 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
 
     all_faults = CONSUMER_FAULTS
 
-    def __init__(self, seed: int, *, plan: ConsumerPlan | None = None, story: Callable[[str], None] | None = None) -> None:
-        super().__init__(seed, plan or draw_consumers(seed), story)
+    def __init__(self, seed: int, *, plan: ConsumerPlan | None = None, trace: Callable[[str], None] | None = None) -> None:
+        super().__init__(seed, plan or draw_consumers(seed), trace)
         self.policy: str = self.plan.options["auto_offset_reset"]
         self.cluster.replication.delay = self.plan.replication
         for sessions in self.cluster.fetch_sessions.values():
@@ -211,7 +211,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         return [m.weather for m in self.members if m.running]
 
     def grown(self, tp: TopicPartition) -> None:
-        """Somebody writes into the new partition."""
+        """Write into the new partition."""
         self.upset()
         self._grown.add(tp)
         self._left[tp] = 10
@@ -263,7 +263,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         return late and isinstance(error, GroupError) and error.code.name == "FENCED_INSTANCE_ID" and instance is not None
 
     def explains_call(self, error: KafkaError, began: float) -> bool:
-        """Whether a call that began then could not but fail: nobody was to be asked, or the group was changing."""
+        """Whether a call that began then had to fail: no broker was reachable, or the group was changing."""
         now, slow = self.timeline.now, isinstance(error, KafkaTimeoutError)
         since = began if slow else began - self.disturbances.aftermath
         if max(self.unstable_at, self._upset_at) >= since - CALL_SECONDS:

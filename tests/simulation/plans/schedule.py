@@ -70,18 +70,18 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
     """One schedule: its cluster, its clock, and what goes wrong."""
 
     all_faults: ClassVar[Mapping[str, Callable[[Any], None]]]
-    sharp = False  # whether a fault that misleads is told from one that stops everything
+    sharp = False  # whether a fault that misleads is distinguished from one that stops everything
 
-    def __init__(self, seed: int, plan: PlanT, story: Callable[[str], None] | None) -> None:
+    def __init__(self, seed: int, plan: PlanT, trace: Callable[[str], None] | None) -> None:
         self.plan = plan
         self.random = Random(seed ^ 0x5EED)
         self.timeline = Timeline(1000.0)
         self.sick: tuple[TopicPartition, int] | None = None  # the partition and the broker where everything goes wrong
         self.coverage: Counter[tuple[str, str]] = Counter()
-        self._story = story
+        self._trace = trace
         self.healed = False
         self.cluster = ModelCluster(3, random=Random(seed ^ 0xB0), timeline=self.timeline, release=plan.release, default_partitions=2)
-        if story is not None:
+        if trace is not None:
             self.cluster.on_request = self.note
         for name, count in plan.topics.items():
             self.cluster.create_topic(name, count)
@@ -97,15 +97,15 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
                 self._run()
         except Exception as error:
             broken = error if isinstance(error, Broken) else Broken("no internal errors", f"unexpected {type(error).__name__}: {error}")
-            broken.add_note(f"seed {self.plan.seed}: {type(self).__name__}.replay({self.plan.seed}) tells the whole story")
+            broken.add_note(f"seed {self.plan.seed}: {type(self).__name__}.replay({self.plan.seed}) prints its trace")
             raise broken from error.__cause__ if broken is error else error
         return self._report()
 
     @classmethod
     def replay(cls, seed: int, *, out: TextIO = sys.stdout, **options: Any) -> ReportT:
         """Run the schedule of `seed` and tell what happens."""
-        told: Any = cls
-        schedule: Schedule[PlanT, ReportT] = told(seed, story=lambda line: print(line, file=out), **options)
+        kind: Any = cls
+        schedule: Schedule[PlanT, ReportT] = kind(seed, trace=lambda line: print(line, file=out), **options)
         print(schedule.plan, file=out)
         return schedule.run()
 
@@ -193,20 +193,20 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
         """A broker gave an error that was ordered."""
 
     def some_partition(self) -> TopicPartition:
-        """A partition to trouble."""
+        """A partition for a fault."""
         if self.sick is not None:
             return self.sick[0]
         name = self.random.choice(sorted(self.cluster.topics))
         return TopicPartition(name, self.random.randrange(len(self.cluster.topics[name].partitions)))
 
     def some_node(self) -> int:
-        """A broker to trouble."""
+        """A broker for a fault."""
         return self.random.choice(sorted(self.cluster.brokers)) if self.sick is None else self.sick[1]
 
     def note(self, line: str) -> None:
-        """Tell the story, if anybody listens."""
-        if self._story is not None:
-            self._story(f"{self.seconds:10.5f}  {line}")
+        """Add a line to the trace, if one is wanted."""
+        if self._trace is not None:
+            self._trace(f"{self.seconds:10.5f}  {line}")
 
 
 class Watched(Controls):

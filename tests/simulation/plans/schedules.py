@@ -21,7 +21,7 @@ import attrs
 import pytest
 from consumers import ConsumerSimulation
 from invariants import Broken
-from plan import Plan
+from producer_plan import ProducerPlan
 from simulation import Simulation
 from weather import Climate
 
@@ -128,18 +128,18 @@ def kept(name: str) -> list[int]:
     return [int(line.split()[0]) for line in (Path(__file__).parents[1] / name).read_text().splitlines() if line[:1].isdigit()]
 
 
-def stories_of(kind: Kind, seed: int) -> list[list[str]]:
-    """The same schedule, told twice."""
-    stories: list[list[str]] = [[], []]
-    for story in stories:
-        kind(seed, story=story.append).run()
-    return stories
+def traces_of(kind: Kind, seed: int) -> list[list[str]]:
+    """The traces of two runs of the same schedule."""
+    traces: list[list[str]] = [[], []]
+    for trace in traces:
+        kind(seed, trace=trace.append).run()
+    return traces
 
 
 def calm(plan: Any, *, trouble: float, **changes: Any) -> Any:
     """`plan` with nothing that goes wrong by itself for `trouble` seconds: what does, the test does."""
     calmed = {"faults": ("more partitions",), "fault_interval": 1e9, "climate": Climate(leak=1.0), **changes}
-    if isinstance(plan, Plan):
+    if isinstance(plan, ProducerPlan):
         calmed.update(spaced=False, ending="close", neighbours=0)
     return attrs.evolve(plan, trouble=trouble, **calmed)
 

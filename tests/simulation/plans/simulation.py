@@ -3,7 +3,7 @@
 A real `Producer`, with its client, its loop and its threads, runs against a model cluster under a virtual clock:
 
     Simulation(seed).run()          # raises Broken, which names the promise and the seed
-    Simulation.replay(seed)         # the same, told line by line
+    Simulation.replay(seed)         # the same, with its trace printed
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import attrs
 from applications import Application, judge_time, timed
 from invariants import FINAL_CODES, Broken, Truth, Watch
 from neighbour import Neighbour, Party
-from plan import FAULTS, Plan, draw
+from producer_plan import FAULTS, ProducerPlan, draw
 from schedule import Schedule
 from weather import VirtualTransport, Weather
 
@@ -48,7 +48,7 @@ class Report:
     """What a schedule came to."""
 
     seed: int
-    plan: Plan
+    plan: ProducerPlan
     accepted: int
     acked: int
     failed: int
@@ -73,13 +73,13 @@ class Crash(RuntimeError):
     """An exception where the client expects none."""
 
 
-class Simulation(Schedule[Plan, Report]):
+class Simulation(Schedule[ProducerPlan, Report]):
     """One schedule of a producer."""
 
     all_faults = FAULTS
 
-    def __init__(self, seed: int, *, plan: Plan | None = None, story: Callable[[str], None] | None = None) -> None:
-        super().__init__(seed, plan or draw(seed), story)
+    def __init__(self, seed: int, *, plan: ProducerPlan | None = None, trace: Callable[[str], None] | None = None) -> None:
+        super().__init__(seed, plan or draw(seed), trace)
         self.config = config = ProducerConfig.parse({"bootstrap_servers": self.servers, **self.plan.options})
         self.closing = False
         self._ready = self._sending = self._ended = False
@@ -93,7 +93,7 @@ class Simulation(Schedule[Plan, Report]):
         self.cluster.on_batch = self._saw_batch
         self._note_leaders(self.cluster.replication)
         self._note_throttling()
-        self.sharp = "metadata_max_idle_ms" not in self.plan.options  # a topic that is learnt anew depends on everything
+        self.sharp = "metadata_max_idle_ms" not in self.plan.options  # a topic that is learned again depends on everything
         self.weather = Weather(self.timeline, self.random, self.cluster, self.plan.climate, self.note)
         self.weather.users += self.plan.neighbours
         self.weather.on_failed = lambda node: self.disturb(0.0, node=node)
@@ -159,7 +159,7 @@ class Simulation(Schedule[Plan, Report]):
         return base, attempts + 1.2 * pauses + 8 * trip + 0.2
 
     def _leader(self, tp: TopicPartition) -> int:
-        return -1  # `_note_leaders` tells of each change
+        return -1  # `_note_leaders` reports each change
 
     def pause(self) -> float:
         """As `Schedule.pause`; spaced faults leave time to recover, and for work without any fault."""
@@ -237,7 +237,7 @@ class Simulation(Schedule[Plan, Report]):
             )
 
     def _forget(self) -> None:
-        """Nobody has a handle of the producer any more: it delivers what it took, and goes."""
+        """The last handle of the producer is dropped: it delivers its records, and closes."""
         runtime = self.producer._core.runtime
         self.note("the application forgets the producer")
         with warnings.catch_warnings():
@@ -306,7 +306,7 @@ class Simulation(Schedule[Plan, Report]):
         return self
 
     def _note_unsafe(self, tps: list[TopicPartition], written: list[bytes], outcome: Outcome) -> None:
-        """After which requests a record may lie in the log without the client's knowing."""
+        """The requests after which a record may be in the log without an acknowledgement."""
         answers = {}
         if isinstance(outcome, Reply) and outcome.message is not None:
             answers = {(t.name, p.index): p.error_code for t in outcome.message.responses for p in t.partition_responses}
@@ -366,7 +366,7 @@ class Simulation(Schedule[Plan, Report]):
         return done and all(neighbour.finished for neighbour in self.neighbours)
 
     def _give_up(self) -> None:
-        """The application closes the producer in the middle of the trouble."""
+        """The application closes the producer during the faults."""
         while not self._ready:
             self.world.park(0.05)
         if not self.closing:
@@ -446,7 +446,7 @@ class Simulation(Schedule[Plan, Report]):
             self.watch.unchecked.add(TopicPartition(topic, int(partition)))
         if (result.error == "DUPLICATE_SEQUENCE_NUMBER" or result.duplicate) and result.base_offset < 0:
             self.watch.unnumbered.update(values_in(data))
-        if self._story is not None and (header := parse_header(bytes(data))) is not None:
+        if self._trace is not None and (header := parse_header(bytes(data))) is not None:
             first = header.base_sequence
             identity = f"{header.producer_id}/{header.producer_epoch} {first}…{header.last_sequence}" if first >= 0 else "no identity"
             again = " again" if result.duplicate else ""

@@ -47,7 +47,7 @@ class Companion:
             self._client.close(0.5)
 
     def alone(self) -> None:
-        """The member's consumer is gone; the last of the two closes the client."""
+        """The member's consumer is closed; the last of the two closes the client."""
         if not self.reads:
             self._client.close(0.5)
 

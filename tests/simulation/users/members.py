@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Member"]
 
-COMMIT_AGAIN: Final = 5.0  # virtual seconds; nobody but the application repeats a commit that found no coordinator in its time
+COMMIT_AGAIN: Final = 5.0  # virtual seconds; only the application repeats a commit that found no coordinator in its time
 MOST_COMMITS: Final = 5  # under way without anybody waiting
 CLOSE_SECONDS: Final = 5.0
 BLOCK_SECONDS: Final = 10.0  # what the end of a `with` block may take
@@ -90,7 +90,7 @@ class Member:
         self._perhaps_raise()
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """They are not ours any more, unless this one was never told."""
+        """The partitions are lost, unless this member was never told of the assignment."""
         self.sim.note(f"{self.name} gives back {[str(tp) for tp in partitions]}")
         if self._commits_back and self._polling and set(partitions) <= set(self.reading.owned):
             self._commit_and_wait(limit=1.0)
@@ -98,7 +98,7 @@ class Member:
         self._perhaps_raise()
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        """Somebody else may have them."""
+        """Another member may have them."""
         self.sim.note(f"{self.name} loses {[str(tp) for tp in partitions]}")
         self.sim.upset()
         self.reading.end(partitions, lost=True)
@@ -284,7 +284,7 @@ class Member:
             raise error
         if self.sim.fenced(error, self.instance):
             self.sim.note(f"{self.name}: {error}")
-            self.close()  # somebody else is this instance now: the process ends
+            self.close()  # another process is this instance now: this one ends
             return
         if isinstance(error, InvalidOffset):
             self._choose_offset(error)
@@ -294,7 +294,7 @@ class Member:
         self.sim.world.sleep(0.02)
 
     def _choose_offset(self, error: InvalidOffset) -> None:
-        """The client does not know where to read on, and was told not to choose."""
+        """The client has no offset, and auto_offset_reset is none."""
         sim, tp = self.sim, TopicPartition(error.topic, error.partition)
         place, log = self.reading.owned.get(tp), sim.cluster.log(*tp)
         if sim.policy != "none" or place is None:
@@ -319,7 +319,7 @@ class Member:
         self.reading.sought(tp, at)
 
     def _use_what_crashed(self) -> None:
-        """Every call tells of the crash, at once."""
+        """Every call raises the crash, at once."""
         consumer, tps = self._consumer(), sorted(self.reading.owned) or [TopicPartition("t", 0)]
         calls: dict[str, Callable[[], object]] = {
             "poll": lambda: consumer.poll(5.0),
@@ -397,7 +397,7 @@ class Member:
                 raise Broken("a commit that returned is stored", f"{self.name} {tp}: {at} was committed, {stored} is stored")
 
     def _excuse_call(self, what: str, error: KafkaError, began: float) -> None:
-        """A call may fail when the group changes, or while nothing could be asked; whatever it was, a crash is told by the next poll."""
+        """A call may fail when the group changes, or while nothing could be asked; in any case the next poll raises a crash."""
         if self.crash.at is None and not self.ending and not self.sim.explains_call(error, began):
             raise Broken("no needless failure", f"{self.name}: {what} failed, begun at {began:.3f}: {error!r}") from error
 

@@ -29,8 +29,8 @@ CRASHES: Final[dict[str, tuple[str, str]]] = {
     "answer to Heartbeat": ("membership.protocol", "_beat_answered"),
     "answer to JoinGroup": ("membership.protocol", "_join_answered"),
     "answer to SyncGroup": ("membership.protocol", "_sync_answered"),
-    "answer to OffsetCommit": ("offsets", "_commit_answered"),
-    "answer to OffsetFetch": ("offsets", "_lookup_answered"),
+    "answer to OffsetCommit": ("offsets", "_read_verdicts"),
+    "answer to OffsetFetch": ("offsets", "_settle"),
     "revocation": ("membership.protocol", "_revoke"),
     "seek": ("fetcher", "seek"),
 }
@@ -88,7 +88,7 @@ class Crashed:
             sim.timeline.after(LATEST, lambda: self._check(self.at))
 
     def _check(self, came: float | None) -> None:
-        """Nobody waits for what will never come."""
+        """No call waits for an answer that never comes."""
         call = self._member.call
         if call is not None and came is not None and call[1] <= came and not self._member.process.killed:
             self._member.sim.world.fail(Broken("a crash is told", f"{self._member.name} crashed ({self.what}), {call[0]} still waits"))

@@ -40,7 +40,7 @@ class Disturbances:
         self._all: list[Disturbance] = []
 
     def add(self, start: float, end: float, tps: frozenset[TopicPartition] | None = EVERYTHING, node: int | None = None) -> None:
-        """A fault from `start` to `end`. They are told in the order in which they start."""
+        """A fault from `start` to `end`. They are reported in the order in which they start."""
         self._all.append(Disturbance(start, end, tps, node))
 
     def calm(self, tp: TopicPartition | None, since: float, now: float) -> float:

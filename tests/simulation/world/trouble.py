@@ -32,14 +32,14 @@ Trouble: TypeAlias = "Callable[[Schedule[Any, Any]], None]"
 
 
 def _spell(what: str, begin: Callable[[ModelCluster, int, float], None], span: Span) -> Trouble:
-    """Something that a broker is in for a while."""
+    """A fault of one broker for some time."""
 
     def happen(sim: Schedule[Any, Any]) -> None:
         node = sim.some_node()
         seconds = sim.random.uniform(*span)
         sim.note(f"broker {node} {what}")
         if begin is ModelCluster.deafen:
-            sim.disturb(seconds, misleads=True)  # whoever asks it for metadata
+            sim.disturb(seconds, misleads=True)  # clients that request metadata from it
         else:
             sim.disturb(seconds, node=node)
         begin(sim.cluster, node, seconds)
@@ -55,7 +55,7 @@ def move_leader(sim: Schedule[Any, Any]) -> None:
 
 
 def lose_leadership(sim: Schedule[Any, Any]) -> None:
-    """A leader is lost between an append and its acknowledgement; the new one has these records, which nobody could read, or lacks them."""
+    """A leader is lost between an append and its acknowledgement; the new one has these records, which were not readable, or lacks them."""
     tp, kept = sim.some_partition(), sim.random.random() < 0.5
     sim.note(f"{tp} loses its leader after the next append; the new one has {'it' if kept else 'it not'}")
     sim.disturb(0.0, tp)
@@ -63,7 +63,7 @@ def lose_leadership(sim: Schedule[Any, Any]) -> None:
 
 
 def orphan(span: Span) -> Trouble:
-    """Nobody leads a partition."""
+    """A partition has no leader."""
 
     def happen(sim: Schedule[Any, Any]) -> None:
         tp = sim.some_partition()
@@ -90,7 +90,7 @@ def stop_broker(span: Span, *, failover: float) -> Trouble:
 
 
 def freeze_broker(span: Span) -> Trouble:
-    """A broker hears everything and does nothing."""
+    """A broker is frozen: it accepts bytes and does nothing."""
     return _spell("freezes", ModelCluster.freeze, span)
 
 
@@ -109,7 +109,7 @@ def slow_broker(span: Span, *, each: float) -> Trouble:
 
 
 def dark_node(span: Span) -> Trouble:
-    """Nothing gets through to a broker, and nobody is told."""
+    """A broker is unreachable, without a reset of its connections."""
 
     def happen(sim: Schedule[Any, Any]) -> None:
         node = sim.some_node()
@@ -139,7 +139,7 @@ def cut_all(sim: Schedule[Any, Any]) -> None:
 
 
 def stale_metadata(span: Span) -> Trouble:
-    """Brokers tell what was true before."""
+    """Brokers answer with stale metadata."""
 
     def happen(sim: Schedule[Any, Any]) -> None:
         sim.note("metadata is stale")
@@ -151,7 +151,7 @@ def stale_metadata(span: Span) -> Trouble:
 
 
 def deafen_broker(span: Span) -> Trouble:
-    """A broker hears no news and tells what was true before."""
+    """A broker gets no metadata updates and answers with stale metadata."""
     return _spell("hears no news", ModelCluster.deafen, span)
 
 

@@ -174,7 +174,7 @@ class Condition:
 
 
 class Lock:
-    """As `threading.Lock`: any thread may release it, so threads sleep on one that somebody else opens."""
+    """As `threading.Lock`: any thread may release it, so a thread can wait until another releases it."""
 
     __slots__ = ("__weakref__", "_locked", "_waiting", "_world")
 
@@ -264,7 +264,7 @@ class World:
         return self._current
 
     def park(self, timeout: float | None) -> bool:
-        """Stop until `wake` or for `timeout` seconds; whether somebody woke us."""
+        """Stop until `wake` or for `timeout` seconds; whether it was woken."""
         if self._closed:
             raise GreenletExit
         me = self._current
@@ -279,7 +279,7 @@ class World:
         return bool(woken)
 
     def sleep(self, seconds: float) -> None:
-        """Stop for so long, whoever wakes us."""
+        """Stop for so long, without regard to `wake`."""
         end = self.timeline.now + seconds
         while (left := end - self.timeline.now) > 0:
             self.park(left)

@@ -1,4 +1,4 @@
-"""The simulated network. Rule: bytes of one connection stay in order and may end anywhere; connections know nothing of each other.
+"""The simulated network. Rule: bytes of one connection stay in order and may end anywhere; connections are independent of each other.
 
 `VirtualTransport` takes the place of `net.transport.SocketTransport` under a real `net.loop.Loop`; `Weather` carries its bytes to a
 `ModelCluster` and back. Buffers are copied only when the "socket" takes them, often a little later, so that memory that is reused too
@@ -28,7 +28,7 @@ __all__ = ["Climate", "Path", "VirtualTransport", "Weather"]
 
 SOCKET_DELAY = 0.0005  # until the socket has taken a write, at most
 SELECT_SECONDS = 0.00002  # what a `select` takes at least
-IDLE_TURNS = 10  # turns in a row with neither news nor a pause, of each producer or consumer
+IDLE_TURNS = 10  # turns in a row with neither changes nor a pause, of each producer or consumer
 MOST_TURNS = 60_000
 TURNS_PER_NEWS = 12  # a loop that turns more often than this is hot
 TURNS_PER_SECOND = 150
@@ -82,8 +82,8 @@ class Weather:
         self.inputs = 0
         self.users = 1  # producers or consumers of the client
         self.max_frame = 1 << 31
-        self.on_failed: Callable[[int], None] = lambda node: None  # told of a connection attempt that goes wrong by itself
-        self.report: Callable[[Event], None] = lambda event: None  # told of what happens to connections
+        self.on_failed: Callable[[int], None] = lambda node: None  # called when a connection attempt fails by itself
+        self.report: Callable[[Event], None] = lambda event: None  # called with events of connections
 
     # ---- carried out for the transport
 
@@ -195,7 +195,7 @@ class Weather:
         return None
 
     def hang_up(self, path: Path) -> None:
-        """The broker closed: the client hears of it after what was sent before."""
+        """The broker closed: the client notices it after the bytes sent before."""
         path.session = None
         path.down_at = self._arrival(path, path.down_at)
         self.timeline.at(path.down_at, lambda: self._lose(path, f"broker {path.node}: connection closed by the peer"))
@@ -203,7 +203,7 @@ class Weather:
     # ---- faults
 
     def cut(self, path: Path) -> None:
-        """The connection breaks: both sides hear of it, bytes under way may end in the middle."""
+        """The connection breaks: both sides notice it, and bytes in flight may be cut."""
         self._log(f"link {path.link} to {path.node} is cut")
         session = path.session
         if session is not None:
@@ -334,10 +334,10 @@ class VirtualTransport:
             self.weather.close(link)
 
     def abandon(self) -> None:
-        """Nobody forks here."""
+        """There is no fork here."""
 
     def die(self) -> None:
-        """The process is gone: every connection breaks."""
+        """The process is dead: every connection breaks."""
         self.weather.report = lambda event: None
         for path in list(self.weather.paths.values()):
             self.weather.cut(path)

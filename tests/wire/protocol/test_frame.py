@@ -186,12 +186,12 @@ def test_a_size_is_believed_up_to_the_limit() -> None:
         (b"\x4a\x00\x00\x00\x0a8.0.36\x00", "MySQL"),
     ],
 )
-def test_who_else_speaks_there_is_named(answer: bytes, speaker: str) -> None:
+def test_another_protocol_on_the_port_is_named(answer: bytes, speaker: str) -> None:
     assert speaker in str(explain_bad_frame(answer))
     with pytest.raises(DecodeError, match=speaker):
         frame_size(bytearray(answer))
 
 
-def test_a_stranger_stays_unnamed() -> None:
+def test_bytes_of_an_unknown_protocol_are_not_explained() -> None:
     for data in (b"", b"\x00\x00\x00\x10", b"\xff\xff\xff\xff", b"H"):
         assert explain_bad_frame(data) is None

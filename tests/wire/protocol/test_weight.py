@@ -1,4 +1,4 @@
-"""What one frame costs in memory, whoever sent it. How true the weights are is measured for every version in `test_hostile`."""
+"""What one frame costs in memory, from any sender. How true the weights are is measured for every version in `test_hostile`."""
 
 from __future__ import annotations
 

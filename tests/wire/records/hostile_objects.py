@@ -47,7 +47,7 @@ def arguments() -> tuple[Any, ...]:
 
 
 def constructions(kind: type) -> Iterator[Callable[[], Any]]:
-    """Ways to an instance that nobody has initialized."""
+    """Ways to an uninitialized instance."""
     yield lambda: kind()
     yield lambda: kind.__new__(kind)
     yield lambda: object.__new__(kind)
@@ -84,7 +84,7 @@ def attempt(action: Callable[..., Any], *given: Any) -> Any:
 
 
 def worlds(core: ModuleType) -> Iterator[list[Any]]:
-    """Live instances in many states; made anew for every round, since the calls change them."""
+    """Live instances in many states; recreated for every round, since the calls change them."""
     for codec in (0, 1):
         world = World(core, {"t": 2}, codec=codec)
         settled = world.send(partition=0)

@@ -1,4 +1,4 @@
-"""A producer's surroundings for the core's tests. Rule: time moves only when a test moves it; whatever the core calls is written down."""
+"""A producer's surroundings for the core's tests. Rule: time moves only when a test moves it; whatever the core calls is recorded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ each_core = pytest.mark.parametrize("core", IMPLEMENTATIONS, ids=name_of)  # wha
 
 
 class World:
-    """An accumulator of `core` and what it was told."""
+    """An accumulator of `core` and its recorded calls."""
 
     def __init__(self, core: ModuleType, topics: dict[str, int] | None = None, **options: Any) -> None:
         self.core = core

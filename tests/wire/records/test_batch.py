@@ -269,7 +269,7 @@ def test_the_checksum_is_compared_before_anything_is_decompressed(monkeypatch: p
         (batch_of(varint(12) + b"\0" + b"\xff" * 9 + b"\x02\0"), "a varint of more than 64 bits"),
     ],
 )
-def test_a_batch_that_lies_is_refused(data: bytes, reason: str) -> None:
+def test_a_batch_with_wrong_lengths_is_refused(data: bytes, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
         read(data)
 
@@ -365,7 +365,7 @@ def wrapped(inner: bytes | None, magic: int = 1, codec: int = 1) -> bytes:
         (with_field(build_message_set(PLAIN[:1], 1), 26, ">i", 4), "ends inside a length"),
     ],
 )
-def test_an_old_message_that_lies_is_refused(data: bytes, reason: str) -> None:
+def test_an_old_message_with_wrong_lengths_is_refused(data: bytes, reason: str) -> None:
     with pytest.raises(DecodeError, match=reason):
         read(data)
 

@@ -170,7 +170,7 @@ def test_claimed_sizes_are_compared_before_memory_is_taken() -> None:
 
 
 @linux
-def test_crumbs_cost_what_they_hold() -> None:
+def test_many_small_pieces_cost_what_they_hold() -> None:
     """A million snappy blocks of two bytes each: an object for each would take 40 MiB."""
     block = snappy.compress(b"ab")
     packed = compress(2, b"") + (len(block).to_bytes(4, "big") + block) * 1_000_000

@@ -220,7 +220,7 @@ class Program:
         """Everything to compare after a step."""
         acc, world = self.world.acc, self.world
         counters = (acc.accepted, acc.acked, acc.failed, acc.parked_records, acc.reserved, acc.batches, acc.wake_at)
-        # While somebody waits for room the plain core wakes the loop more often: it learns later that bytes came free.
+        # While a thread waits for room the plain core wakes the loop more often: it learns later that bytes came free.
         woken = world.wakes > self.wakes and not acc.waiters
         self.wakes = world.wakes
         calls = (woken, world.new_topics, world.asked_for_room, len(world.submitted), self.calls)

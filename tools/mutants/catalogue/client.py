@@ -14,14 +14,14 @@ MUTANTS: Final = (
         old="names, limit = None if topics is None else _names(topics), self._seconds(timeout)",
         new="names, limit = None, self._seconds(timeout)",
         breaks="refresh_metadata ignores which topics were asked for",
-        tests=("tests/test_client.py::test_refreshing_tells_of_new_partitions",),
+        tests=("tests/test_client.py::test_refreshing_finds_new_partitions",),
     ),
     Mutant(
         file="pykafka4/client.py",
         old="if isinstance(topics, (str, bytes)) or not",
         new="if not",
         breaks="refresh_metadata takes a text for a list of letters",
-        tests=("tests/test_client.py::test_refreshing_tells_of_new_partitions",),
+        tests=("tests/test_client.py::test_refreshing_finds_new_partitions",),
     ),
     Mutant(
         file="pykafka4/client.py",
@@ -56,14 +56,14 @@ MUTANTS: Final = (
         old="elif error is not None and not error.retriable:",
         new="elif False:",
         breaks="partitions_for waits out an error that will not go away",
-        tests=("tests/test_client.py::test_an_error_that_will_not_go_away_is_raised_at_once",),
+        tests=("tests/test_client.py::test_a_permanent_error_is_raised_at_once",),
     ),
     Mutant(
         file="pykafka4/runtime.py",
         old="            cluster.on_change.append(look)\n",
         new="",
         breaks="partitions_for does not hear of a topic that appears",
-        tests=("tests/test_client.py::test_a_topic_that_appears_while_somebody_waits_is_found",),
+        tests=("tests/test_client.py::test_a_topic_created_during_a_wait_is_found",),
     ),
     Mutant(
         file="pykafka4/runtime.py",
@@ -77,7 +77,7 @@ MUTANTS: Final = (
         old="            wait.set_exception(CALLER_GONE)\n            self.loop.call(stop)",
         new="            wait.set_exception(CALLER_GONE)",
         breaks="a topic that was looked up is asked for for ever",
-        tests=("tests/test_wishes.py::test_a_typo_is_not_asked_for_once_nobody_waits",),
+        tests=("tests/test_wishes.py::test_a_misspelt_topic_is_not_requested_after_the_wait_ended",),
     ),
     Mutant(
         file="pykafka4/runtime.py",
@@ -112,7 +112,7 @@ MUTANTS: Final = (
         old="        return lambda: self._feeds.pop(feed, None)",
         new="        return lambda: None",
         breaks="a listener cannot be taken back",
-        tests=("tests/producer/test_handle.py::test_a_listener_can_be_taken_back",),
+        tests=("tests/producer/test_handle.py::test_a_listener_can_be_removed",),
     ),
     Mutant(
         file="pykafka4/runtime.py",
@@ -133,7 +133,7 @@ MUTANTS: Final = (
         old="    util.Finalize(None, _drain_all, exitpriority=0)",
         new="    pass",
         breaks="records are lost when a process of multiprocessing ends",
-        tests=("tests/producer/test_close.py::test_leaving_a_process_of_multiprocessing_delivers",),
+        tests=("tests/producer/test_close.py::test_exiting_a_multiprocessing_child_delivers",),
     ),
     Mutant(
         file="pykafka4/runtime.py",

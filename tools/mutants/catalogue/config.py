@@ -140,7 +140,7 @@ MUTANTS: Final = (
         old="        _warned.add(acks)\n",
         new="",
         breaks="what acks cost is said for every producer",
-        tests=("tests/test_config.py::test_what_acks_cost_is_said_once",),
+        tests=("tests/test_config.py::test_the_cost_of_acks_is_printed_once",),
     ),
     Mutant(
         file="pykafka4/config.py",

@@ -16,7 +16,7 @@ MUTANTS: Final = (
         breaks="batches are sent to a leader that is cut off from its replicas again and again",
         tests=(
             "tests/core/producer/test_sender_codes.py",
-            "tests/simulation/test_deaf.py::test_producers_find_the_new_leaders_meanwhile",
+            "tests/simulation/test_stale_broker.py::test_producers_find_the_new_leaders_meanwhile",
         ),
     ),
     Mutant(
@@ -25,7 +25,7 @@ MUTANTS: Final = (
         new='(7, "REQUEST_TIMED_OUT", Y, METADATA, FAIL, MAYBE)',
         breaks="REQUEST_TIMED_OUT fails instead of being sent again",
         tests=(
-            "tests/core/producer/test_sender_numbers.py::test_a_batch_that_may_be_in_the_log_keeps_its_number_whatever_happens_elsewhere",
+            "tests/core/producer/test_sender_numbers.py::test_a_batch_that_may_be_in_the_log_keeps_its_sequence_whatever_happens_elsewhere",
         ),
     ),
     Mutant(
@@ -41,7 +41,7 @@ MUTANTS: Final = (
         new='"UNKNOWN_TOPIC_ID", Y, METADATA, FAIL,',
         breaks="UNKNOWN_TOPIC_ID fails instead of being sent again",
         tests=(
-            "tests/core/producer/test_sender_numbers.py::test_a_batch_that_may_be_in_the_log_keeps_its_number_whatever_happens_elsewhere",
+            "tests/core/producer/test_sender_numbers.py::test_a_batch_that_may_be_in_the_log_keeps_its_sequence_whatever_happens_elsewhere",
         ),
     ),
     Mutant(
@@ -56,21 +56,21 @@ MUTANTS: Final = (
         old='(6, "NOT_LEADER_OR_FOLLOWER", Y, METADATA, RESEND, MAYBE)',
         new='(6, "NOT_LEADER_OR_FOLLOWER", Y, METADATA, RESEND, NO)',
         breaks="NOT_LEADER_OR_FOLLOWER counts as not written, though it can come after the append",
-        tests=("tests/core/producer/test_sender_numbers.py::test_a_number_that_may_be_in_the_log_is_not_given_to_another_batch",),
+        tests=("tests/core/producer/test_sender_numbers.py::test_a_sequence_that_may_be_in_the_log_is_not_given_to_another_batch",),
     ),
     Mutant(
         file="pykafka4/error_table.py",
         old='(3, "UNKNOWN_TOPIC_OR_PARTITION", Y, METADATA, RESEND, MAYBE)',
         new='(3, "UNKNOWN_TOPIC_OR_PARTITION", Y, METADATA, RESEND, NO)',
         breaks="UNKNOWN_TOPIC_OR_PARTITION counts as not written, though it can come after the append",
-        tests=("tests/core/producer/test_sender_numbers.py::test_a_number_that_may_be_in_the_log_is_not_given_to_another_batch",),
+        tests=("tests/core/producer/test_sender_numbers.py::test_a_sequence_that_may_be_in_the_log_is_not_given_to_another_batch",),
     ),
     Mutant(
         file="pykafka4/error_table.py",
         old='(20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", Y, NOTHING, RESEND, MAYBE)',
         new='(20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", Y, NOTHING, RESEND, NO)',
         breaks="NOT_ENOUGH_REPLICAS_AFTER_APPEND counts as not written",
-        tests=("tests/core/producer/test_sender_numbers.py::test_a_number_that_may_be_in_the_log_is_not_given_to_another_batch",),
+        tests=("tests/core/producer/test_sender_numbers.py::test_a_sequence_that_may_be_in_the_log_is_not_given_to_another_batch",),
     ),
     Mutant(
         file="pykafka4/error_table.py",

@@ -49,7 +49,7 @@ MUTANTS: Final = (
         old="SocketTransport(engine.config.receive_message_max_bytes,",
         new="SocketTransport(100 * 1024 * 1024,",
         breaks="receive_message_max_bytes is ignored",
-        tests=("tests/consumer/test_unreadable.py::test_a_batch_that_is_not_let_in_is_told_and_keeps_no_other_partition_waiting",),
+        tests=("tests/consumer/test_unreadable.py::test_a_batch_over_the_fetch_limit_is_reported_and_delays_no_other_partition",),
     ),
     Mutant(
         file="pykafka4/net/transport.py",
@@ -98,7 +98,7 @@ MUTANTS: Final = (
         old="s.addresses.rotate(-next(self._rotation) if len(result) > 1 else 0)",
         new="pass",
         breaks="the first address of a name is always tried first",
-        tests=("tests/net/test_transport.py::test_the_addresses_of_a_name_take_turns_in_being_the_first",),
+        tests=("tests/net/test_transport.py::test_the_addresses_of_a_name_rotate",),
     ),
     Mutant(
         file="pykafka4/net/transport.py",
@@ -112,7 +112,7 @@ MUTANTS: Final = (
         old='            self._failed(s, f"no response within {ADDRESS_SECONDS:g} s")\n            self._next_address(s)',
         new="            pass",
         breaks="an address that does not answer keeps the next one waiting",
-        tests=("tests/net/test_transport.py::test_an_address_that_swallows_everything_gives_way_to_the_next",),
+        tests=("tests/net/test_transport.py::test_an_address_that_drops_packets_is_followed_by_the_next",),
     ),
     Mutant(
         file="pykafka4/net/transport.py",
@@ -156,7 +156,7 @@ MUTANTS: Final = (
         old="                if ticket.starves and not starved:\n",
         new="                if ticket.starves:\n",
         breaks="a send that needs memory wakes the loop again after each turn",
-        tests=("tests/net/handoff/test_waiting.py::test_whoever_waits_for_what_all_want_is_told_of_once_and_counts_until_it_leaves",),
+        tests=("tests/net/handoff/test_waiting.py::test_a_waiter_for_the_shared_resource_is_reported_once_and_counts_until_it_leaves",),
     ),
     Mutant(
         file="pykafka4/net/handoff/waiting.py",
@@ -181,7 +181,7 @@ MUTANTS: Final = (
         new="                stepped_aside = ticket.steps_aside\n",
         breaks="a thread that waits for room in a full partition keeps those that write to others waiting",
         tests=(
-            "tests/net/handoff/test_waiting.py::test_whoever_is_hindered_alone_lets_those_behind_go_first_but_not_those_with_the_same_key",
+            "tests/net/handoff/test_waiting.py::test_a_blocked_waiter_lets_later_ones_pass_but_not_those_with_the_same_key",
             "tests/producer/test_delivery.py::test_a_thread_that_waits_for_room_in_a_full_partition_keeps_no_other_waiting",
         ),
     ),
@@ -190,9 +190,7 @@ MUTANTS: Final = (
         old="            if ticket.key not in aside:\n",
         new="            if True:\n",
         breaks="threads that wait for room in the same full partition overtake each other",
-        tests=(
-            "tests/net/handoff/test_waiting.py::test_whoever_is_hindered_alone_lets_those_behind_go_first_but_not_those_with_the_same_key",
-        ),
+        tests=("tests/net/handoff/test_waiting.py::test_a_blocked_waiter_lets_later_ones_pass_but_not_those_with_the_same_key",),
     ),
     Mutant(
         file="pykafka4/net/handoff/waiting.py",
@@ -222,7 +220,7 @@ MUTANTS: Final = (
         old="            if len(waiting) > 2:\n                del waiting[:2]\n",
         new="",
         breaks="events for a slow listener pile up",
-        tests=("tests/net/handoff/test_workers.py::test_a_slow_listener_ends_up_knowing_who_is_offline",),
+        tests=("tests/net/handoff/test_workers.py::test_a_slow_listener_ends_up_with_the_offline_partitions",),
     ),
     Mutant(
         file="pykafka4/net/handoff/workers.py",

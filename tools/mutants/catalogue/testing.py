@@ -49,7 +49,7 @@ MUTANTS: Final = (
         old="        if os.getpid() != self._process:\n            raise RuntimeError(\n",
         new="        if False:\n            raise RuntimeError(\n",
         breaks="orders given in a forked child are lost without a word",
-        tests=("tests/testing/test_server_misuse.py::test_a_forked_child_is_told_that_the_server_is_its_parents",),
+        tests=("tests/testing/test_server_misuse.py::test_a_forked_child_gets_an_error_because_the_server_is_its_parents",),
     ),
     Mutant(
         file="pykafka4/testing/server/sockets.py",

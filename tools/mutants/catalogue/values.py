@@ -102,7 +102,7 @@ MUTANTS: Final = (
         new="        error.truncated_to = offset\n",
         breaks="LogTruncated says the position instead of where the log was cut",
         tests=(
-            "tests/core/consumer/reader/test_reader_markers.py::test_without_a_policy_a_cut_below_what_was_read_is_raised_until_a_seek",
+            "tests/core/consumer/reader/test_reader_markers.py::test_without_a_policy_a_truncation_below_the_position_is_raised_until_a_seek",
         ),
     ),
     Mutant(
@@ -110,7 +110,7 @@ MUTANTS: Final = (
         old="error.topic, error.partition, error.offset, error.next_offset = topic, partition, offset, next_offset",
         new="error.topic, error.partition, error.offset, error.next_offset = topic, partition, offset, offset",
         breaks="RecordTooLarge.next_offset leads back to the batch",
-        tests=("tests/consumer/test_unreadable.py::test_a_batch_that_is_not_let_in_is_told_and_keeps_no_other_partition_waiting",),
+        tests=("tests/consumer/test_unreadable.py::test_a_batch_over_the_fetch_limit_is_reported_and_delays_no_other_partition",),
     ),
     Mutant(
         file="pykafka4/errors.py",
@@ -152,7 +152,7 @@ MUTANTS: Final = (
         old="    leader_epoch: int = -1\n",
         new="    leader_epoch: int = 0\n",
         breaks="an offset without an epoch is committed with epoch 0",
-        tests=("tests/core/group/test_offsets.py::test_a_lookup_tells_offset_and_none",),
+        tests=("tests/core/group/test_offsets.py::test_a_lookup_returns_the_offset_or_none",),
     ),
     Mutant(
         file="pykafka4/records.py",
@@ -229,6 +229,6 @@ MUTANTS: Final = (
         old="self._log(logging.CRITICAL, message, args, exc_info)",
         new="self._log(logging.CRITICAL, message, args, None)",
         breaks="the end of a machine is logged without the traceback",
-        tests=("tests/core/test_engine.py::test_an_exception_ends_its_machine_with_waiters_told_and_the_others_go_on",),
+        tests=("tests/core/test_engine.py::test_an_exception_ends_its_machine_and_fails_its_waiters_and_the_others_go_on",),
     ),
 )

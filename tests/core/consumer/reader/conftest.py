@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from reader_talk import Desk
+from reader_harness import ReaderHarness
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def harness() -> ReaderHarness:
+    return ReaderHarness()

@@ -1,12 +1,12 @@
-"""The reader and what is no record: errors, places that were found, logs that were cut, resets."""
+"""The reader and everything but records: errors, offsets that were found, truncated logs, resets."""
 
 from __future__ import annotations
 
 import traceback
 
 import pytest
-from consumer_talk import batch, tp
-from reader_talk import Desk, offsets
+from consumer_harness import batch, tp
+from reader_harness import ReaderHarness, offsets
 
 from pykafka4.core.subscription import Assigned, Ended, Ending, Lasting, Located, Start, Trouble, Truncated
 from pykafka4.errors import CorruptRecord, KafkaError, LogTruncated
@@ -14,28 +14,52 @@ from pykafka4.errors import CorruptRecord, KafkaError, LogTruncated
 # ---------------------------------------------------------------- errors and markers
 
 
-def test_good_records_come_before_the_error_behind_them_and_it_is_raised_until_seek(desk: Desk) -> None:
+def test_valid_records_come_before_the_error_and_it_is_raised_until_seek(harness: ReaderHarness) -> None:
     good, bad = batch(0, 2), bytearray(batch(2, 2))
     bad[-1] ^= 1
-    desk.put(0, 4, data=good + bytes(bad))
-    assert offsets(desk.poll()) == [0, 1]
+    harness.put(0, 4, data=good + bytes(bad))
+    assert offsets(harness.poll()) == [0, 1]
     for _ in range(3):
         with pytest.raises(CorruptRecord, match="t-0 at offset 2"):
-            desk.poll()
-        assert desk.reader.positions() == {tp(0): 2}
-    assert desk.finished() == 2
-    desk.reader.seek(tp(0), 4)
-    desk.put(4, 1)
-    assert offsets(desk.poll()) == [4]
+            harness.poll()
+        assert harness.reader.positions() == {tp(0): 2}
+    assert harness.finished() == 2
+    harness.reader.seek(tp(0), 4)
+    harness.put(4, 1)
+    assert offsets(harness.poll()) == [4]
 
 
-def test_a_lasting_error_is_a_new_one_each_time_it_is_raised(desk: Desk) -> None:
+@pytest.mark.parametrize("kind", ["damaged batch", "lasting error", "truncation"])
+def test_an_error_of_one_partition_keeps_no_other_partition_waiting(kind: str) -> None:
+    harness = ReaderHarness(2)
+    harness.put(0, 2)
+    assert offsets(harness.poll()) == [0, 1]
+    claim = harness.reader.claims[tp(0)]
+    if kind == "damaged batch":
+        bad = bytearray(batch(2, 2))
+        bad[-1] ^= 1
+        harness.put(2, 2, data=bytes(bad))
+    elif kind == "lasting error":
+        harness.reader.put(Trouble(claim, KafkaError("for good")))
+    else:
+        harness.reader.put(Truncated(claim, 1, raises=True))
+    harness.put(4, 1)  # more of the same partition: it stays behind the error
+    with pytest.raises(KafkaError):
+        harness.poll()
+    for first in (0, 3):
+        harness.put(first, 3, partition=1)
+        with pytest.raises(KafkaError):  # it was the first in line
+            harness.poll()
+        assert [(r.partition, r.offset) for r in harness.poll()] == [(1, first), (1, first + 1), (1, first + 2)]
+
+
+def test_a_lasting_error_is_a_new_object_each_time_it_is_raised(harness: ReaderHarness) -> None:
     stored = KafkaError("for good")
-    desk.reader.put(Trouble(desk.claims[0], stored))
+    harness.reader.put(Trouble(harness.claims[0], stored))
     raised = []
     for _ in range(3):
         with pytest.raises(KafkaError, match="for good") as caught:
-            desk.poll()
+            harness.poll()
         raised.append(caught.value)
     assert len({id(error) for error in raised}) == 3
     assert stored not in raised
@@ -43,127 +67,129 @@ def test_a_lasting_error_is_a_new_one_each_time_it_is_raised(desk: Desk) -> None
     assert len({len(list(traceback.walk_tb(error.__traceback__))) for error in raised}) == 1
 
 
-def test_an_error_once_told_is_gone_and_one_until_seek_is_not(desk: Desk) -> None:
-    claim = desk.claims[0]
+def test_an_error_raised_once_is_cleared_and_one_until_seek_is_not(harness: ReaderHarness) -> None:
+    claim = harness.claims[0]
     claim.troubled = True
-    desk.put(0, 1)
-    desk.reader.put(Trouble(claim, KafkaError("once"), Lasting.ONCE))
-    desk.reader.put(Trouble(claim, KafkaError("for good")))
-    assert offsets(desk.poll()) == [0]
+    harness.put(0, 1)
+    harness.reader.put(Trouble(claim, KafkaError("once"), Lasting.ONCE))
+    harness.reader.put(Trouble(claim, KafkaError("for good")))
+    assert offsets(harness.poll()) == [0]
     with pytest.raises(KafkaError, match="once"):
-        desk.poll()
+        harness.poll()
     assert not claim.troubled
     for _ in range(2):
         with pytest.raises(KafkaError, match="for good"):
-            desk.poll()
-    desk.reader.seek(tp(0), 0)
-    assert desk.poll() == []
+            harness.poll()
+    harness.reader.seek(tp(0), 0)
+    assert harness.poll() == []
 
 
-def test_trouble_of_a_dead_claim_is_not_raised(desk: Desk) -> None:
-    desk.reader.seek(tp(0), 7)
-    desk.reader.put(Trouble(desk.claims[0], KafkaError("old")))
-    assert desk.poll() == []
+def test_an_error_of_an_ended_claim_is_not_raised(harness: ReaderHarness) -> None:
+    harness.reader.seek(tp(0), 7)
+    harness.reader.put(Trouble(harness.claims[0], KafkaError("old")))
+    assert harness.poll() == []
 
 
-def test_trouble_of_nobody_concerns_the_consumer(desk: Desk) -> None:
-    desk.reader.put(Trouble(None, KafkaError("a"), Lasting.ONCE))
-    desk.reader.drain()
-    assert desk.reader.ready
-    desk.reader.put(Trouble(None, KafkaError("b")))
-    desk.reader.drain()
-    assert [str(e) for e in desk.reader.notices] == ["a"]
-    assert str(desk.reader.fatal) == "b"
-    assert desk.reader.ready
+def test_an_error_without_a_partition_concerns_the_whole_consumer(harness: ReaderHarness) -> None:
+    harness.reader.put(Trouble(None, KafkaError("a"), Lasting.ONCE))
+    harness.reader.drain()
+    assert harness.reader.ready
+    harness.reader.put(Trouble(None, KafkaError("b")))
+    harness.reader.drain()
+    assert [str(e) for e in harness.reader.notices] == ["a"]
+    assert str(harness.reader.fatal) == "b"
+    assert harness.reader.ready
 
 
-def test_a_place_found_is_reached_in_its_turn(desk: Desk) -> None:
-    desk.put(0, 2)
-    desk.reader.put(Located(desk.claims[0], 90, 3))
-    assert offsets(desk.poll(2)) == [0, 1]
-    assert desk.reached() == 2
-    desk.poll()
-    assert desk.reached() == 90
-    desk.poll()
-    assert desk.reader.finished[tp(0)] == (90, 3)
+def test_a_found_offset_takes_effect_in_order(harness: ReaderHarness) -> None:
+    harness.put(0, 2)
+    harness.reader.put(Located(harness.claims[0], 90, 3))
+    assert offsets(harness.poll(2)) == [0, 1]
+    assert harness.reached() == 2
+    harness.poll()
+    assert harness.reached() == 90
+    harness.poll()
+    assert harness.reader.finished[tp(0)] == (90, 3)
 
 
-def test_a_place_found_while_a_poll_waits_for_records_is_finished_at_once(desk: Desk) -> None:
+def test_an_offset_found_while_a_poll_waits_is_finished_at_once(harness: ReaderHarness) -> None:
     """A loop over an idle partition is in one poll for hours; a restart has to begin at the place found before."""
-    desk.reader.enter()
-    desk.reader.put(Located(desk.claims[0], 90, 3))
-    desk.reader.drain()
-    assert list(desk.reader.take_one_by_one(10)) == []
-    assert desk.reader.progress()[tp(0)] == (90, 3)
+    harness.reader.enter()
+    harness.reader.put(Located(harness.claims[0], 90, 3))
+    harness.reader.drain()
+    assert list(harness.reader.take_one_by_one(10)) == []
+    assert harness.reader.progress()[tp(0)] == (90, 3)
 
 
 @pytest.mark.parametrize(("cut", "back_to"), [(3, 3), (9, 5)])
-def test_a_cut_log_steps_back_to_the_cut_and_never_forward(desk: Desk, cut: int, back_to: int) -> None:
-    desk.put(0, 5)
-    desk.reader.put(Truncated(desk.claims[0], cut))
-    assert len(desk.poll()) == 5
-    assert desk.seeks == []
-    desk.poll()
-    assert [start for _, _, start in desk.seeks] == [back_to]
-    assert desk.finished() == back_to
+def test_a_truncated_log_moves_the_position_back_to_the_cut_and_never_forward(harness: ReaderHarness, cut: int, back_to: int) -> None:
+    harness.put(0, 5)
+    harness.reader.put(Truncated(harness.claims[0], cut))
+    assert len(harness.poll()) == 5
+    assert harness.seeks == []
+    harness.poll()
+    assert [start for _, _, start in harness.seeks] == [back_to]
+    assert harness.finished() == back_to
 
 
 @pytest.mark.parametrize(("ours", "theirs", "asked"), [(2, 1, 1), (1, 2, 1), (2, -1, -1)])
-def test_a_cut_behind_the_position_is_asked_about_with_the_older_epoch(ours: int, theirs: int, asked: int) -> None:
+def test_a_truncation_behind_the_position_is_checked_with_the_older_epoch(ours: int, theirs: int, asked: int) -> None:
     """Asked with the same offset and epoch again, the broker gives the same answer again: without end, at the speed of the network."""
-    desk = Desk()
-    desk.put(0, 5, data=batch(0, 5, epoch=ours))
-    assert len(desk.poll()) == 5
-    desk.reader.put(Truncated(desk.reader.claims[tp(0)], 9, theirs))
-    desk.poll()
-    assert desk.reader.finished[tp(0)] == (5, asked)
-    assert desk.reader.claims[tp(0)].epoch == asked
+    harness = ReaderHarness()
+    harness.put(0, 5, data=batch(0, 5, epoch=ours))
+    assert len(harness.poll()) == 5
+    harness.reader.put(Truncated(harness.reader.claims[tp(0)], 9, theirs))
+    harness.poll()
+    assert harness.reader.finished[tp(0)] == (5, asked)
+    assert harness.reader.claims[tp(0)].epoch == asked
 
 
-def test_events_keep_their_order(desk: Desk) -> None:
-    desk.reader.put(Assigned(()))
-    desk.reader.put(Ended((), Ending.REVOKED))
-    desk.reader.drain()
-    assert [type(e) for e in desk.reader.events] == [Assigned, Ended]
+def test_events_keep_their_order(harness: ReaderHarness) -> None:
+    harness.reader.put(Assigned(()))
+    harness.reader.put(Ended((), Ending.REVOKED))
+    harness.reader.drain()
+    assert [type(e) for e in harness.reader.events] == [Assigned, Ended]
 
 
-def test_the_next_offset_is_known_from_what_is_buffered(desk: Desk) -> None:
-    assert desk.reader.next_offset(tp(0)) is None
-    desk.reader.put(Located(desk.claims[0], 12))
-    desk.reader.drain()
-    assert desk.reader.next_offset(tp(0)) == 12
-    desk.reader.seek(tp(0), Start.EARLIEST)
-    desk.reader.put(Trouble(desk.reader.claims[tp(0)], KafkaError("no")))
-    desk.reader.drain()
+def test_the_next_offset_is_known_from_what_is_buffered(harness: ReaderHarness) -> None:
+    assert harness.reader.next_offset(tp(0)) is None
+    harness.reader.put(Located(harness.claims[0], 12))
+    harness.reader.drain()
+    assert harness.reader.next_offset(tp(0)) == 12
+    harness.reader.seek(tp(0), Start.EARLIEST)
+    harness.reader.put(Trouble(harness.reader.claims[tp(0)], KafkaError("no")))
+    harness.reader.drain()
     with pytest.raises(KafkaError, match="no"):
-        desk.reader.next_offset(tp(0))
+        harness.reader.next_offset(tp(0))
 
 
 @pytest.mark.parametrize(("cut", "raises"), [(2, True), (3, False), (9, False)])
-def test_without_a_policy_a_cut_below_what_was_read_is_raised_until_a_seek(desk: Desk, cut: int, raises: bool) -> None:
-    desk.put(0, 3)
-    assert offsets(desk.poll()) == [0, 1, 2]
-    claim = desk.reader.claims[tp(0)]
-    desk.reader.put(Truncated(claim, cut, raises=True))
+def test_without_a_policy_a_truncation_below_the_position_is_raised_until_a_seek(harness: ReaderHarness, cut: int, raises: bool) -> None:
+    harness.put(0, 3)
+    assert offsets(harness.poll()) == [0, 1, 2]
+    claim = harness.reader.claims[tp(0)]
+    harness.reader.put(Truncated(claim, cut, raises=True))
     if raises:
         errors = []
         for _ in range(2):
             with pytest.raises(LogTruncated, match="t-0: an unclean leader election removed offsets 2 to 2") as caught:
-                desk.poll()
+                harness.poll()
             errors.append(caught.value)
         assert errors[0] is not errors[1]
         assert (errors[0].topic, errors[0].partition, errors[0].offset, errors[0].truncated_to) == ("t", 0, 3, 2)
-        assert desk.seeks == []
-        desk.reader.seek(tp(0), 2)
-    assert desk.poll() == []
-    assert [start for _, _, start in desk.seeks] == [min(cut, 3)]
+        assert harness.seeks == []
+        harness.reader.seek(tp(0), 2)
+    assert harness.poll() == []
+    assert [start for _, _, start in harness.seeks] == [min(cut, 3)]
 
 
-def test_a_cut_below_what_was_read_says_how_many_offsets_are_gone(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
-    desk.put(0, 5)
-    assert len(desk.poll()) == 5
-    desk.reader.put(Truncated(desk.reader.claims[tp(0)], 2))
-    desk.poll()
+def test_a_truncation_below_the_position_reports_how_many_offsets_were_lost(
+    harness: ReaderHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    harness.put(0, 5)
+    assert len(harness.poll()) == 5
+    harness.reader.put(Truncated(harness.reader.claims[tp(0)], 2))
+    harness.poll()
     assert "truncated the log to offset 2" in caplog.text
     assert "3 offsets that were already read" in caplog.text
 
@@ -171,34 +197,34 @@ def test_a_cut_below_what_was_read_says_how_many_offsets_are_gone(desk: Desk, ca
 # ---------------------------------------------------------------- a reset to a lower offset
 
 
-def restarted(desk: Desk) -> None:
+def restarted(harness: ReaderHarness) -> None:
     """Offsets up to 503 were read when the partition was reset to its beginning: the topic was deleted and created again."""
-    desk.put(500, 3)
-    claim = desk.reader.claims[tp(0)]
-    desk.reader.put(Located(claim, 0))
-    desk.put(0, 5)
+    harness.put(500, 3)
+    claim = harness.reader.claims[tp(0)]
+    harness.reader.put(Located(claim, 0))
+    harness.put(0, 5)
 
 
-def test_progress_made_before_a_reset_to_a_lower_offset_is_not_committed_after_it(desk: Desk) -> None:
-    restarted(desk)
-    assert offsets(desk.poll()) == [500, 501, 502]
-    assert offsets(desk.poll()) == [0, 1, 2, 3, 4]
-    assert desk.finished() == 0
-    assert desk.reader.progress()[tp(0)] == (0, -1)
-    assert desk.reader.settle()[tp(0)] == (0, -1)
+def test_progress_made_before_a_reset_to_a_lower_offset_is_not_committed_after_it(harness: ReaderHarness) -> None:
+    restarted(harness)
+    assert offsets(harness.poll()) == [500, 501, 502]
+    assert offsets(harness.poll()) == [0, 1, 2, 3, 4]
+    assert harness.finished() == 0
+    assert harness.reader.progress()[tp(0)] == (0, -1)
+    assert harness.reader.settle()[tp(0)] == (0, -1)
 
 
-def test_a_loop_over_records_behind_a_reset_to_a_lower_offset_makes_progress(desk: Desk) -> None:
-    restarted(desk)
-    assert offsets(desk.loop()) == [500, 501, 502]
-    iterator = desk.loop()
+def test_a_loop_over_records_behind_a_reset_to_a_lower_offset_makes_progress(harness: ReaderHarness) -> None:
+    restarted(harness)
+    assert offsets(harness.loop()) == [500, 501, 502]
+    iterator = harness.loop()
     assert [next(iterator).offset for _ in range(3)] == [0, 1, 2]
-    assert desk.reader.progress()[tp(0)] == (2, 0)
-    assert desk.reader.settle()[tp(0)] == (2, 0)
+    assert harness.reader.progress()[tp(0)] == (2, 0)
+    assert harness.reader.settle()[tp(0)] == (2, 0)
 
 
-def test_a_reset_to_a_higher_offset_does_not_end_a_list(desk: Desk) -> None:
-    desk.put(0, 3)
-    desk.reader.put(Located(desk.reader.claims[tp(0)], 100))
-    desk.put(100, 2)
-    assert offsets(desk.poll()) == [0, 1, 2, 100, 101]
+def test_a_reset_to_a_higher_offset_does_not_end_a_list(harness: ReaderHarness) -> None:
+    harness.put(0, 3)
+    harness.reader.put(Located(harness.reader.claims[tp(0)], 100))
+    harness.put(100, 2)
+    assert offsets(harness.poll()) == [0, 1, 2, 100, 101]

@@ -6,45 +6,45 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
-from consumer_talk import tp
+from consumer_harness import tp
 from counting import bytecodes
-from reader_talk import Desk
+from reader_harness import ReaderHarness
 
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Claim, Located, Start
 from pykafka4.records import TopicPartition
 
 
-def crowd(partitions: int, what: str) -> Desk:
-    """A desk with two chunks of each partition, the first half read."""
-    desk = Desk(partitions)
+def crowd(partitions: int, what: str) -> ReaderHarness:
+    """A harness with two chunks of each partition, the first half read."""
+    harness = ReaderHarness(partitions)
     for first in (0, 2):
         for p in range(partitions):
-            desk.put(first, 2, p)
-    assert len(desk.poll(2 * partitions)) == 2 * partitions
-    desk.poll(1)
+            harness.put(first, 2, p)
+    assert len(harness.poll(2 * partitions)) == 2 * partitions
+    harness.poll(1)
     if what in ("resume", "relieve"):
-        desk.reader.pause(*map(tp, range(partitions)))
-        desk.reader.resume_at = 0
-    return desk
+        harness.reader.pause(*map(tp, range(partitions)))
+        harness.reader.resume_at = 0
+    return harness
 
 
-ACTS: dict[str, Callable[[Desk, Sequence[TopicPartition]], object]] = {
-    "pause": lambda desk, tps: desk.reader.pause(*tps),
-    "resume": lambda desk, tps: desk.reader.resume(*tps),
-    "seek": lambda desk, tps: desk.reader.seek_all(tps, Start.EARLIEST),
-    "relieve": lambda desk, tps: desk.reader.relieve(),
-    "position": lambda desk, tps: [desk.reader.position(place) for place in tps],
-    "next offset": lambda desk, tps: [desk.reader.next_offset(place) for place in tps],
-    "release": lambda desk, tps: desk.reader.release([desk.reader.claims[place] for place in tps]),
-    "poll": lambda desk, tps: desk.poll(1),
+ACTS: dict[str, Callable[[ReaderHarness, Sequence[TopicPartition]], object]] = {
+    "pause": lambda harness, tps: harness.reader.pause(*tps),
+    "resume": lambda harness, tps: harness.reader.resume(*tps),
+    "seek": lambda harness, tps: harness.reader.seek_all(tps, Start.EARLIEST),
+    "relieve": lambda harness, tps: harness.reader.relieve(),
+    "position": lambda harness, tps: [harness.reader.position(place) for place in tps],
+    "next offset": lambda harness, tps: [harness.reader.next_offset(place) for place in tps],
+    "release": lambda harness, tps: harness.reader.release([harness.reader.claims[place] for place in tps]),
+    "poll": lambda harness, tps: harness.poll(1),
 }
 
 
 @pytest.mark.parametrize("what", ["pause", "resume", "seek", "position", "next offset", "release", "poll"])
 def test_what_is_done_to_one_partition_does_not_look_at_the_others(what: str) -> None:
     desks = [crowd(count, what) for count in (10, 300)]
-    few, many = (bytecodes(partial(ACTS[what], desk, [tp(9)])) for desk in desks)
+    few, many = (bytecodes(partial(ACTS[what], harness, [tp(9)])) for harness in desks)
     assert many < 2 * few
 
 
@@ -55,10 +55,10 @@ def test_what_is_done_to_all_partitions_takes_steps_in_proportion_to_their_numbe
 
 
 def test_what_all_partitions_had_buffered_comes_out_after_they_were_paused_and_resumed_together() -> None:
-    desk = crowd(10, "resume")
-    assert desk.poll() == []
-    desk.reader.resume(*map(tp, range(10)))
-    assert {p: [r.offset for r in rest if r.partition == p] for rest in [desk.poll()] for p in range(10)} == {
+    harness = crowd(10, "resume")
+    assert harness.poll() == []
+    harness.reader.resume(*map(tp, range(10)))
+    assert {p: [r.offset for r in rest if r.partition == p] for rest in [harness.poll()] for p in range(10)} == {
         p: [3] if p == 0 else [2, 3] for p in range(10)
     }
 
@@ -67,20 +67,20 @@ def test_a_poll_that_goes_on_with_the_list_of_a_loop_does_not_look_at_partitions
     """Their markers were taken with that list: all of them on the first poll of a consumer."""
 
     def cost(markers: int) -> int:
-        desk = Desk(markers + 1)
+        harness = ReaderHarness(markers + 1)
         for p in range(1, markers + 1):
-            desk.reader.put(Located(desk.claims[p], 7))
-        desk.put(0, 5)
-        next(desk.loop())
-        desk.poll(1)
-        taken = bytecodes(lambda: desk.poll(1))
-        assert all(desk.finished(p) == 7 for p in range(1, markers + 1))
+            harness.reader.put(Located(harness.claims[p], 7))
+        harness.put(0, 5)
+        next(harness.loop())
+        harness.poll(1)
+        taken = bytecodes(lambda: harness.poll(1))
+        assert all(harness.finished(p) == 7 for p in range(1, markers + 1))
         return taken
 
     assert cost(300) < 2 * cost(10)
 
 
-def test_a_seek_of_many_partitions_is_one_order_to_the_loop() -> None:
+def test_a_seek_of_many_partitions_is_one_call_to_the_loop() -> None:
     orders: list[int] = []
     reader = Reader(lambda: 0.0, lambda: None, lambda moves: orders.append(len(moves)))
     reader.adopt([Claim(tp(p)) for p in range(10)])

@@ -69,7 +69,7 @@ def test_the_header_names_the_first_and_the_largest_timestamp(core: ModuleType) 
     assert (header.base_timestamp_ms, header.max_timestamp_ms) == (1000, 3000)
 
 
-def test_bytes_that_are_being_written_do_not_change_when_the_batch_is_numbered_anew(core: ModuleType) -> None:
+def test_bytes_that_are_being_written_do_not_change_when_the_batch_gets_new_sequences(core: ModuleType) -> None:
     if core is reference:
         pytest.skip("the plain core's bytes are the batch itself; there `finish` waits until no request is under way")
     world = World(core)

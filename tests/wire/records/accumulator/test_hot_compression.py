@@ -122,7 +122,7 @@ def test_a_signal_while_a_batch_is_compressed_is_raised_and_stops_no_partition(c
                 world.send(value=b"x" * 1000)
                 sent += 1
     assert world.acc.accepted == sent
-    assert world.wakes > 1  # the loop was told of the batch
+    assert world.wakes > 1  # the loop was woken for the batch
     world.send(value=b"y")
     batches = world.seal_all()
     assert [b.ready for b in batches] == [True, True]
@@ -151,7 +151,7 @@ def test_a_signal_while_the_loop_is_woken_is_raised_and_the_loop_woken_all_the_s
     assert world.ack_all() == 1
 
 
-def test_a_signal_while_those_are_told_who_wait_for_room_is_raised_by_send(core: ModuleType) -> None:
+def test_a_signal_while_threads_waiting_for_room_are_notified_is_raised_by_send(core: ModuleType) -> None:
     if core is not compiled:
         pytest.skip("only the compiled core gives memory back when a batch grows")
     with alarms(Alarm()) as ring:

@@ -1,4 +1,4 @@
-"""What becomes of a record: its outcome, what its handle tells, and the callbacks that hear of it."""
+"""Delivery: the outcome of a record, its handle, and its callbacks."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_records_of_a_failed_compressed_batch_come_back_unpacked(core: ModuleTyp
     assert [r.value for r in batch.records()] == expected
 
 
-def test_acknowledged_records_are_gone(core: ModuleType) -> None:
+def test_an_acknowledged_batch_no_longer_has_records(core: ModuleType) -> None:
     world = World(core)
     world.send()
     (batch,) = world.seal_all()

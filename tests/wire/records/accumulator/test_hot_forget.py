@@ -98,7 +98,7 @@ def test_callbacks_that_have_not_run_keep_a_topic(core: ModuleType) -> None:
 
 @pytest.mark.parametrize("key", [None, b"k"])
 def test_a_send_that_waited_for_room_while_its_topic_was_forgotten_starts_over(core: ModuleType, key: bytes | None) -> None:
-    """What it found before is no longer the topic that the loop tells about: a partition of then may not be one of now."""
+    """What it found before is no longer the topic that the loop knows: a partition of then may not be one of now."""
     world = World(core, {"t": 7}, buffer_memory=20_000, max_request_size=20_000)
     world.send("t", b"x" * 12_000, partition=0)
 

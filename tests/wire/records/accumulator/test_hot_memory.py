@@ -1,4 +1,4 @@
-"""Memory: how much may wait, who waits for room, and how long a batch's bytes live."""
+"""Memory: its bounds, the threads that wait for room, and how long a batch's bytes live."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_a_partition_takes_one_batch_whatever_its_bound(core: ModuleType) -> Non
     world.send(value=b"x" * 100_000)
 
 
-def test_newcomers_line_up_behind_those_who_wait(core: ModuleType) -> None:
+def test_new_threads_queue_behind_waiting_ones(core: ModuleType) -> None:
     world = World(core, {"t": 2})
     world.acc.waiters = 1
     with pytest.raises(BufferFull):
@@ -225,7 +225,7 @@ def test_newcomers_line_up_behind_those_who_wait(core: ModuleType) -> None:
     assert len(world.asked_for_room) == 2
 
 
-def test_freed_memory_wakes_the_loop_while_somebody_waits(core: ModuleType) -> None:
+def test_freed_memory_wakes_the_loop_while_a_thread_waits_for_room(core: ModuleType) -> None:
     world = World(core)
     world.send()
     (batch,) = world.seal_all()

@@ -53,7 +53,7 @@ def test_send_does_not_wait_for_metadata(core: ModuleType) -> None:
 
 
 def test_a_partition_takes_no_more_through_parking_than_it_may_hold(core: ModuleType) -> None:
-    """Else `send` would refill what moves into a partition that nobody empties, up to all of buffer_memory."""
+    """Else `send` would refill what moves into a partition that is never emptied, up to all of buffer_memory."""
     world = World(core, {}, buffer_memory=4 * MIB, max_partition_bytes=64 * 1024)
 
     def fill() -> int:

@@ -1,4 +1,4 @@
-"""Where a record goes: by its partition, by its key as in Java, or to the partition that has its turn."""
+"""The partition of a record: the given one, the one of its key as in Java, or the current sticky partition."""
 
 from __future__ import annotations
 

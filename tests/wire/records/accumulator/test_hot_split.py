@@ -1,4 +1,4 @@
-"""A batch too large for its broker is halved: numbers, bytes, callbacks and losses of the halves."""
+"""A batch too large for its broker is split: sequences, bytes, callbacks and losses of the halves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEEP = 700  # beyond the interpreter's bound on recursion
 
 
 @pytest.mark.parametrize("codec", [0, 1])
-def test_a_batch_too_large_is_halved_with_its_numbering(core: ModuleType, codec: int) -> None:
+def test_a_batch_too_large_is_split_with_its_sequences(core: ModuleType, codec: int) -> None:
     world = World(core, codec=codec)
     seen: list[tuple[int, int]] = []
     deliveries = [

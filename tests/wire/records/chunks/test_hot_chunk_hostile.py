@@ -127,6 +127,6 @@ def kept(path: Path) -> list[tuple[bytes, int, int]]:
 
 
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*.hex")), ids=lambda path: path.stem)
-def test_what_once_went_wrong_stays_right(path: Path) -> None:
+def test_earlier_failures_stay_fixed(path: Path) -> None:
     for data, offset, step in kept(path):
         check(data, offset, step)

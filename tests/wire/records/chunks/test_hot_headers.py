@@ -107,7 +107,7 @@ def test_headers_of_many_records_survive_the_collector_and_the_chunk(core: Modul
     assert [r.headers for r in records] == [(("n", b"%d" % i),) for i in range(300)]
 
 
-def test_headers_nobody_asks_for_take_no_more_than_their_bytes(core: ModuleType) -> None:
+def test_unread_headers_take_no_more_than_their_bytes(core: ModuleType) -> None:
     data = build_batch([WireRecord(headers=((("", None),) * (MIB // 2)))], codec=4)
     assert len(data) < 1000
     kept: list[Any] = []

@@ -14,7 +14,7 @@ def make(request: pytest.FixtureRequest) -> Any:
     return pytest.importorskip(request.param).RecordIterator
 
 
-def test_it_hands_out_each_item_once_and_counts(make: Any) -> None:
+def test_an_iterator_yields_each_item_once_and_counts(make: Any) -> None:
     iterator = make([1, 2, 3])
     assert iter(iterator) is iterator
     assert (iterator.given, length_hint(iterator)) == (0, 3)
@@ -25,7 +25,7 @@ def test_it_hands_out_each_item_once_and_counts(make: Any) -> None:
     assert next(iterator, None) is None
 
 
-def test_stopped_it_ends_and_goes_on_later(make: Any) -> None:
+def test_a_stopped_iterator_ends_and_continues_later(make: Any) -> None:
     iterator = make([1, 2, 3])
     next(iterator)
     iterator.stopped = True
@@ -47,7 +47,7 @@ def test_a_list_that_shrinks_or_grows_meanwhile_is_followed(make: Any) -> None:
     assert iterator.records is records
 
 
-def test_it_can_be_set_back(make: Any) -> None:
+def test_an_iterator_can_be_set_back(make: Any) -> None:
     iterator = make([1, 2])
     assert list(iterator) == [1, 2]
     iterator.given = 1

@@ -175,7 +175,7 @@ MUTANTS: Final = (
         old="        if self._reader.changing and holder is not None",
         new="        if False and holder is not None",
         breaks="a signal handler takes records from under a poll",
-        tests=("tests/consumer/test_misuse.py::test_a_handler_in_the_middle_of_a_poll_is_told_to_wake_it_up",),
+        tests=("tests/consumer/test_misuse.py::test_a_call_from_a_handler_during_a_poll_is_refused_and_suggests_wakeup",),
     ),
     Mutant(
         file="pykafka4/consumer/guard.py",

@@ -8,7 +8,7 @@ from tools.mutants.mutant import Mutant
 
 __all__ = ["MUTANTS"]
 
-ONE_MACHINE = "tests/core/test_engine.py::test_an_exception_ends_its_machine_with_waiters_told_and_the_others_go_on"
+ONE_MACHINE = "tests/core/test_engine.py::test_an_exception_ends_its_machine_and_fails_its_waiters_and_the_others_go_on"
 
 MUTANTS: Final = (
     Mutant(
@@ -44,7 +44,7 @@ MUTANTS: Final = (
         old="        if slot is not None and slot.failure is not None:\n            return\n",
         new="",
         breaks="calls for a machine that failed still reach it",
-        tests=("tests/core/test_engine.py::test_answers_jobs_and_calls_of_a_failed_machine_find_nobody",),
+        tests=("tests/core/test_engine.py::test_answers_jobs_and_calls_of_a_failed_machine_are_dropped",),
     ),
     Mutant(
         file="pykafka4/core/backoff.py",
@@ -60,14 +60,14 @@ MUTANTS: Final = (
         old="cls(config.reconnect_backoff_ms / 1000,",
         new="cls(0.1,",
         breaks="reconnect_backoff_ms is ignored",
-        tests=("tests/core/network/test_network.py::test_want_is_remembered_through_failures_and_rests_grow_between_attempts",),
+        tests=("tests/core/network/test_network.py::test_a_wanted_connection_is_retried_with_a_growing_back_off",),
     ),
     Mutant(
         file="pykafka4/core/backoff.py",
         old="config.reconnect_backoff_max_ms / 1000, random",
         new="60.0, random",
         breaks="reconnect_backoff_max_ms is ignored",
-        tests=("tests/core/network/test_network.py::test_want_is_remembered_through_failures_and_rests_grow_between_attempts",),
+        tests=("tests/core/network/test_network.py::test_a_wanted_connection_is_retried_with_a_growing_back_off",),
     ),
     Mutant(
         file="pykafka4/core/backoff.py",

@@ -24,7 +24,7 @@ MUTANTS: Final = (
         old="known is None or not 0 <= tp.partition < len(known.leaders) or epoch <= known.epochs[tp.partition]:",
         new="known is None or not 0 <= tp.partition < len(known.leaders):",
         breaks="an older leader epoch replaces a newer one",
-        tests=("tests/core/metadata/test_cluster_answers.py::test_a_newer_hint_is_believed_and_an_older_or_equal_one_is_not",),
+        tests=("tests/core/metadata/test_cluster_answers.py::test_a_newer_leader_hint_is_accepted_and_an_older_or_equal_one_is_not",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
@@ -38,7 +38,7 @@ MUTANTS: Final = (
         old="            self._dismiss(waiter)\n            waiter.then(reason)\n",
         new="            self._dismiss(waiter)\n",
         breaks="who waits for metadata is not told of a crash",
-        tests=("tests/core/metadata/test_cluster.py::test_a_crash_is_told_to_those_who_wait",),
+        tests=("tests/core/metadata/test_cluster.py::test_a_crash_fails_pending_refreshes",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
@@ -53,7 +53,7 @@ MUTANTS: Final = (
         new="        if False:\n",
         breaks="the picture is never renewed for its age",
         tests=(
-            "tests/core/metadata/test_cluster_requests.py::test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients",
+            "tests/core/metadata/test_cluster_requests.py::test_metadata_is_refreshed_before_its_maximum_age_and_not_in_step_with_other_clients",
         ),
     ),
     Mutant(
@@ -61,21 +61,21 @@ MUTANTS: Final = (
         old="        if node >= 0 or not self._network.up:\n            self.refresh(now)",
         new="        pass",
         breaks="a lost connection does not refresh the metadata",
-        tests=("tests/core/metadata/test_cluster_requests.py::test_a_lost_broker_is_reason_to_ask",),
+        tests=("tests/core/metadata/test_cluster_requests.py::test_a_lost_broker_triggers_a_refresh",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
         old="        if not brokers:  # a broker that has just started",
         new="        if number < 0:  # a broker that has just started",
         breaks="a broker that has just started is believed that topics do not exist",
-        tests=("tests/core/metadata/test_cluster_answers.py::test_a_broker_that_knows_no_brokers_is_not_believed_about_topics",),
+        tests=("tests/core/metadata/test_cluster_answers.py::test_topics_of_an_answer_without_brokers_are_ignored",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
         old="            self._network.avoid(now, outcome.node)\n",
         new="",
         breaks="a broker that has just started is asked again before others",
-        tests=("tests/core/metadata/test_cluster_requests.py::test_where_a_broker_knows_no_brokers_another_is_asked",),
+        tests=("tests/core/metadata/test_cluster_requests.py::test_an_answer_without_brokers_is_requested_from_another_broker",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
@@ -110,7 +110,7 @@ MUTANTS: Final = (
         old="        self._topic(name)\n        self._queue.put(name, now)\n",
         new="        self._ask_for(name, now)\n",
         breaks="a call that waits for a topic waits for its turn among thousands",
-        tests=(f"{QUEUE}test_a_topic_that_somebody_waits_for_is_not_left_to_its_turn",),
+        tests=(f"{QUEUE}test_a_topic_with_a_pending_wait_is_requested_out_of_turn",),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
@@ -118,7 +118,7 @@ MUTANTS: Final = (
         new="300.0",
         breaks="metadata_max_age_ms is ignored",
         tests=(
-            "tests/core/metadata/test_cluster_requests.py::test_the_picture_is_renewed_before_its_maximum_age_and_not_in_step_with_other_clients",
+            "tests/core/metadata/test_cluster_requests.py::test_metadata_is_refreshed_before_its_maximum_age_and_not_in_step_with_other_clients",
         ),
     ),
     Mutant(
@@ -140,14 +140,14 @@ MUTANTS: Final = (
         old="        self._rush = bool(self._turns)\n",
         new="        pass\n",
         breaks="the end of an outage is noticed one turn after the other",
-        tests=(f"{QUEUE}test_news_about_one_topic_has_all_the_others_asked_for_at_once",),
+        tests=(f"{QUEUE}test_a_change_of_one_topic_requests_all_others_at_once",),
     ),
     Mutant(
         file="pykafka4/core/metadata/topic.py",
         old="        elif known is None or known.node != node or known.epoch != epoch:\n",
         new="        else:\n",
         breaks="every answer makes new objects for thousands of partitions that did not change",
-        tests=("tests/core/metadata/test_cluster_requests.py::test_an_answer_that_tells_what_is_known_makes_nothing_anew",),
+        tests=("tests/core/metadata/test_cluster_requests.py::test_an_answer_without_changes_creates_no_new_objects",),
     ),
     Mutant(
         file="pykafka4/core/metadata/topic.py",
@@ -155,7 +155,7 @@ MUTANTS: Final = (
         new="        return topic_id in self.former_ids\n",
         breaks="who hears of a new topic first, and of the old one from a broker that lags behind, never finds the new one",
         tests=(
-            "tests/core/metadata/test_cluster_answers.py::test_an_id_that_was_replaced_is_believed_when_nobody_has_told_another_for_long",
+            "tests/core/metadata/test_cluster_answers.py::test_a_replaced_topic_id_is_accepted_when_no_broker_has_sent_another_for_long",
         ),
     ),
     Mutant(
@@ -164,7 +164,7 @@ MUTANTS: Final = (
         new="",
         breaks="a topic id that came back counts as replaced, and ends the topic again after a while",
         tests=(
-            "tests/core/metadata/test_cluster_answers.py::test_an_id_that_was_replaced_is_believed_when_nobody_has_told_another_for_long",
+            "tests/core/metadata/test_cluster_answers.py::test_a_replaced_topic_id_is_accepted_when_no_broker_has_sent_another_for_long",
         ),
     ),
     Mutant(
@@ -172,9 +172,7 @@ MUTANTS: Final = (
         old="        if not older:\n            self.behind_since = None\n        elif self._contradicted(now):",
         new="        if older and self._contradicted(now):",
         breaks="a broker that lags behind is believed although others tell the present topic id",
-        tests=(
-            "tests/core/metadata/test_cluster_answers.py::test_an_id_that_was_replaced_is_not_believed_while_somebody_tells_the_present_one",
-        ),
+        tests=("tests/core/metadata/test_cluster_answers.py::test_a_replaced_topic_id_is_ignored_while_a_broker_sends_the_current_one",),
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",
@@ -188,14 +186,14 @@ MUTANTS: Final = (
         old="        self._cluster.refresh(now, (tp.topic,))\n        self._changed",
         new="        self._changed",
         breaks="a failed partition does not refresh the metadata",
-        tests=("tests/core/metadata/test_recovery.py::test_it_asks_for_metadata_at_once",),
+        tests=("tests/core/metadata/test_recovery.py::test_a_failed_partition_requests_metadata_at_once",),
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",
         old="elif now + self._slack >= offline.not_before or leader != offline.failed:",
         new="else:",
         breaks="a partition comes back before its back-off is over",
-        tests=("tests/core/metadata/test_recovery.py::test_the_same_leader_gets_it_back_after_the_back_off",),
+        tests=("tests/core/metadata/test_recovery.py::test_the_partition_returns_to_the_same_leader_after_the_back_off",),
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",
@@ -216,7 +214,7 @@ MUTANTS: Final = (
         old="            self.changes += 1\n            for",
         new="            for",
         breaks="who sends is not told that a partition is back",
-        tests=("tests/core/metadata/test_recovery.py::test_the_same_leader_gets_it_back_after_the_back_off",),
+        tests=("tests/core/metadata/test_recovery.py::test_the_partition_returns_to_the_same_leader_after_the_back_off",),
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",
@@ -230,28 +228,28 @@ MUTANTS: Final = (
         old="        self._timers.at(offline.not_before, partial(self._look, tp))\n",
         new="",
         breaks="nobody looks at a partition when its back-off is over",
-        tests=("tests/core/metadata/test_recovery.py::test_the_same_leader_gets_it_back_after_the_back_off",),
+        tests=("tests/core/metadata/test_recovery.py::test_the_partition_returns_to_the_same_leader_after_the_back_off",),
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",
         old="        self._changed.update(change.topics & self._outages.keys())\n",
         new="        pass\n",
         breaks="recovery does not hear of new leaders",
-        tests=("tests/core/metadata/test_recovery.py::test_a_new_leader_gets_it_at_once",),
+        tests=("tests/core/metadata/test_recovery.py::test_the_partition_moves_to_a_new_leader_at_once",),
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",
         old="        if self._network.up and not self._up:\n",
         new="        if self._network.up:\n",
         breaks="each connection that comes or goes has all offline topics looked at",
-        tests=("tests/core/metadata/test_recovery.py::test_what_waits_for_brokers_is_looked_at_again_only_for_its_own_reasons",),
+        tests=("tests/core/metadata/test_recovery.py::test_partitions_without_a_leader_are_checked_only_when_their_metadata_changes",),
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",
         old="        for tp in outage.partitions:\n            if (node",
         new="        for tp in self.offline:\n            if (node",
         breaks="the question for one topic has the brokers of all offline partitions connected to",
-        tests=("tests/core/metadata/test_recovery.py::test_what_waits_for_brokers_is_looked_at_again_only_for_its_own_reasons",),
+        tests=("tests/core/metadata/test_recovery.py::test_partitions_without_a_leader_are_checked_only_when_their_metadata_changes",),
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",

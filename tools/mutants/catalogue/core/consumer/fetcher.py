@@ -28,21 +28,21 @@ MUTANTS: Final = (
         old="room = self._config.prefetch_bytes - (self.positions.delivered - self._intake.consumed)",
         new="room = self._config.prefetch_bytes",
         breaks="what waits for the application does not count against prefetch_bytes",
-        tests=("tests/core/consumer/test_fetcher_room.py::test_what_waits_and_what_was_asked_for_never_exceed_the_room",),
+        tests=("tests/core/consumer/test_fetcher_room.py::test_buffered_and_requested_bytes_never_exceed_the_room",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
         old="free = room - self._reserved",
         new="free = room",
         breaks="what Fetches under way may bring is not counted",
-        tests=("tests/core/consumer/test_fetcher_room.py::test_what_waits_and_what_was_asked_for_never_exceed_the_room",),
+        tests=("tests/core/consumer/test_fetcher_room.py::test_buffered_and_requested_bytes_never_exceed_the_room",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
         old="                self.positions.remove(claim.tp)\n",
         new="",
         breaks="dropped partitions are still fetched",
-        tests=("tests/core/consumer/test_fetcher.py::test_dropped_partitions_are_not_asked_for",),
+        tests=("tests/core/consumer/test_fetcher.py::test_dropped_partitions_are_not_fetched",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
@@ -98,14 +98,14 @@ MUTANTS: Final = (
         old="        self._new.append(position)\n",
         new="",
         breaks="what was known of a topic before its partition was assigned is not looked at",
-        tests=("tests/core/consumer/test_fetcher.py::test_what_is_known_of_a_topic_counts_when_its_partition_is_placed",),
+        tests=("tests/core/consumer/test_fetcher.py::test_a_partition_is_placed_by_the_topics_current_metadata",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
         old="        self._changes.end()\n",
         new="",
         breaks="a closed consumer goes on collecting changes",
-        tests=("tests/core/consumer/test_fetcher.py::test_a_consumer_that_is_gone_hears_of_no_changes",),
+        tests=("tests/core/consumer/test_fetcher.py::test_a_removed_consumer_gets_no_changes",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
@@ -119,7 +119,7 @@ MUTANTS: Final = (
         old="return self._positions.is_current(position) and position.offset == offset and position.stage is Stage.FETCHING",
         new="return self._positions.is_current(position) and position.stage is Stage.FETCHING",
         breaks="an answer counts though the position has moved",
-        tests=("tests/core/consumer/test_start_offsets.py::test_a_topic_made_anew_is_read_from_its_beginning",),
+        tests=("tests/core/consumer/test_start_offsets.py::test_a_recreated_topic_is_read_from_its_beginning",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",
@@ -140,7 +140,7 @@ MUTANTS: Final = (
         old="        if answer.diverging_epoch.epoch >= 0:\n",
         new="        if False:\n",
         breaks="a diverging epoch is ignored",
-        tests=("tests/core/consumer/test_fetch_answers.py::test_a_log_that_was_cut_steps_back_and_no_further",),
+        tests=("tests/core/consumer/test_fetch_answers.py::test_a_truncated_log_moves_the_position_back_once",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",
@@ -171,7 +171,7 @@ MUTANTS: Final = (
         old="position.limit = max(position.limit, min(chunk.incomplete, self._config.receive_message_max_bytes))",
         new="pass",
         breaks="a batch larger than max_partition_fetch_bytes is never read",
-        tests=("tests/core/consumer/test_fetch_answers.py::test_a_batch_cut_short_is_asked_for_whole",),
+        tests=("tests/core/consumer/test_fetch_answers.py::test_a_truncated_batch_is_fetched_again_whole",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",
@@ -202,7 +202,7 @@ MUTANTS: Final = (
         new="",
         breaks="a log that its leader cannot read stops a partition in silence",
         tests=(
-            "tests/core/consumer/test_fetch_answers_errors.py::test_a_log_that_its_leader_cannot_read_is_told_once_and_asked_for_again",
+            "tests/core/consumer/test_fetch_answers_errors.py::test_a_log_that_its_leader_cannot_read_is_reported_once_and_fetched_again",
         ),
     ),
     Mutant(
@@ -211,7 +211,7 @@ MUTANTS: Final = (
         new="",
         breaks="a log that its leader cannot read is raised with each try",
         tests=(
-            "tests/core/consumer/test_fetch_answers_errors.py::test_a_log_that_its_leader_cannot_read_is_told_once_and_asked_for_again",
+            "tests/core/consumer/test_fetch_answers_errors.py::test_a_log_that_its_leader_cannot_read_is_reported_once_and_fetched_again",
         ),
     ),
     Mutant(
@@ -247,27 +247,27 @@ MUTANTS: Final = (
         old="if known is None or known == position.topic_id:\n                continue",
         new="continue",
         breaks="a topic that was deleted and created again is read on at the old offset",
-        tests=("tests/core/consumer/test_start_offsets.py::test_a_topic_made_anew_is_read_from_its_beginning",),
+        tests=("tests/core/consumer/test_start_offsets.py::test_a_recreated_topic_is_read_from_its_beginning",),
     ),
     Mutant(
         file="pykafka4/core/consumer/start_offsets.py",
         old="            self._offsets.stored.pop(position.tp, None)  # another",
         new="            pass  # somebody",
         breaks="a place committed in an earlier assignment is taken for known",
-        tests=("tests/core/consumer/test_machine.py::test_a_place_known_from_an_earlier_assignment_is_committed_again",),
+        tests=("tests/core/consumer/test_machine.py::test_an_offset_known_from_an_earlier_assignment_is_committed_again",),
     ),
     Mutant(
         file="pykafka4/core/consumer/start_offsets.py",
         old="        self._offsets.stored.pop(position.tp, None)  # brokers",
         new="        # brokers",
         breaks="a place committed in a deleted topic is taken for known in its namesake",
-        tests=("tests/core/consumer/test_machine.py::test_after_a_reset_the_place_known_to_the_coordinator_counts_no_more",),
+        tests=("tests/core/consumer/test_machine.py::test_a_reset_invalidates_the_offset_known_to_the_coordinator",),
     ),
     Mutant(
         file="pykafka4/core/consumer/start_offsets.py",
         old="        if position.search is not None:\n            self._search(position)\n",
         new="        pass\n",
         breaks="the last offset of a deleted topic is taken for its namesake's",
-        tests=("tests/core/consumer/test_start_offsets.py::test_an_offset_of_a_topic_found_before_it_was_made_anew_does_not_count",),
+        tests=("tests/core/consumer/test_start_offsets.py::test_an_offset_found_before_the_topic_was_recreated_is_discarded",),
     ),
 )

@@ -35,14 +35,14 @@ MUTANTS: Final = (
         old="            epoch = min(claim.epoch, epoch)",
         new="            epoch = claim.epoch",
         breaks="a partition asks the same question for ever after two unclean elections",
-        tests=("tests/core/consumer/reader/test_reader_markers.py::test_a_cut_behind_the_position_is_asked_about_with_the_older_epoch",),
+        tests=("tests/core/consumer/reader/test_reader_markers.py::test_a_truncation_behind_the_position_is_checked_with_the_older_epoch",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
         old="            self._buffer.let_go(claim, item.size)\n",
         new="            pass\n",
         breaks="room for what comes after a claim has ended is never given back",
-        tests=("tests/core/consumer/reader/test_reader.py::test_what_arrives_after_its_claim_has_ended_makes_room",),
+        tests=("tests/core/consumer/reader/test_reader.py::test_records_arriving_after_their_claim_ended_take_no_room",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
@@ -63,7 +63,7 @@ MUTANTS: Final = (
         old="            if isinstance(start, int):\n                self.finished[tp] = (start, -1)\n            else:",
         new="            if not isinstance(start, int):",
         breaks="a seek is not committed",
-        tests=("tests/core/consumer/reader/test_reader_seeks.py::test_what_comes_before_a_seek_counts_as_finished",),
+        tests=("tests/core/consumer/reader/test_reader_seeks.py::test_records_before_a_seek_count_as_finished",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
@@ -77,7 +77,7 @@ MUTANTS: Final = (
         old="        return max(idle, self._seen_at)\n",
         new="        return idle\n",
         breaks="a slow loop is evicted while it asks for records",
-        tests=("tests/core/consumer/reader/test_reader_loops.py::test_each_record_asked_for_in_a_loop_is_a_sign_of_life",),
+        tests=("tests/core/consumer/reader/test_reader_loops.py::test_each_record_taken_in_a_loop_counts_as_a_poll",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
@@ -135,7 +135,7 @@ MUTANTS: Final = (
         old="        self._reseek(current)\n",
         new="        for move in current:\n            self._reseek([move])\n",
         breaks="a seek of all partitions wakes the loop for each of them",
-        tests=("tests/core/consumer/reader/test_reader_scale.py::test_a_seek_of_many_partitions_is_one_order_to_the_loop",),
+        tests=("tests/core/consumer/reader/test_reader_scale.py::test_a_seek_of_many_partitions_is_one_call_to_the_loop",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
@@ -152,11 +152,54 @@ MUTANTS: Final = (
         tests=("tests/consumer/test_unreadable.py::test_a_batch_whose_codec_is_not_installed_names_its_partition_until_it_is",),
     ),
     Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})\n",
+        new="        for tp, start in starts.items():\n            self._replace({self.claims[tp]: (start, -1)})\n",
+        breaks="seek of several partitions calls the loop for each",
+        tests=("tests/consumer/test_positions.py::test_seek_moves_several_partitions_with_one_call_of_the_loop",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetch_buffer.py",
+        old="            self._queue.pop(item, None)\n        self._queue.move_to_end(first)\n",
+        new="            self._queue.pop(item, None)\n",
+        breaks="a damaged batch holds back the records of other partitions",
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_an_error_of_one_partition_keeps_no_other_partition_waiting[damaged batch]",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        elif trouble.claim is not None:\n            self._buffer.put_last(trouble.claim)\n",
+        new="",
+        breaks="a partition that has stopped holds back the records of others",
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_an_error_of_one_partition_keeps_no_other_partition_waiting[lasting error]",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="            self._buffer.put_last(claim)\n            raise LogTruncated",
+        new="            raise LogTruncated",
+        breaks="a partition whose log was truncated holds back the records of others",
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_an_error_of_one_partition_keeps_no_other_partition_waiting[truncation]",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetch_buffer.py",
+        old="        for item in reversed(others):\n            self._queue.pop(item, None)\n        self._queue.move_to_end(first)\n        for item in others:\n            self._queue[item] = None\n",
+        new="        self._queue.move_to_end(first)\n",
+        breaks="records behind a damaged batch come before it",
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_an_error_of_one_partition_keeps_no_other_partition_waiting[damaged batch]",
+        ),
+    ),
+    Mutant(
         file="pykafka4/core/consumer/fetch_buffer.py",
         old="        self.consumed += size\n        if last:",
         new="        if last:",
         breaks="room for prefetching never comes free",
-        tests=("tests/core/consumer/reader/test_reader.py::test_bytes_are_let_go_when_a_chunk_was_read",),
+        tests=("tests/core/consumer/reader/test_reader.py::test_a_chunks_bytes_are_released_once_it_was_read",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_buffer.py",
@@ -235,14 +278,14 @@ MUTANTS: Final = (
         old="            if search.wanted():\n                search.found",
         new="            if True:\n                search.found",
         breaks="an offset counts for a claim that ended",
-        tests=("tests/core/consumer/test_searches.py::test_what_nobody_waits_for_any_more_is_not_asked_and_not_told",),
+        tests=("tests/core/consumer/test_searches.py::test_an_abandoned_search_is_neither_requested_nor_answered",),
     ),
     Mutant(
         file="pykafka4/core/consumer/searches.py",
         old="        self.tidy(search.tp)\n        self._pending",
         new="        self._pending",
         breaks="searches of each seek pile up while a partition has no leader",
-        tests=("tests/core/consumer/test_fetcher.py::test_searches_that_nobody_waits_for_any_more_are_forgotten",),
+        tests=("tests/core/consumer/test_fetcher.py::test_abandoned_offset_searches_are_removed",),
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",

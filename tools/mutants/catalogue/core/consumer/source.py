@@ -14,14 +14,14 @@ MUTANTS: Final = (
         old="if position is not None and position.fetchable else None",
         new="if position is not None and position.offset >= 0 else None",
         breaks="paused partitions are fetched",
-        tests=("tests/core/consumer/test_fetcher.py::test_paused_partitions_are_not_asked_for_until_resumed",),
+        tests=("tests/core/consumer/test_fetcher.py::test_paused_partitions_are_not_fetched_until_resumed",),
     ),
     Mutant(
         file="pykafka4/core/consumer/sources.py",
         old="        if source.idle and source.node not in self._cluster.brokers:\n            self._by_node.pop(source.node, None)\n",
         new="        pass\n",
         breaks="brokers that are gone are kept for ever",
-        tests=("tests/core/consumer/test_session.py::test_a_broker_that_is_gone_is_forgotten",),
+        tests=("tests/core/consumer/test_session.py::test_a_removed_broker_is_forgotten",),
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
@@ -49,7 +49,7 @@ MUTANTS: Final = (
         old="budget = max(1, min(budget, self._config.receive_message_max_bytes - FRAME - PER_PARTITION * len(told.asked)))",
         new="budget = max(1, budget)",
         breaks="Fetch asks for more than receive_message_max_bytes lets in",
-        tests=("tests/core/consumer/test_fetcher_room.py::test_no_answer_is_asked_for_that_would_not_be_let_in",),
+        tests=("tests/core/consumer/test_fetcher_room.py::test_fetches_never_request_more_than_the_answer_limit",),
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
@@ -74,7 +74,7 @@ MUTANTS: Final = (
         old="                forgotten.append(before)\n",
         new="                pass\n",
         breaks="a session goes on with partitions that are not to be read",
-        tests=("tests/core/consumer/test_session.py::test_what_is_not_to_be_read_now_is_forgotten_and_named_again_later",),
+        tests=("tests/core/consumer/test_session.py::test_a_partition_not_read_now_leaves_the_session_and_is_named_again_later",),
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
@@ -95,7 +95,7 @@ MUTANTS: Final = (
         old="(before is None or now[1:] != before[1:])",
         new="(before is None or now.offset != before.offset)",
         breaks="a broker is not told of another leader epoch or limit",
-        tests=("tests/core/consumer/test_session.py::test_all_that_a_broker_was_told_of_a_partition_is_told_again_when_it_changes",),
+        tests=("tests/core/consumer/test_session.py::test_everything_sent_about_a_partition_is_sent_again_when_it_changes",),
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
@@ -110,7 +110,7 @@ MUTANTS: Final = (
         new="        return False\n",
         breaks="a session that its broker has forgotten takes all its partitions offline",
         tests=(
-            "tests/core/consumer/test_session.py::test_a_session_that_the_broker_refuses_is_begun_anew_at_once_and_nothing_goes_offline",
+            "tests/core/consumer/test_session.py::test_a_session_that_the_broker_refuses_is_opened_again_at_once_and_nothing_goes_offline",
         ),
     ),
     Mutant(
@@ -164,7 +164,7 @@ MUTANTS: Final = (
         old="                self._news[tp] = None\n                if tp in self.full",
         new="                if tp in self.full",
         breaks="a session goes on with partitions that have no room",
-        tests=("tests/core/consumer/test_session.py::test_what_has_no_room_is_forgotten_until_it_was_read",),
+        tests=("tests/core/consumer/test_session.py::test_partitions_without_room_leave_the_session_until_they_were_read",),
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
@@ -185,7 +185,7 @@ MUTANTS: Final = (
         old="        elif before is not None:\n            del self.asked[tp]\n",
         new="",
         breaks="a partition that a session has forgotten is not named again",
-        tests=("tests/core/consumer/test_session.py::test_what_is_not_to_be_read_now_is_forgotten_and_named_again_later",),
+        tests=("tests/core/consumer/test_session.py::test_a_partition_not_read_now_leaves_the_session_and_is_named_again_later",),
     ),
     Mutant(
         file="pykafka4/core/consumer/session.py",
@@ -199,7 +199,7 @@ MUTANTS: Final = (
         old="        elif self.is_open or not number:\n",
         new="        elif not number:\n",
         breaks="a session that the broker has replaced goes on",
-        tests=("tests/core/consumer/test_session.py::test_a_session_that_the_broker_has_ended_is_begun_anew",),
+        tests=("tests/core/consumer/test_session.py::test_a_session_that_the_broker_closed_is_opened_again",),
     ),
     Mutant(
         file="pykafka4/core/consumer/session.py",

@@ -49,7 +49,7 @@ MUTANTS: Final = (
         old="return bool(self.member_id) and self._config.group_instance_id is None",
         new="return bool(self.member_id)",
         breaks="static members leave the group when they close",
-        tests=("tests/core/group/test_membership.py::test_a_static_member_leaves_without_a_word",),
+        tests=("tests/core/group/test_membership.py::test_a_static_member_sends_no_leave_group",),
     ),
     Mutant(
         file="pykafka4/core/group/classic.py",
@@ -126,7 +126,7 @@ MUTANTS: Final = (
         old="            self._coordinator.want()\n        return min(self._assignee.keep_lease(now), self._coordinator.check(now, since))\n",
         new="            pass\n        return min(self._assignee.keep_lease(now), self._coordinator.check(now, since))\n",
         breaks="a join waits for a coordinator that was lost by somebody else",
-        tests=("tests/core/group/test_classic.py::test_a_join_goes_to_the_new_coordinator_though_nobody_else_asks_for_one",),
+        tests=("tests/core/group/test_classic.py::test_a_join_alone_looks_up_the_new_coordinator",),
     ),
     Mutant(
         file="pykafka4/core/group/classic.py",
@@ -182,14 +182,14 @@ MUTANTS: Final = (
         old="self._dealt, self.due, self.ask_at = None, INFINITY, now\n",
         new="self._dealt, self.due = self._sizes(), INFINITY\n",
         breaks="a static leader that comes back takes partitions added meanwhile for dealt out",
-        tests=("tests/core/group/test_leadership.py::test_partitions_added_while_a_static_leader_was_away_call_for_a_new_deal",),
+        tests=("tests/core/group/test_leadership.py::test_partitions_added_while_a_static_leader_was_away_need_a_rebalance",),
     ),
     Mutant(
         file="pykafka4/core/group/leadership.py",
         old="            self.ask_at = now + ASK_AGAIN\n",
         new="            pass\n",
         breaks="a static leader asks only once what was dealt out",
-        tests=("tests/core/group/test_leadership.py::test_what_was_dealt_out_is_asked_for_until_there_is_an_answer",),
+        tests=("tests/core/group/test_leadership.py::test_the_assignment_is_requested_until_there_is_an_answer",),
     ),
     Mutant(
         file="pykafka4/core/group/leadership.py",
@@ -224,7 +224,7 @@ MUTANTS: Final = (
         old="                self._different.add(topic)\n",
         new="                pass\n",
         breaks="a leader does not notice new partitions",
-        tests=("tests/core/group/test_leadership.py::test_a_new_deal_is_called_for_when_topics_grow_appear_or_go",),
+        tests=("tests/core/group/test_leadership.py::test_a_rebalance_is_needed_when_topics_are_created_deleted_or_get_partitions",),
     ),
     Mutant(
         file="pykafka4/core/group/assignors.py",

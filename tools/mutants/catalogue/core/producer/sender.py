@@ -217,7 +217,7 @@ MUTANTS: Final = (
         old="            self._requeue(queue, batch)\n            if not outcome.passing and not batch.done:",
         new="            self._requeue(queue, batch)\n            if not batch.done:",
         breaks="the producer never sends again after a lost request",
-        tests=("tests/core/producer/test_sender.py::test_batch_survives_a_lost_connection_and_keeps_its_number",),
+        tests=("tests/core/producer/test_sender.py::test_a_batch_survives_a_lost_connection_and_keeps_its_sequence",),
     ),
     Mutant(
         file="pykafka4/core/producer/answers.py",
@@ -238,7 +238,7 @@ MUTANTS: Final = (
         old="if batch.count == 1:",
         new="if batch.count == 1 or batch.written:",
         breaks="a batch too large for its topic fails when an earlier try may have been written",
-        tests=("tests/core/producer/test_sender_split.py::test_a_batch_is_halved_after_an_earlier_try_that_may_have_written_it",),
+        tests=("tests/core/producer/test_sender_split.py::test_a_batch_is_split_after_an_earlier_try_that_may_have_written_it",),
     ),
     Mutant(
         file="pykafka4/core/producer/answers.py",
@@ -342,7 +342,7 @@ MUTANTS: Final = (
         old='            self._outcomes.fail(queue, batch, "TIMED_OUT", reason)\n        self.watch(queue)\n',
         new='            self._outcomes.fail(queue, batch, "TIMED_OUT", reason)\n',
         breaks="only the first deadline of a partition is watched",
-        tests=("tests/producer/test_delivery.py::test_what_expires_says_which_address_failed_and_why",),
+        tests=("tests/producer/test_delivery.py::test_expired_records_say_which_address_failed_and_why",),
     ),
     Mutant(
         file="pykafka4/core/producer/deadlines.py",

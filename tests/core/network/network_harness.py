@@ -1,11 +1,11 @@
-"""The other end of a network's connections, for its tests: they are opened, answered and cut by hand."""
+"""Network harness. The other end of a network's connections: the test opens, answers and closes them."""
 
 from __future__ import annotations
 
 from random import Random
 from typing import Any
 
-from core_talk import Answers, config, frame, metadata, read, request, versions
+from scripted_brokers import Answers, config, frame, metadata, read, request, versions
 
 from pykafka4.core import Connect
 from pykafka4.core.network.network import Network, NetworkEffects
@@ -15,7 +15,7 @@ from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest
 HOSTS = {1: ("h1", 1), 2: ("h2", 2), 3: ("h3", 3)}
 
 
-class Peer:
+class NetworkHarness:
     """A network whose connections the test opens, answers and cuts."""
 
     def __init__(self, **options: Any) -> None:
@@ -25,7 +25,7 @@ class Peer:
         self.effects = NetworkEffects()
         self.unanswered: list[tuple[int, Any, Any]] = []
 
-    def placed(self) -> Peer:
+    def placed(self) -> NetworkHarness:
         self.network.set_addresses(0.0, HOSTS)
         return self
 

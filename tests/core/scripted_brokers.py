@@ -1,4 +1,4 @@
-"""The broker's side of a conversation, for tests of the machines: reads what a connection writes, and answers it."""
+"""Scripted brokers. They read what the machines write and answer it as the test says."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ def raise_cause(machine: Machine, reason: KafkaError) -> None:
 
 @attrs.define(eq=False)
 class World:
-    """An engine, and brokers that answer as told. `now` moves only by `run`."""
+    """An engine and scripted brokers. `now` moves only by `run`."""
 
     engine: Engine
     events: list[object]
     now: float = 100.0
-    picture: MetadataResponse = attrs.Factory(lambda: metadata({}))
+    metadata: MetadataResponse = attrs.Factory(lambda: metadata({}))
     speaks: ApiVersionsResponse = attrs.Factory(lambda: versions())
     deaf: dict[str, MetadataResponse] = attrs.Factory(dict)  # what these hosts tell instead
     down: set[tuple[str, int]] = attrs.Factory(set)  # addresses that refuse
@@ -190,12 +190,12 @@ class World:
             self.answer(link, header, self.speaks)
         elif isinstance(message, MetadataRequest):
             self.asked.append((self.now, message))
-            self.answer(link, header, self._told(message, self.deaf.get(self.links[link][0], self.picture)))
+            self.answer(link, header, self._told(message, self.deaf.get(self.links[link][0], self.metadata)))
         else:
             self.others.append((link, header, message))
 
-    def _told(self, message: MetadataRequest, picture: MetadataResponse) -> MetadataResponse:
+    def _told(self, message: MetadataRequest, answer: MetadataResponse) -> MetadataResponse:
         names = {topic.name for topic in message.topics or []}
-        known = [topic for topic in picture.topics if topic.name in names]
+        known = [topic for topic in answer.topics if topic.name in names]
         missing = names - {topic.name for topic in known}
-        return attrs.evolve(picture, topics=[*known, *(_topic(name or "", 3) for name in sorted(missing, key=str))])
+        return attrs.evolve(answer, topics=[*known, *(_topic(name or "", 3) for name in sorted(missing, key=str))])

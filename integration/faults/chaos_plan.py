@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import attrs
 
-from integration.faults.catalog import Fault, Lane, real
+from integration.faults.catalog import Lane, ScheduledFault, real
 
-__all__ = ["Plan", "Step", "draw", "seed_of"]
+__all__ = ["ChaosPlan", "Step", "draw", "seed_of"]
 
 PAUSES: Final = {Lane.BROKERS: (1.0, 6.0), Lane.NETWORK: (0.5, 4.0), Lane.MEMBERS: (2.0, 8.0)}  # seconds between two faults of a lane
 LIKELY: Final = 0.6  # how likely a fault is among those of a plan
@@ -37,7 +37,7 @@ class Step:
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
+class ChaosPlan:
     """One run. The topic `fragile` has one replica, so that partitions are without a leader, or two, so that elections can be unclean."""
 
     seed: int
@@ -55,12 +55,12 @@ def seed_of(text: str | None) -> int:
     return int(text) if text else randrange(1 << 31)
 
 
-def draw(seed: int, seconds: float = 120.0) -> Plan:
+def draw(seed: int, seconds: float = 120.0) -> ChaosPlan:
     """The plan of `seed`."""
     r = Random(seed)
     replicas = r.choice((1, 2))
     without = UNCLEAN if replicas == 1 else LEADERLESS
-    return Plan(
+    return ChaosPlan(
         seed=seed,
         seconds=seconds,
         idempotent=_options(r),
@@ -84,7 +84,7 @@ def _options(r: Random) -> dict[str, Any]:
     }
 
 
-def _steps(r: Random, lane: Lane, faults: list[Fault], seconds: float) -> tuple[Step, ...]:
+def _steps(r: Random, lane: Lane, faults: list[ScheduledFault], seconds: float) -> tuple[Step, ...]:
     chosen = [fault for fault in faults if r.random() < LIKELY]
     while len(chosen) < min(FAIR, len(faults)):
         chosen.append(r.choice([fault for fault in faults if fault not in chosen]))

@@ -1,4 +1,4 @@
-"""Real sockets and threads for tests, always with a deadline."""
+"""Net helpers. Real sockets and threads for tests. Rule: every wait has a deadline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def until(predicate: Callable[[], object], what: str = "it") -> None:
 
 @contextlib.contextmanager
 def serving(answer: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A server on loopback that runs `answer(connection)` for everyone who comes; yields its port."""
+    """A server on loopback that runs `answer(connection)` for every client; yields its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(SECONDS)
     connections: list[socket.socket] = []
@@ -59,7 +59,7 @@ def serving(answer: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 def closed_port() -> int:
-    """A port of loopback that nobody listens on."""
+    """A port of loopback without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 

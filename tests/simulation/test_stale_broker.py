@@ -1,11 +1,11 @@
-"""A broker that hears no news (its way to the controllers is cut, clients still reach it): whoever asks it goes on to ask another."""
+"""A broker with stale metadata (cut off from the controllers, still reached by clients): clients turn to another broker."""
 
 from __future__ import annotations
 
 import pytest
 from consumer_plan import GROUP, ConsumerPlan, draw_consumers
 from consumers import ConsumerSimulation
-from plan import draw
+from producer_plan import draw
 from schedules import calm
 from simulation import Simulation
 
@@ -13,7 +13,7 @@ from pykafka4.records import TopicPartition
 
 pytestmark = [pytest.mark.simulation]
 
-SPELL = 60.0  # virtual seconds in which the broker hears nothing
+SPELL = 60.0  # virtual seconds in which the broker gets no metadata
 FIRST = 1.0  # virtual seconds before that
 NODES = (1, 2, 3)
 SEEDS = range(12)
@@ -32,7 +32,7 @@ def all_but(node: int) -> list[int]:
 
 
 def deafen(sim: Simulation | ConsumerSimulation, node: int) -> None:
-    """The broker hears nothing more, and then everything it leads or coordinates moves away."""
+    """The broker gets no more metadata, and then everything it leads or coordinates moves away."""
     sim.disturb(SPELL)
     sim.cluster.deafen(node, SPELL)
     others = all_but(node)

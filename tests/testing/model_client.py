@@ -1,4 +1,4 @@
-"""A client of a few lines: what a session answers, decoded."""
+"""Model client. A minimal client of the model cluster: it sends requests and decodes the answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykafka4.wire.protocol.messages_fetch import FetchRequest
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 
 
-class Talk:
+class ModelClient:
     """One connection to one broker of a model cluster."""
 
     def __init__(self, cluster: ModelCluster, node: int = 1) -> None:
@@ -50,7 +50,7 @@ class Talk:
         number = len(self.asked)
         spoken = min(message.versions.hi, self.cluster.versions[message.api_key][1]) if version is None else version
         self.asked[number] = (type(message), spoken)
-        self.session.receive(b"".join(bytes(part) for part in encode_request(message, spoken, number, "talk")))
+        self.session.receive(b"".join(bytes(part) for part in encode_request(message, spoken, number, "client")))
         return number
 
     def call(self, message: Any, version: int | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""What the tests on old brokers share: the releases, and short ways to write and read."""
+"""Old releases. What the tests on old brokers share: the releases as parameters, and short ways to write and read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer's machines with everything around them made by hand: a clock that only tests move, brokers that answer as told."""
+"""Consumer harness. The machines of a consumer with a clock that only tests move, a scripted network and scripted metadata."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def config(**options: Any) -> ConsumerConfig:
 
 @attrs.define(eq=False)
 class Cluster:
-    """A picture that tests paint."""
+    """A answer that tests paint."""
 
     topics: dict[str, list[int]] = attrs.Factory(dict)  # leaders, -1 for none
     ids: dict[str, Any] = attrs.Factory(dict)
@@ -174,7 +174,7 @@ class Network:
         self.dropped.append(lane)
 
 
-class Talk:
+class ConsumerHarness:
     """A member, its reader, and all the requests it made that have no answer yet."""
 
     def __init__(self, **options: Any) -> None:
@@ -226,7 +226,7 @@ class Talk:
         request = self.one(kind)
         if request.fit is not None:
             request.fit(request.message, version)
-        encode_request(request.message, version, 1, "talk")
+        encode_request(request.message, version, 1, "harness")
         return request.message
 
     def answer(self, request: Request, answer: Any, version: int = 12) -> None:
@@ -369,9 +369,9 @@ class Talk:
         self.reader.adopt(self.reader.events.popleft().claims)
 
 
-def fetched_epoch(talk: Talk, offset: int) -> int:
+def fetched_epoch(harness: ConsumerHarness, offset: int) -> int:
     """The epoch that the Fetch at `offset` names."""
-    parts = [topic.partitions[0] for request in talk.pending(FetchRequest) for topic in request.message.topics]
+    parts = [topic.partitions[0] for request in harness.pending(FetchRequest) for topic in request.message.topics]
     return next(part.last_fetched_epoch for part in parts if part.fetch_offset == offset)
 
 
@@ -388,11 +388,11 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[TopicPartition]:
     return looked
 
 
-def fetching() -> Talk:
+def fetching() -> ConsumerHarness:
     """A consumer of topic t, whose three partitions nodes 1, 2 and 1 lead; nothing is assigned yet."""
-    talk = Talk(fetch_max_wait_ms=500)
-    talk.cluster.set("t", [1, 2, 1])
-    return talk
+    harness = ConsumerHarness(fetch_max_wait_ms=500)
+    harness.cluster.set("t", [1, 2, 1])
+    return harness
 
 
 def partition(index: int, what: Any, end: int = 1000) -> Answer:

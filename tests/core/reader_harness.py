@@ -1,10 +1,10 @@
-"""A reader with the loop made by hand: chunks are put in, and what it asks of the loop is kept."""
+"""Reader harness. A reader without a loop: the test puts chunks in, and the seeks that it requests are recorded."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from consumer_talk import batch, tp
+from consumer_harness import batch, tp
 
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Claim, Start
@@ -12,8 +12,8 @@ from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
 
 
-class Desk:
-    """A reader, the claims it has, and where the loop was told to read on."""
+class ReaderHarness:
+    """A reader, its claims, and the seeks that it requested from the loop."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.seeks: list[tuple[Claim, Claim, Start | int]] = []

@@ -19,18 +19,18 @@ from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 if TYPE_CHECKING:
     from simulation import Simulation
 
-__all__ = ["DOUBTFUL", "FAULTS", "LATER", "PIPELINED", "QUICK", "Plan", "draw"]
+__all__ = ["DOUBTFUL", "FAULTS", "LATER", "PIPELINED", "QUICK", "ProducerPlan", "draw"]
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
+class ProducerPlan:
     """One schedule: who sends how much, for how long things go wrong, and what goes wrong how often."""
 
     seed: int
     options: dict[str, Any]
     release: str
     topics: dict[str, int]  # partitions
-    unknown_topics: tuple[str, ...]  # created when somebody sends to them
+    unknown_topics: tuple[str, ...]  # created by the first send to them
     actors: int
     records: int  # per actor
     trouble: float  # seconds until everything heals
@@ -82,7 +82,7 @@ PIPELINED: Final[dict[str, Any]] = {
 }
 
 
-def draw(seed: int) -> Plan:
+def draw(seed: int) -> ProducerPlan:
     """The plan of `seed`: every third has spaced faults, one of fifteen leaves batches in doubt while their sequences are refused.
 
     One of twenty lingers for long, where its delivery timeout allows that.
@@ -102,7 +102,7 @@ def draw(seed: int) -> Plan:
     return plan
 
 
-def _spaced(plan: Plan, r: Random) -> Plan:
+def _spaced(plan: ProducerPlan, r: Random) -> ProducerPlan:
     """`plan` with time to recover after each fault, which the options keep short."""
     options = {**QUICK, "request_timeout_ms": r.choice((300, 1_000)), "delivery_timeout_ms": r.choice((3_000, 10_000, 30_000))}
     climate = attrs.evolve(plan.climate, delay=r.choice(((0.0002, 0.002), (0.001, 0.02))), refused=0.0, unanswered=0.0)
@@ -110,7 +110,7 @@ def _spaced(plan: Plan, r: Random) -> Plan:
     return attrs.evolve(plan, options=options, climate=climate, records=r.choice((40, 80)), trouble=r.choice((10.0, 20.0)), spaced=True)
 
 
-def _dense(seed: int) -> Plan:
+def _dense(seed: int) -> ProducerPlan:
     r = Random(seed)
     first = [name for name in FAULTS if name not in (*LATER, "partition is gone", "broker is gone")]
     names = [name for name in first if r.random() < 0.5] or [r.choice(sorted(first))]
@@ -119,7 +119,7 @@ def _dense(seed: int) -> Plan:
     sick = seed % 11 == 5
     if sick:
         names = r.sample(SICKNESS, 3)
-    return Plan(
+    return ProducerPlan(
         seed=seed,
         options={**_options(r), **({"metadata_max_idle_ms": 200} if seed % 7 == 4 else {})},
         release=r.choice(("4.4", "4.4", "4.0", "3.9", "2.8", "2.1", "0.11")),
@@ -259,7 +259,7 @@ def _damage(api: type[InitProducerIdRequest | MetadataRequest]) -> Callable[[Sim
 
 
 def _unclean(sim: Simulation) -> None:
-    """A replica that lacks the last batch leads: what was acknowledged may be gone, and what brokers knew of producers with it."""
+    """A replica that lacks the last batch leads: acknowledged records may be lost, and the producer state of the brokers with them."""
     tp = sim.some_partition()
     sim.note(f"{tp}: unclean election")
     sim.disturb(0.0, tp)
@@ -279,7 +279,7 @@ def _shrink(sim: Simulation) -> None:
 def _slow_follower(sim: Simulation) -> None:
     node, seconds = sim.some_node(), sim.random.uniform(*LASTS["follower is slow"])
     sim.note(f"broker {node} copies nothing")
-    sim.disturb(seconds, misleads=sim.plan.options["acks"] != "all")  # with fewer acks nobody waits for it
+    sim.disturb(seconds, misleads=sim.plan.options["acks"] != "all")  # with fewer acks no request waits for it
     sim.cluster.pause_replication(node, seconds)
 
 
@@ -301,7 +301,7 @@ def _forget_producers(sim: Simulation) -> None:
     sim.note("producer state is lost")
     sim.disturb(0.0)
     sim.cluster.forget_producers()
-    sim.watch.forgetful.update(sim.cluster.topics)  # nobody is left who could recognise a batch that comes twice
+    sim.watch.forgetful.update(sim.cluster.topics)  # no broker can recognise a duplicate batch any more
     sim.watch.unordered.update(sim.cluster.topics)
 
 

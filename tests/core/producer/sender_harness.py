@@ -1,4 +1,4 @@
-"""A sender with its network, cluster and recovery made by hand: a clock that only tests move, answers as told."""
+"""Sender harness. A sender with a fake network, cluster and recovery: a clock that only tests move, and scripted answers."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ class FakeRecovery:
     def healthy(self, tp: TopicPartition) -> None: ...
 
 
-class Bench:
-    """A sender with everything around it faked, and answers given by hand."""
+class SenderHarness:
+    """A sender with everything around it faked; the test gives the answers."""
 
     def __init__(self, **options: Any) -> None:
         self.now = 1000.0
@@ -156,9 +156,9 @@ class Bench:
         )
         self.refusals: list[KafkaError] = []
         self.seen_settled = True
-        self.starved = False  # somebody waits for buffer_memory
+        self.starved = False  # a thread waits for buffer_memory
         self.looks = 0  # times that waiters looked
-        self.wakes = 0  # times that the loop was told to take another turn at once
+        self.wakes = 0  # times that the loop was woken for another turn
         self.sender = Sender(
             self.config,
             self.acc,
@@ -229,7 +229,7 @@ class Bench:
         (request,) = self.requests
         return deliveries, request
 
-    def proven(self) -> Bench:
+    def proven(self) -> SenderHarness:
         """Past the first acknowledgement of both partitions: pipelining is on."""
         for partition in (0, 1):
             self.batch(b"first", partition)

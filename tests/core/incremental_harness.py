@@ -1,4 +1,4 @@
-"""A group protocol for tests: single partitions come and go in numbered epochs, and the test is the coordinator."""
+"""Incremental harness. A group protocol for tests: single partitions come and go in numbered epochs; the test is the coordinator."""
 
 from __future__ import annotations
 

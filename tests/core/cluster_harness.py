@@ -1,10 +1,10 @@
-"""A cluster machine that knows topic t, and what brokers tell it."""
+"""Cluster harness. A cluster machine that knows topic t, and the metadata answers that it gets."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from core_talk import World, metadata
+from scripted_brokers import World, metadata
 
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.records import TopicPartition
@@ -17,16 +17,16 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 def knowing(**options: object) -> World:
     """A world whose client knows topic t: two partitions, led by 1 (epoch 5) and 2 (epoch 7)."""
     world = World.make(**options)
-    world.picture = metadata({"t": (ID, [(1, 5), (2, 7)])})
+    world.metadata = metadata({"t": (ID, [(1, 5), (2, 7)])})
     world.engine.cluster.want("t", ME)
     world.run()
     assert world.engine.cluster.leader(T0) == Leader(1, 5)
     return world
 
 
-def told(world: World, picture: object) -> None:
-    """The brokers tell `picture` when asked."""
-    world.picture = picture  # type: ignore[assignment]
+def answer_metadata(world: World, answer: object) -> None:
+    """The brokers answer the next Metadata requests with `answer`."""
+    world.metadata = answer  # type: ignore[assignment]
     world.engine.cluster.refresh(world.now)
     world.run(2.0)
 

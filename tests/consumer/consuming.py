@@ -1,4 +1,4 @@
-"""An application with consumers, against model brokers on loopback sockets. Rule: nothing here sleeps; it polls, with deadlines."""
+"""Consuming. What the tests of the consumer do with it and with model brokers. Rule: nothing here sleeps; it polls, with deadlines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from net_talk import SECONDS
+from net_helpers import SECONDS
 
 from pykafka4.consumer import Consumer
 from pykafka4.records import TopicPartition
@@ -17,7 +17,7 @@ LONG = SECONDS  # nothing that works takes so long
 
 
 class Maker:
-    """Makes consumers that hurry, and closes them in the end."""
+    """Makes consumers with short time-outs, and closes them in the end."""
 
     def __init__(self, server: ModelServer) -> None:
         self._server = server
@@ -49,7 +49,7 @@ class Maker:
 
 
 class Listener:
-    """Notes what it is told."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, list[TopicPartition]]] = []

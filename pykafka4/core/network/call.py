@@ -1,0 +1,149 @@
+"""Call. Rule: one request at a time, repeated until its outcome ends the call; the same broker gets no second one without a back-off.
+
+A request that any broker can answer is sent to another broker as well after PATIENCE seconds without a response; the first response counts,
+later ones are ignored. The slow request keeps its full timeout: to time out earlier would close a connection that others use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Protocol, TypeAlias
+
+import attrs
+
+from pykafka4.core import ANY, INFINITY, Failed, Outcome, Reply, Request
+from pykafka4.core.backoff import Backoff
+from pykafka4.core.network.endpoint import broker_of
+from pykafka4.core.network.network import Network
+from pykafka4.errors import KafkaError, KafkaTimeoutError
+
+__all__ = ["PATIENCE", "AnyBroker", "Call", "Next", "Target", "Verdict", "unanswered"]
+
+PATIENCE = 3.0  # seconds until another broker is asked
+
+
+class Next(Enum):
+    """What a call does after a request that has not ended it."""
+
+    RETRY = "send it again after a back-off"
+    ELSEWHERE = "send it to another broker; again after a back-off if there is no other"
+    GIVE_UP = "tell the owner of the call"
+
+
+Verdict: TypeAlias = tuple[Next, KafkaError] | None  # what an outcome means, and why; None: the call is over
+
+
+def unanswered(failed: Failed) -> Verdict:
+    """The usual verdict on a request without a response."""
+    return Next.ELSEWHERE if failed.passing else Next.GIVE_UP, failed.reason
+
+
+class Target(Protocol):
+    """The broker that requests go to. It may be another one for each request."""
+
+    @property
+    def address(self) -> int | None:
+        """The node to send to; None while the broker is unknown."""
+
+    @property
+    def last_error(self) -> KafkaError | None:
+        """Why the broker is unknown."""
+
+    def want(self) -> None:
+        """Find the broker: a request waits for it."""
+
+    def lost(self, now: float, node: int, reason: KafkaError) -> None:
+        """Broker `node` did not respond, or is not the right one."""
+
+
+@attrs.frozen
+class AnyBroker:
+    """The target of requests that any broker can answer."""
+
+    network: Network
+    address: int = ANY
+    last_error: KafkaError | None = None
+
+    def want(self) -> None:
+        """Nothing to do: the network connects to a broker when there is a request."""
+
+    def lost(self, now: float, node: int, reason: KafkaError) -> None:
+        """Send requests to other brokers first, if it is known which broker this was."""
+        if node != ANY:
+            self.network.avoid(now, node)
+
+
+@attrs.define(eq=False)
+class Call:
+    """Requests of one kind to one target. `poll` sends them; to cancel the call, stop polling.
+
+    `message()` returns the message to send, `answered(now, outcome)` what its outcome means. `gave_up(now, error)` is called when a retry
+    cannot help; the request is repeated nevertheless if `poll` is called again.
+    """
+
+    _target: Target
+    _backoff: Backoff
+    _timeout: float
+    _message: Callable[[], Any]
+    _answered: Callable[[float, Outcome], Verdict]
+    _gave_up: Callable[[float, KafkaError], None]
+    _max_version: int | None = None
+    _fit: Callable[[Any, int], None] | None = None
+    _first: int = 0  # numbers of the requests in flight: from `_first` to `_latest`
+    _latest: int = 0
+    _repeat_at: float = INFINITY  # when to send the request in flight to another broker as well
+    _not_before: float = 0.0
+    in_flight: bool = False
+    last_error: KafkaError | None = None  # why the last request failed
+
+    def poll(self, now: float, send: Callable[[Request], None]) -> float:
+        """Send the request if it is due; returns when to be polled again."""
+        node = self._target.address
+        if node is None:
+            self._target.want()
+            return INFINITY
+        due = self._repeat_at if self.in_flight else self._not_before
+        if now < due:
+            return due
+        self._latest += 1
+        if not self.in_flight:
+            self._first, self.in_flight = self._latest, True
+        self._repeat_at = now + PATIENCE if node == ANY else INFINITY
+        number = self._latest
+        on_reply = lambda at, outcome: self._ended(at, number, node, outcome)  # noqa: E731
+        send(Request(node, self._message(), now + self._timeout, on_reply, self._max_version, self._fit))
+        return self._repeat_at
+
+    def rest(self, now: float, reason: KafkaError) -> None:
+        """Let the next request wait for a back-off, because of `reason`."""
+        self.last_error, self._not_before = reason, now + self._backoff.next()
+
+    def start_over(self) -> None:
+        """The next request has another purpose: it does not wait for the back-off of the last one."""
+        self.last_error, self._not_before = None, 0.0
+
+    def reset(self) -> None:
+        """The target works: the next back-off is the shortest again."""
+        self.last_error = None
+        self._backoff.reset()
+
+    def timed_out(self, what: str) -> KafkaTimeoutError:
+        """The error for a caller whose deadline is over. `what` says what has timed out."""
+        return KafkaTimeoutError(f"{what} (last error: {self.last_error or self._target.last_error or 'none'})")
+
+    def _ended(self, now: float, number: int, node: int, outcome: Outcome) -> None:
+        outdated = number < self._first or (number < self._latest and isinstance(outcome, Failed))
+        if not self.in_flight or outdated:
+            return
+        self.in_flight = False
+        verdict = self._answered(now, outcome)
+        if verdict is None:
+            return
+        then, self.last_error = verdict
+        if then is Next.ELSEWHERE:
+            self._target.lost(now, outcome.node if isinstance(outcome, Reply) else broker_of(node), self.last_error)
+        if self._target.address == node:
+            self.rest(now, self.last_error)
+        if then is Next.GIVE_UP:
+            self._gave_up(now, self.last_error)
