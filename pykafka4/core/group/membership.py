@@ -174,7 +174,7 @@ class Membership:
     def assigned(self, partitions: Collection[TopicPartition]) -> None:
         """Take the partitions of subscribed topics. Others are ignored: the subscription changed meanwhile, or the leader made an error."""
         subscribed = set(self.topics)
-        claims = tuple(Claim(tp) for tp in partitions if tp.topic in subscribed)
+        claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
         generation = self.protocol.generation
         log.info("%s: group %s: generation %d, %d partitions", self._config.client_id, self._config.group_id, generation, len(claims))
         self._claims.update((claim.tp, claim) for claim in claims)

@@ -287,11 +287,4 @@ MUTANTS: Final = (
         breaks="searches of each seek pile up while a partition has no leader",
         tests=("tests/core/consumer/test_fetcher.py::test_abandoned_offset_searches_are_removed",),
     ),
-    Mutant(
-        file="pykafka4/core/consumer/reader.py",
-        old="        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})\n",
-        new="        for tp, start in starts.items():\n            self._replace({self.claims[tp]: (start, -1)})\n",
-        breaks="seek of several partitions calls the loop for each",
-        tests=("tests/consumer/test_positions.py::test_seek_moves_several_partitions_with_one_call_of_the_loop",),
-    ),
 )

@@ -25,7 +25,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/membership.py",
-        old="        claims = tuple(Claim(tp) for tp in partitions if tp.topic in subscribed)\n",
+        old="        claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)\n",
         new="        claims = tuple(Claim(tp) for tp in partitions)\n",
         breaks="partitions of topics no longer subscribed to are taken up",
         tests=("tests/core/group/test_topics.py::test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_up",),
