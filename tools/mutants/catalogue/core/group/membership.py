@@ -207,4 +207,11 @@ MUTANTS: Final = (
         breaks="commits of lost partitions are sent",
         tests=("tests/core/group/test_incremental.py::test_a_loss_of_some_partitions_fails_their_commits_and_no_others",),
     ),
+    Mutant(
+        file="pykafka4/core/group/offsets.py",
+        old='next((losses[tp] for tp in commit.offsets if tp in losses), "")',
+        new='next(iter(losses.values()), "")',
+        breaks="a loss fails the commits of partitions that are kept",
+        tests=("tests/core/group/test_incremental.py::test_a_loss_of_some_partitions_fails_their_commits_and_no_others",),
+    ),
 )
