@@ -314,11 +314,12 @@ def test_auto_commit_leaves_out_what_the_application_has_to_release(auto: Consum
     assert auto.commits() == {tp(1): 6}
 
 
-def test_auto_commit_of_a_subscribed_consumer_waits_until_it_is_a_member(auto: ConsumerHarness) -> None:
+def test_auto_commit_of_a_subscribed_consumer_waits_until_it_is_a_member(auto: ConsumerHarness, caplog: pytest.LogCaptureFixture) -> None:
     auto.machine.membership.subscribe(("t",))
     auto.reader.finished[tp(0)] = (5, 0)
     auto.run(5)
     assert auto.pending(OffsetCommitRequest) == []
+    assert "auto-commit failed" not in caplog.text
 
 
 def test_an_auto_commit_that_fails_is_logged_and_tried_again(auto: ConsumerHarness, caplog: pytest.LogCaptureFixture) -> None:
