@@ -27,14 +27,14 @@ SHORT: Final = 10.0  # the loop responds at once; this bounds the wait if it can
 C = TypeVar("C", bound=ClientConfig)
 
 
-class Leaving(Machine, Protocol):
+class RemovableMachine(Machine, Protocol):
     """A machine that can be removed from the loop."""
 
     def gone(self) -> None:
         """It was removed: release what others keep for it."""
 
 
-M = TypeVar("M", bound=Leaving)
+M = TypeVar("M", bound=RemovableMachine)
 
 
 def read_config(kind: type[C], client: object | None, executor: Executor | None, options: Mapping[str, Any]) -> C:

@@ -313,7 +313,12 @@ class ProducerConfig(ClientConfig):
     metadata_max_idle_ms: float = millis(300_000, "Metadata of a topic is dropped when nothing was sent to it for this long.", low=1)
     max_request_size: int = number(MIB, "bytes", "Largest record (uncompressed) and largest request.", low=1024, high=1024 * MIB)
     max_in_flight_requests_per_connection: int = number(
-        5, "requests", "Maximum number of requests in flight to a broker.", low=1, high=1000
+        5,
+        "requests",
+        "Maximum number of requests in flight to a broker; at most 5 with idempotence. Of one partition at most "
+        "5 batches are in flight with idempotence (1 to Kafka 0.11), and 1 without.",
+        low=1,
+        high=1000,
     )
     compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for batches.")
 

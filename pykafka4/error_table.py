@@ -1,4 +1,20 @@
-"""Kafka's error codes. Rule: one row per code says everything the client does about it; no code is handled anywhere by number.
+"""Kafka's error codes. Rule: one row per code says whether to retry, what to refresh and what Produce does.
+
+No code stands anywhere else as a number.
+
+A new column or row does not change what these modules of `core` decide by a code's name:
+
+    consumer.fetch_answers   damaged batches, offsets out of range, and UNKNOWN_SERVER_ERROR of Fetch
+    consumer.searches        UNKNOWN_SERVER_ERROR of ListOffsets
+    consumer.session         what ends a fetch session
+    consumer.start_offsets   a topic that does not exist
+    group.classic            what ends a member
+    group.coordinator        what a member does about each code of its coordinator
+    group.topics             a subscribed topic that does not exist
+    metadata.cluster         topics that do not exist, or not yet; starting again from the bootstrap servers
+    network.connection       a version of ApiVersions that the broker lacks (and `wire.protocol.frame`)
+    producer.answers         REQUEST_TIMED_OUT: the leader may have been replaced; hints in messages
+    producer.identity        errors of InitProducerId that are transient
 
 Columns: code, name, retriable, what to refresh before a retry, what happens to the batch of a produce response with this error, and
 whether the broker may have written the batch although it returned this error. Source: `org.apache.kafka.common.protocol.Errors`;

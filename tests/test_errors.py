@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import multiprocessing
 import pickle
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from pykafka4 import errors
+from pykafka4 import error_table, errors
 from pykafka4.error_table import BY_NAME, CODES, Produce, Refresh, Written, error_code
 from pykafka4.errors import (
     AuthorizationError,
@@ -31,6 +34,17 @@ from pykafka4.records import ProducerRecord
 def test_the_table_has_every_code_up_to_the_newest() -> None:
     assert sorted(CODES) == list(range(-1, 137))
     assert len(BY_NAME) == len(CODES)
+
+
+def test_the_table_lists_the_modules_that_decide_by_name() -> None:
+    root = Path(error_table.__file__).parent
+    deciding = {
+        path.relative_to(root / "core").with_suffix("").as_posix().replace("/", ".")
+        for path in (root / "core").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in BY_NAME and node.value != "NONE"
+    }
+    assert deciding == set(re.findall(r"^    ([a-z_.]+)  ", error_table.__doc__ or "", re.MULTILINE))
 
 
 def test_an_unknown_code_is_kept_and_taken_for_maybe_written() -> None:

@@ -16,7 +16,7 @@ CLASSES = (
     ("ProducerOptions", "ClientOptions", ProducerConfig, "Options of producers."),
     ("ConsumerOptions", "ClientOptions", ConsumerConfig, "Options of consumers."),
 )
-MODULE_HEAD = '''"""The options as types, for type checkers and editors; rendered from `pykafka4.config` by `make options`.
+MODULE_HEAD = '''"""Options as types, for type checkers and editors. Rule: rendered from `pykafka4.config` by `make options`.
 
 `KAFKA: ClientOptions = {"bootstrap_servers": "host:9092"}` is a plain dict; `Producer(**KAFKA)` is checked by name and type.
 """

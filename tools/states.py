@@ -140,7 +140,7 @@ INTRODUCTION = """# States
 
 Drawn by `make states` from the tables that the client runs on. A transition that is not in its table raises an error; it is never ignored.
 
-Read a diagram from the top: the first state is at the top, and states that nothing follows have a double border. All arrows to one state
+Read a diagram from top to bottom. Final states have a double border. All arrows to one state
 share a colour and, where they do not come from the state above, a line. A dot joins a state to the line; lines without a dot only cross."""
 
 

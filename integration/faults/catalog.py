@@ -1,7 +1,11 @@
 """The list of faults that schedules are drawn from, simulated ones and those on real brokers.
 
 Invariant: a fault has one name and one place for how long it lasts. `producer_plan.py` and `consumer_plan.py` in `tests/simulation/plans`
-say how the model cluster does it, `actions.py` how real brokers do; for a fault that real brokers cannot be made to do, `unreal` says why.
+say how the model cluster does it, `actions.py` how real brokers do; for each fault that real brokers cannot be made to do, `unreal` says
+why.
+
+A new fault draws other plans from the same seeds: run `make sim`, and replace the seeds in `tests/simulation/seeds.txt` that no longer find
+their mutant.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ LEAVE_SECONDS: Final = 5.0
 
 
 class Assignment:
-    """The partitions of a consumer: those of `assign`, and those that the group assigns."""
+    """The partitions of a consumer: those of `assign`, and those that the group assigns (a `core.subscription.Assignment`)."""
 
     def __init__(
         self,

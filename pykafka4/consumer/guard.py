@@ -2,6 +2,9 @@
 
 Ctrl-C can end a call before it releases the consumer. Therefore a thread that finds the consumer in use checks whether the other thread is
 still in a call: a function marked with `call` is on its stack then.
+
+Every public method in `session`, `assignment` and `commits` is marked `@call` and does its work inside `self.guard.using(name)`.
+`tests/consumer/test_guard.py` lists the exceptions, with the reasons.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Back-off. Rule: every retry in the client waits for a `Backoff`; nothing retries at fixed intervals, or twice without a pause."""
+"""Back-off. Rule: every pause that grows is a `Backoff`; nothing retries twice without a pause.
+
+Fixed pauses are RECHECK (`metadata.cluster`), ASK_AGAIN (`group.leadership`), PATIENCE (`network.question`), and `retry_backoff_ms` while
+`send` looks for a partition (`Core._find_partition` of the producer).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs the logging handlers for what loop threads log, on a separate thread, in order.
 
-Invariants: the loop never waits for a handler. At most LIMIT entries wait; further ones are dropped, counted, and the count is logged.
+Rules: the loop never waits for a handler. At most LIMIT entries wait; further ones are dropped, counted, and the count is logged.
 The thread ends with the last loop. Records keep the time and the thread of their origin. The thread is a real one even if the client runs
 in virtual time, as handlers are not part of the client.
 """

@@ -39,9 +39,11 @@ class Loop:
         self.now = clock if clock is not None else system.monotonic
         self.crashed: KafkaError | None = None
         self.forked = False
-        self._callbacks, self._helper = callbacks, Helper()
+        client_id = engine.config.client_id
+        self._callbacks, self._helper = callbacks, Helper(client_id=client_id)
         self._inbox = Inbox()
-        self._transport: Transport = SocketTransport(engine.config.receive_message_max_bytes, Helper("pykafka4-names", LOOKUPS), self._post)
+        names = Helper("pykafka4-names", LOOKUPS, client_id)
+        self._transport: Transport = SocketTransport(engine.config.receive_message_max_bytes, names, self._post)
         self._wakeup = self._transport.wakeup
         callbacks.serve(self._wakeup)
         self._logs = logs.current()
@@ -120,7 +122,7 @@ class Loop:
 
     def promise(self, machine: Machine | None = None) -> Promise[Any]:
         """A Promise that fails when the loop crashes or closes, or `machine` fails, if it is not done by then."""
-        promise: Promise[Any] = Promise()
+        promise: Promise[Any] = Promise(self.engine.config.client_id)
         self._promises[weakref.ref(promise, self._promises.__delitem__)] = machine
         if self._ended:  # checked after registering the promise; `_finish` sets it before it looks for promises
             promise.set_exception(self._end())

@@ -1,4 +1,4 @@
-"""The client's threads, locks and clock. Invariant: code that waits, or asks for the current thread, looks the name up here when it runs.
+"""The client's threads, locks and clock. Rule: code that waits, or asks for the current thread, looks the name up here when it runs.
 
 Use these names as `system.Condition()`, never `from … import Condition`: the simulation replaces them to run the same client in
 virtual time, where a thread schedule can be replayed from its seed.

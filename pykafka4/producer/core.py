@@ -1,4 +1,4 @@
-"""Core. Rule: the implementation behind the producer's handle; each record has its outcome before the producer is closed."""
+"""Behind the producer's handle. Rule: every record has its outcome before the producer is closed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["Core"]
 log = get_log("pykafka4.producer")
 
 EXIT_SECONDS: Final = 5.0
-DENIAL_SECONDS: Final = 20.0  # how long it is remembered that brokers do not know a partition
+DENIAL_SECONDS: Final = 20.0  # for this long, a partition that brokers have denied is refused after a single refresh
 
 
 class Core(Attachment[Sender]):
@@ -67,12 +67,13 @@ class Core(Attachment[Sender]):
             clock=system.monotonic,
             wake=self.runtime.loop.wake,
             new_topic=self._new_topic,
-            seek=self._seek,
+            find_partition=self._find_partition,
             make_room=self._make_room,
             wait=self.signal.wait,
             submit=self.signal.submit,
             awaiting=self.signal.awaiting,
             failure_seen=self.signal.failure_seen,
+            client_id=config.client_id,
             lock=self.gate.lock,
         )
         self.runtime.loop.ask(self._start, SHORT, "starting the producer")
@@ -80,7 +81,7 @@ class Core(Attachment[Sender]):
         _cores.add(self)
 
     def undo(self) -> None:
-        """`open` was interrupted, or the constructor was after it."""
+        """Clean up after an interrupt in `open`, or in the constructor after it."""
         runtime = getattr(self, "runtime", None)
         if runtime is None or self._given is None:  # a private client ends with its last reference, or now
             self.undelivered = []
@@ -121,9 +122,10 @@ class Core(Attachment[Sender]):
         """The deadline of a `send` that has to wait: max_block_ms after it first waited. `deadline` is infinite until then."""
         return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)
 
-    def _seek(self, topic: str, partition: int, deadline: float) -> float:
-        """Look up a `partition` that is not known, as it may have been added: until it exists, `deadline`, or DENIED_SECONDS of denial.
+    def _find_partition(self, topic: str, partition: int, deadline: float) -> float:
+        """Wait for a partition that is not known, because it may just have been added.
 
+        Until it exists, until brokers have denied it for DENIED_SECONDS, or until `deadline`.
         Refreshes metadata at most once per `retry_backoff_ms`. Later calls with a wrong partition do not wait again (DENIAL_SECONDS).
         """
         if self._inside():
@@ -175,7 +177,7 @@ class Core(Attachment[Sender]):
 
     def _starving(self) -> None:
         """A `send` waits for buffer_memory: open batches are due. Wake the sender only if it can send; otherwise it checks soon anyway."""
-        if self.acc.hungry:
+        if self.acc.can_send:
             self.runtime.loop.wake()
 
     def _refused(self) -> bool:
@@ -225,7 +227,7 @@ class Core(Attachment[Sender]):
         limit = self.config.delivery_timeout_ms / 1000 + EXIT_SECONDS if timeout is None else timeout
         if not self._wait_settled(pending, limit):
             left = sum(1 if isinstance(item, Delivery) else item.count for item in pending if not _settled(item))
-            raise KafkaTimeoutError(f"flush: {left} records are not delivered after {limit:g} s; status() says why")
+            raise KafkaTimeoutError(f"flush: {left} records were not delivered within {limit:g} s; status() says why")
 
     def _expedite(self) -> None:
         self.post(lambda _: self.machine.expedite())
@@ -303,7 +305,7 @@ class Core(Attachment[Sender]):
             self.runtime.loop.ask(lambda _: self.machine.abandon(reason), SHORT, "failing undelivered records", self.machine)
         if not self.signal.wait(lambda: all(_done(item) for item in pending), SHORT):
             raise KafkaTimeoutError(
-                "close: the client's loop does not respond and records have no outcome yet; call close again to get them"
+                "close: the client's loop does not respond and some records have no outcome yet; call close again to wait for the rest"
             )
 
     def drain(self, timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""Forgotten. Rule: a producer whose handle was garbage-collected delivers what it accepted, then closes; lost records are logged."""
+"""Forgotten producers. Rule: a producer whose handle was collected delivers what it accepted, then closes; lost records are logged."""
 
 from __future__ import annotations
 

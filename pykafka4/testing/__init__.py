@@ -1,4 +1,6 @@
-"""A Kafka cluster in memory, for tests without a broker. docs/guide/testing.md shows how.
+"""A Kafka cluster in memory, for tests without a broker. Rule: it behaves as Kafka does, and fails only where a test ordered it.
+
+docs/guide/testing.md shows how to use it.
 
 `ModelServer` listens on 127.0.0.1 for any Kafka client; the pytest fixture `kafka_server` is one. `ModelCluster` is the same, but has no
 sockets. Each package may use those below it:

@@ -1,4 +1,4 @@
-"""Brokers: their addresses and whether they run. Invariant: what a broker stores survives it, as partitions belong to the cluster."""
+"""Brokers: their addresses and whether they run. Rule: what a broker stores survives it, as partitions belong to the cluster."""
 
 from __future__ import annotations
 

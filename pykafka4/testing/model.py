@@ -1,4 +1,4 @@
-"""A Kafka cluster in memory, with everything a test can do to it. Invariant: nothing fails unless that was ordered.
+"""A Kafka cluster in memory, with everything a test can do to it. Rule: nothing fails unless that was ordered.
 
     cluster = ModelCluster(brokers=3)
     cluster.create_topic("orders", partitions=6)

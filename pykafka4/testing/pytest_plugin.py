@@ -1,4 +1,4 @@
-"""The pytest plugin of pykafka4: the fixture `kafka_server`. Invariant: a fault that a test ordered and that never happened fails the test.
+"""The pytest plugin of pykafka4: the fixture `kafka_server`. Rule: a fault that a test ordered and that never happened fails the test.
 
 pytest loads it by itself (entry point `pytest11`). `@pytest.mark.kafka_server(brokers=1, release="2.8", unmet="ignore")` on a test, a
 class or a module sets the server's options.

@@ -180,6 +180,106 @@ def waiting(world: World) -> None:
     held("fetch ends when the topic is deleted", lambda: world.delete(topic), offset=2)
 
 
+class Session:
+    """A fetch session with the partitions of a topic that one broker leads; observations call them 0, 1, 2."""
+
+    def __init__(self, world: World, topic: str, version: int = NEW) -> None:
+        self.world, self.topic, self.version = world, topic, version
+        self.node = world.leader(topic)
+        everywhere = range(3 * len(world.place.nodes))
+        self.partitions = [p for p in everywhere if world.leader(topic, p) == self.node][:3]
+        self.id = self.epoch = 0
+
+    def ask(self, offsets: dict[int, int], forget: tuple[int, ...] = (), **options: Any) -> Any:
+        """What the next Fetch of the session is answered: an error, or the partitions with theirs."""
+        parts = [
+            FetchRequest.Topic.Partition(
+                partition=self.partitions[n] if n < 3 else n,
+                fetch_offset=offset,
+                partition_max_bytes=options.pop("partition_max_bytes", 1 << 20),
+            )
+            for n, offset in offsets.items()
+        ]
+        ids = {"topic": self.topic, "topic_id": self.world.ids[self.topic]}
+        forgotten = [FetchRequest.ForgottenTopic(**ids, partitions=[self.partitions[n] if n < 3 else n for n in forget])] if forget else []
+        version = options.pop("version", self.version)
+        settings = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "session_id": self.id, "session_epoch": self.epoch, **options}
+        message = FetchRequest(
+            topics=[FetchRequest.Topic(**ids, partitions=parts)] if parts else [], forgotten_topics_data=forgotten, **settings
+        )
+        answer = self.world.ask(self.node, message, version)
+        if answer.error_code:
+            return [error(answer.error_code), answer.session_id, len(answer.responses)]
+        if not options:
+            self.id, self.epoch = answer.session_id, self.epoch + 1
+        return [[self.number(p.partition_index), error(p.error_code)] for t in answer.responses for p in t.partitions]
+
+    def little(self) -> Any:
+        """Who is first in line: one batch fits into the answer."""
+        told = self.ask({}, max_bytes=1)
+        self.epoch += 1
+        return [number for number, _ in told]
+
+    def number(self, partition: int) -> int:
+        return self.partitions.index(partition) if partition in self.partitions else partition
+
+    def put(self, *numbers: int) -> None:
+        for number in numbers:
+            put(self.world, self.topic, batch(), partition=self.partitions[number])
+
+
+def sessions(world: World) -> None:
+    """Fetch sessions (KIP-227)."""
+    for version in (NEW, BY_NAME):
+        note = lambda step, seen, version=version: world.note(f"v{version}: {step}", seen)  # noqa: E731
+        topic = world.create(f"sessions-{version}", 3 * len(world.place.nodes))
+        session = Session(world, topic, version)
+        note("a full fetch", session.ask({0: 0, 1: 0, 2: 0}))
+        note("it opened a session", session.id > 0)
+        note("no news", session.ask({}))
+        session.put(1)
+        note("one has records", session.ask({}))
+        note("it is asked for behind them", session.ask({1: 1}))
+        session.put(0, 1, 2)
+        note("who had records comes last", session.ask({}))
+        note("one after the other", [session.little() for _ in range(4)])
+        note("one is named again", session.ask({0: 0}))
+        note("it keeps its place", [session.little() for _ in range(3)])
+        note("one is forgotten", session.ask({}, forget=(0,)))
+        note("it is named again", session.ask({0: 0}))
+        note("it comes last", [session.little() for _ in range(3)])
+        note("named and forgotten at once", session.ask({0: 0}, forget=(0,)))
+        note("all are read", session.ask({1: 2, 2: 1}))
+        note("a partition that is not there", session.ask({99: 0}))
+        note("it is told again", session.ask({}))
+        note("and forgotten", session.ask({}, forget=(99,)))
+        row = DeleteRecordsRequest.Topic.Partition(partition_index=session.partitions[1], offset=1)
+        world.ask(
+            session.node, DeleteRecordsRequest(topics=[DeleteRecordsRequest.Topic(name=topic, partitions=[row])], timeout_ms=10_000), 2
+        )
+        note("a log begins later", session.ask({}))
+        note("no news again", session.ask({}))
+        note("an offset that is not there", session.ask({2: 50}))
+        note("another session", session.ask({}, session_id=session.id + 1))
+        note("another epoch", session.ask({}, session_epoch=session.epoch + 1))
+        note("another kind of version", session.ask({}, version=BY_NAME if version == NEW else NEW))
+        note("it goes on", session.ask({2: 1}))
+        old = session.id
+        note("a full fetch in its place", [session.ask({0: 0}, session_epoch=0), session.ask({}, session_id=old)])
+        session.id = session.epoch = 0
+        session.ask({0: 0})
+        note("its end", [session.ask({0: 0}, session_epoch=-1), session.ask({})])
+        session.id = session.epoch = 0
+        session.ask({0: 0})
+        note("without partitions", [session.ask({}, forget=(0,)), session.id])
+    session = Session(world, world.create("sessions-gone", 3 * len(world.place.nodes)))
+    session.ask({0: 0})
+    world.delete(session.topic)
+    world.note("the topic is deleted", session.ask({}))
+    world.create("sessions-gone", 3 * len(world.place.nodes))
+    world.note("and created again", session.ask({}))
+
+
 def metadata(world: World) -> None:
     for step, name in (("unknown", "nothing-of-that-name"), ("illegal", "not/legal"), ("empty", ""), ("too long", "x" * 250)):
         told = world.metadata(1, name)
@@ -201,4 +301,4 @@ def metadata(world: World) -> None:
     world.note("metadata of no topic", [len(nobody.brokers), len(nobody.topics)])
 
 
-SCRIPTS = (offsets, epochs, waiting, metadata)
+SCRIPTS = (offsets, epochs, waiting, metadata, sessions)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from fetch_script import SCRIPTS as FETCH
-from fetch_script import epochs
+from fetch_script import epochs, sessions
 from group_script import SCRIPTS as GROUPS
 from group_script import static
 from produce_script import SCRIPTS as PRODUCE
@@ -33,11 +33,12 @@ SCRIPTS = [*PRODUCE, *FETCH, *GROUPS, unconfirmed, replicas, restarted]
 NAMES = [script.__name__ for script in SCRIPTS]
 SEVERAL = (leaders, epochs, unconfirmed, replicas, restarted)  # need more than one broker; old releases run alone
 STATIC_SINCE = (2, 3)
+NOT_OLD = (sessions,)  # was not tried with old releases
 OLD_RUNS = [
     (version, script)
     for version in OLD
     for script in SCRIPTS
-    if script not in SEVERAL and (script is not static or tuple(map(int, version.split(".")[:2])) >= STATIC_SINCE)
+    if script not in (*SEVERAL, *NOT_OLD) and (script is not static or tuple(map(int, version.split(".")[:2])) >= STATIC_SINCE)
 ]
 
 

@@ -68,7 +68,7 @@ def test_flush_that_takes_too_long_says_how_much_is_left(server: ModelServer, ma
     for _ in range(3):
         producer.send("t", b"v")
     producer.send("unknown", b"v")
-    with pytest.raises(KafkaTimeoutError, match=r"flush: 4 records are not delivered after 0\.05 s; status\(\) says"):
+    with pytest.raises(KafkaTimeoutError, match=r"flush: 4 records were not delivered within 0\.05 s; status\(\) says"):
         producer.flush(0.05)
 
 

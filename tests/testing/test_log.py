@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka4.records import TopicPartition
-from pykafka4.testing.storage.log import Memory, PartitionLog, Repeats
+from pykafka4.testing.storage.log import DuplicateAnswer, PartitionLog, UnknownProducer
 from pykafka4.wire.records.batch import WireRecord, build_batch
 
 TP = TopicPartition("t", 0)
@@ -47,7 +47,7 @@ def test_a_repeated_batch_gets_the_offset_of_its_first_copy() -> None:
 
 
 def test_a_repeated_batch_can_be_refused_instead() -> None:
-    one = log(repeats=Repeats.ERROR)
+    one = log(duplicate_answer=DuplicateAnswer.ERROR)
     one.append(batch(0), 0)
     assert one.append(batch(0), 0).error == "DUPLICATE_SEQUENCE_NUMBER"
 
@@ -77,7 +77,7 @@ def test_a_new_epoch_starts_at_zero_and_fences_the_old_one() -> None:
 
 def test_an_unknown_producer_may_start_anywhere_since_2_5_and_nowhere_before() -> None:
     assert log().append(batch(9), 0).error == "NONE"
-    assert log(memory=Memory.REFUSE).append(batch(9), 0).error == "UNKNOWN_PRODUCER_ID"
+    assert log(unknown_producer=UnknownProducer.REFUSE).append(batch(9), 0).error == "UNKNOWN_PRODUCER_ID"
 
 
 def test_forgotten_producers_make_duplicates_possible() -> None:

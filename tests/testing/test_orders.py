@@ -11,7 +11,9 @@ import pytest
 
 from pykafka4.error_table import BY_NAME
 from pykafka4.testing import ModelServer
+from pykafka4.testing.faults.controls import Fault
 from pykafka4.testing.faults.names import KEYS
+from pykafka4.testing.requests.session import REACTIONS
 from pykafka4.testing.server.orders import PLACES
 from pykafka4.wire.protocol.frame import decode_response, encode_request
 from pykafka4.wire.protocol.messages_admin import CreateTopicsRequest, DeleteGroupsRequest, DeleteTopicsRequest
@@ -233,3 +235,8 @@ def test_ordered_faults_that_met_no_request_are_named(server: ModelServer) -> No
         server.assert_all_met()
     assert "fail('Fetch', 'UNKNOWN_TOPIC_ID', topic='t', partition=1): happened 0 of 1 times" in str(told.value)
     assert "disconnect('Metadata', after=False): happened 1 of 2 times" in str(told.value)
+
+
+def test_every_fault_is_carried_out() -> None:
+    before_execution = {Fault.DELAY, Fault.DROP_BEFORE}
+    assert REACTIONS.keys() == set(Fault) - before_execution

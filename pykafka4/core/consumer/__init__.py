@@ -1,4 +1,4 @@
-"""The consumer's machine. Invariant: fetched data counts only for the assignment and the position for which it was requested.
+"""The consumer's machine. Rule: fetched data counts only for the assignment and the position for which it was requested.
 
 Modules; each line imports only from lines below it:
 

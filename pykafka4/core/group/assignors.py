@@ -78,6 +78,8 @@ def _ranges(count: int, takers: int) -> Iterable[range]:
         yield range(first, first + each + (i < extra))
 
 
+# Names also in `ConsumerConfig.partition_assignment_strategy`; a test compares them. A cooperative one needs partial revocation in
+# `membership` as well.
 ASSIGNORS: Mapping[str, Assignor] = {"range": range_assignor}
 
 

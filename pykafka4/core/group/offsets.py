@@ -61,6 +61,11 @@ class Commit:
         """For messages: what is known of the commit without a response."""
         return "it may have been stored" if self.sent else "it was not sent"
 
+    def finish(self, error: KafkaError | None) -> None:
+        """Call `done`, and drop it with all that it refers to: the commit itself is kept until there is a response to its request."""
+        done, self.done = self.done, _finished
+        done(error)
+
 
 @attrs.define(eq=False)
 class Lookup:
@@ -71,7 +76,6 @@ class Lookup:
     done: Callable[[float, Found | KafkaError], None]
     wanted: Callable[[], bool]
     some: Callable[[float, Found], None] | None
-    call: Call = attrs.field(init=False)
 
 
 class Offsets:
@@ -99,7 +103,8 @@ class Offsets:
         self._timeout = config.request_timeout_ms / 1000
         backoff, refused = Backoff.retry(config, random), lambda now, error: self._finish(self._sent[0], error)
         self._call = Call(coordinator, backoff, self._timeout, self._commit_message, self._commit_answered, refused, BY_NAME_ONLY)
-        self._lookups: list[Lookup] = []
+        # Calls refer to their lookups and not the other way round, so that a finished lookup is freed without a garbage collection.
+        self._lookups: dict[Lookup, Call] = {}
         self._ended = False
         self.stored: dict[TopicPartition, int] = {}  # offsets that the coordinator has confirmed
         # Partitions of a commit without a response: until that time the coordinator may still execute it, and overwrite a later commit.
@@ -154,26 +159,25 @@ class Offsets:
         lookup = Lookup(frozenset(tps), deadline, done, wanted, some)
         backoff, refused = Backoff.retry(self._config, self._random), partial(self._settle, lookup)
         message, answered = partial(self._lookup_message, lookup), partial(self._lookup_answered, lookup)
-        lookup.call = Call(self._coordinator, backoff, self._timeout, message, answered, refused, ONE_GROUP, _stable)
         if self._ended:
             done(0.0, _unanswered(lookup))
         else:
-            self._lookups.append(lookup)
+            self._lookups[lookup] = Call(self._coordinator, backoff, self._timeout, message, answered, refused, ONE_GROUP, _stable)
 
     def poll(self, now: float) -> float:
         """Send what can be sent, fail what has timed out; returns when to be polled again."""
         wake_at = self._poll_line(now)
         if self._lookups:
-            self._lookups = [lookup for lookup in self._lookups if lookup.wanted()]
-            wake_at = min([wake_at, *(self._poll_lookup(now, lookup) for lookup in list(self._lookups))])
+            self._lookups = {lookup: call for lookup, call in self._lookups.items() if lookup.wanted()}
+            wake_at = min([wake_at, *(self._poll_lookup(now, lookup, call) for lookup, call in list(self._lookups.items()))])
         return wake_at
 
     def fail(self, error: KafkaError) -> None:
         """Fail all commits and lookups with `error`."""
         line, self._line = self._line, deque()
-        lookups, self._lookups = self._lookups, []
+        lookups, self._lookups = self._lookups, {}
         for commit in line:
-            commit.done(error)
+            commit.finish(error)
         for lookup in lookups:
             lookup.done(0.0, error)
 
@@ -181,9 +185,9 @@ class Offsets:
         """The consumer is closed: fail all commits and lookups, now and from now on."""
         self._ended = True
         line, self._line = self._line, deque()
-        lookups, self._lookups = self._lookups, []
+        lookups, self._lookups = self._lookups, {}
         for commit in line:
-            commit.done(_abandoned(commit))
+            commit.finish(_abandoned(commit))
         for lookup in lookups:
             lookup.done(0.0, _unanswered(lookup))
 
@@ -283,14 +287,14 @@ class Offsets:
             if commit is self._line[0]:
                 self._call.start_over()
             self._line.remove(commit)
-            commit.done(error)
+            commit.finish(error)
 
     # ---------------------------------------------------------------- lookups
 
-    def _poll_lookup(self, now: float, lookup: Lookup) -> float:
+    def _poll_lookup(self, now: float, lookup: Lookup, call: Call) -> float:
         if now < lookup.deadline:
-            return min(lookup.call.poll(now, self._send), lookup.deadline)
-        self._settle(lookup, now, lookup.call.timed_out(f"committed offsets of {names_of(lookup.tps)}: timed out"))
+            return min(call.poll(now, self._send), lookup.deadline)
+        self._settle(lookup, now, call.timed_out(f"committed offsets of {names_of(lookup.tps)}: timed out"))
         return INFINITY
 
     def _lookup_message(self, lookup: Lookup) -> OffsetFetchRequest:
@@ -322,9 +326,12 @@ class Offsets:
             lookup.some(now, _found(answer, found))
 
     def _settle(self, lookup: Lookup, now: float, answer: Found | KafkaError) -> None:
-        if lookup in self._lookups:
-            self._lookups.remove(lookup)
+        if self._lookups.pop(lookup, None) is not None:
             lookup.done(now, answer)
+
+
+def _finished(error: KafkaError | None) -> None:
+    """The `done` of a commit whose outcome was reported."""
 
 
 def _abandoned(commit: Commit) -> ClosedError:

@@ -38,7 +38,7 @@ ASKS_PER_BROKER = 4  # requests for a topic in trouble before another broker is 
 EPOCHS_FROM = 9  # brokers before 2.4 return an old epoch while replicas are reassigned; leaders reject requests that contain it
 MOST_PARTITIONS = 1_000_000  # of one topic; a response with more is corrupt, and must not make the client allocate that much
 MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}  # codes: there is no such topic, or partition
-REBOOTSTRAP = 129
+REBOOTSTRAP = BY_NAME["REBOOTSTRAP_REQUIRED"].code
 # Not retriable by Kafka's table, but for a topic these only mean that it does not exist yet. INVALID_REPLICATION_FACTOR: fewer brokers are
 # up than the topic gets replicas; a broker before 0.11 that has just started returns it for every topic. TOPIC_ALREADY_EXISTS: two brokers
 # created it at once. UNKNOWN_SERVER_ERROR: a broker failed to create it; a retry does no harm.

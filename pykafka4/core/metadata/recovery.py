@@ -5,7 +5,8 @@ back-off keeps doubling until a request for the partition succeeds (`healthy`), 
 If the metadata has another leader, or a newer leader epoch, than the one that failed, the partition does not wait for its back-off.
 
 A poll looks only at partitions with an event: their topic changed, the broker they wait for is connected, or their back-off is over.
-Thousands of partitions that have no leader for hours cost nothing.
+Thousands of partitions that have no leader for hours cost nothing. Topics without a leader are asked for by the cluster (`Cluster._pace`,
+`MetadataQueue`); recovery asks only for those that the cluster does not (`seeks`): a leader is known and cannot be reached.
 """
 
 from __future__ import annotations

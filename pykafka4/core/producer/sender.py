@@ -90,7 +90,7 @@ class Sender:
 
     def poll(self, now: float) -> Effects:
         """Take sealed batches, do what is due, and send what can be sent."""
-        self.acc.hungry = True  # until `_produce` has looked for room: batches that other threads seal meanwhile cause another turn
+        self.acc.can_send = True  # until `_produce` has looked for room: batches that other threads seal meanwhile cause another turn
         self._deadlines.run(now)
         changed = self._changes.take_topics()
         parked_until = self._parking.poll(now, changed)
@@ -317,7 +317,7 @@ class Sender:
 
         A response on one of them causes another turn soon. If they are stuck, a batch may be for another broker: look again after GLANCE.
         """
-        self.acc.hungry = not full
+        self.acc.can_send = not full
         self._look_again = now + GLANCE if full else INFINITY
 
     def _pick(self, node: int, now: float) -> list[tuple[PartitionQueue, Batch]]:

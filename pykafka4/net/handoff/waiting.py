@@ -85,9 +85,10 @@ class Signal:
 class Promise(Generic[T]):
     """A future result. The first `set_result` or `set_exception` counts."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_outcome", "_signal")
+    __slots__ = ("__weakref__", "_callbacks", "_client_id", "_outcome", "_signal")
 
-    def __init__(self) -> None:
+    def __init__(self, client_id: str = "pykafka4") -> None:
+        self._client_id = client_id
         self._outcome: dict[str, tuple[T | None, BaseException | None]] = {}  # empty or one item
         self._signal = Signal()
         self._callbacks: deque[Callable[[Promise[T]], None]] = deque()
@@ -137,7 +138,7 @@ class Promise(Generic[T]):
             try:
                 fn(self)
             except Exception:  # must not fail the thread that sets the result
-                log.exception("a promise callback raised an exception")
+                log.exception("%s: a promise callback raised an exception", self._client_id)
 
 
 class _Ticket:

@@ -1,6 +1,6 @@
 """Client threads that run calls which may block: the application's callbacks and listeners, and slow work of the loop.
 
-Invariant: no lock is held while one of those calls runs. The threads are started when needed, end when idle, and are never joined.
+Rule: no lock is held while one of those calls runs. The threads are started when needed, end when idle, and are never joined.
 
 Only the client's own threads use `threading.Condition`: its methods are Python code that Ctrl-C can interrupt while the lock is held.
 """
@@ -49,10 +49,10 @@ class _Workers:
     Not ThreadPoolExecutor, which keeps the interpreter from exiting while a callback hangs.
     """
 
-    __slots__ = ("_condition", "_idle", "_lock", "_most", "_name", "_queue", "_threads")
+    __slots__ = ("_client_id", "_condition", "_idle", "_lock", "_most", "_name", "_queue", "_threads")
 
-    def __init__(self, name: str, most: int) -> None:
-        self._name, self._most = name, most
+    def __init__(self, name: str, most: int, client_id: str) -> None:
+        self._name, self._most, self._client_id = name, most, client_id
         self._queue: deque[Callable[[], Any]] = deque()
         # `submit` takes the lock directly: entering the Condition is Python code, and an interrupt there would leave it locked.
         self._lock = system.RLock()
@@ -87,7 +87,7 @@ class _Workers:
                 raise
             if isinstance(error.__context__, KeyboardInterrupt):  # raised while `start` held the lock of a Condition
                 raise error.__context__ from None
-            log.info("cannot start another %s thread: %s", self._name, error)
+            log.info("%s: cannot start another %s thread: %s", self._client_id, self._name, error)
             return False
         return True
 
@@ -104,7 +104,7 @@ class _Workers:
         try:
             fn()
         except BaseException:  # SystemExit in a callback ends the callback, not the thread
-            log.exception("a call on a %s thread raised an exception", self._name)
+            log.exception("%s: a call on a %s thread raised an exception", self._client_id, self._name)
 
     def _take(self) -> Callable[[], Any] | None:
         with self._condition:
@@ -169,7 +169,7 @@ class Callbacks:
 
     def __init__(self, executor: Executor | None = None, client_id: str = "pykafka4") -> None:
         self._executor, self.client_id = executor, client_id
-        self._workers = _Workers("pykafka4-callbacks", 1)
+        self._workers = _Workers("pykafka4-callbacks", 1, client_id)
         self._pending: dict[_Callback, None] = {}  # submitted to the executor and not begun
         self._blocked: dict[system.Thread, None] = {}  # executor threads that are in `waiting`
         self._posted: deque[Callable[[], Any]] = deque()
@@ -309,8 +309,8 @@ class Helper:
 
     __slots__ = ("_workers",)
 
-    def __init__(self, name: str = "pykafka4-helper", most: int = HELPERS) -> None:
-        self._workers = _Workers(name, most)
+    def __init__(self, name: str = "pykafka4-helper", most: int = HELPERS, client_id: str = "pykafka4") -> None:
+        self._workers = _Workers(name, most, client_id)
 
     def submit(self, run: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Call `then(result or exception)` on the helper's thread when `run()` is done."""

@@ -1,6 +1,6 @@
 """The state that a cluster's brokers share. Requests use it directly; tests use `ModelCluster`, which adds the faults.
 
-Invariant: everything random is drawn from `random`, and everything that happens later is on `timeline`, so that a run can be repeated.
+Rule: everything random is drawn from `random`, and everything that happens later is on `timeline`, so that a run can be repeated.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Cluster:
         """Create a topic; leaders are assigned round-robin, or as given.
 
         `settings`: replicas (how many; all brokers), min_in_sync, unclean, and those of `PartitionLog`: max_message_bytes, append_time,
-        compacted, before_max_ms, after_max_ms, refuse, memory, repeats, remembered.
+        compacted, before_max_ms, after_max_ms, refuse, unknown_producer, duplicate_answer, remembered.
         """
         if name in self.topics:
             raise ValueError(f"topic {name!r} already exists")
@@ -131,7 +131,12 @@ class Cluster:
 
     def _new_partition(self, topic: Topic, number: int, leader: int, nodes: list[int]) -> Partition:
         usual = self.behaviour
-        settings = {"after_max_ms": usual.after_max_ms, "memory": usual.memory, "remembered": usual.remembered, **topic.settings}
+        settings = {
+            "after_max_ms": usual.after_max_ms,
+            "unknown_producer": usual.unknown_producer,
+            "remembered": usual.remembered,
+            **topic.settings,
+        }
         count = settings.pop("replicas", len(nodes))
         own = {name: settings.pop(name) for name in ("min_in_sync", "unclean") if name in settings}
         at = nodes.index(leader)

@@ -1,4 +1,4 @@
-"""The brokers' metadata. Invariant: the current state of the cluster, or during a fault a snapshot of an earlier state."""
+"""The brokers' metadata. Rule: the current state of the cluster, or during a fault a snapshot of an earlier state."""
 
 from __future__ import annotations
 

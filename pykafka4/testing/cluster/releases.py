@@ -1,11 +1,11 @@
-"""Releases of Kafka: API versions and behaviour. Invariant: a model of a release accepts the versions in its row and no others."""
+"""Releases of Kafka: API versions and behaviour. Rule: a model of a release accepts the versions in its row and no others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from pykafka4.testing.storage.log import REMEMBERED, Memory
+from pykafka4.testing.storage.log import REMEMBERED, UnknownProducer
 
 __all__ = ["RELEASES", "Behaviour", "versions_of"]
 
@@ -54,7 +54,9 @@ class Behaviour:
 
     def __init__(self, release: str) -> None:
         number = tuple(int(part) for part in release.split("."))
-        self.memory = Memory.ACCEPT if number >= (2, 5) else Memory.REFUSE if number >= (1, 0) else Memory.OUT_OF_ORDER
+        self.unknown_producer = (
+            UnknownProducer.ACCEPT if number >= (2, 5) else UnknownProducer.REFUSE if number >= (1, 0) else UnknownProducer.OUT_OF_ORDER
+        )
         self.remembered = REMEMBERED if number >= (1, 0) else 1  # batches of each producer and partition
         self.after_max_ms = 3_600_000 if number >= (4, 0) else None  # the default of message.timestamp.after.max.ms
         self.invalid_record = "INVALID_RECORD" if number >= (2, 4) else "CORRUPT_MESSAGE"

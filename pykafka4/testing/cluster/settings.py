@@ -1,4 +1,4 @@
-"""Settings of topics, and the corresponding topic configs of Kafka. Invariant: they are checked before the topic exists."""
+"""Settings of topics, and the corresponding topic configs of Kafka. Rule: they are checked before the topic exists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from pykafka4.testing.faults.checks import flag, instance, known, whole
-from pykafka4.testing.storage.log import Memory, Repeats
+from pykafka4.testing.storage.log import DuplicateAnswer, UnknownProducer
 
 __all__ = ["MOST_PARTITIONS", "SETTINGS", "checked_settings", "settings_from_configs"]
 
@@ -33,8 +33,8 @@ SETTINGS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "before_max_ms": _limit,
     "after_max_ms": _limit,
     "refuse": _function,
-    "memory": partial(instance, kind=Memory),
-    "repeats": partial(instance, kind=Repeats),
+    "unknown_producer": partial(instance, kind=UnknownProducer),
+    "duplicate_answer": partial(instance, kind=DuplicateAnswer),
     "remembered": partial(whole, least=1),
 }
 BOTH_LIMITS: Final = "message.timestamp.difference.max.ms"  # before 3.6, one limit for both directions

@@ -1,4 +1,4 @@
-"""Checks the arguments that a test passes. Invariant: TypeError or ValueError at once, naming argument, value and what is allowed."""
+"""Checks the arguments that a test passes. Rule: TypeError or ValueError at once, naming argument, value and what is allowed."""
 
 from __future__ import annotations
 

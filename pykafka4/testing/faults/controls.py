@@ -1,4 +1,7 @@
-"""The faults that a test has ordered. Invariant: each is a list entry, taken by the first request that matches it."""
+"""The faults that a test has ordered. Rule: each is a list entry, taken by the first request that matches it.
+
+How each is carried out: `requests/session.py` (`REACTIONS`, and DELAY and DROP_BEFORE before a request is executed).
+"""
 
 from __future__ import annotations
 

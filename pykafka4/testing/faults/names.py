@@ -1,4 +1,4 @@
-"""Resolves API and error names in ordered faults. Invariant: a wrong name is rejected when the fault is ordered."""
+"""Resolves API and error names in ordered faults. Rule: a wrong name is rejected when the fault is ordered."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Consumer groups: the classic protocol (`group`), and which broker coordinates each group (`coordinators`).
 
-Invariants:
-** `Group` does not depend on requests or brokers: it takes plain values and responds through callables.
+Rules:
+* `Group` does not depend on requests or brokers: it takes plain values and responds through callables.
 * Committed offsets belong to the group and survive a change of its coordinator.
 """

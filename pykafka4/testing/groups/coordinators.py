@@ -1,4 +1,4 @@
-"""Groups and their coordinators. Invariant: a group has one coordinator, and its members and offsets move with it."""
+"""Groups and their coordinators. Rule: a group has one coordinator, and its members and offsets move with it."""
 
 from __future__ import annotations
 

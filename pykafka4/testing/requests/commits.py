@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch. Invariant: only commits that `Group.may_commit` allows are stored."""
+"""OffsetCommit and OffsetFetch. Rule: only commits that `Group.may_commit` allows are stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing.faults.controls import When
 from pykafka4.testing.groups.group import Group
-from pykafka4.testing.requests.groups import afterwards, refusal
+from pykafka4.testing.requests.groups import error_after, refusal
 from pykafka4.testing.requests.session import Call, code
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
 
@@ -26,7 +26,7 @@ def commit(call: Call) -> OffsetCommitResponse:
     refused = refused or group.may_commit(message.generation_id_or_member_epoch, message.member_id, message.group_instance_id)
     if refused is None and message.member_id:
         group.heard(group.members[message.member_id])
-    after = "NONE" if refused else afterwards(call, "NONE")
+    after = "NONE" if refused else error_after(call, "NONE")
     one = partial(_commit_one, call, group, refused, after)
     kind = OffsetCommitResponse.Topic
     topics = [kind(name=t.name, topic_id=t.topic_id, partitions=[one(t, part) for part in t.partitions]) for t in message.topics]

@@ -1,6 +1,6 @@
 """Fetch: answered when there are `min_bytes`, on an error, or when `max_wait_ms` has passed.
 
-Invariant: a Fetch asks for the partitions that it names and those that its session knows (`storage.fetch_sessions`).
+Rule: a Fetch asks for the partitions that it names and those that its session knows (`storage.fetch_sessions`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests about groups, except offsets. Invariant: only a group's coordinator serves them, after it has loaded the group."""
+"""Requests about groups, except offsets. Rule: only a group's coordinator serves them, after it has loaded the group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pykafka4.wire.protocol.messages_group import (
     SyncGroupResponse,
 )
 
-__all__ = ["afterwards", "delete_groups", "describe", "find_coordinator", "heartbeat", "join", "leave", "list_groups", "refusal", "sync"]
+__all__ = ["error_after", "delete_groups", "describe", "find_coordinator", "heartbeat", "join", "leave", "list_groups", "refusal", "sync"]
 
 GROUP_KEY: Final = 0
 
@@ -40,8 +40,8 @@ def refusal(call: Call, group_id: str) -> str | None:
     return "COORDINATOR_LOAD_IN_PROGRESS" if call.cluster.coordinators.loading(group_id) else None
 
 
-def afterwards(call: Call, error: str) -> str:
-    """`error`, or the one that was ordered for a request that is executed nevertheless."""
+def error_after(call: Call, error: str) -> str:
+    """`error`, or the one that a test ordered to be returned after execution."""
     return (call.ordered_error(when=When.AFTER) if error == "NONE" else None) or error
 
 
@@ -67,7 +67,7 @@ def join(call: Call) -> Any:
     )
 
     def answer(joined: Joined) -> None:
-        error = afterwards(call, joined.error)
+        error = error_after(call, joined.error)
         call.answer(_joined(call, joined if error == joined.error else Joined(error, member_id=joined.member_id)))
 
     call.cluster.group(message.group_id).join(request, answer)
@@ -89,14 +89,14 @@ def _joined(call: Call, joined: Joined) -> JoinGroupResponse:
 
 
 def sync(call: Call) -> Any:
-    """Answer when the leader's assignment is there."""
+    """Answer when the leader's assignment has arrived."""
     message: SyncGroupRequest = call.message
     refused = refusal(call, message.group_id)
     if refused:
         return _synced(Synced(refused))
 
     def answer(synced: Synced) -> None:
-        error = afterwards(call, synced.error)
+        error = error_after(call, synced.error)
         call.answer(_synced(synced if error == synced.error else Synced(error)))
 
     assignments = {a.member_id: bytes(a.assignment) for a in message.assignments}
@@ -116,7 +116,7 @@ def heartbeat(call: Call) -> HeartbeatResponse:
     error = refusal(call, message.group_id) or call.cluster.group(message.group_id).heartbeat(
         message.generation_id, message.member_id, message.group_instance_id
     )
-    return HeartbeatResponse(error_code=code(afterwards(call, error)))
+    return HeartbeatResponse(error_code=code(error_after(call, error)))
 
 
 def leave(call: Call) -> LeaveGroupResponse:
@@ -127,11 +127,11 @@ def leave(call: Call) -> LeaveGroupResponse:
         return LeaveGroupResponse(error_code=code(refused), members=[])
     group = call.cluster.group(message.group_id)
     if call.version < 3:
-        return LeaveGroupResponse(error_code=code(afterwards(call, group.leave(message.member_id, None))), members=[])
+        return LeaveGroupResponse(error_code=code(error_after(call, group.leave(message.member_id, None))), members=[])
     kind = LeaveGroupResponse.Member
     left = [(m.member_id, m.group_instance_id, group.leave(m.member_id, m.group_instance_id)) for m in message.members]
     members = [kind(member_id=member, group_instance_id=instance, error_code=code(error)) for member, instance, error in left]
-    return LeaveGroupResponse(error_code=code(afterwards(call, "NONE")), members=members)
+    return LeaveGroupResponse(error_code=code(error_after(call, "NONE")), members=members)
 
 
 # ---- groups as a whole

@@ -1,4 +1,4 @@
-"""ApiVersions, Metadata, DescribeCluster, InitProducerId. Invariant: responses contain what the receiving broker knows of the cluster."""
+"""ApiVersions, Metadata, DescribeCluster, InitProducerId. Rule: responses contain what the receiving broker knows of the cluster."""
 
 from __future__ import annotations
 

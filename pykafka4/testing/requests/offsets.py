@@ -1,4 +1,4 @@
-"""ListOffsets and OffsetForLeaderEpoch: offsets in the leader's log."""
+"""ListOffsets and OffsetForLeaderEpoch. Rule: offsets are those of the leader's log, and only the leader returns them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The partition of a request. Invariant: only its leader serves it; from Fetch version 11 on, any replica serves Fetch."""
+"""The partition of a request. Rule: only its leader serves it; from Fetch version 11 on, any replica serves Fetch."""
 
 from __future__ import annotations
 

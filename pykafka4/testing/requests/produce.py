@@ -1,4 +1,4 @@
-"""Produce: each partition's batch is appended to the leader's log; with acks=all the response waits for the high watermark."""
+"""Produce. Rule: only the leader appends; with acks=all the response waits until the high watermark covers the batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords. Invariant: a refused request changes nothing."""
+"""CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords. Rule: a refused request changes nothing."""
 
 from __future__ import annotations
 

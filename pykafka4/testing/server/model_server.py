@@ -1,4 +1,4 @@
-"""The model cluster over TCP, for tests of applications. Invariant: one thread owns the cluster; all others reach it through `do`.
+"""The model cluster over TCP, for tests of applications. Rule: one thread owns the cluster; all others reach it through `do`.
 
     with ModelServer(brokers=3, release="3.9") as server:
         server.create_topic("orders", partitions=6)

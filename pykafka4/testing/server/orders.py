@@ -1,4 +1,4 @@
-"""Faults that a test orders from a `ModelServer`, by name. Invariant: a fault that could never happen is rejected when it is ordered."""
+"""Faults that a test orders from a `ModelServer`, by name. Rule: a fault that could never happen is rejected when it is ordered."""
 
 from __future__ import annotations
 

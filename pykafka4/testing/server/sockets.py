@@ -1,4 +1,4 @@
-"""The sockets of a model server: a listener for each broker, a connection for each session. Invariant: they listen on 127.0.0.1 only."""
+"""The sockets of a model server: a listener for each broker, a connection for each session. Rule: they listen on 127.0.0.1 only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227) of one broker. Invariant: an answer in a session leaves out only what is as the answer before it told.
+"""Fetch sessions (KIP-227) of one broker. Rule: an answer in a session leaves out only what is as the answer before it told.
 
 A session keeps what its client asks for, in the order in which an answer is filled. A partition that had records moves to the end, one
 that is asked for again after it was forgotten comes last, and no other change of a request moves anything. The broker keeps a limited

@@ -19,21 +19,24 @@ from pykafka4.records import TopicPartition
 from pykafka4.testing.storage.batch import NO_TIMESTAMP, Appended, Header, RecordError, StoredBatch, batch_refusal, parse_header, stamped
 from pykafka4.wire.records.batch import WireRecord
 
-__all__ = ["REMEMBERED", "Memory", "PartitionLog", "Repeats"]
+__all__ = ["REMEMBERED", "DuplicateAnswer", "PartitionLog", "UnknownProducer"]
 
 REMEMBERED: Final = 5  # batches per producer and partition
 TIMESTAMP_ERROR: Final = "One or more records have been rejected due to invalid timestamp"
 
 
-class Memory(Enum):
-    """The error for a producer that the partition does not know, whose first sequence is not 0; None: it is accepted."""
+class UnknownProducer(Enum):
+    """How a broker answers a producer that the partition does not know and whose first sequence is not 0.
+
+    With this error, or (None) by accepting the batch.
+    """
 
     ACCEPT = None  # Kafka 2.5 and newer
     REFUSE = "UNKNOWN_PRODUCER_ID"  # from 1.0 on
     OUT_OF_ORDER = "OUT_OF_ORDER_SEQUENCE_NUMBER"  # 0.11
 
 
-class Repeats(Enum):
+class DuplicateAnswer(Enum):
     """A broker's response to a duplicate batch."""
 
     OFFSET = "offset"  # success, with the offset of the first copy
@@ -51,8 +54,8 @@ class PartitionLog:
     compacted: bool = False  # cleanup.policy=compact: records need keys
     before_max_ms: int | None = None  # message.timestamp.before.max.ms; None: no limit
     after_max_ms: int | None = None  # message.timestamp.after.max.ms; None: no limit
-    memory: Memory = Memory.ACCEPT
-    repeats: Repeats = Repeats.OFFSET
+    unknown_producer: UnknownProducer = UnknownProducer.ACCEPT
+    duplicate_answer: DuplicateAnswer = DuplicateAnswer.OFFSET
     remembered: int = REMEMBERED  # batches kept for each producer
     refuse: Callable[[WireRecord], str | None] = lambda record: None  # why a record is refused (INVALID_RECORD), None: it is not
     batches: list[StoredBatch] = attrs.Factory(list)
@@ -120,7 +123,7 @@ class PartitionLog:
         return None
 
     def _repeat(self, first_copy: StoredBatch) -> Appended:
-        if self.repeats is Repeats.ERROR:
+        if self.duplicate_answer is DuplicateAnswer.ERROR:
             return Appended("DUPLICATE_SEQUENCE_NUMBER")
         stamp = first_copy.header.max_timestamp
         return Appended("NONE", first_copy.base_offset, stamp, duplicate=True, next_offset=first_copy.next_offset)
@@ -128,7 +131,7 @@ class PartitionLog:
     def _sequence_refusal(self, last: Header | None, header: Header) -> str | None:
         """The error if the batch cannot follow `last`, the producer's last one."""
         if last is None:
-            return self.memory.value if header.base_sequence else None
+            return self.unknown_producer.value if header.base_sequence else None
         if header.producer_epoch < last.producer_epoch:
             return "INVALID_PRODUCER_EPOCH"
         expected = (last.last_sequence + 1) % 2**31 if header.producer_epoch == last.producer_epoch else 0
@@ -144,7 +147,7 @@ class PartitionLog:
     def _take(self, batch: StoredBatch) -> None:
         epoch = batch.header.leader_epoch
         if not self.epochs or (epoch >= 0 and epoch != self.epochs[-1][0]):
-            # Drop epochs without records, which this replica led or copied: they are not in the history that it copies now.
+            # Drop the epochs that have no records here: the history that is being copied does not contain them.
             self.epochs = [entry for entry in self.epochs if entry[0] <= epoch and entry[1] < batch.base_offset]
             if not self.epochs or self.epochs[-1][0] != epoch:
                 self.epochs.append((epoch, batch.base_offset))
@@ -184,7 +187,7 @@ class PartitionLog:
         at = self._index_of(batch.base_offset)
         return at < len(self.batches) and self.batches[at] is batch
 
-    def parts_from(self, other: PartitionLog) -> int | None:
+    def divergence_from(self, other: PartitionLog) -> int | None:
         """The first offset here that `other` lacks, None if it lacks nothing. Records deleted there by retention do not count."""
         for at in range(len(self.batches) - 1, -1, -1):
             batch = self.batches[at]
@@ -209,7 +212,7 @@ class PartitionLog:
     # ---- reading
 
     def read(self, offset: int, max_bytes: int, *, to_end: bool = False) -> bytes:
-        """Batches from the one with `offset` on: the first complete, the last truncated at `max_bytes`.
+        """Batches, starting with the one that contains `offset`. The first is complete; the last is cut off at `max_bytes`.
 
         Up to the high watermark, or with `to_end` to the end of the log, as for followers.
         """

@@ -1,4 +1,4 @@
-"""Requests that wait until a partition changes. Invariant: each is answered once, when it is ready or has timed out."""
+"""Requests that wait until a partition changes. Rule: each is answered once, when it is ready or has timed out."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Copies each partition's log to its followers, elects leaders, and keeps the in-sync replicas and the high watermark of each partition.
 
-Invariant: every running in-sync replica has everything below the high watermark, except after an unclean election.
+Rule: every running in-sync replica has everything below the high watermark, except after an unclean election.
 
 With a delay of 0, the default, followers have everything at once, and a broker leaves the in-sync replicas when it stops. With a
 delay, a follower copies that long after a write, only while its broker and the leader's run, and it learns of a higher high watermark one
@@ -198,7 +198,7 @@ class Replication:
         for copy in partition.copies.values():
             copy.confirmed, copy.behind_since = 0, None
             copy.copying.cancel()
-        lost = None if log is before else before.parts_from(log)
+        lost = None if log is before else before.divergence_from(log)
         if lost is not None:
             for watch in self.on_truncate:
                 watch(partition.tp, lost)

@@ -28,7 +28,7 @@ __all__ = ["MAX_ELEMENTS", "MAX_TAGS", "Decoder", "Encoder", "decoder", "encoder
 MAX_ELEMENTS = 1_000_000  # Kafka 4.4 has the same limit
 MAX_TAGS = 10_000
 _MAX_STRING = 0x7FFF
-_TABLE = 32  # arrays up to this length have a prepared struct
+_TABLE = 32  # arrays shorter than this have a prepared struct
 
 Encoder: TypeAlias = Callable[[Any], list[Buffer]]
 Decoder: TypeAlias = Callable[[Any, "memoryview | None", int, int, int], tuple[Any, int]]

@@ -62,7 +62,7 @@ class Versions(NamedTuple):
 
 @attrs.frozen
 class Kind:
-    """A primitive type. `fmt` is its struct letter, or of its non-flexible length prefix where `size` is 0."""
+    """A primitive type. `fmt` is its struct letter; where `size` is 0, the letter of its non-flexible length prefix."""
 
     name: str
     fmt: str
@@ -126,7 +126,7 @@ def wire(
     """Declare a field: its wire type, the versions that have it, those that allow null, its tag and the versions that tag it.
 
     Without `default`, Kafka's default: 0, false, "", no elements, the zero uuid, null for records, the struct's own defaults.
-    A single struct must be a `value`: its default is shared by all messages that lack the field.
+    The type of a field that is one struct must be a `@value` class, because its default is shared by all messages that lack the field.
     """
     has = Versions.parse(versions)
     tags = Versions.parse(tagged) if tagged is not None else has if tag is not None else Versions.parse(None)

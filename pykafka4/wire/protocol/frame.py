@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from pykafka4.error_table import BY_NAME
 from pykafka4.errors import DecodeError
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol.compiler import read_uvarint
@@ -32,7 +33,7 @@ MAX_FRAME = 100 * 1024 * 1024  # the default of `receive_message_max_bytes`
 SIZE = struct.Struct(">i")
 _REQUEST_HEADER = struct.Struct(">hhih")
 _ERROR_CODE = struct.Struct(">h")
-_UNSUPPORTED_VERSION = 35
+_UNSUPPORTED_VERSION = BY_NAME["UNSUPPORTED_VERSION"].code
 
 
 class FrameTooLarge(DecodeError):

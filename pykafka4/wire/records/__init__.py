@@ -2,10 +2,10 @@
 
 Modules; each line imports only from lines below it:
 
-    hot           chooses which of the two runs; all other code imports their names from here
+    hot           chooses which of the two runs; all other code imports from this module
     compiled/     the compiled core
     reference     the plain-Python core: used if nothing is compiled, and the reference that the compiled core is tested against
-                  (`_plain_decode`: from fetched bytes to records; for sending, from the top: `_plain_delivery`: handles,
+                  (`_plain_decode`: from fetched bytes to records; for sending, topmost layer first: `_plain_delivery`: handles,
                   `_plain_batch`: batches, `_plain_account`: counters and memory, `_plain_topic`: topics and partitions,
                   `_plain_arguments`: the arguments of `send`)
     batch         whole batches, built and read in plain Python, for tests and the model broker

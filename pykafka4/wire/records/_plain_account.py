@@ -42,12 +42,13 @@ B = TypeVar("B", bound=Booked)
 
 @attrs.frozen(eq=False)
 class Hooks:
-    """The callables of the producer that handles need."""
+    """What handles need of their producer."""
 
     wait: Callable[[Callable[[], bool], float | None], bool]
     submit: Callable[[Callbacks], object]
     awaiting: Callable[[Any], Generator[Any, Any, RecordMetadata]] | None  # called with a `Delivery`
     failure_seen: Callable[[int], object] | None
+    client_id: str
 
 
 class Section:
@@ -91,7 +92,7 @@ class Account(Generic[B]):
         self._zombies: list[B] = []  # done, but their bytes are still being read
         self._reserved = 0
         self.refusal: KafkaError | None = None
-        self.hungry = False
+        self.can_send = False
         self.waiters = 0
         self.accepted = self.acked = self.failed = self.parked_records = self.batches = 0
 
@@ -143,4 +144,4 @@ class Account(Generic[B]):
             try:
                 self._wake()
             except Exception:
-                _log.exception("could not wake the loop")
+                _log.exception("%s: could not wake the loop", self._hooks.client_id)

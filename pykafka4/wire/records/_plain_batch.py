@@ -13,7 +13,7 @@ from pykafka4.error_table import Written
 from pykafka4.errors import ForkedClientError
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord
-from pykafka4.wire.records._plain_account import Account, Callbacks
+from pykafka4.wire.records._plain_account import Account, Callbacks, Hooks
 from pykafka4.wire.records._plain_arguments import Item
 from pykafka4.wire.records._plain_topic import Callback, Handle, Topic
 from pykafka4.wire.records.common import fresh
@@ -161,11 +161,13 @@ class Batch(bytearray):
             if is_interruption(error):
                 interruption = error
             else:
-                _log.exception("%s-%s: compressing a batch failed; it is sent uncompressed", self.topic, self.partition)
+                _log.exception(
+                    "%s: %s-%s: compressing a batch failed; it is sent uncompressed", acc._hooks.client_id, self.topic, self.partition
+                )
         finally:  # also if the log line runs out of memory, or on a second Ctrl-C
             self._compressing = False
             self.ready = True
-            if acc.hungry:
+            if acc.can_send:
                 acc._wake()
         acc._nudge()
         if interruption is not None:
@@ -223,7 +225,7 @@ class Batch(bytearray):
         if not rows:
             return
         for delivery, function in rows:
-            call_back(function, delivery)
+            call_back(self._acc._hooks, function, delivery)
             if isinstance(self._acc.refusal, ForkedClientError):  # the callback forked: the remaining ones run in the parent alone
                 return
         rows.clear()
@@ -367,8 +369,8 @@ class Batch(bytearray):
         self.count += 1
 
 
-def call_back(function: Callback, delivery: Handle) -> None:
+def call_back(hooks: Hooks, function: Callback, delivery: Handle) -> None:
     try:
         function(delivery)
     except BaseException:  # one failing callback must not keep the others from being called
-        _log.exception("the delivery callback %r for topic %s raised an exception", function, delivery.topic)
+        _log.exception("%s: the delivery callback %r for topic %s raised an exception", hooks.client_id, function, delivery.topic)

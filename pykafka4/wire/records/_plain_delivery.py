@@ -110,7 +110,7 @@ class Delivery:
                 rows = b._extras if b.partition != PARKING else b._home.parked_at(index).extras
                 rows.append((self, fn))
         if not pending:
-            acc._hooks.submit(lambda: call_back(fn, self))
+            acc._hooks.submit(lambda: call_back(acc._hooks, fn, self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("cannot pickle 'Delivery' object")

@@ -15,6 +15,7 @@ from pykafka4.wire.buffers import Readable
 
 __all__ = ["CODECS", "CODEC_NAMES", "LEVELS", "compress", "decompress", "is_interruption", "repair_lz4", "require_codec"]
 
+# Also: `config.compression_type`, LAST_CODEC in `compiled/_hot.pyx`, and `integration/judge/log_format.py`. Tests compare them.
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 CODEC_NAMES = {number: name for name, number in CODECS.items()}
 LEVELS = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}  # as Kafka's compression.*.level; snappy has none

@@ -17,7 +17,7 @@ from pykafka4.wire.records.layout import HEADER_SIZE, LOG_OVERHEAD
 __all__ = ["encode_content", "encode_header", "encode_message", "encode_record", "varint"]
 
 _UNCHECKED: Final = struct.Struct(">qiibI")  # offset, length, leader epoch, magic, checksum
-_CHECKED: Final = struct.Struct(">hiqqqhii")  # from the attributes to the count: what the checksum covers of the header
+_CHECKED: Final = struct.Struct(">hiqqqhii")  # attributes to count: the part of the header that the checksum covers
 
 
 def _encode_varint(n: int) -> bytes:
@@ -30,7 +30,7 @@ def _encode_varint(n: int) -> bytes:
     return bytes(out)
 
 
-_SMALL: Final = [_encode_varint(n) for n in range(2048)]  # most of those that records need
+_SMALL: Final = [_encode_varint(n) for n in range(2048)]  # 0 to 2047: most varints in a record
 
 
 def varint(n: int) -> bytes:

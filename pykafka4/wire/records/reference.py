@@ -58,9 +58,9 @@ class Accumulator(Account[Batch]):
     may raise; `make_room(topic, partition or -1, bytes, deadline)` waits until a retry makes sense, or raises;
     `wait(predicate, timeout)` waits for a handle; `failure_seen(n)` the application has seen the failure of a record, and `n` had failed
     before its batch; `submit(callable)` runs a late callback; `wall()` milliseconds since the epoch for records without a timestamp;
-    `seek(topic, partition, deadline)` looks up an unknown partition before it is rejected.
+    `find_partition(topic, partition, deadline)` looks up an unknown partition before it is rejected; `client_id` begins log lines.
 
-    A record may have to wait several times, within one deadline (of `clock`): `make_room` and `seek` get infinity the first time, then
+    A record may wait several times within one deadline (of `clock`): `make_room` and `find_partition` get infinity the first time, then
     the value that they returned last.
     """
 
@@ -85,21 +85,26 @@ class Accumulator(Account[Batch]):
         failure_seen: Callable[[int], object] | None = None,
         wall: Callable[[], int] | None = None,
         seed: int | None = None,
-        seek: Callable[[str, int, float], float] | None = None,
+        find_partition: Callable[[str, int, float], float] | None = None,
+        client_id: str = "pykafka4",
     ) -> None:
         if batch_size < HEADER_SIZE + LEAST_RECORD:
             raise ValueError(f"batch_size={batch_size} is too small for a record")
         if codec and compress is None:
             raise ValueError(f"codec={codec} needs a compress function")
         super().__init__(
-            lock if lock is not None else contextlib.nullcontext(), Hooks(wait, submit, awaiting, failure_seen), codec, compress, wake
+            lock if lock is not None else contextlib.nullcontext(),
+            Hooks(wait, submit, awaiting, failure_seen, client_id),
+            codec,
+            compress,
+            wake,
         )
         self._batch_size = min(batch_size, max_request_size)
         self._linger, self._buffer_memory, self._max_partition_bytes = linger, buffer_memory, max_partition_bytes
         self._max_request_size, self._asked_request_size = min(max_request_size, buffer_memory), max_request_size
         self._clock, self._new_topic, self._make_room = clock, new_topic, make_room
         self._used_up = 0  # announcements that are void: their parked records were moved, or the topic was dropped
-        self._seek = seek
+        self._find_partition = find_partition
         self._wall = wall if wall is not None else wall_ms
         self._topics: dict[str, Topic[Batch]] = {}
         self._sealed: list[Batch] = []
@@ -169,8 +174,8 @@ class Accumulator(Account[Batch]):
 
     def _choose(self, t: Topic[Batch], r: Item) -> None:
         """Choose the partition of `r`, or note that any is allowed."""
-        if r.partition >= t.count and self._seek is not None:
-            r.deadline = self._seek(t.name, r.partition, r.deadline)
+        if r.partition >= t.count and self._find_partition is not None:
+            r.deadline = self._find_partition(t.name, r.partition, r.deadline)
         if r.partition >= t.count:
             raise _no_partition(t, r.partition)
         if r.partition < 0 and r.key is not None:
@@ -284,7 +289,7 @@ class Accumulator(Account[Batch]):
             t.rotate()
         if not b.ready:
             return b.compress
-        return self._tell if self.hungry else None
+        return self._tell if self.can_send else None
 
     def _tell(self) -> None:
         self._wake()

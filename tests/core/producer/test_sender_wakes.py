@@ -16,7 +16,7 @@ def test_a_batch_that_is_sealed_while_the_sender_looks_for_requests_is_taken_at_
     harness.batch(b"in flight")
     harness.acc.send("t", bytes(BATCH // 2), partition=0)
     harness.poll()
-    assert not harness.acc.hungry
+    assert not harness.acc.can_send
     busy, all_full = [True], harness.sender._requests.all_full
 
     def another_thread_sends() -> bool:
@@ -29,7 +29,7 @@ def test_a_batch_that_is_sealed_while_the_sender_looks_for_requests_is_taken_at_
     harness.wakes = 0
     harness.answer(harness.requests.pop())
     assert not busy[0]
-    assert harness.acc.hungry
+    assert harness.acc.can_send
     assert harness.wakes, "the loop sleeps until the linger of another batch is over"
     harness.poll()
     assert len(harness.requests) == 1

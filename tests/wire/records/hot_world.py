@@ -61,6 +61,7 @@ class World:
             "wall": lambda: self.wall_ms,
             "seed": 0,
             "compress": compress,
+            "client_id": "me",
         }
         self.acc = core.Accumulator(**(settings | options))
         for topic, count in (topics if topics is not None else {"t": 1}).items():

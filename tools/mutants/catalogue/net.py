@@ -250,4 +250,11 @@ MUTANTS: Final = (
         breaks="an executor that blocks stops the loop",
         tests=("tests/net/test_loop.py::test_an_executor_whose_submit_blocks_does_not_stop_the_loop",),
     ),
+    Mutant(
+        file="pykafka4/net/handoff/workers.py",
+        old='log.info("%s: cannot start another %s thread: %s", self._client_id, self._name, error)',
+        new='log.info("cannot start another %s thread: %s", self._name, error)',
+        breaks="a log line does not say which client it is about",
+        tests=("tests/test_log_lines.py::test_each_log_line_begins_with_the_client_id",),
+    ),
 )

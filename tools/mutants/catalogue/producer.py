@@ -60,7 +60,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/producer/core.py",
-        old="        if self.acc.hungry:\n            self.runtime.loop.wake()\n",
+        old="        if self.acc.can_send:\n            self.runtime.loop.wake()\n",
         new="        pass\n",
         breaks="the loop does not hear of a send that needs memory",
         tests=("tests/producer/test_delivery.py::test_a_send_that_needs_memory_does_not_wait_for_the_linger_of_open_batches",),

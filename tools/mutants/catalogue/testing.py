@@ -58,4 +58,11 @@ MUTANTS: Final = (
         breaks="connections and ports of the model server stay open while a forked child lives",
         tests=("tests/testing/test_server_misuse.py::test_connections_and_ports_are_closed_though_a_forked_child_lives",),
     ),
+    Mutant(
+        file="pykafka4/testing/requests/session.py",
+        old="    Fault.SWALLOW: lambda session, data, seconds: None,  # the connection stays open and silent until the client closes it\n",
+        new="",
+        breaks="a fault of the model cluster can be ordered and is not carried out",
+        tests=("tests/testing/test_orders.py::test_every_fault_is_carried_out",),
+    ),
 )

@@ -20,10 +20,10 @@ cdef class Accumulator:
     cdef void* oldest              # open batches whose linger runs, by age; borrowed from Topic.open
     cdef void* newest
     cdef Hooks hooks
-    cdef object compressor, clock, waker, new_topic, make_room, wall, seek
+    cdef object compressor, clock, waker, new_topic, make_room, wall, find_partition
     cdef int64_t seed
     cdef public object refusal
-    cdef public bint hungry
+    cdef public bint can_send
     cdef public double wake_at
     cdef public int waiters
     cdef readonly int64_t accepted, acked, failed, parked_records, reserved, batches
@@ -52,7 +52,8 @@ cdef class Accumulator:
         failure_seen=None,
         wall=None,
         seed=None,
-        seek=None,
+        find_partition=None,
+        client_id="pykafka4",
     ):
         if batch_size < HEADER + LEAST_RECORD:
             raise ValueError(f"batch_size={batch_size} is too small for a record")
@@ -76,12 +77,13 @@ cdef class Accumulator:
         self.new_topic = new_topic
         self.make_room = make_room
         self.wall = wall
-        self.seek = seek
+        self.find_partition = find_partition
         self.hooks = Hooks.__new__(Hooks)
         self.hooks.wait = wait
         self.hooks.submit = submit
         self.hooks.awaiting = awaiting
         self.hooks.failure_seen = failure_seen
+        self.hooks.client_id = client_id
         self.wake_at = INFINITY
         self.seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed & 0x7fffffff
 
@@ -156,7 +158,7 @@ cdef class Accumulator:
             except KeyboardInterrupt:
                 PyErr_SetInterrupt()   # interrupted here: interrupt again where the exception can be raised
             except BaseException:
-                _log.exception("could not wake the loop")
+                _log.exception("%s: could not wake the loop", self.hooks.client_id)
             PyErr_Restore(kind, error, trace)
 
     cdef int wake(self) except -1:
@@ -372,7 +374,7 @@ cdef class Accumulator:
             t.rotate()
         if not b._ready:
             b.compress()
-        elif self.hungry:
+        elif self.can_send:
             self.wake()
         return 0
 
@@ -381,8 +383,8 @@ cdef class Accumulator:
     cdef int choose(self, Topic t, Item* r) except -1:
         """Choose the partition of `r`, or note that any is allowed."""
         if r.partition >= 0:
-            if r.partition >= t.count and self.seek is not None:
-                r.deadline = self.seek(t.name, r.partition, r.deadline)
+            if r.partition >= t.count and self.find_partition is not None:
+                r.deadline = self.find_partition(t.name, r.partition, r.deadline)
             if r.partition >= t.count:
                 raise ValueError(f"{t.name}: partition={r.partition} but the topic has {t.count} partitions, 0 to {t.count - 1}")
         elif r.key_size >= 0:

@@ -18,7 +18,7 @@ cdef int[5] FOLLOWS = [1 << S_SEALED | 1 << S_FAILED, 1 << S_ACKED | 1 << S_FAIL
 cdef class Hooks:
     """What handles need of their producer, without keeping its memory alive."""
 
-    cdef object wait, submit, awaiting, failure_seen
+    cdef object wait, submit, awaiting, failure_seen, client_id
 
 
 @cython.final
@@ -215,11 +215,13 @@ cdef class Batch:
             if is_interruption(error):
                 interruption = error
             else:
-                _log.exception("%s-%s: compressing a batch failed; it is sent uncompressed", self.topic, self.partition)
+                _log.exception(
+                    "%s: %s-%s: compressing a batch failed; it is sent uncompressed", self.hooks.client_id, self.topic, self.partition
+                )
         finally:                   # also if the log line runs out of memory, or on a second Ctrl-C
             self.compressing = False
             self._ready = True
-            if acc.hungry or acc.wake_owed:
+            if acc.can_send or acc.wake_owed:
                 acc.wake()
         if interruption is not None:
             raise interruption

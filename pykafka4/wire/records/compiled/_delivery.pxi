@@ -48,21 +48,21 @@ cdef class Settlement:
                     d.timestamp = self.meta[i].timestamp
                     d.key_size = self.meta[i].key_size
                     d.value_size = self.meta[i].value_size
-                    call_back(callback, d)
+                    call_back(batch.hooks, callback, d)
                     if acc is not None and acc.refusal is not None and isinstance(acc.refusal, ForkedClientError):
                         return
         for pair in self.extras or ():
-            call_back(pair[1], pair[0])
+            call_back(batch.hooks, pair[1], pair[0])
             if acc is not None and isinstance(acc.refusal, ForkedClientError):
                 return
         self.callbacks = self.extras = None
 
 
-cdef void call_back(object function, Delivery d):
+cdef void call_back(Hooks hooks, object function, Delivery d):
     try:
         function(d)
     except BaseException:          # one failing callback must not keep the others from being called
-        _log.exception("the delivery callback %r for topic %s raised an exception", function, d.topic)
+        _log.exception("%s: the delivery callback %r for topic %s raised an exception", hooks.client_id, function, d.topic)
 
 
 @cython.final
@@ -178,7 +178,7 @@ cdef class Delivery:
             raise TypeError(f"{self.topic}: a callback must be callable, not {type(fn).__name__}")
         b = self.home()
         if b.state >= S_ACKED:
-            b.hooks.submit(lambda: call_back(fn, self))
+            b.hooks.submit(lambda: call_back(b.hooks, fn, self))
         elif isinstance(b.acc.refusal, ForkedClientError):
             b.acc.refuse()         # no outcome will arrive here
         elif b.partition == PARKING:

@@ -136,7 +136,7 @@ class Delivery:
 @final
 class Accumulator:
     refusal: KafkaError | None
-    hungry: bool
+    can_send: bool
     wake_at: float
     waiters: int
     @property
@@ -174,7 +174,8 @@ class Accumulator:
         failure_seen: Callable[[int], object] | None = None,
         wall: Callable[[], int] | None = None,
         seed: int | None = None,
-        seek: Callable[[str, int, float], float] | None = None,
+        find_partition: Callable[[str, int, float], float] | None = None,
+        client_id: str = "pykafka4",
     ) -> None: ...
     def send(
         self,

@@ -190,6 +190,7 @@ def test_a_callback_that_raises_does_not_stop_the_next(core: ModuleType, caplog:
         batch.complete(0, -1)()
     assert seen == [1]
     assert batch.settled
+    assert "me: the delivery callback" in caplog.text
     assert "bad callback" in caplog.text
 
 

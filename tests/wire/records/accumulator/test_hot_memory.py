@@ -122,11 +122,11 @@ def test_each_record_has_a_deadline_of_its_own(core: ModuleType) -> None:
 
 
 def test_waiting_for_a_partition_and_then_for_room_share_a_deadline(core: ModuleType) -> None:
-    def seek(topic: str, partition: int, deadline: float) -> float:
+    def find_partition(topic: str, partition: int, deadline: float) -> float:
         world.acc.set_partitions(topic, 2, range(2))
         return min(deadline, 123.0)
 
-    world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024, seek=seek)
+    world = World(core, buffer_memory=64 * 1024, max_partition_bytes=64 * 1024, find_partition=find_partition)
     with pytest.raises(BufferFull):
         while True:
             world.send(value=b"x" * 1000)

@@ -30,14 +30,14 @@ def test_murmur2_is_that_of_the_java_client(core: ModuleType, key: bytes, hashed
 def test_a_partition_that_is_not_known_is_looked_for_before_it_is_refused(core: ModuleType) -> None:
     sought: list[tuple[str, int]] = []
 
-    def seek(topic: str, partition: int, deadline: float) -> float:
+    def find_partition(topic: str, partition: int, deadline: float) -> float:
         assert deadline == INFINITY
         sought.append((topic, partition))
         if partition == 2:
             world.acc.set_partitions(topic, 3, range(3))
         return deadline
 
-    world = World(core, {"t": 2}, seek=seek)
+    world = World(core, {"t": 2}, find_partition=find_partition)
     assert world.send(partition=1).partition == 1
     assert world.send(partition=2).partition == 2
     with pytest.raises(ValueError, match="partition=3 but the topic has 3 partitions"):

@@ -96,9 +96,9 @@ def test_the_loop_is_woken_by_the_first_record_and_not_by_the_next(core: ModuleT
 
 def test_a_full_batch_wakes_the_loop_only_while_a_connection_could_take_it(core: ModuleType) -> None:
     world = World(core)
-    for hungry, expected in ((False, 0), (True, 1)):
+    for can_send, expected in ((False, 0), (True, 1)):
         world.acc.take(world.now)
-        world.acc.hungry = hungry
+        world.acc.can_send = can_send
         world.send()
         world.acc.wake_at = 0.0
         before = world.wakes

@@ -279,4 +279,18 @@ MUTANTS: Final = (
         breaks="close tells the listener again of partitions whose end it hears of",
         tests=("tests/consumer/test_close.py::test_close_inside_a_listener_does_not_call_it_again",),
     ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="    @call\n    def lag(",
+        new="    def lag(",
+        breaks="a method of the consumer is not recognized on the stack of its thread",
+        tests=("tests/consumer/test_guard.py::test_calls_are_recognized_on_a_stack",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old='        with self.guard.using("resume"):\n',
+        new="        if True:\n",
+        breaks="a second thread resumes partitions during a poll",
+        tests=("tests/consumer/test_guard.py::test_guarded_methods_refuse_a_second_thread",),
+    ),
 )

@@ -132,8 +132,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_batch.pxi",
-        old="            self.compressing = False\n            self._ready = True\n            if acc.hungry",
-        new="            self.compressing = False\n            self._ready = not {on} or interruption is not None\n            if acc.hungry",
+        old="            self.compressing = False\n            self._ready = True\n            if acc.can_send",
+        new="            self.compressing = False\n            self._ready = not {on} or interruption is not None\n            if acc.can_send",
         breaks="a batch whose compression failed is never sent",
         tests=(
             "tests/wire/records/test_hot_interrupted.py::test_a_batch_whose_compression_is_interrupted_twice_is_sent_as_it_is",

@@ -11,7 +11,7 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="        self.acc.hungry = True  # until",
+        old="        self.acc.can_send = True  # until",
         new="        # until",
         breaks="a batch that is sealed while the sender is polled waits until something else wakes the loop",
         tests=(
@@ -20,8 +20,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/sender.py",
-        old="        self.acc.hungry = not full\n",
-        new="        self.acc.hungry = True\n",
+        old="        self.acc.can_send = not full\n",
+        new="        self.acc.can_send = True\n",
         breaks="each batch that is sealed wakes the loop, though no connection can take it",
         tests=("tests/core/producer/test_sender_wakes.py::test_while_every_connection_is_full_batches_are_sealed_without_waking_the_loop",),
     ),

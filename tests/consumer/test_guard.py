@@ -1,0 +1,81 @@
+"""Every public method of a consumer goes through its guard, or is listed here with the reason why it need not."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import threading
+import time
+from typing import Any
+
+import pytest
+from consuming import LONG, Maker
+
+from pykafka4 import Consumer, KafkaError
+from pykafka4.consumer.assignment import Assignment
+from pykafka4.consumer.commits import Commits
+from pykafka4.consumer.guard import CALLS
+from pykafka4.consumer.session import Session
+from pykafka4.testing import ModelServer
+
+T0 = ("t", 0)
+GUARDED: dict[str, tuple[Any, ...]] = {  # arguments of each
+    "subscribe": (["u"],),
+    "unsubscribe": (),
+    "assign": ([T0],),
+    "poll": (0,),
+    "seek": (T0, 0),
+    "seek_to_beginning": ([T0],),
+    "seek_to_end": ([T0],),
+    "position": (T0, 0),
+    "lag": (T0,),
+    "pause": ([T0],),
+    "resume": ([T0],),
+    "commit": (),
+    "commit_async": (),
+}
+FREE = {
+    "wakeup": "for other threads and signal handlers",
+    "close": "waits for the call of another thread",
+    "committed": "asks the coordinator, whatever the consumer does",
+    "batches": "each of its lists is a poll",
+    "assignment": "a copy of what is there",
+    "subscription": "a copy of what is there",
+    "paused": "a copy of what is there",
+    "status": "says what the other thread's call waits for",
+    "stats": "numbers, read as they are",
+}
+OWNERS = {"": Session, "assignment.": Assignment, "commits.": Commits}
+
+
+def test_every_public_method_is_guarded_or_says_why_not() -> None:
+    public = {name for name, _ in inspect.getmembers(Consumer, inspect.isfunction) if not name.startswith("_")}
+    assert public == GUARDED.keys() | FREE.keys()
+    assert not GUARDED.keys() & FREE.keys()
+
+
+def test_guarded_methods_refuse_a_second_thread(server: ModelServer, make: Maker) -> None:
+    consumer = make.assigned(0, group_id="g")
+    polling = threading.Thread(target=consumer.poll, args=(LONG,), name="first")
+    polling.start()
+    try:
+        deadline = time.monotonic() + LONG
+        while not consumer._session.guard._busy:
+            assert time.monotonic() < deadline
+        for name, arguments in GUARDED.items():
+            what = name.removesuffix("_async")
+            with pytest.raises(KafkaError, match=f"called {what} while thread 'first' is in poll"):
+                getattr(consumer, name)(*arguments)
+    finally:
+        consumer.wakeup()
+        polling.join(LONG)
+    assert not polling.is_alive()
+
+
+@pytest.mark.parametrize("name", [*GUARDED, "close"])
+def test_calls_are_recognized_on_a_stack(name: str) -> None:
+    """Otherwise the next call takes one that is still running for one that Ctrl-C ended, or the other way round."""
+    source = inspect.getsource(getattr(Consumer, name))
+    found = re.findall(r"self\._session\.(assignment\.|commits\.|)(\w+)\(", source)
+    assert found
+    assert all(getattr(OWNERS[owner], method).__code__ in CALLS for owner, method in found)

@@ -1,0 +1,68 @@
+"""Each log line begins with the client's id, as docs/guide/logging.md promises; lines that concern the whole process are listed here."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "pykafka4"
+LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
+CLIENT = re.compile(r"(?:^|\.)_?(?:client_id|where)$")  # `where`: what its caller put together, client id first
+# By module and the beginning of the message: why there is no client to name.
+PROCESS_WIDE = {
+    ("net/logs.py", "%d log records were dropped"): "one thread runs the logging handlers for all clients",
+    ("wire/records/checksum.py", ""): "the implementation of CRC-32C is chosen once per process",
+    ("wire/records/hot.py", "the compiled core cannot be used"): "the core is chosen once per process, before there is a client",
+}
+
+
+def calls_in_python(path: Path) -> Iterator[tuple[str, str]]:
+    """(message, source of its first argument) of each log call."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS):
+            continue
+        log = node.func.value
+        of_logging = isinstance(log, ast.Call) and "getLogger" in ast.unparse(log.func)
+        if of_logging or (isinstance(log, ast.Name) and log.id in {"log", "_log"}):
+            message = node.args[0]
+            text = str(message.value) if isinstance(message, ast.Constant) else ""
+            yield text, ast.unparse(node.args[1]) if len(node.args) > 1 else ""
+
+
+def calls_in_cython(path: Path) -> Iterator[tuple[str, str]]:
+    """As `calls_in_python`, for the parts of the compiled core."""
+    for call in re.finditer(r"\b_log\.\w+\(\s*(?:\"([^\"]*)\",\s*([\w.]+))?", path.read_text()):
+        yield call[1] or "", call[2] or ""
+
+
+def calls() -> list[tuple[str, str, str]]:
+    """(module, message, first argument) of each log call of the client."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        found += [(path.relative_to(PACKAGE).as_posix(), *call) for call in calls_in_python(path)]
+    for path in sorted(PACKAGE.rglob("*.p[xy][xi]")):
+        if path.suffix != ".pyi":
+            found += [(path.relative_to(PACKAGE).as_posix(), *call) for call in calls_in_cython(path)]
+    return [call for call in found if not call[0].startswith("testing/")]
+
+
+@pytest.mark.parametrize(("module", "message", "first"), calls())
+def test_each_log_line_begins_with_the_client_id(module: str, message: str, first: str) -> None:
+    if any(module == where and message.startswith(start) for where, start in PROCESS_WIDE):
+        return
+    assert message.startswith("%s: "), message
+    assert CLIENT.search(first), first
+
+
+def test_every_line_of_the_list_is_logged() -> None:
+    found = calls()
+    assert [
+        line for line in PROCESS_WIDE if not any(module == line[0] and message.startswith(line[1]) for module, message, _ in found)
+    ] == []
+    assert {"wire/records/compiled/_append.pxi", "core/network/network.py", "net/loop.py", "producer/core.py"} <= {
+        call[0] for call in found
+    }
