@@ -8,7 +8,7 @@ two promises. After Ctrl-C, or an exception of the listener, each step can be ru
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from pykafka4.attachment import Attachment
@@ -19,7 +19,7 @@ from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
 from pykafka4.core.consumer.machine import COMMIT_SECONDS, ConsumerMachine
 from pykafka4.core.consumer.reader import Reader
-from pykafka4.core.subscription import Claim, Ending, Start, Ticket
+from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start
 from pykafka4.errors import ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net.handoff.waiting import Promise, Signal
 from pykafka4.records import TopicPartition
@@ -48,7 +48,7 @@ class Assignment:
         self._attachment, self._config, self._reader, self._signal = attachment, config, reader, signal
         self.guard, self._selection, self._commits = guard, selection, commits
         self.listener_method = ""  # the method of the listener that is running
-        self._reported: dict[str, Ticket] = {}  # the last ticket whose "begin" or "end" the listener was called for
+        self._taken_up: Assigned | None = None  # the last; its listener may not have been called yet
         self.last_commit: Promise[KafkaError | None] | None = None  # the auto-commit that a revocation waits for
 
     # ---------------------------------------------------------------- calls of the application
@@ -76,7 +76,7 @@ class Assignment:
             gone = [reader.claims[tp] for tp in selection.by_hand if tp not in tps]
             fresh = [Claim(tp) for tp in tps if tp not in selection.by_hand]
             if gone:
-                self._commits.commit_finished(reader.ticket, COMMIT_SECONDS, {claim.tp for claim in gone})
+                self._commits.commit_finished(COMMIT_SECONDS, {claim.tp for claim in gone})
                 reader.release(gone)
             reader.adopt(fresh)
             selection.by_hand = dict.fromkeys(tps)
@@ -95,30 +95,31 @@ class Assignment:
 
     # ---------------------------------------------------------------- events of the group, on the thread that polls
 
-    def take_up(self, ticket: Ticket) -> None:
+    def take_up(self, assigned: Assigned) -> None:
         """Partitions were assigned: begin to read them, and call the listener."""
         reader, by_hand = self._reader, self._selection.by_hand
-        if reader.ticket is not ticket:
-            if ticket.ending is not None:  # it ended before this poll: the event of its end comes next
-                reader.refuse(ticket.claims)
-                return
-            ours = [claim for claim in ticket.claims if claim.tp in by_hand]  # by `assign` since then: the group revokes them soon
-            reader.refuse(ours)
-            reader.adopt(claim for claim in ticket.claims if claim.tp not in by_hand)
+        if self._taken_up is not assigned:
+            # Too late for those that ended before this poll (the event of their end follows), and for those that `assign` has now.
+            late = {claim for claim in assigned.claims if claim.ended or claim.tp in by_hand}
+            reader.refuse(late)
+            reader.adopt(claim for claim in assigned.claims if claim not in late)
             self._selection.lost = ""
-            reader.ticket = ticket
-        self._call_listener("begin", "on_partitions_assigned", ticket)
+            self._taken_up = assigned
+        current = reader.current(assigned.claims)
+        if current or not assigned.claims:
+            self._call_listener("on_partitions_assigned", assigned, current)
 
-    def begin_release(self, ticket: Ticket) -> bool:
-        """Partitions end: drop their buffered records and start the last commit. False: they were never taken up and are released now."""
-        reader = self._reader
-        if reader.ticket is not ticket:
+    def begin_release(self, ended: Ended) -> bool:
+        """Partitions end: drop their buffered records and start the last commit. False: they are not read, and are released now."""
+        current = self._reader.current(ended.claims)
+        if not current and (ended.claims or ended.reported):
             self.last_commit = None
-            self._attachment.post(lambda _: self._attachment.machine.membership.released(ticket))
+            self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
             return False
         if self.last_commit is None:
-            reader.purge(reader.current(ticket.claims))
-            last_commit = self._commits.commit_finished(ticket, LAST_COMMIT_SECONDS)
+            self._reader.purge(current)
+            owed = [] if ended.ending is Ending.LOST else [claim.tp for claim in current]
+            last_commit = self._commits.commit_finished(LAST_COMMIT_SECONDS, owed)
             last_commit.add_done_callback(lambda _: self._signal.notify())
             self.last_commit = last_commit
         return True
@@ -127,31 +128,29 @@ class Assignment:
         """Whether the last commit has an outcome, or `close` in another thread has taken it over."""
         return self.last_commit is None or self.last_commit.done()
 
-    def finish_release(self, ticket: Ticket) -> bool:
+    def finish_release(self, ended: Ended) -> bool:
         """Call the listener and release the partitions. False: the last commit has no outcome yet, or another thread is closing."""
         if self.last_commit is None or not self.last_commit.done():
             return False
-        self._selection.lost = ticket.reason if ticket.ending is Ending.LOST else ""
+        self._selection.lost = ended.reason if ended.ending is Ending.LOST else ""
         try:
-            self._report_end(ticket)
+            self._report_end(ended)
         finally:
-            self._forget(ticket)
+            self._reader.release(ended.claims)
+            self._attachment.post(lambda _: self._attachment.machine.membership.released(ended))
             self.last_commit = None
         return True
 
-    def _forget(self, ticket: Ticket) -> None:
-        self._reader.release(ticket.claims)
-        self._reader.ticket = None
-        self._attachment.post(lambda _: self._attachment.machine.membership.released(ticket))
-
-    def _report_end(self, ticket: Ticket) -> None:
+    def _report_end(self, ended: Ended) -> None:
         """Call the listener, once, even if it closes the consumer or unsubscribes."""
-        self._call_listener("end", "on_partitions_lost" if ticket.ending is Ending.LOST else "on_partitions_revoked", ticket)
+        current = self._reader.current(ended.claims)
+        if current or not ended.claims:
+            self._call_listener("on_partitions_lost" if ended.ending is Ending.LOST else "on_partitions_revoked", ended, current)
 
-    def _call_listener(self, event: str, method: str, ticket: Ticket) -> None:
-        if self._reported.get(event) is ticket:
+    def _call_listener(self, method: str, event: Assigned | Ended, claims: Collection[Claim]) -> None:
+        if event.reported:
             return
-        tps, listener, reader = [claim.tp for claim in ticket.claims], self._selection.listener, self._reader
+        listener, reader = self._selection.listener, self._reader
         if method == "on_partitions_lost" and not hasattr(listener, method):
             method = "on_partitions_revoked"
         listen: Callable[[list[TopicPartition]], Any] | None = getattr(listener, method, None)
@@ -160,8 +159,8 @@ class Assignment:
             self.listener_method = method
             try:
                 reader.idle = self._attachment.runtime.loop.now()  # max_poll_interval_ms bounds the listener, too
-                self._reported[event] = ticket
-                listen(tps)
+                event.reported = True
+                listen([claim.tp for claim in claims])
             finally:
                 self.listener_method, reader.idle = "", idle
 
@@ -174,23 +173,35 @@ class Assignment:
         Buffered records are dropped first. Therefore the rest is always done: a consumer that continued to read would skip these records.
         """
         reader, now = self._reader, self._attachment.runtime.loop.now
-        ticket, claims, leave_seconds = reader.ticket, list(reader.claims.values()), 0.0
+        claims, leave_seconds = list(reader.claims.values()), 0.0
         reader.purge(claims)
         last_commit, self.last_commit = self.last_commit, None
         try:
             if last_commit is None:
                 reader.settle(in_hand=in_hand)
-                last_commit = self._commits.commit_finished(ticket, max(LAST_COMMIT_LEAST, deadline - now()))
+                last_commit = self._commits.commit_finished(max(LAST_COMMIT_LEAST, deadline - now()))
             _wait(last_commit, max(0.0, deadline - now()))
-            if ticket is not None:
-                self._report_end(ticket)
+            for ended in self._ends():
+                self._report_end(ended)
             leave_seconds = LEAVE_SECONDS
         finally:
             reader.release(claims)
-            reader.ticket, self._selection.by_hand = None, {}
+            self._selection.by_hand = {}
             self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(claims))
             leave_seconds = min(leave_seconds, max(0.0, deadline - now()))
             _wait(self._leave_group(leave_seconds), leave_seconds + 1)
+
+    def _ends(self) -> list[Ended]:
+        """The events that wait, and one for all other partitions of the group. It waits with them: a listener may close the consumer."""
+        reader = self._reader
+        reader.drain()
+        ends = [event for event in reader.events if isinstance(event, Ended)]
+        ending = {claim.origin for ended in ends for claim in ended.claims}
+        rest = tuple(claim for tp, claim in reader.claims.items() if tp not in self._selection.by_hand and claim.origin not in ending)
+        if rest:
+            ends.append(Ended(rest, Ending.REVOKED))
+            reader.events.append(ends[-1])
+        return ends
 
     def _leave_group(self, timeout: float) -> Promise[None]:
         left: Promise[None] = self._attachment.promise()

@@ -6,7 +6,7 @@ Only `commit` and `committed` wait, on the promises that `_send` and `_look_up` 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from pykafka4.attachment import SHORT, Attachment
@@ -17,7 +17,6 @@ from pykafka4.consumer.selection import Selection
 from pykafka4.core.consumer.machine import COMMIT_SECONDS, ConsumerMachine
 from pykafka4.core.consumer.reader import Place, Reader
 from pykafka4.core.group.offsets import Found, names_of
-from pykafka4.core.subscription import Ending, Ticket
 from pykafka4.errors import BufferFull, ConfigError, GroupError, KafkaError
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -42,10 +41,10 @@ class Commits:
     def commit(self, offsets: Offsets | None, timeout: float) -> None:
         """See Consumer.commit."""
         places = self._places(offsets)
-        ticket = self._ticket_for(places)
+        self._check(places)
         if not places:
             return
-        promise = self._send(places, ticket, timeout)
+        promise = self._send(places, timeout)
         error = promise.result(timeout + SHORT)
         if error is not None:
             try:
@@ -60,7 +59,8 @@ class Commits:
         if on_done is not None and len(self._owed) >= MOST_OWED:
             raise BufferFull(f"{MOST_OWED:,} commit_async callbacks are waiting: the callback executor is busy or blocked")
         places = self._places(offsets)
-        promise = self._send(places, self._ticket_for(places), COMMIT_SECONDS)
+        self._check(places)
+        promise = self._send(places, COMMIT_SECONDS)
         if on_done is not None:
             self._owed.append(None)
             promise.add_done_callback(lambda p: self._attachment.runtime.callbacks.post(lambda: self._call_back(on_done, places, p)))
@@ -82,40 +82,36 @@ class Commits:
         self._reader.finished.update({tp: (at.offset, at.leader_epoch) for tp, at in places.items() if tp in self._reader.claims})
         return places
 
-    def _ticket_for(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> Ticket | None:
-        """The ticket to commit with. Without one, a subscribed consumer must not commit anything."""
-        ticket, topics = self._reader.ticket, self._selection.topics
-        lost = self._selection.lost if ticket is None else ticket.reason if ticket.ending is Ending.LOST else ""
-        if topics and (lost or (ticket is None and places)):
-            why = f"{lost}; poll rejoins the group" if lost else "poll joins the group"
+    def _check(self, places: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """A consumer that is subscribed commits only partitions that it has."""
+        claims, selection = self._reader.claims, self._selection
+        if not selection.topics:
+            return
+        if len(claims) == len(selection.by_hand) and (places or selection.lost):
+            why = f"{selection.lost}; poll rejoins the group" if selection.lost else "poll joins the group"
             raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer has no partitions assigned by the group: {why}")
-        strange = [tp for tp in places if tp not in self._reader.claims] if topics else []
+        strange = [tp for tp in places if tp not in claims]
         if strange:  # the coordinator would accept it, and the next owner would begin there
             raise GroupError(
                 ILLEGAL_GENERATION, "commit", f"{names_of(strange)}: not assigned to this consumer; assignment() lists its partitions"
             )
-        return ticket
 
-    def _send(self, places: dict[TopicPartition, OffsetAndMetadata], ticket: Ticket | None, timeout: float) -> Promise[KafkaError | None]:
+    def _send(self, places: dict[TopicPartition, OffsetAndMetadata], timeout: float) -> Promise[KafkaError | None]:
         promise: Promise[KafkaError | None] = self._attachment.promise()
         wanted = dict(places)
-        self._attachment.post(lambda now: self._attachment.machine.commit(wanted, ticket, now + timeout, promise.set_result))
+        self._attachment.post(lambda now: self._attachment.machine.commit(wanted, now + timeout, promise.set_result))
         return promise
 
-    def commit_finished(
-        self, ticket: Ticket | None, timeout: float, only: Iterable[TopicPartition] | None = None
-    ) -> Promise[KafkaError | None]:
+    def commit_finished(self, timeout: float, only: Collection[TopicPartition] | None = None) -> Promise[KafkaError | None]:
         """The last auto-commit before partitions are released. If it fails, the loop logs it, and the records are redelivered."""
         finished = self._reader.settle()
         chosen = finished if only is None else {tp: finished[tp] for tp in only if tp in finished}
-        allowed = self._config.enable_auto_commit and self._config.group_id is not None
-        outside = ticket is None and bool(self._selection.topics)
-        if not chosen or not allowed or outside or (ticket is not None and ticket.ending is Ending.LOST):
+        if not chosen or not self._config.enable_auto_commit or self._config.group_id is None:
             done: Promise[KafkaError | None] = Promise()
             done.set_result(None)
             return done
         promise: Promise[KafkaError | None] = self._attachment.promise()
-        self._attachment.post(lambda now: self._attachment.machine.commit_last(_places(chosen), ticket, now + timeout, promise.set_result))
+        self._attachment.post(lambda now: self._attachment.machine.commit_last(_places(chosen), now + timeout, promise.set_result))
         return promise
 
     def committed(self, partitions: Partitions, timeout: float) -> dict[TopicPartition, OffsetAndMetadata | None]:

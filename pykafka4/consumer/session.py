@@ -184,8 +184,8 @@ class Session(Attachment[ConsumerMachine]):
         while reader.events:
             event = reader.events[0]
             if isinstance(event, Assigned):
-                self.assignment.take_up(event.ticket)
-            elif self.assignment.begin_release(event.ticket) and not self.assignment.finish_release(event.ticket):
+                self.assignment.take_up(event)
+            elif self.assignment.begin_release(event) and not self.assignment.finish_release(event):
                 return  # the last commit has no outcome yet
             reader.events.popleft()
         if reader.fatal is not None:

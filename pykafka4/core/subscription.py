@@ -11,14 +11,13 @@ from typing import Any
 
 import attrs
 
-from pykafka4.core import Transitions
+from pykafka4.core import INFINITY, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
 __all__ = [
     "Assigned",
-    "Assignment",
     "Claim",
     "Credentials",
     "Ended",
@@ -28,7 +27,6 @@ __all__ = [
     "Position",
     "Stage",
     "Start",
-    "Ticket",
     "Trouble",
     "Truncated",
 ]
@@ -46,7 +44,7 @@ class Start(enum.Enum):
 class Claim:
     """One partition, from an assignment or seek to the next. Compared by identity."""
 
-    __slots__ = ("consumed", "delivered", "end", "epoch", "live", "origin", "position", "tp", "troubled")
+    __slots__ = ("consumed", "delivered", "end", "ended", "epoch", "live", "origin", "position", "tp", "troubled")
 
     def __init__(self, tp: TopicPartition, replaces: Claim | None = None) -> None:
         """`replaces` is the claim that a seek ends; both have the same `origin`, which identifies their assignment."""
@@ -55,6 +53,7 @@ class Claim:
         # written by the loop
         self.delivered = 0  # bytes made available to the application
         self.end = -1  # high watermark in the last response
+        self.ended = False  # the group revoked the partition or it was lost: too late to take it up
         # written by the application
         self.consumed = 0  # bytes of `delivered` read or dropped
         self.position: int | None = None  # offset of the next record to return
@@ -68,56 +67,46 @@ class Claim:
 
 
 class Ending(enum.Enum):
-    """How an assignment ended."""
+    """How partitions leave a member."""
 
     REVOKED = "revoked"  # still held until released: finished records can be committed
     LOST = "lost"  # another member may already read the partitions
 
 
-@attrs.frozen
-class Assignment:
-    """The partitions that the group assigns to a member. (`consumer.assignment.Assignment` is what the application does with them.)"""
-
-    epoch: int  # identifies the assignment: the generation, in the classic protocol
-    partitions: tuple[TopicPartition, ...]
-
-
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Credentials:
-    """The fields by which a coordinator checks the commits of a member. Each assignment has its own, compared by identity."""
+    """The fields by which a coordinator checks the commits of a member. Compared by identity.
+
+    The member's protocol creates them. A protocol whose members keep partitions from one generation to the next changes `generation`; a
+    commit is sent with its value at that time.
+    """
 
     group_id: str
-    generation: int = -1  # without a membership
+    generation: int = -1  # or the member epoch; -1 without a membership
     member_id: str = ""
     instance_id: str | None = None
-
-
-@attrs.define(eq=False)
-class Ticket:
-    """The partitions that a member holds. The loop creates and ends the ticket, the application returns it with `released`."""
-
-    claims: tuple[Claim, ...]
-    credentials: Credentials  # for commits of these partitions
-    ending: Ending | None = None
-    reason: str = ""
-    deadline: float = 0.0  # the partitions are lost if they are not released by then
 
 
 # ---- what the loop passes to the reader besides chunks
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Assigned:
-    """The group assigned these partitions to this member."""
+    """The group assigned these partitions to this member, in addition to those that it holds."""
 
-    ticket: Ticket
+    claims: tuple[Claim, ...]
+    reported: bool = False  # written by the application: the listener was called
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Ended:
-    """The assignment ended; `ticket.ending` says how."""
+    """This member has to release these partitions. The loop creates the event; the application returns it with `Membership.released`."""
 
-    ticket: Ticket
+    claims: tuple[Claim, ...]
+    ending: Ending  # a revocation that the application does not release by `deadline` becomes a loss
+    reason: str = ""
+    deadline: float = INFINITY
+    reported: bool = False  # written by the application: the listener was called
 
 
 @attrs.frozen(eq=False)

@@ -11,9 +11,8 @@ from consuming import Listener, Maker, poll_until, read, topic
 from interrupts import interrupted, interrupts, share
 
 from pykafka4.core.consumer.reader import Move, Reader
-from pykafka4.core.group.classic import ClassicProtocol
+from pykafka4.core.group.classic import ClassicProtocol, MemberState
 from pykafka4.core.group.coordinator import Reaction
-from pykafka4.core.group.protocol import MemberState
 from pykafka4.core.subscription import Claim, Located
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
@@ -196,7 +195,7 @@ def test_an_interrupted_rebalance_is_completed_by_the_next_poll(server: ModelSer
     for at in itertools.count(*share(6)):
         consumer._session.runtime.loop.ask(lambda now: protocol._react(now, Reaction.REJOIN, KafkaError("again")), 5.0)
         place = interrupted(lambda: consumer.poll(0.05), at)
-        poll_until(consumer, lambda: membership.state is MemberState.STABLE and consumer._session.reader.ticket is membership.ticket)
+        poll_until(consumer, lambda: membership.state is MemberState.STABLE and consumer.assignment() == set(membership.held))
         consumer.poll(0)
         assert consumer.assignment() == {("t", 0)}, place
         assert told.kinds[-1] == "assigned", place

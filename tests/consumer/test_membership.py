@@ -9,8 +9,8 @@ import pytest
 from consuming import LONG, Listener, Maker, fill, numbers, poll_until, read, topic
 
 from pykafka4.consumer import Consumer
-from pykafka4.core.group.protocol import MemberState
-from pykafka4.core.subscription import Claim, Credentials, Ending, Ticket
+from pykafka4.core.group.classic import MemberState
+from pykafka4.core.subscription import Assigned, Claim
 from pykafka4.errors import AuthorizationError, BrokerError, ConnectionLost, GroupError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.testing import Fault, ModelServer
@@ -227,9 +227,9 @@ def test_partitions_that_were_lost_before_the_application_saw_them_are_not_taken
     listener = Listener()
     consumer = make(group_id="g")
     consumer._session.selection.listener = listener
-    ticket = Ticket((Claim(TopicPartition("t", 0)),), Credentials("g", 1, "m"))
-    ticket.ending = Ending.LOST
-    consumer._session.assignment.take_up(ticket)
+    claim = Claim(TopicPartition("t", 0))
+    claim.ended = True
+    consumer._session.assignment.take_up(Assigned((claim,)))
     assert consumer.assignment() == set()
     assert listener.told == []
 

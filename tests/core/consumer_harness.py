@@ -366,9 +366,7 @@ class ConsumerHarness:
         self.join()
         self.sync(tps)
         self.reader.drain()
-        ticket = self.reader.events.popleft().ticket
-        self.reader.ticket = ticket
-        self.reader.adopt(ticket.claims)
+        self.reader.adopt(self.reader.events.popleft().claims)
 
 
 def fetched_epoch(harness: ConsumerHarness, offset: int) -> int:

@@ -7,8 +7,9 @@ from typing import Any
 from consumer_harness import ConsumerHarness
 
 from pykafka4.core.group.assignors import subscription_bytes
-from pykafka4.core.group.protocol import MemberState
+from pykafka4.core.group.protocol import State
 from pykafka4.core.network.network import LANE
+from pykafka4.core.subscription import Ended
 from pykafka4.wire.protocol.messages_group import (
     JoinGroupRequest,
     JoinGroupResponse,
@@ -19,7 +20,7 @@ def other(name: str, *topics: str) -> JoinGroupResponse.Member:
     return JoinGroupResponse.Member(member_id=name, metadata=subscription_bytes(topics))
 
 
-def state(harness: ConsumerHarness) -> MemberState:
+def state(harness: ConsumerHarness) -> State:
     return harness.machine.membership.state
 
 
@@ -30,13 +31,16 @@ def events(harness: ConsumerHarness) -> list[Any]:
     return found
 
 
+def ending(harness: ConsumerHarness) -> list[Ended]:
+    """What the application has not released yet."""
+    return list(harness.machine.membership._ending)
+
+
 def release(harness: ConsumerHarness) -> None:
-    """The application gives its partitions back."""
-    ticket = harness.reader.ticket
-    assert ticket is not None
-    harness.reader.release(ticket.claims)
-    harness.reader.ticket = None
-    harness.machine.membership.released(ticket)
+    """The application releases the partitions that it has to."""
+    for ended in ending(harness):
+        harness.reader.release(ended.claims)
+        harness.machine.membership.released(ended)
     harness.run()
 
 

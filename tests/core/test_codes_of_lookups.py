@@ -14,7 +14,7 @@ from network_harness import NetworkHarness
 from scripted_brokers import World, frame, metadata, versions
 
 from pykafka4.core import ANY
-from pykafka4.core.group.protocol import MemberState
+from pykafka4.core.group.classic import MemberState
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.error_table import CODES
 from pykafka4.errors import BrokerError, KafkaError

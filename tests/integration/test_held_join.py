@@ -13,8 +13,7 @@ from reading import GROUP, LONG, SECONDS, Notes, poll_until, produce, read
 from integration.cluster import Cluster
 from integration.waiting import until
 from pykafka4 import Consumer, GroupError, KafkaError, TopicPartition
-from pykafka4.core.group.classic import ClassicProtocol
-from pykafka4.core.group.protocol import MemberState
+from pykafka4.core.group.classic import ClassicProtocol, MemberState
 
 pytestmark = pytest.mark.cluster
 

@@ -13,7 +13,7 @@ from consumers import ConsumerSimulation
 from schedules import SCHEDULES as PRODUCERS
 from schedules import kept, run_all, traces_of
 
-from pykafka4.core.group.protocol import MemberState
+from pykafka4.core.group.classic import MemberState
 
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(900)]
 

@@ -48,6 +48,7 @@ NEAR = {
     "endpoint": ("tests/core/network/test_network.py", "tests/core/metadata/test_cluster_requests.py"),
     "obstacles": ("tests/core/producer/test_sender_timeout.py", "tests/core/network/test_network_words.py"),
     "outcomes": ("tests/core/producer/test_sender.py", "tests/core/producer/test_sender_timeout.py"),
+    "membership": ("tests/core/group/test_membership.py", "tests/core/group/test_incremental.py"),
     "protocol": ("tests/core/group/test_classic.py", "tests/core/group/test_membership.py"),
     "ready": ("tests/core/producer/test_sender.py", "tests/core/network/test_network_words.py"),
     "requests": (

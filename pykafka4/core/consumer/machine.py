@@ -10,13 +10,14 @@ from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Effects, Request
 from pykafka4.core.consumer.fetcher import Fetcher
 from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.group.classic import ClassicProtocol
 from pykafka4.core.group.coordinator import Coordinator
 from pykafka4.core.group.membership import Membership
 from pykafka4.core.group.offsets import Commit, Offsets
 from pykafka4.core.metadata.cluster import MISSING, Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
-from pykafka4.core.subscription import Ticket, Trouble
+from pykafka4.core.subscription import Trouble
 from pykafka4.errors import KafkaError
 from pykafka4.logs import get_log
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -43,7 +44,14 @@ class ConsumerMachine:
             config, self.coordinator, random, send, lambda *verdict: self.membership.protocol.on_commit_verdict(*verdict), self._exists
         )
         self.fetcher = Fetcher(config, cluster, recovery, self.offsets, reader, (fetch_lane, network.new_lane()), random, send)
-        self.membership = Membership(config, self.coordinator, cluster, reader, self.fetcher, random, send, self.offsets)
+        self.membership = Membership(
+            config,
+            cluster,
+            reader,
+            self.fetcher,
+            self.offsets,
+            lambda member: ClassicProtocol(config, self.coordinator, cluster, member, random, send, self.offsets),
+        )
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False
         self._nothing = Effects()
@@ -95,49 +103,42 @@ class ConsumerMachine:
 
     # ---------------------------------------------------------------- commits
 
-    def commit(
-        self,
-        offsets: dict[TopicPartition, OffsetAndMetadata],
-        ticket: Ticket | None,
-        deadline: float,
-        done: Callable[[KafkaError | None], None],
-    ) -> None:
-        """Commit `offsets` with the credentials of `ticket`."""
-        self.offsets.commit(Commit(offsets, ticket, deadline, done))
+    def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]) -> None:
+        """Commit `offsets`, as a member of the group if topics are subscribed to."""
+        credentials, lost = self.membership.protocol.credentials, ""
+        if self.membership.topics:
+            losses = self.membership.losses()
+            lost = next((losses[tp] for tp in offsets if tp in losses), "" if credentials else "this consumer is not in the group now")
+        self.offsets.commit(Commit(offsets, credentials if self.membership.topics else None, deadline, done, lost))
 
     def commit_last(
-        self,
-        offsets: dict[TopicPartition, OffsetAndMetadata],
-        ticket: Ticket | None,
-        deadline: float,
-        done: Callable[[KafkaError | None], None],
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]
     ) -> None:
-        """Auto-commit before partitions are released: only offsets that the coordinator does not have yet."""
+        """Auto-commit before partitions are released: only offsets that the coordinator does not have yet, and nothing that was lost."""
 
         def tell(error: KafkaError | None) -> None:
             self._auto_committed(error)
             done(error)
 
-        self.commit({tp: place for tp, place in offsets.items() if self.offsets.stored.get(tp) != place.offset}, ticket, deadline, tell)
+        losses, stored = self.membership.losses(), self.offsets.stored
+        self.commit({tp: place for tp, place in offsets.items() if tp not in losses and stored.get(tp) != place.offset}, deadline, tell)
 
     def _auto_commit(self, now: float) -> float:
         """Commit what the application has finished since the last time. Only the application's thread writes what is read here."""
         if now < self._next_auto:
             return self._next_auto
         self._next_auto = now + self._config.auto_commit_interval_ms / 1000
-        ticket = self._reader.ticket
-        if self._auto_under_way or (
-            self.membership.topics and (ticket is None or ticket is not self.membership.ticket or ticket.ending is not None)
-        ):
+        if self._auto_under_way or (self.membership.topics and self.membership.protocol.credentials is None):
             return self._next_auto
+        ending = self.membership.ending()
         fresh = {
             tp: OffsetAndMetadata(offset, epoch)
             for tp, (offset, epoch) in self._reader.progress().items()
-            if self.offsets.stored.get(tp) != offset
+            if tp not in ending and self.offsets.stored.get(tp) != offset
         }
         if fresh:
             self._auto_under_way = True
-            self.commit(fresh, ticket, now + COMMIT_SECONDS, self._auto_committed)
+            self.commit(fresh, now + COMMIT_SECONDS, self._auto_committed)
         return self._next_auto
 
     def _auto_committed(self, error: KafkaError | None) -> None:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.fetch_buffer import FetchBuffer
-from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
+from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Trouble, Truncated
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
@@ -74,7 +74,6 @@ class Reader:
         self._seen_at = -INFINITY  # when that progress last changed
         # written by the application, read by the loop
         self.finished: dict[TopicPartition, Place] = {}
-        self.ticket: Ticket | None = None
         self.idle: float | None = -INFINITY
         # used by the application's thread only
         self.changing = False  # during a step

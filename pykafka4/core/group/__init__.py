@@ -3,10 +3,10 @@
 Modules; each line imports only from lines below it:
 
     membership    the application's side: subscribed topics, whether the application still polls, the partitions held
-    classic       the classic protocol: joins, syncs, sends heartbeats, leaves
+    classic       the classic protocol, with its states: joins, syncs, sends heartbeats, leaves
     requests      the requests of the classic protocol
     topics        the subscribed topics, and which of their partitions are new
-    protocol      the interface between `membership` and a protocol; the states of a member
+    protocol      the interface between `membership` and a protocol
     leadership    what only the leader of a group does: assigns partitions, and notices when their topics change
     assignors     how partitions are assigned, with the same results as the Java client
     offsets       commits, and lookups of committed offsets

@@ -6,26 +6,27 @@ has an entry for everything that a response can mean.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pykafka4.config import ConsumerConfig
-from pykafka4.core import INFINITY, Failed, Outcome, Request
+from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.assignors import assigned_partitions
 from pykafka4.core.group.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.group.leadership import Leadership
-from pykafka4.core.group.protocol import MOVES, Assignee, MemberState
+from pykafka4.core.group.protocol import Assignee, Commits
 from pykafka4.core.group.requests import fit_leave, heartbeat_request, join_request, leave_request, sync_request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import via
-from pykafka4.core.subscription import Assignment, Credentials
+from pykafka4.core.subscription import Credentials
 from pykafka4.errors import DecodeError, KafkaError, broker_error
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 
-__all__ = ["ClassicProtocol", "Commits"]
+__all__ = ["MOVES", "ClassicProtocol", "MemberState"]
 
 log = get_log("pykafka4.group")
 
@@ -34,16 +35,46 @@ COMMITS_FIRST: Final = 5.0  # seconds for which a join waits for commits that we
 ENDS_MEMBER: Final = ("FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED")  # in a commit's response; others concern only the commit
 
 
-class Commits(Protocol):
-    """What the protocol has to know of commits."""
+class MemberState(enum.Enum):
+    """The state of this member. `status()` shows the value as the state, and `meaning` as the reason."""
+
+    UNJOINED = "unjoined"
+    JOINING = "joining"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    REVOKING = "revoking"
+    LEAVING = "leaving"
+    FATAL = "fatal"
 
     @property
-    def busy(self) -> bool:
-        """Whether any commit is not complete."""
+    def meaning(self) -> str | None:
+        """None in the normal state."""
+        return _MEANINGS.get(self)
 
-    @property
-    def under_generation(self) -> bool:
-        """Whether a commit of the current generation is not complete."""
+
+_MEANINGS = {
+    MemberState.UNJOINED: "not a member",
+    MemberState.JOINING: "waiting for the other members",
+    MemberState.SYNCING: "waiting for its assignment",
+    MemberState.REVOKING: "waiting for the application to release revoked partitions",
+    MemberState.LEAVING: "leaving the group",
+    MemberState.FATAL: "rejected by the group, not retriable",
+}
+_U, _J, _S, _T, _R, _L, _F = MemberState
+
+MOVES = Transitions(
+    "group member",
+    {
+        _U: {_J, _L, _F},
+        _J: {_S, _U, _L, _F},
+        _S: {_T, _U, _L, _F},
+        _T: {_R, _U, _L, _F},
+        _R: {_U, _L, _F},
+        _L: {_U, _F},
+        _F: {_U},
+    },
+    {**_MEANINGS, _T: "has its partitions and sends heartbeats"},
+)
 
 
 class ClassicProtocol:
@@ -68,7 +99,7 @@ class ClassicProtocol:
         self.state = MemberState.UNJOINED
         self.member_id = ""
         self.generation = -1
-        self._credentials: Credentials | None = None  # while partitions are assigned
+        self.credentials: Credentials | None = None  # while partitions are assigned
         self.error: KafkaError | None = None  # the last error
         self.leadership = Leadership(cluster, f"{config.client_id}: group {config.group_id}")
         self._joined_with: tuple[str, ...] = ()
@@ -85,6 +116,11 @@ class ClassicProtocol:
 
     # ---------------------------------------------------------------- calls of the assignee
 
+    @property
+    def is_out(self) -> bool:
+        """Whether the member is out of the group, and `join` would change that."""
+        return self.state is MemberState.UNJOINED
+
     def join(self, now: float) -> float:
         """Join as soon as the coordinator is known; returns when to try again."""
         if now < self._rest_until:
@@ -100,13 +136,13 @@ class ClassicProtocol:
         self._join(now, self._coordinator.node)
         return INFINITY
 
-    def given_back(self) -> None:
-        """The application has released the revoked partitions."""
+    def released(self) -> None:
+        """The application has released all partitions: they are always revoked together."""
         if self.state is MemberState.REVOKING:
             self._move(MemberState.UNJOINED)
 
     def drop_out(self) -> None:
-        """The partitions are lost, so this generation is over for this member. No request is sent."""
+        """All partitions are lost, so this generation is over for this member. No request is sent."""
         self.generation = -1
         if self.state is not MemberState.UNJOINED:
             self._move(MemberState.UNJOINED)
@@ -129,6 +165,8 @@ class ClassicProtocol:
 
     def fail(self, error: KafkaError) -> None:
         """An error that is not retriable."""
+        if self.state is MemberState.FATAL:
+            return
         self.error = error
         self._give_up_attempt()
         self._lost(str(error))
@@ -171,10 +209,10 @@ class ClassicProtocol:
         return min(self._live(now), ask_at if ask_at > now else INFINITY)
 
     def _request_assignment(self, now: float, node: int) -> None:
-        credentials = self._credentials
+        credentials = self.credentials
 
         def answered(at: float, outcome: Outcome) -> None:
-            if credentials is self._credentials:
+            if credentials is self.credentials:
                 self.leadership.learn(at, outcome)
 
         message = self.leadership.question(now, self._config.group_id or "")
@@ -235,7 +273,7 @@ class ClassicProtocol:
         message = heartbeat_request(self._config, self.member_id, self.generation)
         # A coordinator that hangs must be noticed while there is still time to find a new one.
         patience = min(self._config.request_timeout_ms / 1000, max(self._session / 3, interval))
-        credentials = self._credentials
+        credentials = self.credentials
         self._ask(node, message, now + patience, lambda at, outcome: self._beat_answered(at, now, credentials, node, outcome))
         return INFINITY
 
@@ -329,8 +367,8 @@ class ClassicProtocol:
         pause = self._config.heartbeat_interval_ms / 1000
         self._alive, self._next_beat = now, now + pause if now - sent_at < pause else now
         instance = self._config.group_instance_id
-        credentials = self._credentials = Credentials(self._config.group_id or "", self.generation, self.member_id, instance)
-        self._assignee.assigned(Assignment(self.generation, tuple(tps)), credentials)
+        self.credentials = Credentials(self._config.group_id or "", self.generation, self.member_id, instance)
+        self._assignee.assigned(tps)
 
     # ---------------------------------------------------------------- errors
 
@@ -368,7 +406,7 @@ class ClassicProtocol:
 
     def _beat_answered(self, now: float, sent_at: float, credentials: Credentials | None, node: int, outcome: Outcome) -> None:
         self._beating = False
-        if credentials is not self._credentials:
+        if credentials is not self.credentials:
             return
         if isinstance(outcome, Failed):
             self.error = outcome.reason
@@ -393,7 +431,7 @@ class ClassicProtocol:
 
     def on_commit_verdict(self, now: float, credentials: Credentials, verdict: Reaction, error: KafkaError) -> None:
         """The response to a commit contained an error that concerns the member."""
-        if credentials is not self._credentials:
+        if credentials is not self.credentials:
             return
         name = getattr(getattr(error, "code", None), "name", "")
         if verdict is not Reaction.FATAL or name in ENDS_MEMBER:
@@ -415,10 +453,10 @@ class ClassicProtocol:
     def _revoke(self, now: float, reason: str) -> None:
         """The application has to release the partitions before this member can rejoin."""
         self._move(MemberState.REVOKING)
-        self._assignee.revoke(now, reason)
+        self._assignee.revoke(self._assignee.held, now + self._rebalance_timeout, reason)
 
     def _lost(self, reason: str) -> None:
-        self._assignee.lost(reason)
+        self._assignee.lost(self._assignee.held, reason)
         self.drop_out()
 
     # ---------------------------------------------------------------- leaving
@@ -452,7 +490,7 @@ class ClassicProtocol:
     def _move(self, to: MemberState) -> None:
         self.state = MOVES.move(self.state, to)
         if not self._holds():
-            self._credentials = None
+            self.credentials = None
 
 
 STEPS: Mapping[MemberState, Callable[[ClassicProtocol, float], float]] = {

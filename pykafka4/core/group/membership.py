@@ -1,23 +1,20 @@
-"""Membership. Rule: the application releases partitions or is notified of their loss; only then the member rejoins.
+"""Membership. Rule: a partition is held until the application has released it; a member that is out of the group joins with none.
 
 The application's side of a group member: subscribed topics, whether the application still polls, the partitions held. The requests to the
-coordinator are the protocol's part (`core.group.protocol`).
+coordinator are the protocol's part (`core.group.protocol`), and so is the choice of the partitions that are revoked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from random import Random
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 from pykafka4.config import ConsumerConfig
-from pykafka4.core import INFINITY, Request
-from pykafka4.core.group.classic import ClassicProtocol, Commits
-from pykafka4.core.group.coordinator import Coordinator
-from pykafka4.core.group.protocol import GroupProtocol, MemberState
+from pykafka4.core import INFINITY
+from pykafka4.core.group.protocol import Assignee, Commits, GroupProtocol, State
 from pykafka4.core.group.topics import SubscribedTopics
 from pykafka4.core.metadata.cluster import Cluster
-from pykafka4.core.subscription import Assigned, Assignment, Claim, Credentials, Ended, Ending, Start, Ticket, Trouble
+from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start, Trouble
 from pykafka4.errors import KafkaError
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
@@ -44,10 +41,10 @@ class Application(Protocol):
 class Partitions(Protocol):
     """What fetches the partitions assigned to this member."""
 
-    def adopt(self, claims: tuple[Claim, ...], start: Start | int, fallback: Callable[[TopicPartition], Start]) -> None:
+    def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Start]) -> None:
         """Start to fetch."""
 
-    def drop(self, claims: tuple[Claim, ...]) -> None:
+    def drop(self, claims: Collection[Claim]) -> None:
         """Stop fetching; data that arrives later is dropped."""
 
 
@@ -57,25 +54,30 @@ class Membership:
     def __init__(
         self,
         config: ConsumerConfig,
-        coordinator: Coordinator,
         cluster: Cluster,
         application: Application,
         partitions: Partitions,
-        random: Random,
-        send: Callable[[Request], None],
         commits: Commits,
+        protocol: Callable[[Assignee], GroupProtocol],
     ) -> None:
-        self._config, self._application, self._partitions = config, application, partitions
+        """`protocol` makes the protocol of this member."""
+        self._config, self._application, self._partitions, self._commits = config, application, partitions, commits
         self._max_poll = config.max_poll_interval_ms / 1000
         self._subscribed = SubscribedTopics(config, cluster, application.put)
-        self.protocol: GroupProtocol = ClassicProtocol(config, coordinator, cluster, self, random, send, commits)
-        self.ticket: Ticket | None = None  # until the application releases it
+        self._claims: dict[TopicPartition, Claim] = {}  # until the application has released them
+        self._ending: list[Ended] = []  # the events that it has not released yet
         self._when_left: list[Callable[[], None]] = []
+        self.protocol = protocol(self)
 
     @property
-    def state(self) -> MemberState:
+    def state(self) -> State:
         """The state of this member."""
         return self.protocol.state
+
+    @property
+    def held(self) -> Collection[TopicPartition]:
+        """The partitions of this member, including those that the application has not released yet."""
+        return self._claims.keys()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -93,10 +95,11 @@ class Membership:
         """Leave the group; `then` is called after LeaveGroup, or after `patience` seconds at the latest."""
         self.gone()
         self._when_left.append(then)
-        if self.ticket is not None:
-            self._partitions.drop(self.ticket.claims)
-            self.ticket.ending = self.ticket.ending or Ending.REVOKED  # the application ignores it if it has not seen it yet
-            self.ticket = None
+        for claim in self._claims.values():
+            claim.ended = True  # an application that has not seen it yet must not take it up
+        self._partitions.drop(self._claims.values())
+        self._claims.clear()
+        self._ending.clear()
         self.protocol.leave(now, now + patience)
 
     def gone(self) -> None:
@@ -104,41 +107,47 @@ class Membership:
         self._subscribed.clear()
         self.protocol.gone()
 
-    def released(self, ticket: Ticket) -> None:
-        """The application has released the partitions of `ticket`."""
-        if self.ticket is ticket:
-            self.ticket = None
-            self.protocol.given_back()
+    def released(self, ended: Ended) -> None:
+        """The application has released the partitions of `ended`."""
+        if ended in self._ending:
+            self._ending.remove(ended)
+            for claim in ended.claims:
+                del self._claims[claim.tp]
+            self.protocol.released()
+
+    def losses(self) -> dict[TopicPartition, str]:
+        """The partitions that the application has to release and can no longer commit, with the reason."""
+        return {claim.tp: ended.reason for ended in self._ending if ended.ending is Ending.LOST for claim in ended.claims}
+
+    def ending(self) -> set[TopicPartition]:
+        """The partitions that the application has to release."""
+        return {claim.tp for ended in self._ending for claim in ended.claims}
 
     # ---------------------------------------------------------------- time
 
     def poll(self, now: float) -> float:
         """Do what is due; returns when to be polled again."""
         self._subscribed.look()
-        if self.state is MemberState.UNJOINED:
-            return self._unjoined(now)
-        if self.state is MemberState.REVOKING:
-            return self._revoking(now)
-        return self.protocol.poll(now)
+        if self.protocol.is_out:
+            return self._join(now)
+        release_by = min((ended.deadline for ended in self._ending), default=INFINITY)
+        if now >= release_by:
+            self.lost(
+                self.held, f"the revoked partitions were not released within max_poll_interval_ms={self._config.max_poll_interval_ms:g}"
+            )
+            self.protocol.drop_out()
+            return now
+        return min(self.protocol.poll(now), release_by)
 
-    def _unjoined(self, now: float) -> float:
-        if not self.topics or self.ticket is not None:
+    def _join(self, now: float) -> float:
+        if not self.topics or self._claims or self._ending:
             return INFINITY
         if self._lease_ends(now) <= now:
             self._application.loop_wanted = True
             if self._lease_ends(now) <= now:  # checked again: a poll that started in between did not see the flag
                 return INFINITY
         again_at = self.protocol.join(now)
-        return again_at if self.state is MemberState.UNJOINED else self._lease_ends(now)
-
-    def _revoking(self, now: float) -> float:
-        ticket = self.ticket
-        assert ticket is not None
-        if now >= ticket.deadline:
-            self.lost(f"the revoked partitions were not released within max_poll_interval_ms={self._config.max_poll_interval_ms:g}")
-            self.protocol.drop_out()
-            return now
-        return min(self.protocol.poll(now), ticket.deadline)
+        return again_at if self.protocol.is_out else self._lease_ends(now)
 
     def _lease_ends(self, now: float) -> float:
         """The time by which the application must poll again."""
@@ -155,39 +164,49 @@ class Membership:
             "record of a loop in time; raise that option, or lower max_poll_records"
         )
         log.warning("%s: group %s: leaving: %s", self._config.client_id, self._config.group_id, reason)
-        self.lost(reason)
+        self.lost(self.held, reason)
         self.protocol.drop_out()
         self.protocol.leave(now, now + LEAVE_SECONDS)
         return now
 
     # ---------------------------------------------------------------- calls of the protocol
 
-    def assigned(self, assignment: Assignment, credentials: Credentials) -> None:
+    def assigned(self, partitions: Collection[TopicPartition]) -> None:
         """Take the partitions of subscribed topics. Others are ignored: the subscription changed meanwhile, or the leader made an error."""
         subscribed = set(self.topics)
-        tps = [tp for tp in assignment.partitions if tp.topic in subscribed]
-        ticket = self.ticket = Ticket(tuple(Claim(tp) for tp in tps), credentials)
-        log.info("%s: group %s: generation %d, %d partitions", self._config.client_id, self._config.group_id, assignment.epoch, len(tps))
-        self._partitions.adopt(ticket.claims, Start.COMMITTED, self._subscribed.fallback)
-        self._application.put(Assigned(ticket))
+        claims = tuple(Claim(tp) for tp in dict.fromkeys(partitions) if tp.topic in subscribed)
+        generation = self.protocol.generation
+        log.info("%s: group %s: generation %d, %d partitions", self._config.client_id, self._config.group_id, generation, len(claims))
+        self._claims.update((claim.tp, claim) for claim in claims)
+        self._partitions.adopt(claims, Start.COMMITTED, self._subscribed.fallback)
+        self._application.put(Assigned(claims))
 
-    def revoke(self, now: float, reason: str) -> None:
-        """Have the application release its partitions; records that it has not read will be read by the next owner."""
-        ticket = self.ticket
-        assert ticket is not None
-        log.info("%s: group %s: revoking %d partitions: %s", self._config.client_id, self._config.group_id, len(ticket.claims), reason)
-        ticket.ending, ticket.reason, ticket.deadline = Ending.REVOKED, reason, now + self._max_poll
-        self._partitions.drop(ticket.claims)
-        self._application.put(Ended(ticket))
+    def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
+        """Have the application release these; records that it has not read will be read by the next owner."""
+        log.info("%s: group %s: revoking %d partitions: %s", self._config.client_id, self._config.group_id, len(partitions), reason)
+        self._end(Ended(tuple(self._claims[tp] for tp in partitions), Ending.REVOKED, reason, deadline))
 
-    def lost(self, reason: str) -> None:
-        """The partitions may already belong to another member. The ticket stays until the application knows of the loss."""
-        ticket = self.ticket
-        if ticket is not None and ticket.ending is not Ending.LOST:
-            log.warning("%s: group %s: lost %d partitions: %s", self._config.client_id, self._config.group_id, len(ticket.claims), reason)
-            ticket.ending, ticket.reason = Ending.LOST, reason
-            self._partitions.drop(ticket.claims)
-            self._application.put(Ended(ticket))
+    def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
+        """These may already belong to another member. A revocation that includes any of them is a loss as a whole from now on."""
+        lost = set(partitions) - self.losses().keys()
+        if not lost:
+            return
+        log.warning("%s: group %s: lost %d partitions: %s", self._config.client_id, self._config.group_id, len(lost), reason)
+        for ended in self._ending:
+            if any(claim.tp in lost for claim in ended.claims):
+                ended.ending, ended.reason, ended.deadline = Ending.LOST, reason, INFINITY
+        ending = self.ending()
+        claims = tuple(self._claims[tp] for tp in partitions if tp in lost and tp not in ending)
+        if claims:
+            self._end(Ended(claims, Ending.LOST, reason))
+        self._commits.fail_lost(self.losses())
+
+    def _end(self, ended: Ended) -> None:
+        for claim in ended.claims:
+            claim.ended = True
+        self._ending.append(ended)
+        self._partitions.drop(ended.claims)
+        self._application.put(ended)
 
     def refused(self, error: KafkaError) -> None:
         """The group rejected this member with an error that is not retriable: `poll` raises it."""
@@ -201,5 +220,5 @@ class Membership:
 
     def on_fatal(self, error: KafkaError) -> None:
         """Finding the coordinator failed with an error that is not retriable."""
-        if self.topics and self.state is not MemberState.FATAL:
+        if self.topics:
             self.protocol.fail(error)

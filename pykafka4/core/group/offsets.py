@@ -16,7 +16,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.metadata.cluster import MISSING
 from pykafka4.core.network.call import Call, Next, Verdict, unanswered
-from pykafka4.core.subscription import Credentials, Ending, Ticket
+from pykafka4.core.subscription import Credentials
 from pykafka4.errors import ClosedError, GroupError, KafkaError, broker_error
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.protocol.messages_group import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
@@ -49,9 +49,10 @@ class Commit:
     """Offsets to be committed. `done(None)` is called only after the coordinator confirmed that all are stored."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
-    ticket: Ticket | None  # of the partitions, if a member of the group commits
+    credentials: Credentials | None  # of the member that commits, as they are when it is sent; None: not a member
     deadline: float
     done: Callable[[KafkaError | None], None]
+    lost: str = ""  # why some of the partitions were lost
     sent: bool = False
     unknown_until: float | None = None  # a partition that the coordinator does not know after that time does not exist
 
@@ -117,7 +118,7 @@ class Offsets:
     @property
     def under_generation(self) -> bool:
         """Whether a commit of a member is not complete and may still be accepted."""
-        return any(commit.ticket is not None and commit.ticket.ending is not Ending.LOST for commit in self._line)
+        return any(commit.credentials is not None and not commit.lost for commit in self._line)
 
     # ---------------------------------------------------------------- calls
 
@@ -135,6 +136,12 @@ class Offsets:
             )
         else:
             self._line.append(commit)
+
+    def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
+        """These partitions were lost, for these reasons: a member's commits of them fail, unless the coordinator accepts one in flight."""
+        for commit in self._line:
+            if commit.credentials is not None and not commit.lost:
+                commit.lost = next((losses[tp] for tp in commit.offsets if tp in losses), "")
 
     def lookup(
         self,
@@ -194,13 +201,12 @@ class Offsets:
     def _hopeless(self, commit: Commit, now: float) -> bool:
         if self._call.in_flight and commit is self._line[0]:
             return now >= commit.deadline
-        return now >= commit.deadline or (commit.ticket is not None and commit.ticket.ending is Ending.LOST)
+        return now >= commit.deadline or bool(commit.lost)
 
     def _why_not(self, commit: Commit, now: float) -> KafkaError:
         what = f"commit of {names_of(commit.offsets)}"
         if now < commit.deadline:
-            reason = commit.ticket.reason if commit.ticket is not None else ""
-            return GroupError(22, what, f"{reason}; uncommitted records will be redelivered to the partitions' new owner")
+            return GroupError(22, what, f"{commit.lost}; uncommitted records will be redelivered to the partitions' new owner")
         return self._call.timed_out(f"{what}: timed out, {commit.outcome}")
 
     def _commit_message(self) -> OffsetCommitRequest:
@@ -226,7 +232,7 @@ class Offsets:
         )
 
     def _credentials_of(self, commit: Commit) -> Credentials:
-        return self._no_member if commit.ticket is None else commit.ticket.credentials
+        return commit.credentials or self._no_member
 
     def _commit_answered(self, now: float, outcome: Outcome) -> Verdict:
         commit, asked = self._sent
@@ -269,7 +275,7 @@ class Offsets:
             self._call.reset()
             self._finish(commit, None)
             return None
-        error = _commit_error(answer, verdicts, worst, _HINTS if commit.ticket is not None else _HINTS_OUTSIDE)
+        error = _commit_error(answer, verdicts, worst, _HINTS if commit.credentials is not None else _HINTS_OUTSIDE)
         if worst in AGAIN:
             return AGAIN[worst], error
         self._finish(commit, error)

@@ -1,62 +1,23 @@
 """Group protocol. Rule: a protocol deals with the coordinator, its assignee with the application; neither does the other's part.
 
+A member consists of three things. The *partitions* that it holds are its assignee's (`core.group.membership`): an assignment adds some, a
+revocation or loss takes some. The *credentials* of its commits and its *generation* are its protocol's.
+
 The classic protocol (`classic`) is the only one so far. Another one has to implement `GroupProtocol`, and gets everything that it needs to
 know of the application from `Assignee`.
 """
 
 from __future__ import annotations
 
-import enum
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from pykafka4.core import Transitions
 from pykafka4.core.group.coordinator import Reaction
-from pykafka4.core.subscription import Assignment, Credentials
+from pykafka4.core.subscription import Credentials
 from pykafka4.errors import KafkaError
+from pykafka4.records import TopicPartition
 
-__all__ = ["MOVES", "Assignee", "GroupProtocol", "MemberState"]
-
-
-class MemberState(enum.Enum):
-    """The state of this member. `status()` shows the value as the state, and `meaning` as the reason."""
-
-    UNJOINED = "unjoined"
-    JOINING = "joining"
-    SYNCING = "syncing"
-    STABLE = "stable"
-    REVOKING = "revoking"
-    LEAVING = "leaving"
-    FATAL = "fatal"
-
-    @property
-    def meaning(self) -> str | None:
-        """None in the normal state."""
-        return _MEANINGS.get(self)
-
-
-_MEANINGS = {
-    MemberState.UNJOINED: "not a member",
-    MemberState.JOINING: "waiting for the other members",
-    MemberState.SYNCING: "waiting for its assignment",
-    MemberState.REVOKING: "waiting for the application to release revoked partitions",
-    MemberState.LEAVING: "leaving the group",
-    MemberState.FATAL: "rejected by the group, not retriable",
-}
-_U, _J, _S, _T, _R, _L, _F = MemberState
-
-MOVES = Transitions(
-    "group member",
-    {
-        _U: {_J, _L, _F},
-        _J: {_S, _U, _L, _F},
-        _S: {_T, _U, _L, _F},
-        _T: {_R, _U, _L, _F},
-        _R: {_U, _L, _F},
-        _L: {_U, _F},
-        _F: {_U},
-    },
-    {**_MEANINGS, _T: "has its partitions and sends heartbeats"},
-)
+__all__ = ["Assignee", "Commits", "GroupProtocol", "State"]
 
 
 class Assignee(Protocol):
@@ -66,17 +27,21 @@ class Assignee(Protocol):
     def topics(self) -> tuple[str, ...]:
         """The topics that the application is subscribed to."""
 
+    @property
+    def held(self) -> Collection[TopicPartition]:
+        """The partitions of this member, including those that the application has not released yet."""
+
     def keep_lease(self, now: float) -> float:
         """The time by which the application must poll. If it has passed, the member leaves the group before this returns."""
 
-    def assigned(self, assignment: Assignment, credentials: Credentials) -> None:
-        """The group assigned partitions to this member, which commits with `credentials`."""
+    def assigned(self, partitions: Collection[TopicPartition]) -> None:
+        """The group assigned these to this member, in addition to those held."""
 
-    def revoke(self, now: float, reason: str) -> None:
-        """A rebalance has started: have the application release its partitions. `GroupProtocol.given_back` follows."""
+    def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
+        """Have the application release these; `GroupProtocol.released` follows, or at `deadline` `GroupProtocol.drop_out`."""
 
-    def lost(self, reason: str) -> None:
-        """The partitions, if there are any, may already belong to another member."""
+    def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
+        """These may already belong to another member."""
 
     def refused(self, error: KafkaError) -> None:
         """The group rejected this member with an error that is not retriable."""
@@ -85,31 +50,66 @@ class Assignee(Protocol):
         """The member has left the group, as far as it needed the coordinator for that."""
 
 
+class Commits(Protocol):
+    """What a member has to know of commits, and to tell them."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether any commit is not complete."""
+
+    @property
+    def under_generation(self) -> bool:
+        """Whether a commit of a member is not complete and may still be accepted."""
+
+    def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
+        """These partitions were lost, for these reasons: their commits fail."""
+
+
+class State(Protocol):
+    """A state of a member, of those that its protocol has."""
+
+    @property
+    def value(self) -> str:
+        """What `status()` shows as the state."""
+
+    @property
+    def meaning(self) -> str | None:
+        """What `status()` shows as the reason; None in the normal state."""
+
+
 class GroupProtocol(Protocol):
     """One member from the coordinator's point of view. It holds no partitions: its assignee does."""
 
-    state: MemberState
+    @property
+    def state(self) -> State:
+        """The present state."""
+
+    @property
+    def is_out(self) -> bool:
+        """Whether the member is out of the group, and `join` would change that."""
+
     error: KafkaError | None  # the last error
     member_id: str
-    generation: int  # -1: none
+    generation: int  # or the member epoch; -1: none
+    credentials: Credentials | None  # of commits; None out of the group
 
     def poll(self, now: float) -> float:
         """Send what is due while the member is in the group, joins or leaves it; returns when to be polled again."""
 
     def join(self, now: float) -> float:
-        """The member is UNJOINED and can take partitions: join as soon as the coordinator is known; returns when to try again."""
+        """The member is out, holds nothing and can take partitions: join as soon as the coordinator is known; returns when to try again."""
 
-    def given_back(self) -> None:
-        """The application has released the revoked partitions."""
+    def released(self) -> None:
+        """The application has released partitions that were revoked or lost."""
 
     def drop_out(self) -> None:
-        """The partitions are lost, so this generation is over for this member. No request is sent."""
+        """All partitions are lost, so the member is out of the group. No request is sent."""
 
     def leave(self, now: float, by: float) -> None:
         """Send LeaveGroup, at most until `by`; `Assignee.left` follows."""
 
     def fail(self, error: KafkaError) -> None:
-        """An error that is not retriable: the member is FATAL until `start_over` or `leave`."""
+        """An error that is not retriable: the member does nothing more until `start_over` or `leave`."""
 
     def start_over(self) -> None:
         """The subscription changed: a member that was rejected tries again."""

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from consumer_harness import ConsumerHarness, code, tp
 
+from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.coordinator import Reaction, reaction
-from pykafka4.core.group.protocol import MemberState
 from pykafka4.error_table import CODES
 from pykafka4.errors import KafkaError
 from pykafka4.records import OffsetAndMetadata
@@ -136,18 +136,17 @@ def test_heartbeat(harness: ConsumerHarness, name: str) -> None:
     harness.stable(tp(0))
     harness.run(3)
     harness.beat(harness.one(HeartbeatRequest), name)
-    meaning, ticket = expected(name), harness.machine.membership.ticket
-    assert ticket is not None
+    meaning = expected(name)
     lost = meaning in (Reaction.STRANGER, Reaction.OUTDATED, Reaction.FATAL, Reaction.NAMED)
     ending = "LOST" if lost else "REVOKED" if meaning is Reaction.REJOIN else None
-    assert (ticket.ending.name if ticket.ending is not None else None) == ending
+    assert [ended.ending.name for ended in harness.machine.membership._ending] == ([] if ending is None else [ending])
     assert harness.pending(HeartbeatRequest) == []
     assert harness.machine.coordinator.node == (None if meaning is Reaction.REFIND else 1)
 
 
 def commit(harness: ConsumerHarness, name: str) -> list[Any]:
     outcomes: list[Any] = []
-    harness.machine.commit({tp(0): OffsetAndMetadata(1)}, harness.machine.membership.ticket, harness.now + 60, outcomes.append)
+    harness.machine.commit({tp(0): OffsetAndMetadata(1)}, harness.now + 60, outcomes.append)
     harness.run()
     harness.commits({tp(0): name})
     return outcomes

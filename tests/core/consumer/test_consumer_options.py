@@ -82,7 +82,7 @@ def test_every_request_of_a_static_member_names_its_instance() -> None:
     assert harness.one(SyncGroupRequest).message.group_instance_id == "i-1"
     harness.sync([tp(0)])
     harness.reader.enter()
-    harness.machine.commit({tp(0): OffsetAndMetadata(5)}, harness.machine.membership.ticket, harness.now + 10, lambda error: None)
+    harness.machine.commit({tp(0): OffsetAndMetadata(5)}, harness.now + 10, lambda error: None)
     harness.run()
     assert harness.one(OffsetCommitRequest).message.group_instance_id == "i-1"
     assert [type(r.message) for r in harness.run(2.9)] == []

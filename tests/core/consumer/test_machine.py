@@ -10,8 +10,8 @@ import pytest
 from consumer_harness import LOST, ConsumerHarness, batch, tp
 
 from pykafka4.core import INFINITY, Request
-from pykafka4.core.group.protocol import MemberState
-from pykafka4.core.subscription import Claim, Ending, Start
+from pykafka4.core.group.classic import MemberState
+from pykafka4.core.subscription import Claim, Ended, Ending, Start
 from pykafka4.error_table import CODES
 from pykafka4.errors import KafkaError
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
@@ -63,10 +63,9 @@ def test_an_offset_known_from_an_earlier_assignment_is_committed_again(harness: 
     """Another member may have committed more in between; a seek back to that place must reach the coordinator."""
     harness.stable(tp(0))
     harness.committed({tp(0): 5})
-    ticket = harness.reader.ticket
-    assert ticket is not None
-    harness.machine.fetcher.drop(ticket.claims)
-    harness.reader.release(ticket.claims)
+    before = list(harness.reader.claims.values())
+    harness.machine.fetcher.drop(before)
+    harness.reader.release(before)
     claims = [Claim(tp(0))]
     harness.reader.adopt(claims)
     harness.machine.fetcher.adopt(claims, Start.COMMITTED)
@@ -240,12 +239,9 @@ class Application:
             self.told = True
         self.told = self.told or harness.reader.fatal is not None
         while harness.reader.events:
-            ticket = harness.reader.events.popleft().ticket
-            if ticket.ending is None:
-                harness.reader.ticket = ticket
-            else:
-                harness.reader.ticket = None
-                harness.machine.membership.released(ticket)
+            event = harness.reader.events.popleft()
+            if isinstance(event, Ended):
+                harness.machine.membership.released(event)
         harness.reader.finished[tp(1)] = (int(harness.now * 10), 0)
 
     def answer(self, code: int) -> None:
@@ -323,4 +319,4 @@ def test_a_slow_loop_is_not_evicted_and_its_records_are_committed_while_it_runs(
         harness.run(2)
         for request in harness.pending(HeartbeatRequest):
             harness.beat(request)
-    assert harness.machine.membership.ticket.ending is Ending.LOST  # type: ignore[union-attr]
+    assert [ended.ending for ended in harness.machine.membership._ending] == [Ending.LOST]

@@ -10,10 +10,10 @@ from member_harness import events, held_join, keep_alive, other, release, state
 
 from pykafka4.core import Failed
 from pykafka4.core.group.assignors import assignment_bytes
-from pykafka4.core.group.classic import COMMITS_FIRST, ClassicProtocol
+from pykafka4.core.group.classic import COMMITS_FIRST, MOVES, ClassicProtocol, MemberState
 from pykafka4.core.group.coordinator import CHECK
 from pykafka4.core.group.leadership import ASK_AGAIN
-from pykafka4.core.group.protocol import MOVES, MemberState
+from pykafka4.core.group.offsets import Commit
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.error_table import Written
@@ -79,7 +79,7 @@ def test_nothing_waits_behind_a_join_or_sync(harness: ConsumerHarness) -> None:
     harness.sync([tp(0)])
     note()
     harness.run(3)
-    harness.machine.commit({tp(0): OffsetAndMetadata(1)}, harness.machine.membership.ticket, harness.now + 60, lambda error: None)
+    harness.machine.commit({tp(0): OffsetAndMetadata(1)}, harness.now + 60, lambda error: None)
     harness.run()
     note()
     harness.machine.leave(harness.now, 5, lambda: None)
@@ -96,7 +96,7 @@ def test_a_commit_made_before_partitions_were_given_back_is_answered_before_the_
     harness.stable(tp(0))
     errors: list[Any] = []
     for offset in (1, 2):
-        harness.machine.commit({tp(0): OffsetAndMetadata(offset)}, harness.reader.ticket, harness.now + 60, errors.append)
+        harness.machine.commit({tp(0): OffsetAndMetadata(offset)}, harness.now + 60, errors.append)
     harness.run(3)
     harness.beat(harness.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
     release(harness)
@@ -110,7 +110,7 @@ def test_a_commit_made_before_partitions_were_given_back_is_answered_before_the_
 
 def test_a_commit_that_is_not_answered_delays_the_join_by_seconds_only(harness: ConsumerHarness) -> None:
     harness.stable(tp(0))
-    harness.machine.commit({tp(0): OffsetAndMetadata(1)}, harness.reader.ticket, harness.now + 60, lambda error: None)
+    harness.machine.commit({tp(0): OffsetAndMetadata(1)}, harness.now + 60, lambda error: None)
     harness.run(3)
     harness.beat(harness.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
     release(harness)
@@ -134,7 +134,7 @@ def test_a_late_answer_to_a_heartbeat_of_the_last_generation_says_nothing_about_
     harness.stable(tp(0))
     harness.run(3)
     late = harness.one(HeartbeatRequest)
-    harness.machine.commit({tp(0): OffsetAndMetadata(1)}, harness.reader.ticket, harness.now + 60, lambda error: None)
+    harness.machine.commit({tp(0): OffsetAndMetadata(1)}, harness.now + 60, lambda error: None)
     harness.run()
     harness.commits({tp(0): "ILLEGAL_GENERATION"})
     release(harness)
@@ -148,8 +148,8 @@ def test_a_late_answer_to_a_heartbeat_of_the_last_generation_says_nothing_about_
 
 def test_a_commit_of_lost_partitions_or_of_no_member_does_not_delay_a_join(harness: ConsumerHarness) -> None:
     harness.stable(tp(0))
-    harness.machine.commit({tp(0): OffsetAndMetadata(1)}, harness.reader.ticket, harness.now + 60, lambda error: None)
-    harness.machine.commit({tp(0, "u"): OffsetAndMetadata(1)}, None, harness.now + 60, lambda error: None)
+    harness.machine.commit({tp(0): OffsetAndMetadata(1)}, harness.now + 60, lambda error: None)
+    harness.machine.offsets.commit(Commit({tp(0, "u"): OffsetAndMetadata(1)}, None, harness.now + 60, lambda error: None))
     harness.run(3)
     harness.beat(harness.one(HeartbeatRequest), "ILLEGAL_GENERATION")
     release(harness)
@@ -182,7 +182,7 @@ def test_followers_sync_without_assignments_and_the_leader_sends_all(harness: Co
     assert state(harness) is MemberState.STABLE
     (assigned,) = events(harness)
     assert isinstance(assigned, Assigned)
-    assert [c.tp for c in assigned.ticket.claims] == [tp(1)]
+    assert [c.tp for c in assigned.claims] == [tp(1)]
 
 
 def test_the_leader_waits_for_the_topics_of_all_members(harness: ConsumerHarness) -> None:
@@ -413,8 +413,8 @@ def test_without_a_coordinator_for_the_session_the_partitions_are_lost(harness: 
     assert state(harness) is MemberState.STABLE
     harness.run(0.2)
     (ended,) = events(harness)
-    assert ended.ticket.ending is Ending.LOST
-    assert "session_timeout_ms" in ended.ticket.reason
+    assert ended.ending is Ending.LOST
+    assert "session_timeout_ms" in ended.reason
 
 
 @pytest.mark.parametrize("held", [1.0, 7.1, 11.0])

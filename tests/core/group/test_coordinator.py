@@ -8,8 +8,8 @@ import pytest
 from consumer_harness import LOST, ConsumerHarness, tp
 
 from pykafka4.core import ANY
+from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.coordinator import Reaction, reaction
-from pykafka4.core.group.protocol import MemberState
 from pykafka4.core.network.network import LANE
 from pykafka4.error_table import BY_NAME, CODES
 from pykafka4.records import OffsetAndMetadata
@@ -116,7 +116,7 @@ def test_a_coordinator_that_cannot_store_commits_is_not_asked_to_find_the_coordi
     """Cut off from the others it answers heartbeats and names itself when it is asked."""
     harness.stable(tp(0))
     harness.committed()
-    harness.machine.commit({tp(0): OffsetAndMetadata(7)}, harness.reader.ticket, harness.now + 60.0, lambda error: None)
+    harness.machine.commit({tp(0): OffsetAndMetadata(7)}, harness.now + 60.0, lambda error: None)
     harness.run()
     for times in (1, 2, 3):
         harness.commits({tp(0): "REQUEST_TIMED_OUT"})

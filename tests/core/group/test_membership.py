@@ -10,7 +10,7 @@ from consumer_harness import ConsumerHarness, tp
 from member_harness import events, keep_alive, release, state
 
 from pykafka4.core.group.assignors import subscription_bytes
-from pykafka4.core.group.protocol import MemberState
+from pykafka4.core.group.classic import MemberState
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Ending
 from pykafka4.records import OffsetAndMetadata
@@ -67,8 +67,8 @@ def test_a_rebalance_takes_back_the_partitions_and_joins_when_the_application_ha
     harness.beat(harness.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
     assert state(harness) is MemberState.REVOKING
     (ended,) = events(harness)
-    assert ended.ticket is harness.reader.ticket
-    assert ended.ticket.ending is Ending.REVOKED
+    assert [claim.tp for claim in ended.claims] == [tp(0), tp(1)]
+    assert ended.ending is Ending.REVOKED
     assert harness.machine.fetcher.positions == {}
     harness.run(3.1)
     harness.beat(harness.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")  # it lives on while it waits
@@ -86,9 +86,8 @@ def test_a_revocation_that_is_not_answered_in_time_is_a_loss(harness: ConsumerHa
         harness.run(3.1)
         for request in harness.pending(HeartbeatRequest):
             harness.beat(request, "REBALANCE_IN_PROGRESS")
-    ticket = harness.reader.ticket
-    assert ticket is not None
-    assert ticket.ending is Ending.LOST
+    (ended,) = events(harness)
+    assert ended.ending is Ending.LOST
     assert state(harness) is MemberState.UNJOINED
     assert harness.pending(JoinGroupRequest) == []  # the application does not know of it yet
     release(harness)
@@ -102,7 +101,7 @@ def test_a_member_that_is_not_known_any_more_has_lost_its_partitions(harness: Co
     harness.run(3.1)
     harness.beat(harness.one(HeartbeatRequest), error)
     (ended,) = events(harness)
-    assert ended.ticket.ending is Ending.LOST
+    assert ended.ending is Ending.LOST
     release(harness)
     assert harness.one(JoinGroupRequest).message.member_id == member_id
 
@@ -128,7 +127,7 @@ def test_an_application_that_stops_polling_leaves_exactly_when_due(harness: Cons
     harness.left(harness.one(LeaveGroupRequest))
     assert harness.run(100) == []
     (ended,) = events(harness)
-    assert ended.ticket.ending is Ending.LOST
+    assert ended.ending is Ending.LOST
     release(harness)
     assert harness.pending(JoinGroupRequest) == []  # it may have stopped for good
     harness.poll()
@@ -187,8 +186,7 @@ def test_leaving_names_the_member_in_the_form_the_broker_knows(
 def test_leaving_waits_for_the_commits_before_it(harness: ConsumerHarness) -> None:
     harness.stable(tp(0))
     outcomes: list[Any] = []
-    ticket = harness.reader.ticket
-    harness.machine.commit({tp(0): OffsetAndMetadata(5)}, ticket, harness.now + 60, outcomes.append)
+    harness.machine.commit({tp(0): OffsetAndMetadata(5)}, harness.now + 60, outcomes.append)
     done: list[bool] = []
     harness.machine.leave(harness.now, 5, lambda: done.append(True))
     harness.run()
@@ -214,7 +212,7 @@ def test_leaving_ends_at_its_deadline(harness: ConsumerHarness) -> None:
 def test_closing_without_waiting_still_sends_commit_then_leave(harness: ConsumerHarness) -> None:
     harness.stable(tp(0))
     outcomes: list[Any] = []
-    harness.machine.commit({tp(0): OffsetAndMetadata(5)}, harness.reader.ticket, harness.now + 1, outcomes.append)
+    harness.machine.commit({tp(0): OffsetAndMetadata(5)}, harness.now + 1, outcomes.append)
     done: list[bool] = []
     harness.machine.leave(harness.now, 0, lambda: done.append(True))
     assert done == [True]
@@ -272,4 +270,4 @@ def test_an_assignment_that_ended_before_it_was_seen_is_marked(harness: Consumer
     harness.sync([tp(0)])
     harness.machine.leave(harness.now, 5, lambda: None)
     (assigned,) = events(harness)
-    assert assigned.ticket.ending is not None
+    assert [claim.ended for claim in assigned.claims] == [True]

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from consumer_harness import LOST, ConsumerHarness, tp
 
-from pykafka4.core import Failed
+from pykafka4.core import INFINITY, Failed
+from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.offsets import LATE_SECONDS, MOST_WAITING, UNKNOWN_SECONDS
-from pykafka4.core.group.protocol import MemberState
-from pykafka4.core.subscription import Ending
 from pykafka4.error_table import Written
 from pykafka4.errors import AuthorizationError, BrokerError, ClosedError, GroupError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata
@@ -29,27 +28,26 @@ class Outcomes(list[Any]):
     """What became of commits."""
 
 
-def commit(harness: ConsumerHarness, offsets: dict[Any, int], timeout: float = 60, ticket: Any = None) -> Outcomes:
+def commit(harness: ConsumerHarness, offsets: dict[Any, int], timeout: float = 60) -> Outcomes:
     outcomes = Outcomes()
-    harness.machine.commit({p: OffsetAndMetadata(o, 3, "note") for p, o in offsets.items()}, ticket, harness.now + timeout, outcomes.append)
+    harness.machine.commit({p: OffsetAndMetadata(o, 3, "note") for p, o in offsets.items()}, harness.now + timeout, outcomes.append)
     harness.run()
     return outcomes
 
 
-def joined(harness: ConsumerHarness) -> Any:
+def joined(harness: ConsumerHarness) -> None:
     harness.stable(tp(0), tp(1))
     harness.committed()
     harness.ends()
     harness.reader.enter()
-    return harness.reader.ticket
 
 
 # ---------------------------------------------------------------- commits
 
 
 def test_a_commit_carries_epoch_metadata_and_membership(harness: ConsumerHarness) -> None:
-    ticket = joined(harness)
-    outcomes = commit(harness, {tp(0): 5}, ticket=ticket)
+    joined(harness)
+    outcomes = commit(harness, {tp(0): 5})
     message = harness.one(OffsetCommitRequest).message
     assert (message.group_id, message.generation_id_or_member_epoch, message.member_id) == ("g", 1, "m")
     part = message.topics[0].partitions[0]
@@ -165,7 +163,8 @@ def test_a_commit_follows_the_coordinator(harness: ConsumerHarness, error: str) 
 def test_an_error_of_the_member_in_a_commit_answer_is_raised_and_acted_on(
     harness: ConsumerHarness, error: str, after: MemberState, hint: str
 ) -> None:
-    outcomes = commit(harness, {tp(0): 1}, ticket=joined(harness))
+    joined(harness)
+    outcomes = commit(harness, {tp(0): 1})
     harness.commits({tp(0): error})
     assert isinstance(outcomes[0], BrokerError)
     assert hint in str(outcomes[0])
@@ -174,7 +173,8 @@ def test_an_error_of_the_member_in_a_commit_answer_is_raised_and_acted_on(
 
 @pytest.mark.parametrize("error", ["OFFSET_METADATA_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "INVALID_COMMIT_OFFSET_SIZE"])
 def test_an_error_of_the_commit_alone_ends_the_commit_only(harness: ConsumerHarness, error: str) -> None:
-    outcomes = commit(harness, {tp(0): 1}, ticket=joined(harness))
+    joined(harness)
+    outcomes = commit(harness, {tp(0): 1})
     harness.commits({tp(0): error})
     assert error in str(outcomes[0])
     assert harness.machine.membership.state is MemberState.STABLE
@@ -189,9 +189,9 @@ def test_a_commit_from_outside_into_a_group_with_members_says_so(harness: Consum
 
 
 def test_a_commit_of_lost_partitions_is_refused_without_asking(harness: ConsumerHarness) -> None:
-    ticket = joined(harness)
-    ticket.ending, ticket.reason = Ending.LOST, "the session was over"
-    outcomes = commit(harness, {tp(0): 1}, ticket=ticket)
+    joined(harness)
+    harness.machine.membership.lost([tp(0)], "the session was over")
+    outcomes = commit(harness, {tp(0): 1})
     assert isinstance(outcomes[0], GroupError)
     assert "the session was over" in str(outcomes[0])
     assert harness.pending(OffsetCommitRequest) == []
@@ -234,7 +234,7 @@ def test_a_commit_behind_one_that_hangs_waits_for_its_answer(harness: ConsumerHa
 def test_too_many_commits_in_line_are_refused(harness: ConsumerHarness) -> None:
     outcomes = Outcomes()
     for offset in range(MOST_WAITING + 1):
-        harness.machine.commit({tp(0): OffsetAndMetadata(offset)}, None, harness.now + 60, outcomes.append)
+        harness.machine.commit({tp(0): OffsetAndMetadata(offset)}, harness.now + 60, outcomes.append)
     assert len(outcomes) == 1
     assert isinstance(outcomes[0], KafkaError)
 
@@ -306,12 +306,20 @@ def test_auto_commit_stores_what_is_finished_and_only_what_changed(auto: Consume
     assert auto.commits() == {tp(1): 7}
 
 
-def test_auto_commit_waits_while_the_application_has_not_taken_up_this_generation(auto: ConsumerHarness) -> None:
+def test_auto_commit_leaves_out_what_the_application_has_to_release(auto: ConsumerHarness) -> None:
     joined(auto)
+    auto.reader.finished.update({tp(0): (5, 0), tp(1): (6, 0)})
+    auto.machine.membership.revoke([tp(0)], INFINITY, "for this test")
+    auto.run(5)
+    assert auto.commits() == {tp(1): 6}
+
+
+def test_auto_commit_of_a_subscribed_consumer_waits_until_it_is_a_member(auto: ConsumerHarness, caplog: pytest.LogCaptureFixture) -> None:
+    auto.machine.membership.subscribe(("t",))
     auto.reader.finished[tp(0)] = (5, 0)
-    auto.reader.ticket = None
     auto.run(5)
     assert auto.pending(OffsetCommitRequest) == []
+    assert "auto-commit failed" not in caplog.text
 
 
 def test_an_auto_commit_that_fails_is_logged_and_tried_again(auto: ConsumerHarness, caplog: pytest.LogCaptureFixture) -> None:

@@ -57,7 +57,7 @@ def test_assigned_partitions_of_topics_that_are_not_subscribed_to_are_not_taken_
     harness.machine.membership.subscribe(("u",))
     harness.sync([tp(0), tp(0, "u")])
     (assigned, *_) = events(harness)
-    assert [claim.tp for claim in assigned.ticket.claims] == [tp(0, "u")]
+    assert [claim.tp for claim in assigned.claims] == [tp(0, "u")]
     assert set(harness.machine.fetcher.positions) <= {tp(0, "u")}
 
 

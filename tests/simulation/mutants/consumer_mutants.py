@@ -77,7 +77,7 @@ def keep_what_is_revoked(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_commit(patch: pytest.MonkeyPatch) -> None:
-    around(patch, ConsumerMachine, "commit", lambda original, self, offsets, ticket, deadline, done: done(None))
+    around(patch, ConsumerMachine, "commit", lambda original, self, offsets, deadline, done: done(None))
 
 
 def give_everybody_everything(patch: pytest.MonkeyPatch) -> None:
@@ -152,12 +152,12 @@ def say_that_a_commit_is_stored(patch: pytest.MonkeyPatch) -> None:
     """Every other commit is said to be stored, and is not sent."""
     count = [0]
 
-    def commit(original: Any, self: ConsumerMachine, offsets: Any, ticket: Any, deadline: float, done: Any) -> None:
+    def commit(original: Any, self: ConsumerMachine, offsets: Any, deadline: float, done: Any) -> None:
         count[0] += 1
         if count[0] % 2:
             done(None)
         else:
-            original(self, offsets, ticket, deadline, done)
+            original(self, offsets, deadline, done)
 
     around(patch, ConsumerMachine, "commit", commit)
 
@@ -305,10 +305,10 @@ def lose_a_chunk_of_what_was_cut(patch: pytest.MonkeyPatch) -> None:
 def fail_a_commit_now_and_then(patch: pytest.MonkeyPatch) -> None:
     count = [0]
 
-    def commit(original: Any, self: ConsumerMachine, offsets: Any, ticket: Any, deadline: float, done: Any) -> None:
+    def commit(original: Any, self: ConsumerMachine, offsets: Any, deadline: float, done: Any) -> None:
         count[0] += 1
         if count[0] % 2:
-            original(self, offsets, ticket, deadline, done)
+            original(self, offsets, deadline, done)
         else:
             done(KafkaError("not today"))
 

@@ -6,7 +6,7 @@ import pytest
 from consumer_harness import tp
 from reader_harness import ReaderHarness, offsets
 
-from pykafka4.core.subscription import Assigned, Credentials, Ended, Lasting, Ticket, Trouble
+from pykafka4.core.subscription import Assigned, Ended, Ending, Lasting, Trouble
 from pykafka4.errors import KafkaError
 
 # ---------------------------------------------------------------- loops
@@ -128,8 +128,8 @@ def test_progress_does_not_cover_what_a_pause_or_seek_took_out_of_the_list() -> 
 def test_an_event_ends_a_loops_list_before_its_next_record(harness: ReaderHarness, event: str) -> None:
     """A handler that has become slow must not hold a rebalance back until it is through with 500 records."""
     items = {
-        "assigned": Assigned(Ticket((), Credentials("g", 1, "m"))),
-        "ended": Ended(Ticket((), Credentials("g", 1, "m"))),
+        "assigned": Assigned(()),
+        "ended": Ended((), Ending.REVOKED),
         "trouble": Trouble(None, KafkaError("x")),
         "notice": Trouble(None, KafkaError("x"), Lasting.ONCE),
     }
@@ -150,7 +150,7 @@ def test_an_event_that_arrives_while_a_list_is_made_ends_it_too(harness: ReaderH
     harness.put(0, 5)
     harness.reader.enter()
     harness.reader.drain()
-    harness.reader.put(Ended(Ticket((), Credentials("g", 1, "m"))))
+    harness.reader.put(Ended((), Ending.REVOKED))
     assert list(harness.reader.take_one_by_one(500)) == []
     harness.reader.drain()
     assert offsets(harness.reader.take_one_by_one(500)) == [0, 1, 2, 3, 4]

@@ -8,7 +8,7 @@ import pytest
 from consumer_harness import batch, tp
 from reader_harness import ReaderHarness, offsets
 
-from pykafka4.core.subscription import Assigned, Credentials, Ended, Lasting, Located, Start, Ticket, Trouble, Truncated
+from pykafka4.core.subscription import Assigned, Ended, Ending, Lasting, Located, Start, Trouble, Truncated
 from pykafka4.errors import CorruptRecord, KafkaError, LogTruncated
 
 # ---------------------------------------------------------------- errors and markers
@@ -145,9 +145,8 @@ def test_a_truncation_behind_the_position_is_checked_with_the_older_epoch(ours: 
 
 
 def test_events_keep_their_order(harness: ReaderHarness) -> None:
-    ticket = Ticket((), Credentials("g", 1, "m"))
-    harness.reader.put(Assigned(ticket))
-    harness.reader.put(Ended(ticket))
+    harness.reader.put(Assigned(()))
+    harness.reader.put(Ended((), Ending.REVOKED))
     harness.reader.drain()
     assert [type(e) for e in harness.reader.events] == [Assigned, Ended]
 

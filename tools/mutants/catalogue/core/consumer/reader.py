@@ -287,4 +287,32 @@ MUTANTS: Final = (
         breaks="searches of each seek pile up while a partition has no leader",
         tests=("tests/core/consumer/test_fetcher.py::test_abandoned_offset_searches_are_removed",),
     ),
+    Mutant(
+        file="pykafka4/core/consumer/machine.py",
+        old="            if tp not in ending and self",
+        new="            if self",
+        breaks="partitions that have to be released are auto-committed",
+        tests=("tests/core/group/test_offsets.py::test_auto_commit_leaves_out_what_the_application_has_to_release",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/machine.py",
+        old="if self._auto_under_way or (self.membership.topics and self.membership.protocol.credentials is None):",
+        new="if self._auto_under_way:",
+        breaks="a subscribed consumer auto-commits before it is a member",
+        tests=("tests/core/group/test_offsets.py::test_auto_commit_of_a_subscribed_consumer_waits_until_it_is_a_member",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/machine.py",
+        old="self.offsets.commit(Commit(offsets, credentials if",
+        new="self.offsets.commit(Commit(offsets, credentials and type(credentials)('g', credentials.generation, 'm') if",
+        breaks="a commit that waited is sent with the generation at which it was made",
+        tests=("tests/core/group/test_incremental.py::test_commits_of_revoked_and_of_kept_partitions_are_sent_with_the_present_epoch",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/machine.py",
+        old="losses = self.membership.losses()\n            lost",
+        new="losses: dict[TopicPartition, str] = {}\n            lost",
+        breaks="a commit of partitions that were lost before is sent",
+        tests=("tests/core/group/test_incremental.py::test_a_loss_of_some_partitions_fails_their_commits_and_no_others",),
+    ),
 )
