@@ -71,7 +71,8 @@ class Leadership:
         self._members = tuple(group_member(m.member_id, m.group_instance_id, m.metadata, self._where) for m in response.members)
         self._deals = not response.skip_assignment
         self._topics = sorted({topic for member in self._members for topic in member.topics})
-        self._changes = self._changes or TopicChanges(self._cluster)
+        if self._changes is None:
+            self._changes = TopicChanges(self._cluster)
         for topic in self._topics:
             self._cluster.want(topic, self)
         for topic in sorted(before - set(self._topics)):

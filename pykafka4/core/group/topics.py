@@ -39,7 +39,8 @@ class SubscribedTopics:
             self._sizes.pop(topic, None)
             self._ids.pop(topic, None)
         self.names = names
-        self._changes = self._changes or TopicChanges(self._cluster)
+        if self._changes is None:
+            self._changes = TopicChanges(self._cluster)
         for topic in names:
             self._cluster.want(topic, self)
             self._changes.note(topic)

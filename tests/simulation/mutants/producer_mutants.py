@@ -29,6 +29,7 @@ from pykafka4.core.producer.identity import Identity
 from pykafka4.core.producer.ledger import Ledger
 from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.queues import UNASSIGNED, PartitionQueue
+from pykafka4.core.producer.requests import ProduceRequests
 from pykafka4.core.producer.sender import Sender
 from pykafka4.error_table import BY_NAME, CODES, Produce, Written
 from pykafka4.errors import DeliveryFailed, KafkaError
@@ -125,9 +126,9 @@ def new_epoch_in_doubt(patch: pytest.MonkeyPatch) -> None:
 def two_leaders(patch: pytest.MonkeyPatch) -> None:
     """A new leader gets the next batch while the old one has not answered."""
 
-    def following(original: Any, self: Sender, queue: Any, node: int, now: float) -> Any:
+    def following(original: Any, self: Sender, queue: Any, node: int, link: int | None, now: float) -> Any:
         queue.node = node
-        return original(self, queue, node, now)
+        return original(self, queue, node, link, now)
 
     around(patch, Sender, "_next", following)
     around(patch, PartitionQueue, "meet", lambda original, self, *where: True)  # it asks how many may be in flight, and nothing else
@@ -139,7 +140,7 @@ def put_two_batches_of_a_partition_into_a_request(patch: pytest.MonkeyPatch) -> 
     def picked(original: Any, self: Sender, node: int, now: float) -> Any:
         entries: list[Any] = []
         while (queue := self._ready.head(node)) is not None:
-            batch = self._next(queue, node, now)
+            batch = self._next(queue, node, self.network.link(node), now)
             if batch is None:
                 continue
             self._ready.remove(queue)
@@ -239,14 +240,15 @@ def start_over_when_the_topic_hides(patch: pytest.MonkeyPatch) -> None:
 
 def mix_up_topics(patch: pytest.MonkeyPatch) -> None:
     """Records for u go to t."""
-    import pykafka4.core.producer.requests as module
 
-    real = module._topic
+    def build(original: Any, self: ProduceRequests, *args: Any) -> Any:
+        request = original(self, *args)
+        for topic in request.message.topic_data:
+            if topic.name == "u":
+                topic.name = "t"
+        return request
 
-    def mixed(name: str, topic_id: Any, partitions: Any) -> Any:
-        return real("t", None, partitions) if name == "u" else real(name, None, partitions)
-
-    patch.setattr(module, "_topic", mixed)
+    around(patch, ProduceRequests, "build", build)
     around(patch, Cluster, "topic_id", lambda original, self, topic: None)
 
 
