@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import attrs
@@ -27,7 +27,7 @@ from pykafka4.core.group.assignors import ASSIGNORS
 from pykafka4.core.group.coordinator import Coordinator
 from pykafka4.core.group.membership import Membership
 from pykafka4.core.network.call import Call, Next, Verdict
-from pykafka4.core.subscription import Start
+from pykafka4.core.subscription import Assigned, Claim, Ended, Start
 from pykafka4.errors import KafkaError
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.records import OffsetAndMetadata
@@ -116,21 +116,22 @@ def ask_again_at_once(patch: pytest.MonkeyPatch) -> None:
     around(patch, Call, "rest", lambda original, self, now, reason: None)
 
 
-def twice(patch: pytest.MonkeyPatch, event: str) -> None:
-    def tell(original: Any, self: Assignment, which: str, *rest: Any) -> None:
-        for _ in range(1 + (which == event)):
-            self._reported.pop(which, None)
-            original(self, which, *rest)
+def twice(patch: pytest.MonkeyPatch, kind: type[Assigned | Ended]) -> None:
+    def call(original: Any, self: Assignment, method: str, event: Assigned | Ended, claims: Collection[Claim]) -> None:
+        original(self, method, event, claims)
+        if isinstance(event, kind):
+            event.reported = False
+            original(self, method, event, claims)
 
-    around(patch, Assignment, "_call_listener", tell)
+    around(patch, Assignment, "_call_listener", call)
 
 
 def tell_of_a_beginning_twice(patch: pytest.MonkeyPatch) -> None:
-    twice(patch, "begin")
+    twice(patch, Assigned)
 
 
 def tell_of_an_end_twice(patch: pytest.MonkeyPatch) -> None:
-    twice(patch, "end")
+    twice(patch, Ended)
 
 
 def alter_a_value(patch: pytest.MonkeyPatch) -> None:

@@ -497,7 +497,7 @@ MUTANTS: dict[Patch, Hunt] = {
     ),
     start_over_when_the_topic_hides: Hunt({LOST, ORDER}, SINGLY, ("topic is hidden",), says="; it lies at "),
     mix_up_topics: Hunt(  # found where the same broker leads both
-        {"no foreign records"},
+        {"no foreign records", GOES_ON_ALONE},  # the other broker refuses them for ever
         {"enable_idempotence": False, "acks": "1"},
         ("move leader",),
         0.1,
