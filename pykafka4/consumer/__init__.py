@@ -181,6 +181,8 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
     def commit_async(self, offsets: Offsets | None = None, on_done: OnDone | None = None) -> None:
         """As `commit`, without waiting; `on_done(offsets, error)` is called on the callback executor, with error None on success.
 
+        Without `on_done` a failure is logged as a warning.
+
         Commits reach the coordinator in the order of the calls. At most 1,000 can wait for it; further ones fail.
         Raises BufferFull while 10,000 callbacks wait to run.
         """

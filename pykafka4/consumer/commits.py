@@ -18,10 +18,13 @@ from pykafka4.core.consumer.machine import COMMIT_SECONDS, ConsumerMachine
 from pykafka4.core.consumer.reader import Place, Reader
 from pykafka4.core.group.offsets import Found, names_of
 from pykafka4.errors import BufferFull, ConfigError, GroupError, KafkaError
+from pykafka4.logs import get_log
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Commits"]
+
+log = get_log("pykafka4.group")
 
 ILLEGAL_GENERATION: Final = 22
 MOST_OWED: Final = 10_000
@@ -61,9 +64,15 @@ class Commits:
         places = self._places(offsets)
         self._check(places)
         promise = self._send(places, COMMIT_SECONDS)
-        if on_done is not None:
+        if on_done is None:
+            promise.add_done_callback(self._log_failure)
+        else:
             self._owed.append(None)
             promise.add_done_callback(lambda p: self._attachment.runtime.callbacks.post(lambda: self._call_back(on_done, places, p)))
+
+    def _log_failure(self, promise: Promise[KafkaError | None]) -> None:
+        if (error := _outcome(promise)) is not None:
+            log.warning("%s: group %s: commit_async without a callback failed: %s", self._config.client_id, self._config.group_id, error)
 
     def _call_back(self, on_done: OnDone, places: dict[TopicPartition, OffsetAndMetadata], promise: Promise[KafkaError | None]) -> None:
         self._owed.pop()

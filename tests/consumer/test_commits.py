@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from consuming import LONG, Maker, poll_until, read, topic
 
+from integration.waiting import until
 from pykafka4.consumer import Consumer
 from pykafka4.errors import BufferFull, GroupError, KafkaTimeoutError
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -54,6 +55,22 @@ def test_commits_can_name_offsets_and_be_asynchronous(server: ModelServer, make:
     consumer.commit_async({("t", 0): 9}, on_done)
     assert done.wait(LONG)
     assert outcomes == [({("t", 0): OffsetAndMetadata(9)}, None)]
+
+
+def test_a_commit_without_a_callback_that_fails_is_logged(server: ModelServer, make: Maker, caplog: pytest.LogCaptureFixture) -> None:
+    topic(server, 0)
+    consumer = make.assigned(0, group_id="g", enable_auto_commit=False)
+    server.fail("OffsetCommit", "GROUP_AUTHORIZATION_FAILED")
+    consumer.commit_async({("t", 0): 7})
+
+    def logged() -> list[str]:
+        return [line for line in caplog.messages if "group g: commit_async without a callback failed: " in line]
+
+    until(logged, LONG, "the log line")
+    assert "GROUP_AUTHORIZATION_FAILED" in logged()[0]
+    consumer.commit_async({("t", 0): 7})
+    consumer.commit({("t", 0): 8})
+    assert len(logged()) == 1
 
 
 def test_callbacks_of_commits_that_wait_for_a_blocked_one_are_bounded(

@@ -246,6 +246,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/commits.py",
+        old="            promise.add_done_callback(self._log_failure)\n",
+        new="            pass\n",
+        breaks="a failed commit_async without a callback is silent",
+        tests=("tests/consumer/test_commits.py::test_a_commit_without_a_callback_that_fails_is_logged",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/commits.py",
         old="strange = [tp for tp in places if tp not in claims]",
         new="strange: list[TopicPartition] = []",
         breaks="a member commits partitions of others",
