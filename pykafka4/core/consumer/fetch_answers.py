@@ -15,8 +15,8 @@ from typing import Any
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Outcome
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.consumer.fetch_session import Asked
 from pykafka4.core.consumer.positions import Positions
-from pykafka4.core.consumer.session import Asked
 from pykafka4.core.consumer.source import Answer, InFlightFetch, Source
 from pykafka4.core.consumer.start_offsets import StartOffsets
 from pykafka4.core.metadata.cluster import Cluster

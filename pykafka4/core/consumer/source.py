@@ -18,7 +18,7 @@ import attrs
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Request
-from pykafka4.core.consumer.session import SESSION_ERRORS, Asked, FetchSession, OtherVersion
+from pykafka4.core.consumer.fetch_session import SESSION_ERRORS, Asked, FetchSession, OtherVersion
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import via

@@ -17,7 +17,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.assignors import assigned_partitions
 from pykafka4.core.group.coordinator import Coordinator, Reaction, reaction
 from pykafka4.core.group.leadership import Leadership
-from pykafka4.core.group.protocol import Assignee, Commits
+from pykafka4.core.group.protocol import Assignee, CommitsInFlight
 from pykafka4.core.group.requests import fit_leave, heartbeat_request, join_request, leave_request, sync_request
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.network.network import via
@@ -60,20 +60,20 @@ _MEANINGS = {
     MemberState.LEAVING: "leaving the group",
     MemberState.FATAL: "rejected by the group, not retriable",
 }
-_U, _J, _S, _T, _R, _L, _F = MemberState
+S = MemberState
 
 MOVES = Transitions(
     "group member",
     {
-        _U: {_J, _L, _F},
-        _J: {_S, _U, _L, _F},
-        _S: {_T, _U, _L, _F},
-        _T: {_R, _U, _L, _F},
-        _R: {_U, _L, _F},
-        _L: {_U, _F},
-        _F: {_U},
+        S.UNJOINED: {S.JOINING, S.LEAVING, S.FATAL},
+        S.JOINING: {S.SYNCING, S.UNJOINED, S.LEAVING, S.FATAL},
+        S.SYNCING: {S.STABLE, S.UNJOINED, S.LEAVING, S.FATAL},
+        S.STABLE: {S.REVOKING, S.UNJOINED, S.LEAVING, S.FATAL},
+        S.REVOKING: {S.UNJOINED, S.LEAVING, S.FATAL},
+        S.LEAVING: {S.UNJOINED, S.FATAL},
+        S.FATAL: {S.UNJOINED},
     },
-    {**_MEANINGS, _T: "has its partitions and sends heartbeats"},
+    {**_MEANINGS, S.STABLE: "has its partitions and sends heartbeats"},
 )
 
 
@@ -88,7 +88,7 @@ class ClassicProtocol:
         assignee: Assignee,
         random: Random,
         send: Callable[[Request], None],
-        commits: Commits,
+        commits: CommitsInFlight,
     ) -> None:
         self._config, self._coordinator = config, coordinator
         self._assignee, self._send = assignee, send
@@ -104,7 +104,7 @@ class ClassicProtocol:
         self.leadership = Leadership(cluster, f"{config.client_id}: group {config.group_id}")
         self._joined_with: tuple[str, ...] = ()
         self._joined_at: tuple[int, float]  # (coordinator, time) of the last join
-        self._protocol: str | None = None
+        self._assignor: str | None = None
         self._attempt: object = None  # the join or sync in progress; responses to others are ignored
         self._held = False  # the coordinator has not responded to the attempt yet
         self._rest_until = 0.0
@@ -318,7 +318,7 @@ class ClassicProtocol:
             return
         self.member_id, self.generation = answer.member_id, answer.generation_id
         self._move(MemberState.SYNCING)
-        self._protocol = answer.protocol_name
+        self._assignor = answer.protocol_name
         unsupported = self.leadership.decide(answer, now + min(self._config.request_timeout_ms / 1000, self._session / 2))
         if unsupported is not None:
             self.fail(KafkaError(f"group {self._config.group_id} chose assignor {unsupported!r}, which this client does not support"))
@@ -337,7 +337,7 @@ class ClassicProtocol:
         if node is None:  # lost since the response to the join: the generation will be over before a new one is found
             self._rejoin(now)
             return
-        message = sync_request(self._config, self.member_id, self.generation, self._protocol, shares)
+        message = sync_request(self._config, self.member_id, self.generation, self._assignor, shares)
         deadline = now + self._config.request_timeout_ms / 1000
         self._attempt_with(node, message, deadline, lambda at, outcome: self._sync_answered(at, now, node, outcome))
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import INFINITY
-from pykafka4.core.group.protocol import Assignee, Commits, GroupProtocol, State
+from pykafka4.core.group.protocol import Assignee, CommitsInFlight, GroupProtocol, State
 from pykafka4.core.group.topics import SubscribedTopics
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start, Trouble
@@ -57,7 +57,7 @@ class Membership:
         cluster: Cluster,
         application: Application,
         partitions: Partitions,
-        commits: Commits,
+        commits: CommitsInFlight,
         protocol: Callable[[Assignee], GroupProtocol],
     ) -> None:
         """`protocol` makes the protocol of this member."""

@@ -17,7 +17,7 @@ from pykafka4.core.subscription import Credentials
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 
-__all__ = ["Assignee", "Commits", "GroupProtocol", "State"]
+__all__ = ["Assignee", "CommitsInFlight", "GroupProtocol", "State"]
 
 
 class Assignee(Protocol):
@@ -50,7 +50,7 @@ class Assignee(Protocol):
         """The member has left the group, as far as it needed the coordinator for that."""
 
 
-class Commits(Protocol):
+class CommitsInFlight(Protocol):
     """What a member has to know of commits, and to tell them."""
 
     @property

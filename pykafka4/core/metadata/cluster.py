@@ -17,7 +17,7 @@ import attrs
 from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, INFINITY, Effects, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
-from pykafka4.core.metadata.metadata_queue import IN_TURNS, MetadataQueue
+from pykafka4.core.metadata.metadata_queue import ROTATES_AFTER, MetadataQueue
 from pykafka4.core.metadata.topic import Leader, Topic
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.network import Network
@@ -229,7 +229,7 @@ class Cluster:
         self._avoid(now)
         for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
             known = self._topic(name)
-            if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000 and not self._queue.in_turns(name):
+            if now - known.asked_at > 2 * self._config.retry_backoff_max_ms / 1000 and not self._queue.in_rotation(name):
                 known.backoff.reset()
                 known.not_before = now
             self._ask_for(name, known.not_before)
@@ -326,10 +326,10 @@ class Cluster:
         return [BROKERS, *self._wanted]
 
     def _ask_for(self, name: str, when: float) -> None:
-        """Request `name` at `when`; a topic that was requested many times without success takes turns with others."""
+        """Request `name` at `when`; a topic that was requested many times without success is in rotation with others."""
         known = self._topic(name)
-        if name != BROKERS and known.backoff.attempts >= IN_TURNS:
-            self._queue.put_in_turns(name, len(known.leaders))
+        if name != BROKERS and known.backoff.attempts >= ROTATES_AFTER:
+            self._queue.put_in_rotation(name, len(known.leaders))
         else:
             self._queue.put(name, when)
         self._wake_at = -INFINITY

@@ -1,8 +1,8 @@
 """Metadata queue. Rule: a topic is requested as soon as it is due, but topics that often failed share a fixed budget per round.
 
-Topics that were requested many times without success take turns: together they are limited to BUDGET per round (`retry_backoff_max_ms`), so
-that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone: when a response contains a
-change, all topics that take turns are due at once, at most once per round.
+Topics that were requested many times without success are in rotation: together they are limited to BUDGET per round
+(`retry_backoff_max_ms`), so that thousands of topics without a leader cost no more than hundreds. Outages rarely end for one topic alone:
+when a response contains a change, all topics in rotation are due at once, at most once per round.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pykafka4.config import ClientConfig
 from pykafka4.core import INFINITY
 from pykafka4.core.backoff import Backoff
 
-__all__ = ["IN_TURNS", "MetadataQueue"]
+__all__ = ["ROTATES_AFTER", "MetadataQueue"]
 
-IN_TURNS = 8  # failed attempts after which a topic takes turns with others: about five seconds with default options
+ROTATES_AFTER = 8  # failed attempts after which a topic is in rotation with others: about five seconds with default options
 BUDGET = 3000  # per round; the unit is the cost of one partition, about 3 µs to decode and compare
 TOPIC = 5  # the cost of a topic without its partitions, in the same unit
 
@@ -24,64 +24,64 @@ TOPIC = 5  # the cost of a topic without its partitions, in the same unit
 class MetadataQueue:
     """The topics to request, and when each is due. The empty name stands for the list of brokers."""
 
-    __slots__ = ("_due", "_next_round", "_next_rush", "_round", "_rush", "_turns")
+    __slots__ = ("_due", "_next_round", "_next_rush", "_rotation", "_round", "_rush")
 
     def __init__(self, config: ClientConfig, random: Random) -> None:
         longest = config.retry_backoff_max_ms / 1000
         self._round = Backoff(longest, longest, random)
         self._due: dict[str, float] = {}
-        self._turns: dict[str, int] = {}  # name -> cost, in the order of their turns
+        self._rotation: dict[str, int] = {}  # name -> cost, in the order of rotation
         self._next_round = self._next_rush = -INFINITY
-        self._rush = False  # a response contained a change: the next rush takes all topics that take turns
+        self._rush = False  # a response contained a change: the next rush takes all topics in rotation
 
     def __contains__(self, name: str) -> bool:
-        return name in self._due or name in self._turns
+        return name in self._due or name in self._rotation
 
     def __len__(self) -> int:
-        return len(self._due) + len(self._turns)
+        return len(self._due) + len(self._rotation)
 
-    def in_turns(self, name: str) -> bool:
+    def in_rotation(self, name: str) -> bool:
         """Whether `name` takes turns."""
-        return name in self._turns
+        return name in self._rotation
 
     def put(self, name: str, when: float) -> None:
         """Request `name` at `when` or earlier."""
-        self._turns.pop(name, None)
+        self._rotation.pop(name, None)
         self._due[name] = min(when, self._due.get(name, INFINITY))
 
-    def put_in_turns(self, name: str, partitions: int) -> None:
+    def put_in_rotation(self, name: str, partitions: int) -> None:
         """Request `name`, a topic with this number of partitions, in its turn; no change if it is already queued."""
         if name not in self:
-            self._turns[name] = TOPIC + partitions
+            self._rotation[name] = TOPIC + partitions
 
     def discard(self, name: str) -> None:
         """Do not request `name`."""
         self._due.pop(name, None)
-        self._turns.pop(name, None)
+        self._rotation.pop(name, None)
 
     def news(self) -> None:
-        """A response contained a change, so topics that take turns may have changed, too."""
-        self._rush = bool(self._turns)
+        """A response contained a change, so topics in rotation may have changed, too."""
+        self._rush = bool(self._rotation)
 
     @property
     def due_at(self) -> float:
         """When the next topic is due; INFINITY: nothing is queued."""
         first = min(self._due.values(), default=INFINITY)
-        if not self._turns:
+        if not self._rotation:
             return first
         return min(first, self._next_round, self._next_rush if self._rush else INFINITY)
 
     def due(self, now: float, soon: float) -> list[str]:
-        """What to request now: everything that is due by `soon`, and as many topics that take turns as the budget allows."""
+        """What to request now: everything that is due by `soon`, and as many topics in rotation as the budget allows."""
         if self._rush and now >= self._next_rush:
             self._rush = False
             self._next_rush = self._next_round = now + self._round.next()
-            for name in list(self._turns):
+            for name in list(self._rotation):
                 self.put(name, now)
         names = [name for name, when in self._due.items() if when <= soon]
         if now >= self._next_round:
             left = BUDGET
-            for name, cost in self._turns.items():
+            for name, cost in self._rotation.items():
                 if cost > left and left < BUDGET:
                     break
                 left -= cost
@@ -92,7 +92,7 @@ class MetadataQueue:
         """Remove `names`, which have been requested."""
         turns = False
         for name in names:
-            turns = self._turns.pop(name, None) is not None or turns
+            turns = self._rotation.pop(name, None) is not None or turns
             self._due.pop(name, None)
         if turns:
             self._next_round = now + self._round.next()

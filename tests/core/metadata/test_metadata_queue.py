@@ -98,18 +98,18 @@ def test_topics_of_a_leader_that_cannot_be_connected_to_are_asked_for_within_the
 
 def test_the_first_topic_goes_even_if_it_is_over_the_budget() -> None:
     queue = MetadataQueue(config(), Random(1))
-    queue.put_in_turns("large", 10 * BUDGET)
-    queue.put_in_turns("small", 1)
+    queue.put_in_rotation("large", 10 * BUDGET)
+    queue.put_in_rotation("small", 1)
     assert queue.due(0.0, 0.1) == ["large"]
     queue.asked(["large"], 0.0)
     assert 0.8 <= queue.due_at <= 1.2
     assert queue.due(queue.due_at, queue.due_at + 0.1) == ["small"]
 
 
-def test_what_is_due_is_not_kept_back_by_those_that_take_turns() -> None:
+def test_what_is_due_is_not_kept_back_by_those_that_are_in_rotation() -> None:
     queue = MetadataQueue(config(), Random(1))
-    queue.put_in_turns("a", BUDGET)
-    queue.put_in_turns("b", BUDGET)
+    queue.put_in_rotation("a", BUDGET)
+    queue.put_in_rotation("b", BUDGET)
     queue.asked(["a"], 0.0)
     queue.put("c", 0.0)
     assert queue.due_at == 0.0
@@ -125,11 +125,11 @@ def test_what_is_due_soon_is_asked_for_along_with_what_is_due_now() -> None:
 
 def test_a_change_after_a_change_waits_for_a_round() -> None:
     queue = MetadataQueue(config(), Random(1))
-    queue.put_in_turns("a", BUDGET)
+    queue.put_in_rotation("a", BUDGET)
     queue.news()
     assert queue.due(0.0, 0.1) == ["a"]
     queue.asked(["a"], 0.0)
-    queue.put_in_turns("a", BUDGET)
+    queue.put_in_rotation("a", BUDGET)
     queue.news()
     assert 0.8 <= queue.due_at <= 1.2
     assert queue.due(0.5, 0.6) == []
@@ -139,7 +139,7 @@ def test_a_change_after_a_change_waits_for_a_round() -> None:
 def test_an_empty_queue_is_never_due() -> None:
     queue = MetadataQueue(config(), Random(1))
     queue.put("a", 1.0)
-    queue.put_in_turns("b", 1)
+    queue.put_in_rotation("b", 1)
     queue.discard("a")
     queue.discard("b")
     queue.news()

@@ -207,7 +207,7 @@ def look_all_the_time(patch: pytest.MonkeyPatch) -> None:
 def never_pause(patch: pytest.MonkeyPatch) -> None:
     """A failed request is repeated at once, however often it failed."""
     patch.setattr(Backoff, "retry", lambda config, random: Backoff(0.001, 0.001, random))
-    patch.setattr(cluster, "IN_TURNS", 1 << 30)
+    patch.setattr(cluster, "ROTATES_AFTER", 1 << 30)
 
 
 def count_offsets_from_one(patch: pytest.MonkeyPatch) -> None:

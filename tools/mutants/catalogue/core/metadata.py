@@ -100,7 +100,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
-        old=" and not self._queue.in_turns(name):\n",
+        old=" and not self._queue.in_rotation(name):\n",
         new=":\n",
         breaks="topics of a leader that cannot be reached are asked for every second, however many",
         tests=(f"{QUEUE}test_topics_of_a_leader_that_cannot_be_connected_to_are_asked_for_within_the_budget",),
@@ -137,7 +137,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/metadata/metadata_queue.py",
-        old="        self._rush = bool(self._turns)\n",
+        old="        self._rush = bool(self._rotation)\n",
         new="        pass\n",
         breaks="the end of an outage is noticed one turn after the other",
         tests=(f"{QUEUE}test_a_change_of_one_topic_requests_all_others_at_once",),

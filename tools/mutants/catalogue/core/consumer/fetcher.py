@@ -219,7 +219,9 @@ MUTANTS: Final = (
         old="        if not fetch.incremental:\n            self._positions",
         new="        if True:\n            self._positions",
         breaks="each round of a session moves a partition to the end that was not served",
-        tests=("tests/core/consumer/test_session.py::test_a_fetch_that_names_all_does_so_in_the_order_in_which_partitions_were_served",),
+        tests=(
+            "tests/core/consumer/test_fetch_session.py::test_a_fetch_that_names_all_does_so_in_the_order_in_which_partitions_were_served",
+        ),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",

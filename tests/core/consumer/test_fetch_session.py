@@ -9,7 +9,7 @@ import pytest
 from consumer_harness import LOST, ConsumerHarness, batch, code, looked_at, partition, tp
 
 from pykafka4.core import Failed, Request
-from pykafka4.core.consumer.session import OtherVersion
+from pykafka4.core.consumer.fetch_session import OtherVersion
 from pykafka4.core.consumer.source import REFUSALS, WITHOUT_SESSIONS
 from pykafka4.core.network.network import LANE
 from pykafka4.error_table import Written
