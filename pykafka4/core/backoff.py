@@ -1,6 +1,6 @@
 """Back-off. Rule: every pause that grows is a `Backoff`; nothing retries twice without a pause.
 
-Fixed pauses are RECHECK (`metadata.cluster`), ASK_AGAIN (`group.leadership`), PATIENCE (`network.question`), and `retry_backoff_ms` while
+Fixed pauses are RECHECK (`metadata.cluster`), ASK_AGAIN (`group.leadership`), PATIENCE (`network.call`), and `retry_backoff_ms` while
 `send` looks for a partition (`Core._find_partition` of the producer).
 """
 

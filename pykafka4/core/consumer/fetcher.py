@@ -153,8 +153,7 @@ class Fetcher:
     def poll(self, now: float) -> float:
         """Send what can be sent; returns when to be polled again."""
         self._timers.run(now + self._slack)
-        if self._changes or self._new:
-            self._take_changes()
+        self._take_changes()
         self._start_offsets.poll(now)
         if self.positions.touched:
             self._line_up()

@@ -260,7 +260,8 @@ class Cluster:
         if known is None or not 0 <= tp.partition < len(known.leaders) or epoch <= known.epochs[tp.partition]:
             return
         if endpoint is not None and self._address(node) != endpoint:
-            self.brokers = {**self.brokers, node: Broker(node, *endpoint)}
+            before, self.brokers = self.brokers, {**self.brokers, node: Broker(node, *endpoint)}
+            self._announce(before)
             self._unplaced, self._wake_at = True, -INFINITY
         if node not in self.brokers:
             return
@@ -547,13 +548,17 @@ class Cluster:
             return False
         self._gone = frozenset(before.keys() - brokers.keys())
         self._place(now)
+        self._announce(before)
+        return True
+
+    def _announce(self, before: Mapping[int, Broker]) -> None:
+        """Emit which brokers were removed and added: one with another address is both."""
         for broker in before.values():
-            if (now_there := brokers.get(broker.node)) is None or (now_there.host, now_there.port) != (broker.host, broker.port):
+            if self._address(broker.node) != (broker.host, broker.port):
                 self._emit(BrokerRemoved(broker.node, broker.host, broker.port))
-        for broker in brokers.values():
+        for broker in self.brokers.values():
             if (was := before.get(broker.node)) is None or (was.host, was.port) != (broker.host, broker.port):
                 self._emit(BrokerAdded(broker.node, broker.host, broker.port))
-        return True
 
     def _unseat(self) -> frozenset[str]:
         """Partitions led by a broker that left the cluster become leaderless, and their topics are requested again.

@@ -172,8 +172,11 @@ class Recovery:
             self._emit(PartitionOnline(tp))
 
     def _look_at_awaited(self, now: float) -> None:
-        for node in [node for node in self._awaited if self._network.ready(node)]:
-            for tp in list(self._awaited[node]):
+        for node, partitions in list(self._awaited.items()):
+            if not self._network.ready(node):
+                self._network.want(node)  # again: it may have been connected, and lost, since the last look
+                continue
+            for tp in list(partitions):
                 self._look(tp, now)
         if self._network.up and not self._up:
             for topic in self._outages:

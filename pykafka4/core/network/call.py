@@ -1,7 +1,8 @@
 """Call. Rule: one request at a time, repeated until its outcome ends the call; the same broker gets no second one without a back-off.
 
-A request that any broker can answer is sent to another broker as well after PATIENCE seconds without a response; the first response counts,
-later ones are ignored. The slow request keeps its full timeout: to time out earlier would close a connection that others use.
+A request that any broker can answer is sent to another broker as well after PATIENCE seconds without a response. The first response that
+ends the call counts, however late it is: otherwise a slow broker would never be heard while others refuse at once. After that, responses to
+earlier requests are ignored. The slow request keeps its full timeout: to time out earlier would close a connection that others use.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class Call:
     _gave_up: Callable[[float, KafkaError], None]
     _max_version: int | None = None
     _fit: Callable[[Any, int], None] | None = None
-    _first: int = 0  # numbers of the requests in flight: from `_first` to `_latest`
+    _first: int = 0  # number of the first request since the call last ended
+    _current: int = 0  # numbers of the requests that are waited for: from `_current` to `_latest`
     _latest: int = 0
     _repeat_at: float = INFINITY  # when to send the request in flight to another broker as well
     _not_before: float = 0.0
@@ -108,7 +110,7 @@ class Call:
             return due
         self._latest += 1
         if not self.in_flight:
-            self._first, self.in_flight = self._latest, True
+            self._current, self.in_flight = self._latest, True
         self._repeat_at = now + PATIENCE if node == ANY else INFINITY
         number = self._latest
         on_reply = lambda at, outcome: self._ended(at, number, node, outcome)  # noqa: E731
@@ -133,12 +135,16 @@ class Call:
         return KafkaTimeoutError(f"{what} (last error: {self.last_error or self._target.last_error or 'none'})")
 
     def _ended(self, now: float, number: int, node: int, outcome: Outcome) -> None:
-        outdated = number < self._first or (number < self._latest and isinstance(outcome, Failed))
-        if not self.in_flight or outdated:
+        current = self.in_flight and number >= self._current
+        if number < self._first or (isinstance(outcome, Failed) and not (current and number == self._latest)):
             return
-        self.in_flight = False
+        if current:
+            self.in_flight = False
         verdict = self._answered(now, outcome)
         if verdict is None:
+            self._end()
+            return
+        if not current:
             return
         then, self.last_error = verdict
         if then is Next.ELSEWHERE:
@@ -146,4 +152,9 @@ class Call:
         if self._target.address == node:
             self.rest(now, self.last_error)
         if then is Next.GIVE_UP:
+            self._end()
             self._gave_up(now, self.last_error)
+
+    def _end(self) -> None:
+        """The call is over: responses to its other requests are ignored."""
+        self._first, self.in_flight = self._latest + 1, False

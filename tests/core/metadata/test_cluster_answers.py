@@ -8,7 +8,7 @@ import pytest
 from cluster_harness import ID, ME, OTHER, T0, T1, answer_metadata, knowing
 from scripted_brokers import World, metadata, versions
 
-from pykafka4.core.metadata.cluster import EPOCHS_FROM, Change
+from pykafka4.core.metadata.cluster import EPOCHS_FROM, BrokerAdded, BrokerRemoved, Change
 from pykafka4.core.metadata.topic import CONTRADICTED, Leader
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
@@ -273,6 +273,16 @@ def test_a_hint_can_bring_a_broker_that_is_new() -> None:
     world.engine.network.want(9)
     world.run()
     assert world.engine.network.ready(9)
+
+
+def test_a_broker_that_a_hint_brought_is_announced_like_any_other() -> None:
+    world = knowing()
+    world.events.clear()
+    world.engine.cluster.hint(T0, 9, 6, ("h9", 9))
+    world.engine.cluster.hint(T0, 2, 7, ("moved", 2))
+    world.engine.cluster.hint(T0, 9, 8, ("h9", 9))
+    told = [event for event in world.events if isinstance(event, (BrokerAdded, BrokerRemoved))]
+    assert told == [BrokerAdded(9, "h9", 9), BrokerRemoved(2, "h2", 2), BrokerAdded(2, "moved", 2)]
 
 
 def test_hints_about_the_unknown_are_ignored() -> None:

@@ -345,3 +345,23 @@ def test_a_new_leader_that_is_not_connected_is_connected_to_at_once() -> None:
     report(world, node=1)
     world.run(0.05)
     assert world.engine.recovery.leader(T0) == Leader(3, 6)
+
+
+def test_a_leader_whose_connection_ended_in_the_turn_it_was_ready_is_connected_to_again(world: World) -> None:
+    """Its topic has a partition without a leader: the cluster requests it, and nothing changes. Only the connection leads back here."""
+    world.metadata = metadata({"t": (ID, [(-1, 5), (2, 7)])}, brokers={node: (f"h{node}", node) for node in range(1, 30)})
+    world.engine.cluster.refresh(world.now, ("t",))
+    world.lose(("h2", 2))
+    report(world, T1)
+    world.run(1.0)
+    world.down.clear()
+    world.mute = set(range(max(world.links) + 1, 1000))
+    world.run(2.5)
+    ((link, header, _),) = [muted for muted in world.muted if world.links.get(muted[0]) == ("h2", 2)]
+    world.answer(link, header, world.speaks)
+    assert world.engine.network.ready(2)
+    world.lose(("h2", 2))
+    world.down.clear()
+    world.mute.clear()
+    world.run(2.5)
+    assert world.engine.recovery.leader(T1) == Leader(2, 7)

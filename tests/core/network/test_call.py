@@ -246,11 +246,59 @@ def test_the_silent_one_that_fails_at_last_is_ignored(anyone: Harness) -> None:
     assert anyone.outcomes == [LOST]
 
 
-def test_a_late_response_is_none_to_the_next_request(anyone: Harness) -> None:
+@pytest.mark.parametrize("asked_again", [False, True], ids=["during the back-off", "after the next request"])
+def test_a_late_response_that_ends_the_call_counts(anyone: Harness, asked_again: bool) -> None:
     silent, other = anyone.ask(0.0), anyone.ask(PATIENCE)
-    other.on_reply(4.0, LOST)
-    third = anyone.ask(6.0)
-    anyone.reply(silent, 6.0, node=1)
+    other.on_reply(3.1, LOST)
+    third = [anyone.ask(4.0)] if asked_again else []
+    anyone.reply(silent, 4.0, node=1)
+    assert not anyone.call.in_flight
+    for request in [*third, anyone.ask(8.0)]:  # what is left of the call that is over does not count in the next one
+        anyone.reply(request, 9.0, node=3)
+    assert anyone.answers == [1, 3]
+
+
+def test_a_slow_broker_is_heard_although_the_others_refuse_at_once(anyone: Harness) -> None:
+    """Otherwise, while it takes longer than PATIENCE, each refusal of another one would void its response, for ever."""
+    silent, other = anyone.ask(0.0), anyone.ask(PATIENCE)
+    anyone.verdict = (Next.ELSEWHERE, NO)
+    anyone.reply(other, PATIENCE, node=2)
+    anyone.reply(anyone.ask(3.5), 3.5, node=2)
+    anyone.verdict = None
+    anyone.reply(silent, 4.0, node=1)
+    assert anyone.answers == [2, 2, 1]
+    assert not anyone.call.in_flight
+
+
+@pytest.mark.parametrize("then", [Next.RETRY, Next.ELSEWHERE, Next.GIVE_UP])
+def test_a_late_response_that_does_not_end_the_call_changes_nothing(anyone: Harness, then: Next) -> None:
+    silent, other = anyone.ask(0.0), anyone.ask(PATIENCE)
+    other.on_reply(3.1, LOST)
+    anyone.ask(4.0)
+    anyone.verdict = (then, NO)
+    anyone.reply(silent, 4.5, node=1)
+    assert anyone.call.in_flight
+    assert anyone.avoided == anyone.errors == []
+
+
+def test_a_late_failure_is_ignored(anyone: Harness) -> None:
+    silent, other = anyone.ask(0.0), anyone.ask(PATIENCE)
+    other.on_reply(3.1, LOST)
+    silent.on_reply(3.1, LOST)
     assert anyone.outcomes == [LOST]
-    anyone.reply(third, 7.0, node=3)
-    assert anyone.answers == [3]
+
+
+def test_a_failure_after_another_broker_refused_is_ignored(anyone: Harness) -> None:
+    first, other = anyone.ask(0.0), anyone.ask(PATIENCE)
+    anyone.verdict = (Next.ELSEWHERE, NO)
+    anyone.reply(first, 3.1, node=1)
+    other.on_reply(3.1, LOST)
+    assert anyone.answers == [1]
+    assert len(anyone.outcomes) == 1
+
+
+def test_after_the_owner_was_told_late_responses_are_ignored(anyone: Harness) -> None:
+    silent, other = anyone.ask(0.0), anyone.ask(PATIENCE)
+    other.on_reply(3.1, TOO_OLD)
+    anyone.reply(silent, 4.0, node=1)
+    assert anyone.answers == []

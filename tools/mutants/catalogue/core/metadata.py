@@ -13,6 +13,22 @@ LEADERLESS = "tests/core/metadata/test_recovery.py::test_thousands_of_partitions
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/core/metadata/recovery.py",
+        old="                self._network.want(node)  # again",
+        new="                pass  # again",
+        breaks="a leader whose connection ended in the turn it was ready is not connected to again",
+        tests=(
+            "tests/core/metadata/test_recovery.py::test_a_leader_whose_connection_ended_in_the_turn_it_was_ready_is_connected_to_again",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/cluster.py",
+        old="            self._announce(before)\n            self._unplaced",
+        new="            self._unplaced",
+        breaks="a broker that a hint brought is never announced",
+        tests=("tests/core/metadata/test_cluster_answers.py::test_a_broker_that_a_hint_brought_is_announced_like_any_other",),
+    ),
+    Mutant(
         file="pykafka4/core/metadata/cluster.py",
         old="create and gone and self._config.allow_auto_create_topics)",
         new="create and gone)",
