@@ -130,10 +130,17 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",
-        old="        position.claim.end = answer.high_watermark\n",
-        new="",
+        old="                position.claim.end = answer.high_watermark ",
+        new="                pass ",
         breaks="the end of a partition is not kept",
         tests=("tests/consumer/test_poll.py::test_lag_and_stats_tell_how_far_behind",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetch_answers.py",
+        old="            if not answer.error_code:\n                position.claim.end",
+        new="            if not answer.error_code and self._awaits(position, offset):\n                position.claim.end",
+        breaks="the end of a partition that came with a response for another offset is lost",
+        tests=("tests/core/consumer/test_session.py::test_the_end_of_a_log_is_known_after_a_seek_although_the_broker_does_not_repeat_it",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",
