@@ -203,6 +203,20 @@ MUTANTS: Final = (
         tests=("tests/consumer/test_close.py::test_close_inside_a_listener_does_not_call_it_again",),
     ),
     Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            self.assignment.complete_change()\n",
+        new="",
+        breaks="an interrupted assign stays half done: buffered records are skipped",
+        tests=("tests/consumer/test_interrupts.py::test_no_record_is_skipped_after_an_interrupted_end_of_an_assignment",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/assignment.py",
+        old="        self.change = Change(claims, [], {})\n        try:\n            reader.purge(claims)\n",
+        new="        reader.purge(claims)\n        self.change = Change(claims, [], {})\n        try:\n",
+        breaks="after an interrupted unsubscribe buffered records are skipped",
+        tests=("tests/consumer/test_interrupts.py::test_no_record_is_skipped_after_an_interrupted_end_of_an_assignment",),
+    ),
+    Mutant(
         file="pykafka4/consumer/assignment.py",
         old="fresh = [Claim(tp) for tp in tps if tp not in selection.by_hand]",
         new="fresh = [Claim(tp) for tp in tps]",
@@ -239,7 +253,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="            self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(gone))\n",
+        old="        self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(gone))\n",
         new="",
         breaks="partitions that are assigned no more are fetched on",
         tests=("tests/consumer/test_positions.py::test_partitions_that_are_no_longer_assigned_are_not_fetched",),
