@@ -37,6 +37,7 @@ class Change(NamedTuple):
     gone: list[Claim]
     fresh: list[Claim]
     by_hand: dict[TopicPartition, None]  # afterwards
+    leaves: bool = False  # the group
 
 
 class Assignment:
@@ -71,6 +72,7 @@ class Assignment:
         check_listener(listener)
         check_overlap(names, selection.by_hand)
         with self.guard.using("subscribe"):
+            self.complete_change()
             self._reader.drain()
             selection.topics, selection.listener, self._reader.fatal = names, listener, None
             self._attachment.post(lambda _: self._attachment.machine.membership.subscribe(names))
@@ -90,16 +92,21 @@ class Assignment:
             self.change = Change(gone, fresh, tps)
             self.complete_change()
 
-    def complete_change(self) -> None:
-        """Do the rest of an interrupted `assign` or `release_all`; each step may be done twice."""
+    def complete_change(self, leave_seconds: float = 0.0) -> Promise[None] | None:
+        """Do the rest of an interrupted `assign` or `release_all`; each step may be done twice. Returns when the group is left, if it is."""
         if self.change is None:
-            return
-        gone, fresh, self._selection.by_hand = self.change
+            return None
+        gone, fresh, self._selection.by_hand, leaves = self.change
         self._reader.release(gone)
         self._reader.adopt(fresh)
         self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(gone))
         self._attachment.post(lambda _: self._attachment.machine.fetcher.adopt(fresh, Start.COMMITTED))
+        left = None
+        if leaves:
+            self._reader.ticket = None
+            left = self._leave_group(leave_seconds)
         self.change = None
+        return left
 
     @call
     def unsubscribe(self) -> None:
@@ -194,7 +201,7 @@ class Assignment:
         reader, now = self._reader, self._attachment.runtime.loop.now
         self.complete_change()
         ticket, claims, leave_seconds = reader.ticket, list(reader.claims.values()), 0.0
-        self.change = Change(claims, [], {})
+        self.change = Change(claims, [], {}, leaves=True)
         try:
             reader.purge(claims)
             last_commit, self.last_commit = self.last_commit, None
@@ -206,10 +213,10 @@ class Assignment:
                 self._report_end(ticket)
             leave_seconds = LEAVE_SECONDS
         finally:
-            self.complete_change()
-            reader.ticket = None
             leave_seconds = min(leave_seconds, max(0.0, deadline - now()))
-            _wait(self._leave_group(leave_seconds), leave_seconds + 1)
+            left = self.complete_change(leave_seconds)
+            if left is not None:  # not done by a call of the listener
+                _wait(left, leave_seconds + 1)
 
     def _leave_group(self, timeout: float) -> Promise[None]:
         left: Promise[None] = self._attachment.promise()

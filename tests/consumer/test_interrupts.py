@@ -271,6 +271,23 @@ def test_no_record_is_skipped_after_an_interrupted_end_of_an_assignment(server: 
     assert at > 10
 
 
+def test_a_member_that_unsubscribed_with_an_interrupt_reads_again_when_it_subscribes(server: ModelServer, make: Maker) -> None:
+    topic(server, 4)
+    consumer = make.member()
+    for at in itertools.count(*share(6)):
+        poll_until(consumer, consumer.assignment)
+        consumer.seek(("t", 0), 0)
+        got = [r.offset for r in consumer.poll(5.0, max_records=1)]
+        place = interrupted(consumer.unsubscribe, at)
+        consumer.subscribe(["t"])
+        while got[-1] != 3:
+            got += [r.offset for r in read(consumer, 1, max_records=1)]
+        assert sorted(set(got)) == [0, 1, 2, 3], place
+        if place is None:
+            break
+    assert at > 50
+
+
 def test_an_interrupted_close_is_completed_by_the_next(server: ModelServer, make: Maker) -> None:
     topic(server, 4)
     for at in itertools.count(*share(7)):
