@@ -93,7 +93,10 @@ class Assignment:
             self.complete_change()
 
     def complete_change(self, leave_seconds: float = 0.0) -> Promise[None] | None:
-        """Do the rest of an interrupted `assign` or `release_all`; each step may be done twice. Returns when the group is left, if it is."""
+        """Do the rest of an interrupted `assign` or `release_all`; each step may be done twice.
+
+        Returns the promise of having left the group, if that is part of it.
+        """
         if self.change is None:
             return None
         gone, fresh, self._selection.by_hand, leaves = self.change
