@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pykafka4.attachment import Attachment
 from pykafka4.config import ConsumerConfig
@@ -31,6 +31,15 @@ LAST_COMMIT_LEAST: Final = 1.0  # for that of a consumer that closes without wai
 LEAVE_SECONDS: Final = 5.0
 
 
+class Change(NamedTuple):
+    """What `assign` changes, or the end of all assignments."""
+
+    gone: list[Claim]
+    fresh: list[Claim]
+    by_hand: dict[TopicPartition, None]  # afterwards
+    leaves: bool = False  # the group
+
+
 class Assignment:
     """The partitions of a consumer: those of `assign`, and those that the group assigns (a `core.subscription.Assignment`)."""
 
@@ -50,6 +59,7 @@ class Assignment:
         self.listener_method = ""  # the method of the listener that is running
         self._taken_up: Assigned | None = None  # the last; its listener may not have been called yet
         self.last_commit: Promise[KafkaError | None] | None = None  # the auto-commit that a revocation waits for
+        self.change: Change | None = None  # an unfinished `assign` or `release_all`: the next poll or call completes it
 
     # ---------------------------------------------------------------- calls of the application
 
@@ -62,6 +72,7 @@ class Assignment:
         check_listener(listener)
         check_overlap(names, selection.by_hand)
         with self.guard.using("subscribe"):
+            self.complete_change()
             self._reader.drain()
             selection.topics, selection.listener, self._reader.fatal = names, listener, None
             self._attachment.post(lambda _: self._attachment.machine.membership.subscribe(names))
@@ -72,16 +83,30 @@ class Assignment:
         tps, selection = as_partitions(partitions), self._selection
         check_overlap(selection.topics, tps)
         with self.guard.using("assign"):
+            self.complete_change()
             reader = self._reader
             gone = [reader.claims[tp] for tp in selection.by_hand if tp not in tps]
             fresh = [Claim(tp) for tp in tps if tp not in selection.by_hand]
             if gone:
                 self._commits.commit_finished(COMMIT_SECONDS, {claim.tp for claim in gone})
-                reader.release(gone)
-            reader.adopt(fresh)
-            selection.by_hand = dict.fromkeys(tps)
-            self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(gone))
-            self._attachment.post(lambda _: self._attachment.machine.fetcher.adopt(fresh, Start.COMMITTED))
+            self.change = Change(gone, fresh, tps)
+            self.complete_change()
+
+    def complete_change(self, leave_seconds: float = 0.0) -> Promise[None] | None:
+        """Do the rest of an interrupted `assign` or `release_all`; each step may be done twice.
+
+        Returns the promise of having left the group, if that is part of it.
+        """
+        if self.change is None:
+            return None
+        gone, fresh, self._selection.by_hand, leaves = self.change
+        self._reader.release(gone)
+        self._reader.adopt(fresh)
+        self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(gone))
+        self._attachment.post(lambda _: self._attachment.machine.fetcher.adopt(fresh, Start.COMMITTED))
+        left = self._leave_group(leave_seconds) if leaves else None
+        self.change = None
+        return left
 
     @call
     def unsubscribe(self) -> None:
@@ -173,10 +198,12 @@ class Assignment:
         Buffered records are dropped first. Therefore the rest is always done: a consumer that continued to read would skip these records.
         """
         reader, now = self._reader, self._attachment.runtime.loop.now
+        self.complete_change()
         claims, leave_seconds = list(reader.claims.values()), 0.0
-        reader.purge(claims)
-        last_commit, self.last_commit = self.last_commit, None
+        self.change = Change(claims, [], {}, leaves=True)
         try:
+            reader.purge(claims)
+            last_commit, self.last_commit = self.last_commit, None
             if last_commit is None:
                 reader.settle(in_hand=in_hand)
                 last_commit = self._commits.commit_finished(max(LAST_COMMIT_LEAST, deadline - now()))
@@ -185,11 +212,10 @@ class Assignment:
                 self._report_end(ended)
             leave_seconds = LEAVE_SECONDS
         finally:
-            reader.release(claims)
-            self._selection.by_hand = {}
-            self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(claims))
             leave_seconds = min(leave_seconds, max(0.0, deadline - now()))
-            _wait(self._leave_group(leave_seconds), leave_seconds + 1)
+            left = self.complete_change(leave_seconds)
+            if left is not None:  # not done by a call of the listener
+                _wait(left, leave_seconds + 1)
 
     def _ends(self) -> list[Ended]:
         """The events that wait, and one for all other partitions of the group. It waits with them: a listener may close the consumer."""

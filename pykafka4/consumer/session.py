@@ -103,6 +103,7 @@ class Session(Attachment[ConsumerMachine]):
             raise self.guard.refusal("poll")
         reader, entered = self.reader, False
         try:
+            self.assignment.complete_change()
             if not self.selection.topics and not self.selection.by_hand:
                 raise ConfigError("poll: no topics or partitions; call subscribe or assign first")
             reader.enter()

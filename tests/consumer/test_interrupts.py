@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Collection
 from typing import Any
@@ -14,7 +15,7 @@ from pykafka4.core.consumer.reader import Move, Reader
 from pykafka4.core.group.classic import ClassicProtocol, MemberState
 from pykafka4.core.group.coordinator import Reaction
 from pykafka4.core.subscription import Claim, Located
-from pykafka4.errors import KafkaError
+from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
 from pykafka4.wire.records.batch import WireRecord, build_batch
@@ -230,6 +231,60 @@ def test_a_consumer_works_after_an_interrupted_call(server: ModelServer, make: M
     consumer.resume(consumer.paused())
     consumer.seek(("t", 0), 0)
     assert [r.offset for r in read(consumer, 4) if r.partition == 0] == [0, 1, 2, 3]
+
+
+def test_an_interrupted_assign_is_completed_by_the_next_poll(server: ModelServer, make: Maker) -> None:
+    """Otherwise a partition could be neither read nor given up, or its buffered records be skipped."""
+    topic(server, 3, 3)
+    consumer = make(group_id="g")
+    first, second = [("t", 0)], [("t", 1)]
+    consumer.assign(first)
+    assert [r.offset for r in read(consumer, 3)] == [0, 1, 2]
+    for place in interrupts(lambda: consumer.assign(second)):
+        consumer.poll(0)
+        assigned = consumer.assignment()
+        assert assigned in (set(first), set(second)), place
+        consumer.assign(first)
+        consumer.assign(second)
+        consumer.seek(second[0], 0)
+        assert [(r.partition, r.offset) for r in read(consumer, 3)] == [(1, 0), (1, 1), (1, 2)], place
+        consumer.assign(first)
+        consumer.seek(first[0], 0)
+        assert [(r.partition, r.offset) for r in read(consumer, 3)] == [(0, 0), (0, 1), (0, 2)], place
+
+
+@pytest.mark.parametrize("act", ["assign", "unsubscribe"])
+def test_no_record_is_skipped_after_an_interrupted_end_of_an_assignment(server: ModelServer, make: Maker, act: str) -> None:
+    topic(server, 4)
+    consumer = make(group_id="g", max_partition_fetch_bytes=1)
+    for at in itertools.count(*share(1)):
+        consumer.assign([("t", 0)])
+        consumer.seek(("t", 0), 0)
+        got = [r.offset for r in consumer.poll(5.0, max_records=1)]
+        place = interrupted(lambda: consumer.assign([]) if act == "assign" else consumer.unsubscribe(), at)
+        with contextlib.suppress(ConfigError):  # no partitions any more
+            got += [r.offset for r in read(consumer, 3)]
+            assert got == [0, 1, 2, 3], place
+        if place is None:
+            break
+    assert at > 10
+
+
+def test_a_member_that_unsubscribed_with_an_interrupt_reads_again_when_it_subscribes(server: ModelServer, make: Maker) -> None:
+    topic(server, 4)
+    consumer = make.member()
+    for at in itertools.count(*share(6)):
+        poll_until(consumer, consumer.assignment)
+        consumer.seek(("t", 0), 0)
+        got = [r.offset for r in consumer.poll(5.0, max_records=1)]
+        place = interrupted(consumer.unsubscribe, at)
+        consumer.subscribe(["t"])
+        while got[-1] != 3:
+            got += [r.offset for r in read(consumer, 1, max_records=1)]
+        assert sorted(set(got)) == [0, 1, 2, 3], place
+        if place is None:
+            break
+    assert at > 50
 
 
 def test_an_interrupted_close_is_completed_by_the_next(server: ModelServer, make: Maker) -> None:

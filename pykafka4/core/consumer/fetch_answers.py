@@ -71,6 +71,8 @@ class FetchAnswers:
         for position, offset, answer in source.read(fetch, response):
             if answer.records:
                 self._positions.move_to_end(position.tp)
+            if not answer.error_code:
+                position.claim.end = answer.high_watermark  # also if the rest no longer counts: a session does not repeat it
             if self._awaits(position, offset):
                 self._answered(now, source.node, position, answer, endpoints)
 
@@ -140,7 +142,6 @@ class FetchAnswers:
             raises = self._start_offsets.policy is Start.NONE
             self._positions.truncate(position, max(agreed.end_offset, 0), agreed.epoch, raises=raises)
             return
-        position.claim.end = answer.high_watermark
         if answer.records:
             self._take(position, answer.records)
 

@@ -71,8 +71,14 @@ class Fetcher:
     # ---------------------------------------------------------------- what is read
 
     def adopt(self, claims: Collection[Claim], start: Start | int, fallback: Callable[[TopicPartition], Start] | None = None) -> None:
-        """Begin to read `claims` at `start`; `fallback(tp)` says where without a committed offset, instead of auto_offset_reset."""
+        """Begin to read `claims` at `start`; `fallback(tp)` says where without a committed offset, instead of auto_offset_reset.
+
+        Those that are read already continue: after Ctrl-C the call is repeated.
+        """
         for claim in claims:
+            position = self.positions.get(claim.tp)
+            if position is not None and position.claim.origin is claim.origin:
+                continue
             self._place(claim, start, self._start_offsets.policy if fallback is None else fallback(claim.tp))
 
     def drop(self, claims: Collection[Claim]) -> None:

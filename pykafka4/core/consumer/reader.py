@@ -367,12 +367,13 @@ class Reader:
     @_whole
     def seek_each(self, starts: Mapping[TopicPartition, Start | int]) -> None:
         """The same for several partitions, each with its own start; the loop gets one call."""
-        for tp, start in starts.items():
+        self._complete_replacement()  # an interrupted seek: it replaces claims
+        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})
+        for tp, start in starts.items():  # last: after an interrupt nothing is finished that reading does not skip
             if isinstance(start, int):
                 self.finished[tp] = (start, -1)
             else:
                 self.finished.pop(tp, None)
-        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})
 
     def _replace(self, starts: Mapping[Claim, tuple[Start | int, int]]) -> dict[Claim, Claim]:
         """Replace claims by new ones; returns {old: new}.

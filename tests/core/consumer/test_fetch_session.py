@@ -159,6 +159,24 @@ def test_a_seek_to_the_same_offset_names_nothing_and_what_comes_counts() -> None
     assert len(harness.poll()) == 2
 
 
+@pytest.mark.parametrize("end", [1000, 1003])
+def test_the_end_of_a_log_is_known_after_a_seek_although_the_broker_does_not_repeat_it(end: int) -> None:
+    """A session returns a high watermark once. It may have come in the response to a Fetch from before the seek."""
+    harness = reading(2)
+    held = harness.fetch_at(1)
+    harness.reader.seek(tp(0), 5)
+    harness.run()
+    (beside,) = [r for r in harness.pending(FetchRequest) if r is not held]
+    harness.reader.seek(tp(1), end)
+    harness.run()
+    harness.fetched(held, {} if end == 1000 else {tp(1): partition(1, batch(0, 3), end)}, session=SESSION, version=17)
+    harness.fetched(beside, {tp(0): b""}, version=17)
+    request = harness.fetch_at(1)
+    assert (place(request), harness.asked(request)) == ((SESSION, 2), {tp(0): 5, tp(1): end})
+    harness.fetched(request, {}, session=SESSION, version=17)
+    assert harness.reader.claims[tp(1)].end == end
+
+
 def test_a_topic_created_again_is_another_partition_by_id() -> None:
     harness = reading(1, tp(0, "u"))
     harness.cluster.set("t", topic_id=UUID(int=9))

@@ -183,3 +183,15 @@ def test_a_removed_consumer_gets_no_changes() -> None:
     assert (len(harness.cluster.on_change), len(harness.recovery.on_online)) == (1, 1)
     harness.machine.gone()
     assert (harness.cluster.on_change, harness.recovery.on_online, harness.cluster.users) == ([], [], {})
+
+
+def test_partitions_that_are_adopted_twice_are_read_once() -> None:
+    """As after an interrupted `assign`. A seek in between replaces the claim, and still counts."""
+    harness = ConsumerHarness()
+    harness.cluster.set("t", [1, 1])
+    claims = harness.assign(tp(0), tp(1), start=0)
+    harness.fetched(harness.fetch_at(1), {tp(0): batch(0, 2)})
+    harness.reader.seek(tp(1), 7)
+    harness.machine.fetcher.adopt(claims, 0)
+    harness.run()
+    assert {place: position.offset for place, position in harness.machine.fetcher.positions.items()} == {tp(0): 2, tp(1): 7}

@@ -10,6 +10,7 @@ from reader_harness import ReaderHarness, offsets
 
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.subscription import Claim, Start
+from pykafka4.records import TopicPartition
 from pykafka4.wire.records.compression import decompress
 from pykafka4.wire.records.hot import Chunk
 
@@ -190,3 +191,39 @@ def test_pausing_several_partitions_takes_all_of_them_out_of_a_loops_list() -> N
     assert list(iterator) == []
     assert {(old.tp, start) for old, _, start in harness.seeks} == {(tp(1), 0), (tp(2), 0)}
     assert harness.reader.positions() == {tp(0): 2, tp(1): 0, tp(2): 0}
+
+
+class Interrupts(dict[TopicPartition, int]):
+    """Ctrl-C arrives while the second partition is sought."""
+
+    def items(self) -> Any:
+        first, _ = super().items()
+        yield first
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_seek_of_several_partitions_marks_none_as_finished() -> None:
+    """Otherwise records before the offset could be committed, although they were not read and reading does not continue behind them."""
+    harness = ReaderHarness(2)
+    with pytest.raises(KeyboardInterrupt):
+        harness.reader.seek_each(Interrupts({tp(0): 50, tp(1): 70}))
+    assert (harness.seeks, harness.reader.finished) == ([], {})
+
+
+def test_a_seek_counts_although_the_one_before_was_interrupted() -> None:
+    harness, interrupted = ReaderHarness(), False
+
+    def reseek(moves: Any) -> None:
+        nonlocal interrupted
+        harness.seeks.extend(moves)
+        if not interrupted:
+            interrupted = True
+            raise KeyboardInterrupt
+
+    harness.reader = Reader(lambda: 0.0, lambda: None, reseek)
+    harness.reader.adopt(harness.claims)
+    with pytest.raises(KeyboardInterrupt):
+        harness.reader.seek(tp(0), 5)
+    harness.reader.seek(tp(0), 9)
+    assert harness.seeks[-1][1:] == (harness.reader.claims[tp(0)], 9)
+    assert (harness.finished(), harness.reader.position(tp(0))) == (9, 9)

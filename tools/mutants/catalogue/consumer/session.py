@@ -181,8 +181,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="            _wait(self._leave_group(leave_seconds), leave_seconds + 1)\n",
-        new="",
+        old="            left = self._leave_group(leave_seconds)\n",
+        new="            pass\n",
         breaks="close does not leave the group",
         tests=("tests/consumer/test_rebalance.py::test_members_share_out_partitions_and_take_over_from_each_other",),
     ),
@@ -201,6 +201,27 @@ MUTANTS: Final = (
         new="",
         breaks="a listener is told twice",
         tests=("tests/consumer/test_close.py::test_close_inside_a_listener_does_not_call_it_again",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            self.assignment.complete_change()\n",
+        new="",
+        breaks="an interrupted assign stays half done: buffered records are skipped",
+        tests=("tests/consumer/test_interrupts.py::test_no_record_is_skipped_after_an_interrupted_end_of_an_assignment",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/assignment.py",
+        old="        self.change = Change(claims, [], {}, leaves=True)\n        try:\n            reader.purge(claims)\n",
+        new="        reader.purge(claims)\n        self.change = Change(claims, [], {}, leaves=True)\n        try:\n",
+        breaks="after an interrupted unsubscribe buffered records are skipped",
+        tests=("tests/consumer/test_interrupts.py::test_no_record_is_skipped_after_an_interrupted_end_of_an_assignment",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/assignment.py",
+        old="            self.complete_change()\n            self._reader.drain()\n",
+        new="            self._reader.drain()\n",
+        breaks="subscribe after an interrupted unsubscribe: the member leaves, and reads nothing",
+        tests=("tests/consumer/test_interrupts.py::test_a_member_that_unsubscribed_with_an_interrupt_reads_again_when_it_subscribes",),
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
@@ -239,7 +260,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="            self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(gone))\n",
+        old="        self._attachment.post(lambda _: self._attachment.machine.fetcher.drop(gone))\n",
         new="",
         breaks="partitions that are assigned no more are fetched on",
         tests=("tests/consumer/test_positions.py::test_partitions_that_are_no_longer_assigned_are_not_fetched",),

@@ -11,6 +11,13 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
+        old="            if position is not None and position.claim.origin is claim.origin:\n                continue\n",
+        new="",
+        breaks="a repeated assign reads records again",
+        tests=("tests/core/consumer/test_fetcher.py::test_partitions_that_are_adopted_twice_are_read_once",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetcher.py",
         old="patience = self._config.fetch_max_wait_ms / 1000",
         new="patience = 0.5",
         breaks="fetch_max_wait_ms is ignored",
@@ -60,8 +67,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
-        old="if position is not None and position.claim.origin is claim.origin:",
-        new="if position is not None:",
+        old="if position is not None and position.claim.origin is claim.origin:\n                self.positions.remove",
+        new="if position is not None:\n                self.positions.remove",
         breaks="partitions assigned by hand are not read on when the group takes its share of them back",
         tests=("tests/core/consumer/test_fetcher.py::test_the_end_of_an_assignment_leaves_a_later_assignment_of_the_same_partition",),
     ),
@@ -130,10 +137,19 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",
-        old="        position.claim.end = answer.high_watermark\n",
-        new="",
+        old="                position.claim.end = answer.high_watermark ",
+        new="                pass ",
         breaks="the end of a partition is not kept",
         tests=("tests/consumer/test_poll.py::test_lag_and_stats_tell_how_far_behind",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetch_answers.py",
+        old="            if not answer.error_code:\n                position.claim.end",
+        new="            if not answer.error_code and self._awaits(position, offset):\n                position.claim.end",
+        breaks="the end of a partition that came with a response for another offset is lost",
+        tests=(
+            "tests/core/consumer/test_fetch_session.py::test_the_end_of_a_log_is_known_after_a_seek_although_the_broker_does_not_repeat_it",
+        ),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",

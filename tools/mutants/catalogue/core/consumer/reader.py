@@ -67,6 +67,21 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
+        old="        self._complete_replacement()  # an interrupted seek: it replaces claims\n",
+        new="",
+        breaks="the seek after an interrupted one is lost, and its offset is committed",
+        tests=("tests/core/consumer/reader/test_reader_seeks.py::test_a_seek_counts_although_the_one_before_was_interrupted",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})\n",
+        new="        self.finished.update((tp, (start, -1)) for tp, start in starts.items() if isinstance(start, int))\n"
+        "        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})\n",
+        breaks="an interrupted seek marks as finished what was not read",
+        tests=("tests/core/consumer/reader/test_reader_seeks.py::test_an_interrupted_seek_of_several_partitions_marks_none_as_finished",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
         old="return self._places(self._held)",
         new="return self._places(0)",
         breaks="commit() in a loop commits the record in hand",

@@ -32,6 +32,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
+        old="                now.position.claim.end = before.position.claim.end\n",
+        new="                pass\n",
+        breaks="after a seek the end of a log without news stays unknown",
+        tests=(
+            "tests/core/consumer/test_fetch_session.py::test_the_end_of_a_log_is_known_after_a_seek_although_the_broker_does_not_repeat_it",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/source.py",
         old="last_fetched_epoch=one.epoch,",
         new="last_fetched_epoch=-1,",
         breaks="brokers are not told the last epoch that was read",
