@@ -175,7 +175,7 @@ class Assignment:
     def _call_listener(self, method: str, event: Assigned | Ended, claims: Collection[Claim]) -> None:
         if event.reported:
             return
-        listener, reader = self._selection.listener, self._reader
+        listener, reader, tps = self._selection.listener, self._reader, [claim.tp for claim in claims]
         if method == "on_partitions_lost" and not hasattr(listener, method):
             method = "on_partitions_revoked"
         listen: Callable[[list[TopicPartition]], Any] | None = getattr(listener, method, None)
@@ -184,8 +184,8 @@ class Assignment:
             self.listener_method = method
             try:
                 reader.idle = self._attachment.runtime.loop.now()  # max_poll_interval_ms bounds the listener, too
-                event.reported = True
-                listen([claim.tp for claim in claims])
+                event.reported = True  # from here to the call no signal handler runs
+                listen(tps)
             finally:
                 self.listener_method, reader.idle = "", idle
 

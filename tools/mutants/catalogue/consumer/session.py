@@ -146,6 +146,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
+        old="                listen(tps)\n",
+        new="                listen([claim.tp for claim in claims])\n",
+        breaks="Ctrl-C just before the listener is called skips the call for ever",
+        tests=("tests/consumer/test_interrupts.py::test_an_interrupted_rebalance_is_completed_by_the_next_poll",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/assignment.py",
         old="                reader.idle = self._attachment.runtime.loop.now()",
         new="                pass",
         breaks="a listener that hangs keeps its partitions for ever",
@@ -181,8 +188,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="            left = self._leave_group(leave_seconds)\n",
-        new="            pass\n",
+        old="        left = self._leave_group(leave_seconds) if leaves else None\n",
+        new="        left = None\n",
         breaks="close does not leave the group",
         tests=("tests/consumer/test_rebalance.py::test_members_share_out_partitions_and_take_over_from_each_other",),
     ),
