@@ -22,7 +22,7 @@ pytest.importorskip("Cython", reason="needs Cython; pip install -e '.[test,dev]'
 pytest.importorskip("setuptools", minversion="77", reason="needs setuptools 77, as pyproject.toml does; pip install -e '.[test,dev]'")
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = ("pykafka4", "setup.py", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("pykafka4", "setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
 BUILT = shutil.ignore_patterns("*.so", "_hot.c", "__pycache__")
 COMPILED = "pykafka4/wire/records/compiled"
 CORE = sorted(path.name for kind in ("pyx", "pxi", "h", "pyi") for path in (ROOT / COMPILED).glob(f"*.{kind}"))
@@ -97,12 +97,16 @@ def test_the_core_has_sources_to_ship() -> None:
     assert {"_hot.pyx", "_hot.pyi"} <= set(CORE)
 
 
-def test_sdist_holds_everything_a_build_needs(tree: Path) -> None:
+def test_sdist_holds_what_a_build_needs_and_no_tests(tree: Path) -> None:
+    (tree / "tests").mkdir()
+    for other in ("tests/test_client.py", f"{COMPILED}/_hot.c"):
+        (tree / other).touch()
     done = build(tree, "sdist", PYKAFKA4_BUILD_EXTENSION="no")
     assert done.returncode == 0, done.stderr
     (archive,) = (tree / "dist").glob("*.tar.gz")
     wanted = {f"{COMPILED}/{name}" for name in CORE} | {"pykafka4/py.typed", "setup.py", "pyproject.toml", "README.md", "LICENSE"}
     assert wanted <= names(archive)
+    assert not {name for name in names(archive) if name.startswith("tests/") or name.endswith(".c")}
 
 
 def test_a_failing_compiler_leaves_a_wheel_that_works_and_warns_once(tree: Path, tmp_path: Path) -> None:
