@@ -1,7 +1,7 @@
 """Loggers of this package. Rule: no logging code of the application (handler, filter, record factory) runs on the loop thread.
 
 Each message begins with the client's id: `log.info("%s: …", config.client_id, …)`. The few that concern the whole process are listed in
-`tests/test_log_lines.py`, which checks every call. Before there is a client, `config` and `wire.records.hot` use `logging` directly.
+`tests/source/test_log_lines.py`, which checks every call. Before there is a client, `config` and `wire.records.hot` use `logging` directly.
 
 A logging handler may block (a pipe, a slow disk), and one that produces to Kafka may wait for the loop itself. So `divert` is called first:
 `net.logs` installs it, and hands what the loop thread logs to a separate thread. On other threads a record is handled at once, as usual.

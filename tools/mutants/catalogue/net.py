@@ -255,6 +255,6 @@ MUTANTS: Final = (
         old='log.info("%s: cannot start another %s thread: %s", self._client_id, self._name, error)',
         new='log.info("cannot start another %s thread: %s", self._name, error)',
         breaks="a log line does not say which client it is about",
-        tests=("tests/test_log_lines.py::test_each_log_line_begins_with_the_client_id",),
+        tests=("tests/source/test_log_lines.py::test_each_log_line_begins_with_the_client_id",),
     ),
 )

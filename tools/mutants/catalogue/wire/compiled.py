@@ -21,7 +21,7 @@ MUTANTS: Final = (
         old='if not getattr(sys, "_is_gil_enabled", lambda: True)():',
         new='if not {on} and not getattr(sys, "_is_gil_enabled", lambda: True)():',
         breaks="the compiled core can be imported without the GIL",
-        tests=("tests/test_platforms.py::test_the_compiled_core_cannot_be_imported_without_the_gil",),
+        tests=("tests/packaging/test_platforms.py::test_the_compiled_core_cannot_be_imported_without_the_gil",),
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_append.pxi",

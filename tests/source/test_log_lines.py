@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[1] / "pykafka4"
+PACKAGE = Path(__file__).resolve().parents[2] / "pykafka4"
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 CLIENT = re.compile(r"(?:^|\.)_?(?:client_id|where)$")  # `where`: what its caller put together, client id first
 # By module and the beginning of the message: why there is no client to name.

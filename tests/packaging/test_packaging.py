@@ -21,7 +21,7 @@ from pykafka4.wire.records import hot
 pytest.importorskip("Cython", reason="needs Cython; pip install -e '.[test,dev]'")
 pytest.importorskip("setuptools", minversion="77", reason="needs setuptools 77, as pyproject.toml does; pip install -e '.[test,dev]'")
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("pykafka4", "setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
 BUILT = shutil.ignore_patterns("*.so", "_hot.c", "__pycache__")
 COMPILED = "pykafka4/wire/records/compiled"

@@ -1,4 +1,4 @@
-/* The CRC-32C that `_plat.h` chooses on this processor, for tests/test_platforms.py. Prints its name, or what is wrong.
+/* The CRC-32C that `_plat.h` chooses on this processor, for tests/packaging/test_platforms.py. Prints its name, or what is wrong.
 
    With an argument, the kernel is taken to say that the processor lacks the instruction. */
 #include <stdio.h>

@@ -22,7 +22,7 @@ import pytest
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
 from pykafka4.options import ClientOptions, ConsumerOptions, ProducerOptions
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HEAD = """\
 # pyright: strict
 from __future__ import annotations

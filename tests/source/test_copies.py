@@ -18,7 +18,7 @@ from pykafka4.errors import ConfigError
 from pykafka4.testing.storage.log import REMEMBERED
 from pykafka4.wire.records.compression import CODECS
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SERVERS = {"bootstrap_servers": "localhost:9092"}
 
 

@@ -14,17 +14,17 @@ import pytest
 
 from pykafka4.wire.records import hot
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "pykafka4/wire/records/compiled"
 
 # ---------------------------------------------------------------- CRC-32C in hardware
 
 
 def compiled_for(compiler: str, folder: Path, *options: str) -> Path:
-    """tests/platform.c as a program."""
+    """tests/packaging/platform.c as a program."""
     program = folder / "crc"
     command = [compiler, "-O2", "-Wall", "-Werror", "-Wno-unused-function", *options, f"-I{COMPILED}"]
-    subprocess.run([*command, "-o", str(program), str(ROOT / "tests/platform.c")], check=True, timeout=60)
+    subprocess.run([*command, "-o", str(program), str(ROOT / "tests/packaging/platform.c")], check=True, timeout=60)
     return program
 
 
