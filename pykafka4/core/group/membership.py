@@ -184,7 +184,8 @@ class Membership:
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
         """Have the application release these; records that it has not read will be read by the next owner."""
         log.info("%s: group %s: revoking %d partitions: %s", self._config.client_id, self._config.group_id, len(partitions), reason)
-        self._end(Ended(tuple(self._claims[tp] for tp in partitions), Ending.REVOKED, reason, deadline))
+        claims = tuple(self._claims[tp] for tp in partitions)
+        self._end(Ended(claims, Ending.REVOKED, reason, deadline if claims else INFINITY))  # without partitions nothing can be lost
 
     def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
         """These may already belong to another member. A revocation that includes any of them is a loss as a whole from now on."""
