@@ -253,6 +253,25 @@ def test_an_interrupted_assign_is_completed_by_the_next_poll(server: ModelServer
         assert [(r.partition, r.offset) for r in read(consumer, 3)] == [(0, 0), (0, 1), (0, 2)], place
 
 
+@pytest.mark.parametrize("done", [0, 1])
+def test_a_seek_after_an_interrupted_assign_is_kept(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, done: int) -> None:
+    topic(server, 3)
+    consumer = make()
+    post, calls = consumer._session.post, itertools.count()
+
+    def interrupted_post(work: Any) -> None:
+        if next(calls) == done:
+            raise KeyboardInterrupt
+        post(work)
+
+    monkeypatch.setattr(consumer._session, "post", interrupted_post)
+    with contextlib.suppress(KeyboardInterrupt):
+        consumer.assign([("t", 0)])
+    monkeypatch.undo()
+    consumer.seek(("t", 0), 1)
+    assert [r.offset for r in read(consumer, 2)] == [1, 2]
+
+
 @pytest.mark.parametrize("act", ["assign", "unsubscribe"])
 def test_no_record_is_skipped_after_an_interrupted_end_of_an_assignment(server: ModelServer, make: Maker, act: str) -> None:
     topic(server, 4)
