@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
-from consuming import Listener, Maker, poll_until, read, topic
+from consuming import LONG, Listener, Maker, poll_until, read, topic
 from interrupts import interrupted, interrupts, share
 
 from pykafka4.core.consumer.reader import Move, Reader
@@ -304,6 +306,36 @@ def test_a_member_that_unsubscribed_with_an_interrupt_reads_again_when_it_subscr
         if place is None:
             break
     assert at > 50
+
+
+def test_an_assignment_taken_up_before_the_loop_has_left_the_group_ends(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic(server, 4)
+    server.create_topic("u", 1)
+    consumer = make.member()
+    consumer.poll(0)
+    deadline = time.monotonic() + LONG
+    while consumer.status()["consumer"]["state"] != "stable":
+        assert time.monotonic() < deadline
+    session, delayed = consumer._session, list[Any]()
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "post", delayed.append)
+        patch.setattr("pykafka4.consumer.assignment._wait", partial(interrupt_from, 2, itertools.count(1)))
+        with pytest.raises(KeyboardInterrupt):
+            consumer.unsubscribe()
+        consumer.subscribe(["u"])
+        consumer.poll(0)
+    for work in delayed:
+        session.post(work)
+    poll_until(consumer, lambda: ("u", 0) in consumer.assignment())
+    assert consumer.assignment() == {("u", 0)}
+
+
+def interrupt_from(first: int, calls: Iterator[int], *_: object) -> None:
+    """Ctrl-C in the `first` of the calls and those after it."""
+    if next(calls) >= first:
+        raise KeyboardInterrupt
 
 
 def test_an_interrupted_close_is_completed_by_the_next(server: ModelServer, make: Maker) -> None:

@@ -95,9 +95,8 @@ class Membership:
         """Leave the group; `then` is called after LeaveGroup, or after `patience` seconds at the latest."""
         self.gone()
         self._when_left.append(then)
-        for claim in self._claims.values():
-            claim.ended = True  # an application that has not seen it yet must not take it up
-        self._partitions.drop(self._claims.values())
+        if self._claims:  # an application that has not seen them yet must not take them up; if it just did, it releases them
+            self._end(Ended(tuple(self._claims.values()), Ending.LOST, "this consumer left the group"))
         self._claims.clear()
         self._ending.clear()
         self.protocol.leave(now, now + patience)

@@ -284,5 +284,6 @@ def test_an_assignment_that_ended_before_it_was_seen_is_marked(harness: Consumer
     harness.join()
     harness.sync([tp(0)])
     harness.machine.leave(harness.now, 5, lambda: None)
-    (assigned,) = events(harness)
+    assigned, ended = events(harness)
     assert [claim.ended for claim in assigned.claims] == [True]
+    assert ended.claims == assigned.claims
