@@ -121,6 +121,8 @@ class Assignment:
                 self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_SECONDS, in_hand=False)
             finally:
                 self._reader.drain()
+                for event in self._reader.events:
+                    event.reported = True  # the listener of the next subscription has nothing to do with it
                 self._selection.topics, self._selection.listener, self._reader.fatal = (), None, None
 
     # ---------------------------------------------------------------- events of the group, on the thread that polls

@@ -303,6 +303,13 @@ MUTANTS: Final = (
         tests=("tests/consumer/test_commits.py::test_a_commit_without_a_callback_that_fails_is_logged",),
     ),
     Mutant(
+        file="pykafka4/consumer/assignment.py",
+        old="                    event.reported = True  # the listener of the next",
+        new="                    pass  # the listener of the next",
+        breaks="a listener is called for the subscription before",
+        tests=("tests/consumer/test_rebalance.py::test_a_listener_hears_nothing_of_the_subscription_before",),
+    ),
+    Mutant(
         file="pykafka4/consumer/commits.py",
         old="(strange or selection.lost)",
         new="(places or selection.lost)",
