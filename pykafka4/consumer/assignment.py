@@ -108,6 +108,11 @@ class Assignment:
         self.change = None
         return left
 
+    def complete_assign(self) -> None:
+        """For calls that need the partitions. A `release_all` in progress goes on by itself, after the listener that makes such a call."""
+        if self.change is not None and not self.change.leaves:
+            self.complete_change()
+
     @call
     def unsubscribe(self) -> None:
         """See Consumer.unsubscribe."""
@@ -116,6 +121,8 @@ class Assignment:
                 self.release_all(self._attachment.runtime.loop.now() + LAST_COMMIT_SECONDS, in_hand=False)
             finally:
                 self._reader.drain()
+                for event in self._reader.events:
+                    event.reported = True  # the listener of the next subscription has nothing to do with it
                 self._selection.topics, self._selection.listener, self._reader.fatal = (), None, None
 
     # ---------------------------------------------------------------- events of the group, on the thread that polls
@@ -203,18 +210,25 @@ class Assignment:
         self.change = Change(claims, [], {}, leaves=True)
         try:
             reader.purge(claims)
-            last_commit, self.last_commit = self.last_commit, None
-            if last_commit is None:
-                reader.settle(in_hand=in_hand)
-                last_commit = self._commits.commit_finished(max(LAST_COMMIT_LEAST, deadline - now()))
-            _wait(last_commit, max(0.0, deadline - now()))
+            begun, self.last_commit = self.last_commit, None
+            reader.settle(in_hand=in_hand)
+            owed = None  # or without the partitions of the revocation that has begun its last commit
+            if begun is not None:
+                owed = reader.claims.keys() - {claim.tp for claim in reader.current(reader.events[0].claims)}
+            last_commit = self._commits.commit_finished(max(LAST_COMMIT_LEAST, deadline - now()), owed)
+            for commit in (begun, last_commit):
+                if commit is not None:
+                    _wait(commit, max(0.0, deadline - now()))
             for ended in self._ends():
                 self._report_end(ended)
             leave_seconds = LEAVE_SECONDS
         finally:
             leave_seconds = min(leave_seconds, max(0.0, deadline - now()))
             left = self.complete_change(leave_seconds)
-            if left is not None:  # not done by a call of the listener
+            if left is None:  # a call of the listener completed it, and may have subscribed or assigned since
+                self.change = Change(list(reader.claims.values()), [], {}, leaves=True)
+                left = self.complete_change(leave_seconds)
+            if left is not None:
                 _wait(left, leave_seconds + 1)
 
     def _ends(self) -> list[Ended]:

@@ -96,10 +96,10 @@ class Commits:
         claims, selection = self._reader.claims, self._selection
         if not selection.topics:
             return
-        if len(claims) == len(selection.by_hand) and (places or selection.lost):
+        strange = [tp for tp in places if tp not in claims]
+        if len(claims) == len(selection.by_hand) and (strange or selection.lost):
             why = f"{selection.lost}; poll rejoins the group" if selection.lost else "poll joins the group"
             raise GroupError(ILLEGAL_GENERATION, "commit", f"this consumer has no partitions assigned by the group: {why}")
-        strange = [tp for tp in places if tp not in claims]
         if strange:  # the coordinator would accept it, and the next owner would begin there
             raise GroupError(
                 ILLEGAL_GENERATION, "commit", f"{names_of(strange)}: not assigned to this consumer; assignment() lists its partitions"

@@ -197,11 +197,13 @@ class Session(Attachment[ConsumerMachine]):
     # ---------------------------------------------------------------- positions
 
     def _assigned(self, partitions: Partitions | None, what: str) -> list[TopicPartition]:
+        self.assignment.complete_assign()
         tps = list(self.reader.claims if partitions is None else as_partitions(partitions))
         self._check_assigned(tps, what)
         return tps
 
     def _check_assigned(self, tps: Iterable[TopicPartition], what: str) -> None:
+        self.assignment.complete_assign()
         for tp in tps:
             if tp not in self.reader.claims:
                 raise ConfigError(f"{what}: {tp} is not assigned to this consumer; assignment() lists its partitions")

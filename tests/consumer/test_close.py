@@ -139,6 +139,34 @@ def test_calls_in_a_listener_that_runs_while_the_consumer_closes(server: ModelSe
     assert isinstance(answers[1], ClosedError)
 
 
+def test_close_in_a_listener_commits_partitions_that_are_not_revoked(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    server.create_topic("u", 1)
+    fill(server, "u", 0, numbers(0, 3))
+    consumer = make(group_id="g", auto_commit_interval_ms=60_000)
+    consumer.assign([("u", 0)])
+    told = Parting(consumer.close)
+    consumer.subscribe(["t"], told)
+    read(consumer, 6)
+    consumer.subscribe(["v"], told)
+    with pytest.raises(ClosedError):
+        poll_until(consumer, lambda: False)
+    tps = [("t", 0), ("u", 0)]
+    assert {tp: at and at.offset for tp, at in make(group_id="g").committed(tps).items()} == dict.fromkeys(tps, 3)
+
+
+def test_a_listener_that_subscribes_while_the_consumer_unsubscribes_does_not_keep_it_in_the_group(server: ModelServer, make: Maker) -> None:
+    topic(server, 3)
+    consumer = make(group_id="g")
+    told = Parting(lambda: (consumer.subscribe(["t"]), consumer.assign([("u", 0)])))
+    consumer.subscribe(["t"], told)
+    read(consumer, 3)
+    consumer.unsubscribe()
+    assert told.kinds == ["assigned", "revoked"]
+    assert consumer._session.machine.membership.topics == ()
+    assert consumer.assignment() == set()
+
+
 def test_close_inside_a_listener_does_not_call_it_again(server: ModelServer, make: Maker) -> None:
     topic(server, 0, 0)
     told = Parting(lambda: consumer.close())

@@ -270,6 +270,20 @@ def test_a_member_cannot_commit_partitions_that_it_does_not_have(server: ModelSe
     assert first.committed([mine, other]) == {mine: OffsetAndMetadata(1), other: None}
 
 
+def test_a_member_without_a_share_commits_what_it_assigned_by_hand(server: ModelServer, make: Maker) -> None:
+    topic(server, 0)
+    server.create_topic("u", 1)
+    by_hand, members = {("u", 0)}, [make.member(enable_auto_commit=False) for _ in range(2)]
+    for member in members:
+        member.assign(by_hand)
+    first, second = members
+    poll_until(first, lambda: second.poll(0.01) == [] and all(m.status()["consumer"]["state"] == "stable" for m in members))
+    poll_until(first, lambda: second.poll(0.01) == [] and len(first.assignment()) + len(second.assignment()) == 3)
+    idle = first if first.assignment() == by_hand else second
+    idle.commit({("u", 0): 3})
+    assert idle.committed(("u", 0)) == OffsetAndMetadata(3, -1)
+
+
 def test_without_a_subscription_any_partition_can_be_committed(server: ModelServer, make: Maker) -> None:
     topic(server, 5, 5)
     consumer = make.assigned(0, group_id="g", enable_auto_commit=False)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
-from consuming import Listener, Maker, poll_until, read, topic
+from consuming import LONG, Listener, Maker, poll_until, read, topic
 from interrupts import interrupted, interrupts, share
 
 from pykafka4.core.consumer.reader import Move, Reader
@@ -253,6 +255,25 @@ def test_an_interrupted_assign_is_completed_by_the_next_poll(server: ModelServer
         assert [(r.partition, r.offset) for r in read(consumer, 3)] == [(0, 0), (0, 1), (0, 2)], place
 
 
+@pytest.mark.parametrize("done", [0, 1])
+def test_a_seek_after_an_interrupted_assign_is_kept(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch, done: int) -> None:
+    topic(server, 3)
+    consumer = make()
+    post, calls = consumer._session.post, itertools.count()
+
+    def interrupted_post(work: Any) -> None:
+        if next(calls) == done:
+            raise KeyboardInterrupt
+        post(work)
+
+    monkeypatch.setattr(consumer._session, "post", interrupted_post)
+    with contextlib.suppress(KeyboardInterrupt):
+        consumer.assign([("t", 0)])
+    monkeypatch.undo()
+    consumer.seek(("t", 0), 1)
+    assert [r.offset for r in read(consumer, 2)] == [1, 2]
+
+
 @pytest.mark.parametrize("act", ["assign", "unsubscribe"])
 def test_no_record_is_skipped_after_an_interrupted_end_of_an_assignment(server: ModelServer, make: Maker, act: str) -> None:
     topic(server, 4)
@@ -285,6 +306,36 @@ def test_a_member_that_unsubscribed_with_an_interrupt_reads_again_when_it_subscr
         if place is None:
             break
     assert at > 50
+
+
+def test_an_assignment_taken_up_before_the_loop_has_left_the_group_ends(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic(server, 4)
+    server.create_topic("u", 1)
+    consumer = make.member()
+    consumer.poll(0)
+    deadline = time.monotonic() + LONG
+    while consumer.status()["consumer"]["state"] != "stable":
+        assert time.monotonic() < deadline
+    session, delayed = consumer._session, list[Any]()
+    with monkeypatch.context() as patch:
+        patch.setattr(session, "post", delayed.append)
+        patch.setattr("pykafka4.consumer.assignment._wait", partial(interrupt_from, 2, itertools.count(1)))
+        with pytest.raises(KeyboardInterrupt):
+            consumer.unsubscribe()
+        consumer.subscribe(["u"])
+        consumer.poll(0)
+    for work in delayed:
+        session.post(work)
+    poll_until(consumer, lambda: ("u", 0) in consumer.assignment())
+    assert consumer.assignment() == {("u", 0)}
+
+
+def interrupt_from(first: int, calls: Iterator[int], *_: object) -> None:
+    """Ctrl-C in the `first` of the calls and those after it."""
+    if next(calls) >= first:
+        raise KeyboardInterrupt
 
 
 def test_an_interrupted_close_is_completed_by_the_next(server: ModelServer, make: Maker) -> None:

@@ -171,6 +171,20 @@ def test_unsubscribe_leaves_the_group_and_subscribe_joins_again(server: ModelSer
     poll_until(consumer, consumer.assignment)
 
 
+def test_a_listener_hears_nothing_of_the_subscription_before(server: ModelServer, make: Maker) -> None:
+    topic(server, 1)
+    consumer, told = make(group_id="g"), Listener()
+    consumer.subscribe(["v"])
+    consumer.poll(0)
+    deadline = time.monotonic() + LONG
+    while consumer.status()["consumer"]["state"] != "stable":
+        assert time.monotonic() < deadline
+    consumer.unsubscribe()
+    consumer.subscribe(["t"], told)
+    poll_until(consumer, consumer.assignment)
+    assert told.told == [("assigned", [("t", 0)])]
+
+
 def test_what_was_finished_is_committed_before_the_listener_hears_of_the_revocation(server: ModelServer, make: Maker) -> None:
     topic(server, 10)
     seen: list[dict[TopicPartition, int]] = []

@@ -95,9 +95,8 @@ class Membership:
         """Leave the group; `then` is called after LeaveGroup, or after `patience` seconds at the latest."""
         self.gone()
         self._when_left.append(then)
-        for claim in self._claims.values():
-            claim.ended = True  # an application that has not seen it yet must not take it up
-        self._partitions.drop(self._claims.values())
+        if self._claims:  # an application that has not seen them yet must not take them up; if it just did, it releases them
+            self._end(Ended(tuple(self._claims.values()), Ending.LOST, "this consumer left the group"))
         self._claims.clear()
         self._ending.clear()
         self.protocol.leave(now, now + patience)
@@ -184,7 +183,8 @@ class Membership:
     def revoke(self, partitions: Collection[TopicPartition], deadline: float, reason: str) -> None:
         """Have the application release these; records that it has not read will be read by the next owner."""
         log.info("%s: group %s: revoking %d partitions: %s", self._config.client_id, self._config.group_id, len(partitions), reason)
-        self._end(Ended(tuple(self._claims[tp] for tp in partitions), Ending.REVOKED, reason, deadline))
+        claims = tuple(self._claims[tp] for tp in partitions)
+        self._end(Ended(claims, Ending.REVOKED, reason, deadline if claims else INFINITY))  # without partitions nothing can be lost
 
     def lost(self, partitions: Collection[TopicPartition], reason: str) -> None:
         """These may already belong to another member. A revocation that includes any of them is a loss as a whole from now on."""

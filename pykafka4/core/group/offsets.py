@@ -136,6 +136,8 @@ class Offsets:
             )
         else:
             self._line.append(commit)
+            for tp in commit.offsets:
+                self.stored.pop(tp, None)  # until the response
 
     def fail_lost(self, losses: Mapping[TopicPartition, str]) -> None:
         """These partitions were lost, for these reasons: a member's commits of them fail, unless the coordinator accepts one in flight."""

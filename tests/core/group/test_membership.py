@@ -106,6 +106,21 @@ def test_a_member_that_is_not_known_any_more_has_lost_its_partitions(harness: Co
     assert harness.one(JoinGroupRequest).message.member_id == member_id
 
 
+def test_a_member_that_was_rejected_while_it_released_nothing_stays_out() -> None:
+    harness = ConsumerHarness(group_id="g", max_poll_interval_ms=60_000, session_timeout_ms=600_000)
+    harness.cluster.set("t", [1])
+    harness.stable()
+    keep_alive(harness)
+    harness.run(3)
+    harness.beat(harness.one(HeartbeatRequest), "REBALANCE_IN_PROGRESS")
+    assert state(harness) is MemberState.REVOKING
+    harness.run(3)
+    harness.beat(harness.one(HeartbeatRequest), "FENCED_INSTANCE_ID")
+    assert state(harness) is MemberState.FATAL
+    harness.run(61)
+    assert state(harness) is MemberState.FATAL
+
+
 def test_an_application_that_stops_polling_leaves_exactly_when_due(harness: ConsumerHarness, caplog: pytest.LogCaptureFixture) -> None:
     harness.stable(tp(0))
     harness.poll()
@@ -269,5 +284,6 @@ def test_an_assignment_that_ended_before_it_was_seen_is_marked(harness: Consumer
     harness.join()
     harness.sync([tp(0)])
     harness.machine.leave(harness.now, 5, lambda: None)
-    (assigned,) = events(harness)
+    assigned, ended = events(harness)
     assert [claim.ended for claim in assigned.claims] == [True]
+    assert ended.claims == assigned.claims

@@ -365,6 +365,21 @@ def test_only_one_auto_commit_is_under_way(auto: ConsumerHarness) -> None:
     assert auto.commits() == {tp(0): 6}
 
 
+def test_the_last_commit_follows_an_older_offset_that_waits(auto: ConsumerHarness) -> None:
+    """The application went back, committed, and read up to the offset that was stored before."""
+    joined(auto)
+    commit(auto, {tp(0): 5})
+    assert auto.commits() == {tp(0): 5}
+    commit(auto, {tp(0): 3})
+    outcomes: list[Any] = []
+    auto.machine.commit_last({tp(0): OffsetAndMetadata(5, 0)}, auto.now + 10, outcomes.append)
+    auto.run()
+    assert auto.commits() == {tp(0): 3}
+    assert outcomes == []
+    assert auto.commits() == {tp(0): 5}
+    assert outcomes == [None]
+
+
 # ---------------------------------------------------------------- lookups
 
 

@@ -160,10 +160,33 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="                last_commit = self._commits.commit_finished(max(LAST_COMMIT_LEAST, deadline - now()))\n",
-        new="                last_commit = Promise()\n                last_commit.set_result(None)\n",
+        old="            last_commit = self._commits.commit_finished(max(LAST_COMMIT_LEAST, deadline - now()), owed)\n",
+        new="            last_commit = Promise()\n            last_commit.set_result(None)\n",
         breaks="close does not commit",
         tests=("tests/consumer/test_close.py::test_close_without_time_to_wait_still_commits_and_leaves",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/assignment.py",
+        old="                owed = reader.claims.keys() - {claim.tp for claim in reader.current(reader.events[0].claims)}\n",
+        new="                owed = set()\n",
+        breaks="the last commit of a revocation stands for that of all partitions",
+        tests=("tests/consumer/test_close.py::test_close_in_a_listener_commits_partitions_that_are_not_revoked",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/assignment.py",
+        old="                self.change = Change(list(reader.claims.values()), [], {}, leaves=True)\n                left =",
+        new="                pass\n                left =",
+        breaks="a listener that subscribes during unsubscribe leaves a member that nobody polls",
+        tests=(
+            "tests/consumer/test_close.py::test_a_listener_that_subscribes_while_the_consumer_unsubscribes_does_not_keep_it_in_the_group",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/consumer/assignment.py",
+        old="        if self.change is not None and not self.change.leaves:\n",
+        new="        if False:\n",
+        breaks="a seek after an interrupted assign is undone by the next poll",
+        tests=("tests/consumer/test_interrupts.py::test_a_seek_after_an_interrupted_assign_is_kept[1]",),
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
@@ -278,6 +301,20 @@ MUTANTS: Final = (
         new="            pass\n",
         breaks="a failed commit_async without a callback is silent",
         tests=("tests/consumer/test_commits.py::test_a_commit_without_a_callback_that_fails_is_logged",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/assignment.py",
+        old="                    event.reported = True  # the listener of the next",
+        new="                    pass  # the listener of the next",
+        breaks="a listener is called for the subscription before",
+        tests=("tests/consumer/test_rebalance.py::test_a_listener_hears_nothing_of_the_subscription_before",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/commits.py",
+        old="(strange or selection.lost)",
+        new="(places or selection.lost)",
+        breaks="a member without a share cannot commit partitions assigned by hand",
+        tests=("tests/consumer/test_commits.py::test_a_member_without_a_share_commits_what_it_assigned_by_hand",),
     ),
     Mutant(
         file="pykafka4/consumer/commits.py",

@@ -181,6 +181,27 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/group/membership.py",
+        old="reason, deadline if claims else INFINITY))",
+        new="reason, deadline))",
+        breaks="the deadline of an empty revocation brings a rejected member back",
+        tests=("tests/core/group/test_membership.py::test_a_member_that_was_rejected_while_it_released_nothing_stays_out",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/membership.py",
+        old="        if self._claims:  # an application that has not seen",
+        new="        if False:  # an application that has not seen",
+        breaks="an application keeps partitions that it took up just before the member left",
+        tests=("tests/consumer/test_interrupts.py::test_an_assignment_taken_up_before_the_loop_has_left_the_group_ends",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/offsets.py",
+        old="                self.stored.pop(tp, None)  # until the response\n",
+        new="                pass\n",
+        breaks="the last commit is skipped behind an older offset in line",
+        tests=("tests/core/group/test_offsets.py::test_the_last_commit_follows_an_older_offset_that_waits",),
+    ),
+    Mutant(
+        file="pykafka4/core/group/membership.py",
         old="            claim.ended = True\n        self._ending.append(ended)",
         new="            pass\n        self._ending.append(ended)",
         breaks="partitions that ended before the application saw them are not marked",
