@@ -7,7 +7,7 @@ Modules; each line imports only from lines below it:
     fetch_answers  what a Fetch response does: data, truncated logs, error codes
     sources        the source of each partition
     source         one broker: its partitions, its Fetch in flight, requests and responses
-    session        what one broker was told in its fetch session (KIP-227)
+    session        what one broker knows from its fetch session (KIP-227)
     start_offsets  where positions begin: committed offsets, resets, recreated topics
     positions      all positions of a consumer, and what is passed on to the application
     searches       earliest and latest offsets of partitions (ListOffsets)
