@@ -31,7 +31,7 @@ class RemovableMachine(Machine, Protocol):
     """A machine that can be removed from the loop."""
 
     def gone(self) -> None:
-        """It was removed: release what others keep for it."""
+        """The machine was removed: release what other objects keep for it."""
 
 
 M = TypeVar("M", bound=RemovableMachine)

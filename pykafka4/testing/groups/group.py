@@ -51,7 +51,7 @@ class JoinRequest:
     session_timeout: float
     rebalance_timeout: float
     needs_id_first: bool  # JoinGroup 4 and newer: a new member gets an id and MEMBER_ID_REQUIRED, and joins again
-    skips_assignment: bool = True  # JoinGroup 9: a leader that rejoins can be told to skip the assignment
+    skips_assignment: bool = True  # JoinGroup 9: the response to a leader that rejoins can tell it to skip the assignment
 
 
 @attrs.frozen

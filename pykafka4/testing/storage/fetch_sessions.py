@@ -44,9 +44,7 @@ class Asked:
     def note(self, answer: Answer) -> bool:
         """Note the offsets in `answer`. True if they changed, or if the response must contain the partition in any case."""
         changed = (self.high_watermark, self.log_start_offset) != (answer.high_watermark, answer.log_start_offset)
-        self.high_watermark = (
-            -1 if answer.error_code else answer.high_watermark
-        )  # the response after an error always contains the partition
+        self.high_watermark = -1 if answer.error_code else answer.high_watermark  # -1: the response after an error has the partition
         self.log_start_offset = answer.log_start_offset
         return changed or bool(answer.records) or bool(answer.error_code) or answer.diverging_epoch.epoch >= 0
 
