@@ -176,7 +176,7 @@ def strike(run: Run, victim: int) -> tuple[int, int]:
     other = next(node for node in run.cluster.nodes if node != victim)
     run.cluster.freeze(other)
     try:
-        # The number that was waited for is the one that is told: read again, it may already be another.
+        # Report the number that was waited for: if it were read again, it might have changed.
         in_flight = run.until(lambda: (now := run.board.total("in_flight")) >= MANY and now, f"{MANY} records in flight")
         resent = run.board.total("retries")
         run.cluster.kill(victim)

@@ -31,7 +31,7 @@ class RemovableMachine(Machine, Protocol):
     """A machine that can be removed from the loop."""
 
     def gone(self) -> None:
-        """It was removed: release what others keep for it."""
+        """The machine was removed: release what other objects keep for it."""
 
 
 M = TypeVar("M", bound=RemovableMachine)
@@ -46,7 +46,7 @@ def read_config(kind: type[C], client: object | None, executor: Executor | None,
         raise ConfigError(f"client must be a pykafka4.Client, not {client!r}; pass options as keywords: {name}(bootstrap_servers=…)")
     theirs = [name for name in options if name in attrs.fields_dict(ClientConfig)] + ["callback_executor"] * (executor is not None)
     if theirs:
-        raise ConfigError(f"{', '.join(theirs)}: an option of the shared Client; set it there")
+        raise ConfigError(f"{', '.join(theirs)}: set by the shared Client; pass it there")
     return kind.parse({**attrs.asdict(client.config, recurse=False), **options})
 
 
@@ -57,7 +57,7 @@ class Attachment(ABC, Generic[M]):
     machine: M
 
     def connect(self, given: Client | None, config: ClientConfig, executor: Executor | None) -> None:
-        """Use the runtime of the given client, or create a private one."""
+        """Use the runtime of the given client, or create a private runtime."""
         self.runtime = given._runtime if given is not None else Runtime.private(config, executor)
         self.runtime.check()
 

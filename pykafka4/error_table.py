@@ -6,7 +6,7 @@ A new column or row does not change what these modules of `core` decide by a cod
 
     consumer.fetch_answers   damaged batches, offsets out of range, and UNKNOWN_SERVER_ERROR of Fetch
     consumer.searches        UNKNOWN_SERVER_ERROR of ListOffsets
-    consumer.session         what ends a fetch session
+    consumer.fetch_session   what ends a fetch session
     consumer.start_offsets   a topic that does not exist
     group.classic            what ends a member
     group.coordinator        what a member does about each code of its coordinator

@@ -22,7 +22,7 @@ LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.in
 
 
 def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
-    """`value`, an integer from 0 up, as a plain int; otherwise a TypeError or ConfigError naming `what`."""
+    """`value`, a non-negative integer, as a plain int; otherwise a TypeError or ConfigError naming `what`."""
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(f"{what} must be an int, not {shown(value)}")
     number = int(operator.index(value))  # type: ignore[arg-type]
@@ -51,13 +51,13 @@ def topic_partition(value: object) -> TopicPartition:
 
 
 def check_timeout(timeout: object) -> float | None:
-    """`timeout`, seconds from 0 up, as a float; None for None. Otherwise ConfigError naming the value."""
+    """`timeout`, a non-negative number of seconds, as a float; None for None. Otherwise ConfigError naming the value."""
     if timeout is None:
         return None
     if (type(timeout) is float or type(timeout) is int) and 0 <= timeout <= 1e9:  # the fast path of every poll
         return timeout
     if isinstance(timeout, bool) or not isinstance(timeout, Real) or timeout < 0 or not timeout <= math.inf:  # excludes NaN
-        raise ConfigError(f"timeout={shown(timeout)}: must be a number of seconds from 0 up, or None to wait without limit")
+        raise ConfigError(f"timeout={shown(timeout)}: must be a non-negative number of seconds, or None to wait without limit")
     return float(timeout) if timeout < 1e9 else 1e9  # an int may be too large for a float
 
 

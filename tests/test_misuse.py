@@ -114,7 +114,7 @@ def test_clients_refuse_pickling_and_say_what_to_send(server: ModelServer) -> No
 
 def test_options_of_a_shared_client_belong_to_it(server: ModelServer) -> None:
     with Client(bootstrap_servers=server.bootstrap_servers) as client:
-        with pytest.raises(ConfigError, match="client_id: an option of the shared Client"):
+        with pytest.raises(ConfigError, match="client_id: set by the shared Client"):
             Producer(client=client, client_id="mine")
         with pytest.raises(ConfigError, match=r"must be a pykafka4\.Client"):
             Producer("localhost:9092")  # type: ignore[arg-type]
@@ -183,7 +183,7 @@ def test_states_are_identifiers_and_reasons_are_for_people() -> None:
     "wrong", [-1, -0.001, float("nan"), True, "1", b"1", 1j, -(10**400), pytest.param(-(10**5000), id="too long to print")]
 )
 def test_what_is_no_timeout_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigError, match="must be a number of seconds from 0 up, or None"):
+    with pytest.raises(ConfigError, match="must be a non-negative number of seconds, or None"):
         check_timeout(wrong)
 
 

@@ -54,7 +54,7 @@ class Session(Attachment[ConsumerMachine]):
         self.assignment = Assignment(self, self.config, self.reader, self.signal, self.guard, self.selection, self.commits)
         self._reads: Thread | None = None  # the thread that polled last, which has the returned records
         self._polled: object | None = None  # marks the exception that was being handled during the last poll
-        self._asked_at: float = INFINITY  # the reader's mark at which the loop was last told to fetch more
+        self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch more
         self._woken = False  # by `wakeup`: the running poll, or the next one, returns without waiting
         self.closed = False
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")

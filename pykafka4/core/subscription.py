@@ -199,6 +199,7 @@ class Position:
     __slots__ = (
         "by_policy",
         "claim",
+        "corruption_reported",
         "epoch",
         "fallback",
         "limit",
@@ -209,7 +210,6 @@ class Position:
         "search",
         "stage",
         "target",
-        "told",
         "topic_id",
         "tp",
         "turn",
@@ -227,7 +227,7 @@ class Position:
         self.turn = 0  # order in Fetch requests, lowest first: it grows when the partition has been served
         self.reported = False  # as offline, to recovery
         self.rest: Rest | None = None
-        self.told = False  # whether the application knows that the leader's log is corrupt here
+        self.corruption_reported = False  # whether the application knows that the leader's log is corrupt here
         self.topic_id: object = None
         self.by_policy = start is Start.COMMITTED  # the application did not say where to start
         self.search: Any = None  # the offset lookup in progress

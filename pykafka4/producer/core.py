@@ -254,8 +254,8 @@ class Core(Attachment[Sender]):
 
     def raise_failures(self, mark: int) -> None:
         """Raise the first failure after `mark` that the application has not seen, if any; a note gives their number."""
-        now, told = self.machine.ledger.failures_seen, _told.get().get(self._serial, ())
-        count, first = self.machine.ledger.failures_since(mark, self.signal.looked_at, told)
+        now, reported = self.machine.ledger.failures_seen, _reported.get().get(self._serial, ())
+        count, first = self.machine.ledger.failures_since(mark, self.signal.looked_at, reported)
         if first is not None:
             error = DeliveryFailed(first.topic, first.partition, str(first.code), first.written, None, first.cause)
             if count > 1:
@@ -266,11 +266,11 @@ class Core(Attachment[Sender]):
     def _tell(self, start: int, end: int) -> None:
         """Note that this thread or task has seen the failures from `start` to `end`."""
         alive = {core._serial for core in list(_cores)}
-        others = {serial: ranges for serial, ranges in _told.get().items() if serial in alive}
+        others = {serial: ranges for serial, ranges in _reported.get().items() if serial in alive}
         ranges = others.get(self._serial, ())
         while ranges and ranges[-1][1] >= start:  # ranges are sorted by their ends
             start, ranges = min(start, ranges[-1][0]), ranges[:-1]
-        _told.set({**others, self._serial: (*ranges, (start, end))})
+        _reported.set({**others, self._serial: (*ranges, (start, end))})
 
     def close(self, timeout: float | None = None) -> list[ProducerRecord]:
         """Flush, fail the rest, disconnect. If Ctrl-C interrupts this, the next call continues from there."""
@@ -321,7 +321,7 @@ class Core(Attachment[Sender]):
 _cores: weakref.WeakSet[Core] = weakref.WeakSet()
 _serials = itertools.count()
 # By a producer's serial number: the ranges of failures that `raise_failures` has raised in this thread or task.
-_told: ContextVar[Mapping[int, tuple[tuple[int, int], ...]]] = ContextVar("_told", default={})  # noqa: B039  # never changed in place
+_reported: ContextVar[Mapping[int, tuple[tuple[int, int], ...]]] = ContextVar("_reported", default={})  # noqa: B039  # never changed in place
 
 
 def _after_fork() -> None:

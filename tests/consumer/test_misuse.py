@@ -129,7 +129,7 @@ def test_wrong_arguments_of_commits_assignments_and_sharing_are_named(server: Mo
     with pytest.raises(ConfigError, match="both subscribed and assigned"):
         consumer.assign([("t", 0)])
     shared = Client(bootstrap_servers=server.bootstrap_servers)
-    with shared, pytest.raises(ConfigError, match="request_timeout_ms: an option of the shared Client"):
+    with shared, pytest.raises(ConfigError, match="request_timeout_ms: set by the shared Client"):
         Consumer(client=shared, request_timeout_ms=5_000)
     consumer.close()
     with pytest.raises(ClosedError):

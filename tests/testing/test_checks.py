@@ -75,7 +75,7 @@ def test_every_setting_of_a_log_is_checked() -> None:
 ORDERS: list[tuple[Callable[[ModelCluster], Any], str]] = [
     (lambda c: c.stop_broker(9), "node=9: the brokers are 1, 2"),
     (lambda c: c.stop_broker(True), "node=True is not an int"),
-    (lambda c: c.stop_broker(1, failover="1"), "failover='1' is not a finite number from 0 up"),
+    (lambda c: c.stop_broker(1, failover="1"), "failover='1' is not a finite, non-negative number"),
     (lambda c: c.start_broker(9), "node=9"),
     (lambda c: c.freeze(1, "1"), "seconds='1'"),
     (lambda c: c.freeze(9, 1), "node=9"),

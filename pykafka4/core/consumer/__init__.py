@@ -2,12 +2,12 @@
 
 Modules; each line imports only from lines below it:
 
-    machine        polls everything of one consumer that runs on the loop, also its `group`
+    machine        polls all parts of one consumer that run on the loop, `group` included
     fetcher        what is read, which broker gets the next Fetch, and how much room there is
     fetch_answers  what a Fetch response does: data, truncated logs, error codes
     sources        the source of each partition
     source         one broker: its partitions, its Fetch in flight, requests and responses
-    session        what one broker was told in its fetch session (KIP-227)
+    fetch_session  what one broker knows from its fetch session (KIP-227)
     start_offsets  where positions begin: committed offsets, resets, recreated topics
     positions      all positions of a consumer, and what is passed on to the application
     searches       earliest and latest offsets of partitions (ListOffsets)

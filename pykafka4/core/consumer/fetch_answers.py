@@ -135,7 +135,7 @@ class FetchAnswers:
         if position.reported:
             position.reported = False
             self._recovery.healthy(position.tp)
-        position.rest, position.told = None, False
+        position.rest, position.corruption_reported = None, False
         if answer.diverging_epoch.epoch >= 0:
             # An unclean election truncated the log below the position.
             agreed = answer.diverging_epoch
@@ -184,8 +184,8 @@ class FetchAnswers:
     def _damaged(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
         """The leader cannot read its log there. Another leader may, so it is retried; the application gets the error once."""
         self._by_error_table(now, node, position, row)
-        if not position.told:
-            position.told = True
+        if not position.corruption_reported:
+            position.corruption_reported = True
             what = f"fetching {position.tp} at offset {position.offset}: the leader's log is corrupt"
             self._positions.tell_once(position, broker_error(row.code, what))
 

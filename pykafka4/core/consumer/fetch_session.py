@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227). Rule: `asked` is what the broker was told; whatever makes that uncertain ends the session.
+"""Fetch sessions (KIP-227). Rule: `asked` is what was sent to the broker; whatever makes that uncertain ends the session.
 
 A session belongs to one consumer and one broker, from Fetch 7 (Kafka 1.1) on. A full Fetch (epoch 0) names all partitions and opens it.
 The Fetches that follow, one at a time, name what differs from `asked`: partitions that are new, changed, or not to be read now. A response
@@ -62,7 +62,7 @@ class Asked(NamedTuple):
 
 @attrs.define(eq=False)
 class FetchSession:
-    """The session with one broker, and what the broker was told."""
+    """The session with one broker, and what was sent in it."""
 
     number: int = 0  # session id; before it is open, that of the previous session
     epoch: int = FULL  # of the next Fetch
@@ -77,11 +77,11 @@ class FetchSession:
         return self.epoch != FULL
 
     def clear(self) -> None:
-        """Forget what the broker was told, for a full Fetch. A Fetch in flight keeps the `asked` that it was sent with."""
+        """Forget what was sent, for a full Fetch. A Fetch in flight keeps the `asked` that it was sent with."""
         self.asked, self.limit, self.unnamed = {}, 0, 0
 
     def note(self, tp: TopicPartition, now: Asked | None) -> Asked | None:
-        """The next Fetch requests `now` of `tp`, or removes it (None). Returns what the broker was told before."""
+        """The next Fetch requests `now` of `tp`, or removes it (None). Returns what was sent before."""
         before = self.asked.get(tp)
         if before is not None:
             self.limit -= before.limit

@@ -25,7 +25,7 @@ CONSUMER: Final = -1  # the replica id of clients
 
 @attrs.define(eq=False)
 class Search:
-    """The look-up of one offset. `found(now, offset, epoch)` is called once, `refused(now, error)` for each error that is not retriable."""
+    """A look-up of one offset. `found(now, offset, epoch)` is called once, `refused(now, error)` for each error that is not retriable."""
 
     tp: TopicPartition
     target: Start
@@ -36,7 +36,7 @@ class Search:
 
 
 class Searches:
-    """ListOffsets for one consumer, one request per leader with all its partitions."""
+    """The ListOffsets requests of one consumer: one per leader, with all its partitions."""
 
     __slots__ = ("_address", "_cluster", "_config", "_of_topic", "_pending", "_recovery", "_send", "_stirred")
 
@@ -47,10 +47,10 @@ class Searches:
         self._config, self._cluster, self._recovery, self._address, self._send = config, cluster, recovery, address, send
         self._pending: dict[TopicPartition, dict[Search, None]] = {}
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
-        self._stirred: dict[Search, None] = {}  # to look at in the next poll
+        self._stirred: dict[Search, None] = {}  # those that the next poll looks at
 
     def begin(self, search: Search) -> None:
-        """Start a look-up, in the next poll."""
+        """Start a look-up; its request is sent in the next poll."""
         self.tidy(search.tp)
         self._pending.setdefault(search.tp, {})[search] = None
         self._of_topic.setdefault(search.tp.topic, {})[search.tp] = None
@@ -91,7 +91,7 @@ class Searches:
         topics: dict[str, list[ListOffsetsRequest.Topic.Partition]] = {}
         asked: dict[TopicPartition, Search] = {}
         for search, epoch in searches:
-            if search.tp in asked:  # a request names each partition once; the other goes into the next
+            if search.tp in asked:  # a request names each partition once; another search goes into the next request
                 self._stirred[search] = None
                 continue
             asked[search.tp] = search

@@ -72,7 +72,7 @@ class Source:
         self.undecodable = False  # the last response could not be decoded
         self.session = FetchSession()
         self._holding: dict[TopicPartition, None] = {}  # those of `line` with data that the application has not read
-        self._news: dict[TopicPartition, None] = {}  # partitions that may differ from what the session was told
+        self._news: dict[TopicPartition, None] = {}  # partitions that may differ from what was sent in the session
         self._refusals = 0
         self._no_session_before = -INFINITY
 
@@ -150,14 +150,14 @@ class Source:
         alone, session = self._next_alone(), self.session
         busy = self.left_behind is not None and self.left_behind.session is session
         in_session = alone is None and not busy and now >= self._no_session_before
-        told = session if in_session else FetchSession(epoch=NO_SESSION)
+        used = session if in_session else FetchSession(epoch=NO_SESSION)
         changes = self._changes(last_turn) if in_session and session.is_open else None
-        named, forgotten = changes or (self._name_all(told, alone), [])
-        budget = max(1, min(budget, self._config.receive_message_max_bytes - FRAME - PER_PARTITION * len(told.asked)))
+        named, forgotten = changes or (self._name_all(used, alone), [])
+        budget = max(1, min(budget, self._config.receive_message_max_bytes - FRAME - PER_PARTITION * len(used.asked)))
         self.in_flight = fetch = InFlightFetch(
             lane=self.lane,
-            reserved=min(budget, told.limit),
-            asked=told.asked,
+            reserved=min(budget, used.limit),
+            asked=used.asked,
             session=session if in_session else None,
             incremental=changes is not None,
             alone=alone is not None,
@@ -167,29 +167,29 @@ class Source:
             max_wait_ms=0 if fetch.alone else int(wait * 1000),
             min_bytes=self._config.fetch_min_bytes,
             max_bytes=budget,
-            session_id=told.number,
-            session_epoch=told.epoch,
+            session_id=used.number,
+            session_epoch=used.epoch,
             topics=_topics(named),
             forgotten_topics_data=_forgotten_topics(forgotten),
         )
         deadline = now + self._config.request_timeout_ms / 1000 + wait
         on_reply = lambda at, outcome: answered(at, self, fetch, outcome)  # noqa: E731
         fit = partial(_continue, session) if fetch.incremental else _fit
-        return Request(via(fetch.lane, self.node), message, deadline, on_reply, BY_NAME_ONLY if told.unnamed else None, fit), fetch
+        return Request(via(fetch.lane, self.node), message, deadline, on_reply, BY_NAME_ONLY if used.unnamed else None, fit), fetch
 
     def _next_alone(self) -> Position | None:
         return next((self.line[tp] for tp in self.alone if tp not in self.full), None)
 
-    def _name_all(self, told: FetchSession, alone: Position | None) -> list[Asked]:
+    def _name_all(self, used: FetchSession, alone: Position | None) -> list[Asked]:
         """Name `alone`, otherwise all partitions with room, the one served last at the end."""
-        told.clear()
-        if told is self.session:
+        used.clear()
+        if used is self.session:
             self._news.clear()
             self.served = 0
         chosen = [alone] if alone is not None else [position for tp, position in self.line.items() if tp not in self.full]
         for position in sorted(chosen, key=_turn):
-            told.note(position.tp, self._wish(position))
-        return list(told.asked.values())
+            used.note(position.tp, self._wish(position))
+        return list(used.asked.values())
 
     def _changes(self, last_turn: int) -> tuple[list[Asked], list[Asked]] | None:
         """(what to name, what to forget) in the session; None if it ended, because a partition that has waited long would come last."""

@@ -1,8 +1,8 @@
 """Cluster. Rule: metadata never goes back; an older leader epoch, a missing topic or an empty response does not replace what is known.
 
 Brokers learn of changes at different times, so a response can be older than the metadata. Leader epochs (per topic id) show which is newer;
-a response with a replaced topic id is older, too. Older metadata is accepted only if responses have had nothing newer for a long time: a
-topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one.
+a response with a replaced topic id is older, too. Older metadata is accepted only if responses have had nothing newer for a long time.
+Then a topic without an id was recreated, the cluster was restored from a backup, or the id that arrived later was the older one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["MISSING", "Broker", "BrokerAdded", "BrokerRemoved", "Change", "Clust
 log = get_log("pykafka4.cluster")
 BROKERS = ""  # stands for the list of brokers among the names to request; no topic has this name
 RECHECK = 0.5  # seconds until the next look, while no broker is connected
-ASKS_PER_BROKER = 4  # requests for a topic in trouble before another broker is asked
+ASKS_PER_BROKER = 4  # requests for a topic with an error before another broker is asked
 EPOCHS_FROM = 9  # brokers before 2.4 return an old epoch while replicas are reassigned; leaders reject requests that contain it
 MOST_PARTITIONS = 1_000_000  # of one topic; a response with more is corrupt, and must not make the client allocate that much
 MISSING = {BY_NAME["UNKNOWN_TOPIC_OR_PARTITION"].code, BY_NAME["UNKNOWN_TOPIC_ID"].code}  # codes: there is no such topic, or partition
@@ -108,7 +108,7 @@ class Cluster:
         self.brokers: Mapping[int, Broker] = {}
         self.controller: int | None = None
         self.cluster_id: str | None = None
-        self.error: KafkaError | None = None  # why the last request failed; None: it did not
+        self.error: KafkaError | None = None  # why the last request failed; None if it succeeded
         self.on_change: list[Callable[[Change], None]] = []
         self._config, self._network, self._random, self._emit = config, network, random, emit
         self._topics: dict[str, Topic] = {BROKERS: self._new_topic()}
@@ -224,7 +224,7 @@ class Cluster:
     def refresh(self, now: float, topics: Collection[str] | None = None) -> None:
         """Request those of `topics` that are in use (None: all, and the brokers): at once the first time, then with back-off.
 
-        The broker that sent the current metadata may have nothing newer: another broker is asked, if one can be reached.
+        The broker that sent the current metadata may have nothing newer. So the request goes to another broker, if one can be reached.
         """
         self._avoid(now)
         for name in self._all() if topics is None else [t for t in topics if t in self._wanted]:
@@ -294,7 +294,7 @@ class Cluster:
     # -- what to request
 
     def _avoid(self, now: float) -> None:
-        """Send the next request to another broker than the one that sent the current metadata."""
+        """Send the next request to a broker other than the one that sent the current metadata."""
         if self._told_by is not None:
             self._network.avoid(now, self._told_by)
 
@@ -342,7 +342,7 @@ class Cluster:
         self._wake_at = -INFINITY
 
     def _lost(self, now: float, node: int) -> None:
-        """A connection to a broker was lost: its partitions may have moved, and there may be no requests to them that would notice."""
+        """A connection to a broker was lost: its partitions may have moved, and perhaps no other request would show that."""
         if node >= 0 or not self._network.up:
             self.refresh(now)
 
@@ -496,17 +496,17 @@ class Cluster:
             )
         self.cluster_id = cluster_id
 
-    def _apply_topic(self, now: float, known: Topic, told: MetadataResponse.Topic, version: int) -> bool:
+    def _apply_topic(self, now: float, known: Topic, received: MetadataResponse.Topic, version: int) -> bool:
         before = known.visible()
-        if told.error_code:
-            self._apply_error(now, told.name or "", known, told.error_code)
-        elif known.is_replaced(now, told.topic_id):
+        if received.error_code:
+            self._apply_error(now, received.name or "", known, received.error_code)
+        elif known.is_replaced(now, received.topic_id):
             return False
         else:
-            if known.missing_since is not None and told.topic_id == NO_UUID:  # without ids, it may have been recreated
+            if known.missing_since is not None and received.topic_id == NO_UUID:  # without ids, it may have been recreated
                 known.forget_epochs(range(len(known.epochs)))
             known.error = known.missing_since = None
-            self._apply_partitions(now, known, told, version)
+            self._apply_partitions(now, known, received, version)
         known.settle()
         return known.visible() != before
 
@@ -519,20 +519,20 @@ class Cluster:
             if known.leaders:
                 self._vanishing[name] = None
 
-    def _apply_partitions(self, now: float, known: Topic, told: MetadataResponse.Topic, version: int) -> None:
-        topic_id = None if told.topic_id == NO_UUID else told.topic_id
+    def _apply_partitions(self, now: float, known: Topic, received: MetadataResponse.Topic, version: int) -> None:
+        topic_id = None if received.topic_id == NO_UUID else received.topic_id
         if topic_id is not None and topic_id != known.topic_id:
-            known.begin_anew(topic_id)
-            self._names[topic_id] = told.name or ""
-        partitions = [p for p in told.partitions if 0 <= p.partition_index < MOST_PARTITIONS]
+            known.start_again(topic_id)
+            self._names[topic_id] = received.name or ""
+        partitions = [p for p in received.partitions if 0 <= p.partition_index < MOST_PARTITIONS]
         known.resize(1 + max((p.partition_index for p in partitions), default=-1))
         epochs = {p.partition_index: p.leader_epoch if version >= EPOCHS_FROM else -1 for p in partitions}
         known.compare(now, epochs)
         for p in partitions:
             epoch = epochs[p.partition_index]
             known.lead(p.partition_index, p.leader_id if p.leader_id in self.brokers else None, epoch)
-        if known.leaders and told.name in self._wanted:  # it exists: if it is deleted, only a later `want` may create it again
-            self._wanted[told.name] = dict.fromkeys(self._wanted[told.name], False)
+        if known.leaders and received.name in self._wanted:  # it exists: if it is deleted, only a later `want` may create it again
+            self._wanted[received.name] = dict.fromkeys(self._wanted[received.name], False)
 
     # -- brokers
 
@@ -552,7 +552,7 @@ class Cluster:
         return True
 
     def _announce(self, before: Mapping[int, Broker]) -> None:
-        """Emit which brokers were removed and added: one with another address is both."""
+        """Emit an event for each broker removed or added; a broker with a new address is both."""
         for broker in before.values():
             if self._address(broker.node) != (broker.host, broker.port):
                 self._emit(BrokerRemoved(broker.node, broker.host, broker.port))

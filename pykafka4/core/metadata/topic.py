@@ -106,7 +106,7 @@ class Topic:
         """After changes: update the list of partitions that have a leader."""
         self.available = [partition for partition, leader in enumerate(self.leaders) if leader is not None]
 
-    def begin_anew(self, topic_id: UUID) -> None:
+    def start_again(self, topic_id: UUID) -> None:
         """The topic was recreated: forget everything but former ids."""
         if self.topic_id is not None:
             self.former_ids |= {self.topic_id}

@@ -1,8 +1,9 @@
 """Call. Rule: one request at a time, repeated until its outcome ends the call; the same broker gets no second one without a back-off.
 
 A request that any broker can answer is sent to another broker as well after PATIENCE seconds without a response. The first response that
-ends the call counts, however late it is: otherwise a slow broker would never be heard while others refuse at once. After that, responses to
-earlier requests are ignored. The slow request keeps its full timeout: to time out earlier would close a connection that others use.
+ends the call counts, however late it is: otherwise a slow broker's response would never count while others refuse at once. After that,
+responses to earlier requests are ignored. The slow request keeps its full timeout: an earlier timeout would close a connection that other
+requests use.
 """
 
 from __future__ import annotations

@@ -95,22 +95,23 @@ class Ledger:
         self._batches += 1
 
     def failures_since(
-        self, mark: int, looked_at: Collection[int] = (), told: Collection[tuple[int, int]] = ()
+        self, mark: int, looked_at: Collection[int] = (), reported: Collection[tuple[int, int]] = ()
     ) -> tuple[int, DeliveryFailed | None]:
         """The number of records that failed since `failures_seen` was `mark` and that the application has not seen, and the first failure.
 
-        It has seen those in `looked_at` (for each record, how many had failed before its batch), and those in the disjoint ranges `told`.
+        It has seen those in `looked_at` (for each record, how many had failed before its batch), and those in the disjoint ranges
+        `reported`.
         If many more than `REMEMBERED` batches failed, the failure may not be the first one, because not all are kept; it is None only if
-        there was none. For any thread.
+        there was none. May be called from any thread.
         """
-        total = self.failures_seen  # before the failures: each of those counted is among them
+        total = self.failures_seen  # read first: a failure is stored before it is counted
         known = [failure for failure in (*self.failures, self._last) if failure is not None and failure.before >= mark]
-        covered = sum(end - max(start, mark) for start, end in told if end > mark)
-        looked = Counter(before for before in looked_at if before >= mark and not any(start <= before < end for start, end in told))
+        covered = sum(end - max(start, mark) for start, end in reported if end > mark)
+        looked = Counter(before for before in looked_at if before >= mark and not any(start <= before < end for start, end in reported))
         count = total - mark - covered - looked.total()
         if count <= 0 or not known:
             return 0, None
-        news = (f for f in known if looked[f.before] < f.records and not any(start <= f.before < end for start, end in told))
+        news = (f for f in known if looked[f.before] < f.records and not any(start <= f.before < end for start, end in reported))
         return count, next(news, known[-1]).error
 
     def stats(self, accepted: int, buffered_bytes: int) -> ProducerStats:

@@ -30,6 +30,7 @@ class Parking:
 
     __slots__ = (
         "_acc",
+        "_announced",
         "_busy",
         "_cluster",
         "_config",
@@ -43,7 +44,6 @@ class Parking:
         "_network",
         "_next_look",
         "_note",
-        "_told",
         "_used",
         "_waiting",
     )
@@ -65,7 +65,7 @@ class Parking:
         """
         self._config, self._acc, self._cluster, self._network = config, accumulator, cluster, network
         self._lost, self._busy, self._idle, self._note = lost, busy, idle, note
-        self._told: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator knows of each topic
+        self._announced: dict[str, tuple[int, tuple[int, ...]]] = {}  # what the accumulator knows of each topic
         self._used: OrderedDict[str, float] = OrderedDict()  # when the last batch of each was sealed, the earliest first
         self._expires = 0.0  # no topic is idle before that time
         self._waiting: dict[str, float] = {}  # topics with parked records, and when to look at each; in the order of their first record
@@ -119,7 +119,7 @@ class Parking:
         failed, callbacks = self._acc.fail_parked(topic, reason, before)
         if failed:
             self._lost(topic, short_name(reason), reason, failed, callbacks)
-            if topic not in self._told and self._acc.forget(topic):  # before `_drop`: a `send` from here on announces the topic again
+            if topic not in self._announced and self._acc.forget(topic):  # before `_drop`: a `send` from here on announces the topic again
                 self._drop(topic)
 
     def poll(self, now: float, changed: Iterable[str]) -> float:
@@ -140,8 +140,8 @@ class Parking:
     def tell(self, topic: str, now: float) -> None:
         """Pass the partitions of `topic` on to the accumulator."""
         known = (self._cluster.partitions(topic), tuple(self._cluster.available(topic)))
-        if known[0] and known != self._told.get(topic):
-            self._told[topic] = known
+        if known[0] and known != self._announced.get(topic):
+            self._announced[topic] = known
             self._used.setdefault(topic, now)
             self._acc.set_partitions(topic, *known)
         if self._cluster.unknown_since(topic) is not None and self._busy(topic):
@@ -163,12 +163,12 @@ class Parking:
 
     def _drop(self, topic: str) -> None:
         self._cluster.forget(topic, self)
-        for known in (self._told, self._used, self._waiting, self._empty, self._denied):
+        for known in (self._announced, self._used, self._waiting, self._empty, self._denied):
             known.pop(topic, None)
         self._hurried.discard(topic)
 
     def _look(self, topic: str, now: float) -> float:
-        if topic not in self._told:
+        if topic not in self._announced:
             return self._wait(topic, now)
         since, _ = self._denied.get(topic, (now, now))
         patient = now < since + self._patience

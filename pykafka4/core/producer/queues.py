@@ -157,7 +157,7 @@ class PartitionQueue:
             self.batches.insert(at, part)
 
     def doubt(self, batch: Batch) -> None:
-        """A request with `batch` ended without a definite answer: it may be in the log."""
+        """A request with `batch` ended without a definite response: it may be in the log."""
         if batch not in self.void:
             batch.written = True
 

@@ -223,14 +223,14 @@ class Sender:
             topic_id = self.cluster.topic_id(topic)
             for queue in self._queues_of.get(topic, ()):
                 if topic_id is not None and queue.topic_id is not None and queue.topic_id != topic_id:
-                    self._begin_anew(queue)
+                    self._start_again(queue)
                 queue.topic_id = topic_id or queue.topic_id
                 self._ready.place(queue)
         for tp in self._changes.take_online():
             if (queue_back := self.queues.get(tp)) is not None:
                 self._ready.place(queue_back)
 
-    def _begin_anew(self, queue: PartitionQueue) -> None:
+    def _start_again(self, queue: PartitionQueue) -> None:
         """The topic was recreated, and its new log has no state of this producer: start at sequence 0 in another epoch.
 
         In another epoch, because brokers that identify topics by name write requests in flight to the new log. A batch with the same epoch

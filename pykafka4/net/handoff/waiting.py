@@ -240,10 +240,10 @@ class Gate:
 
     def _count(self) -> None:
         """Report the length of the queue, again if it has changed meanwhile, so that without a lock the last report is still right."""
-        told = -1
-        while told != len(self._line):
-            told = len(self._line)
-            self._counted(told)
+        reported = -1
+        while reported != len(self._line):
+            reported = len(self._line)
+            self._counted(reported)
 
     def release(self) -> None:
         """Room became free: let those whose turn it is try again."""

@@ -36,9 +36,9 @@ class Metadata:
     def snapshot(self, node: int | None = None) -> Snapshot:
         """What `node` returns now."""
         now = self._timeline.now
-        heard, until = self._deaf.get(node or 0, (None, 0.0))
-        if heard is not None and now < until:
-            return heard
+        outdated, until = self._deaf.get(node or 0, (None, 0.0))
+        if outdated is not None and now < until:
+            return outdated
         if self._stale is not None and now < self._stale[1]:
             return self._stale[0]
         self._stale = None

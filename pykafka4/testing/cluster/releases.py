@@ -60,7 +60,7 @@ class Behaviour:
         self.remembered = REMEMBERED if number >= (1, 0) else 1  # batches of each producer and partition
         self.after_max_ms = 3_600_000 if number >= (4, 0) else None  # the default of message.timestamp.after.max.ms
         self.invalid_record = "INVALID_RECORD" if number >= (2, 4) else "CORRUPT_MESSAGE"
-        # errors of Produce whose answers do not name the log's start offset
+        # errors of Produce whose responses do not contain the log's start offset
         self.without_start = ("CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", *(() if number >= (2, 4) else ("INVALID_TIMESTAMP",)))
         self.knows_zstd = number >= (2, 1)
         self.waits_below_min = number >= (3, 7)  # the high watermark stays while fewer than min.insync.replicas are in sync

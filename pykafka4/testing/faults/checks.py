@@ -1,4 +1,4 @@
-"""Checks the arguments that a test passes. Rule: TypeError or ValueError at once, naming argument, value and what is allowed."""
+"""Checks of the arguments that a test passes. Rule: TypeError or ValueError at once, naming argument, value and what is allowed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST: Final = 2**31 - 1
 
 
 def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
-    """`value` as a plain int, if it is an integer of any library from `least` to `most`."""
+    """`value` as a plain int. It may be any type of integer, from `least` to `most`."""
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(f"{name}={value!r} is not an int")
     number = operator.index(value)
@@ -32,8 +32,8 @@ def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
 
 
 def seconds(name: str, value: Any, *, zero: bool = True) -> float:
-    """`value` as a float, if it is a length of time."""
-    allowed = "a finite number from 0 up" if zero else "a positive number"
+    """`value` as a float. It must be a number of seconds."""
+    allowed = "a finite, non-negative number" if zero else "a positive number"
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r} is not {allowed}")
     number = float(value)
@@ -43,7 +43,7 @@ def seconds(name: str, value: Any, *, zero: bool = True) -> float:
 
 
 def instance(name: str, value: Any, kind: type[T]) -> T:
-    """`value` if it is of that class."""
+    """`value`, which must be an instance of `kind`."""
     if not isinstance(value, kind):
         raise TypeError(f"{name}={value!r} is not a {kind.__name__}")
     return value
@@ -53,7 +53,7 @@ flag: Final = functools.partial(instance, kind=bool)
 
 
 def broker(name: str, value: Any, brokers: Collection[int]) -> int:
-    """`value` as an int if it is the number of one of `brokers`."""
+    """`value` as an int. It must be the number of one of `brokers`."""
     number = whole(name, value, -MOST)
     if number not in brokers:
         raise ValueError(f"{name}={number}: the brokers are {', '.join(map(str, brokers))}")
@@ -61,7 +61,7 @@ def broker(name: str, value: Any, brokers: Collection[int]) -> int:
 
 
 def partition(value: Any, topic: Topic | None) -> int:
-    """`value` as an int if it is the number of a partition of `topic`, or of any topic."""
+    """`value` as an int. It must be the number of a partition of `topic` (None: of any topic)."""
     number = whole("partition", value)
     if topic is not None and number >= len(topic.partitions):
         raise ValueError(f"partition={number}: topic {topic.name!r} has {len(topic.partitions)} partitions")
@@ -69,7 +69,7 @@ def partition(value: Any, topic: Topic | None) -> int:
 
 
 def known(given: Iterable[str], allowed: Collection[str], what: str) -> None:
-    """TypeError for a name that is not allowed, suggesting one."""
+    """Raise TypeError for a name that is not allowed, and suggest the nearest one."""
     for name in given:
         if name not in allowed:
             raise TypeError(f"{name!r} is not {what} ({', '.join(sorted(allowed))}){nearest(name, allowed)}")
@@ -126,7 +126,7 @@ def checked(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def _check_place(method: str, given: Mapping[str, Any], cluster: Named) -> None:
-    """The topic has that partition, and `to` is one of its replicas."""
+    """Check that the topic has that partition, and that `to` is one of its replicas."""
     topic = cluster.topics[given["topic"]]
     replicas = topic.partitions[partition(given["partition"], topic)].replicas
     if f"{method}.to" not in ARGUMENTS and given.get("to") is not None and given["to"] not in replicas:

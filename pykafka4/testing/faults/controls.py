@@ -1,6 +1,6 @@
 """The faults that a test has ordered. Rule: each is a list entry, taken by the first request that matches it.
 
-How each is carried out: `requests/session.py` (`REACTIONS`, and DELAY and DROP_BEFORE before a request is executed).
+`requests/session.py` carries them out: DELAY and DROP_BEFORE before a request is executed, the others by `REACTIONS`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Fault(Enum):
     """What can happen to one request."""
 
     DROP_BEFORE = "the connection is lost before the request is executed"
-    DROP_AFTER = "the request is executed, then the connection is lost instead of a response"
+    DROP_AFTER = "the request is executed, then the connection is lost before the response"
     DROP_MIDWAY = "the request is executed, then the connection is lost in the middle of the response"
-    SWALLOW = "the request is executed, its response never arrives"
+    SWALLOW = "the request is executed, but its response never arrives"
     DELAY = "the request is executed later"
-    DELAY_REPLY = "the request is executed, its response is delayed"
-    GARBAGE = "the request is executed, its response is corrupt"
+    DELAY_REPLY = "the request is executed, but its response is delayed"
+    GARBAGE = "the request is executed, but its response is corrupt"
 
 
 class When(Enum):
@@ -150,7 +150,7 @@ class Controls:
         return waiting.pop(0) if waiting else 0.0
 
     def answer_for(self, key: int, call: Any) -> Any:
-        """The response of a control function, None if there is none."""
+        """The response that a control function returns; None if there is none."""
         for entry in list(self.functions.get(key, ())):
             function, keep = entry
             if not keep:

@@ -13,7 +13,7 @@ __all__ = ["Coordinators"]
 
 
 class Coordinators:
-    """`interrupts_sync`: see `Group`. `replication_lag`: seconds until a new coordinator answers with the offsets committed last."""
+    """`interrupts_sync`: see `Group`. `replication_lag`: seconds until a new coordinator returns the offsets committed last."""
 
     def __init__(self, brokers: Brokers, timeline: Timeline, random: Random, interrupts_sync: bool, replication_lag: float) -> None:
         self._brokers, self._timeline, self._random = brokers, timeline, random

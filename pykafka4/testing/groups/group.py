@@ -51,7 +51,7 @@ class JoinRequest:
     session_timeout: float
     rebalance_timeout: float
     needs_id_first: bool  # JoinGroup 4 and newer: a new member gets an id and MEMBER_ID_REQUIRED, and joins again
-    skips_assignment: bool = True  # JoinGroup 9: a leader that rejoins can be told to skip the assignment
+    skips_assignment: bool = True  # JoinGroup 9: the response to a leader that rejoins can tell it to skip the assignment
 
 
 @attrs.frozen
@@ -165,7 +165,7 @@ class Group:
         if was_leader:
             self.leader = new_id
         if self.state is S.STABLE and unchanged:
-            self.heard(member)
+            self.keep_alive(member)
             if was_leader and not request.skips_assignment:  # it must not assign: its old id is reported as the leader
                 return answer(Joined("NONE", self.generation, self.protocol, old.id, new_id))
             return answer(self._joined(member, skip=was_leader))
@@ -175,7 +175,7 @@ class Group:
         unchanged = member.request.protocols == request.protocols
         member.request = request
         if (self.state is S.COMPLETING and unchanged) or (self.state is S.STABLE and unchanged and member.id != self.leader):
-            self.heard(member)
+            self.keep_alive(member)
             return answer(self._joined(member))
         return self._wait_for_others(member, answer)
 
@@ -222,7 +222,7 @@ class Group:
         for member in list(self.members.values()):
             joining, member.joining, member.assignment = member.joining, None, b""
             if joining is not None:
-                self.heard(member)
+                self.keep_alive(member)
                 joining(self._joined(member))
         self._rebalance = self.timeline.after(self._longest(), self._sync_timed_out)
 
@@ -263,7 +263,7 @@ class Group:
         member = self.members[member_id]
         if self.state is S.PREPARING:
             return answer(Synced("REBALANCE_IN_PROGRESS"))
-        self.heard(member)
+        self.keep_alive(member)
         if self.state is S.STABLE:
             return answer(Synced("NONE", member.assignment, self.protocol))
         member.syncing = answer
@@ -282,7 +282,7 @@ class Group:
     def _answer_sync(self, member: Member, synced: Synced) -> None:
         syncing, member.syncing = member.syncing, None
         if syncing is not None:
-            self.heard(member)
+            self.keep_alive(member)
             syncing(synced)
 
     def heartbeat(self, generation: int, member_id: str, instance_id: str | None) -> str:
@@ -290,7 +290,7 @@ class Group:
         error = self.refusal(generation, member_id, instance_id)
         if error:
             return error
-        self.heard(self.members[member_id])
+        self.keep_alive(self.members[member_id])
         rebalancing = self.state is S.PREPARING or (self.interrupts_sync and self.state is S.COMPLETING)
         return "REBALANCE_IN_PROGRESS" if rebalancing else "NONE"
 
@@ -311,7 +311,7 @@ class Group:
 
     # ---- sessions
 
-    def heard(self, member: Member) -> None:
+    def keep_alive(self, member: Member) -> None:
         """The member is alive: restart its session."""
         member.session.cancel()
         member.session = self.timeline.after(member.request.session_timeout, lambda: self._expired(member))
@@ -372,6 +372,6 @@ class Group:
         self._behind_until = self.timeline.now + behind
         for member in self.members.values():
             self._dismiss(member, "NOT_COORDINATOR")
-            self.heard(member)
+            self.keep_alive(member)
         if self.state is S.COMPLETING:
             self.prepare()

@@ -25,7 +25,7 @@ def commit(call: Call) -> OffsetCommitResponse:
     group = call.cluster.group(message.group_id)
     refused = refused or group.may_commit(message.generation_id_or_member_epoch, message.member_id, message.group_instance_id)
     if refused is None and message.member_id:
-        group.heard(group.members[message.member_id])
+        group.keep_alive(group.members[message.member_id])
     after = "NONE" if refused else error_after(call, "NONE")
     one = partial(_commit_one, call, group, refused, after)
     kind = OffsetCommitResponse.Topic

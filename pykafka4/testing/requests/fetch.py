@@ -1,4 +1,4 @@
-"""Fetch: answered when there are `min_bytes`, on an error, or when `max_wait_ms` has passed.
+"""Fetch: the response is sent when there are `min_bytes`, on an error, or when `max_wait_ms` has passed.
 
 Rule: a Fetch asks for the partitions that it names and those that its session knows (`storage.fetch_sessions`).
 """

@@ -124,21 +124,21 @@ def _partition(
     result = Appended(ordered) if ordered else early or _append(call, found, part.records)
     call.cluster.on_batch(f"{topic}-{part.index}", part.records, result)
     after = call.ordered_error(topic, part.index, When.AFTER) if result.error == "NONE" and topic is not None else None
-    told = Appended(after) if after else result
+    reported = Appended(after) if after else result
     answer = ProduceResponse.Topic.Partition(
         index=part.index,
-        error_code=code(told.error),
+        error_code=code(reported.error),
         base_offset=result.base_offset,
         log_append_time_ms=result.append_time_ms,
         log_start_offset=-1 if found is None or early or result.error in call.cluster.behaviour.without_start else found.log.start_offset,
     )
     if call.version >= 8:
         one = ProduceResponse.Topic.Partition.RecordError
-        answer.record_errors = [one(batch_index=e.index, batch_index_error_message=e.message) for e in told.record_errors]
-        answer.error_message = told.message
+        answer.record_errors = [one(batch_index=e.index, batch_index_error_message=e.message) for e in reported.record_errors]
+        answer.error_message = reported.message
     if refused == "NOT_LEADER_OR_FOLLOWER" and found is not None:
         _name_leader(call, answer, found)
-    if found is not None and told.error == "NONE" and call.message.acks == ALL:
+    if found is not None and reported.error == "NONE" and call.message.acks == ALL:
         rows.append(Row(found, answer, result.next_offset))
     return answer
 

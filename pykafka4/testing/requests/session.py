@@ -1,4 +1,4 @@
-"""A broker's side of one connection. Rule: requests are executed one at a time and answered in order.
+"""A broker's side of one connection. Rule: requests are executed one at a time, and responses are sent in order.
 
 Bytes arrive in any pieces. Requests that have arrived when the client disconnects may still be executed (`zombies`), as a frozen broker
 does when it resumes and finds requests in the buffers of lost connections.

@@ -176,11 +176,11 @@ class ModelServer:
     def fail(
         self, api: Api, error: str, *, topic: str | None = None, partition: int | None = None, times: int = 1, after: bool = False
     ) -> None:
-        """Answer the next `times` requests of an API with an error: `fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders")`.
+        """Return an error for the next `times` requests of an API: `fail("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders")`.
 
         `api` and `error` are Kafka's names. Requests about partitions (Produce, Fetch, ListOffsets, OffsetForLeaderEpoch) fail for each
         partition that matches `topic` and `partition`, and each counts once. The request is not executed; with `after` (Produce,
-        OffsetCommit, JoinGroup, SyncGroup, Heartbeat, LeaveGroup) it is executed and then answered with the error. ValueError, at once,
+        OffsetCommit, JoinGroup, SyncGroup, Heartbeat, LeaveGroup) it is executed, and then its response is the error. ValueError, at once,
         for a fault that could never happen: an unknown name, an API that this release does not have, a topic or partition for a response
         that has none.
         """
@@ -191,9 +191,9 @@ class ModelServer:
         self._order(lambda cluster: orders.delay(cluster, api, seconds, broker, times))
 
     def disconnect(self, api: Api, *, broker: int | None = None, times: int = 1, after: bool = False) -> None:
-        """Close the connection instead of answering the next `times` requests of an API (at `broker`, by default at any).
+        """Close the connection instead of responding to the next `times` requests of an API (at `broker`, by default at any).
 
-        Nothing is done, or with `after` the request is executed first and only its answer is lost. ValueError as for `fail`.
+        The request is not executed; with `after` it is executed, and only its response is lost. ValueError as for `fail`.
         """
         self._order(lambda cluster: orders.disconnect(cluster, api, broker, times, after))
 

@@ -1,7 +1,7 @@
-"""Fetch sessions (KIP-227) of one broker. Rule: an answer in a session leaves out only what is as the answer before it told.
+"""Fetch sessions (KIP-227) of one broker. Rule: a response leaves out a partition only if nothing changed since the last one.
 
-A session keeps what its client asks for, in the order in which an answer is filled. A partition that had records moves to the end, one
-that is asked for again after it was forgotten comes last, and no other change of a request moves anything. The broker keeps a limited
+A session keeps the partitions that its client requests, in the order in which a response is filled. A partition that had records moves
+to the end. One that is requested again after it was forgotten comes last. Nothing else changes the order. The broker keeps a limited
 number of sessions; they are in memory only.
 """
 
@@ -27,9 +27,9 @@ Key: TypeAlias = tuple[str | UUID, int]
 
 @attrs.define(eq=False)
 class Asked:
-    """A partition that a client asks for, and what the last answer of its session told of it (-1: nothing)."""
+    """A partition that a client requests, and its offsets in the last response of the session (-1: none)."""
 
-    topic: str  # empty where topics go by id
+    topic: str  # empty if the request names topics by id
     topic_id: UUID
     wish: FetchRequest.Topic.Partition
     name: str | None = None  # of the topic, since it was first found
@@ -38,30 +38,30 @@ class Asked:
 
     @property
     def key(self) -> Key:
-        """What makes it another partition."""
+        """What identifies the partition in its session."""
         return self.topic if self.topic_id == NO_UUID else self.topic_id, self.wish.partition
 
-    def told(self, answer: Answer) -> bool:
-        """Note what `answer` says; whether it differs from the one before, or has to be told in any case."""
+    def note(self, answer: Answer) -> bool:
+        """Note the offsets in `answer`. True if they changed, or if the response must contain the partition in any case."""
         changed = (self.high_watermark, self.log_start_offset) != (answer.high_watermark, answer.log_start_offset)
-        self.high_watermark = -1 if answer.error_code else answer.high_watermark  # the end of an error is always told
+        self.high_watermark = -1 if answer.error_code else answer.high_watermark  # -1: the response after an error has the partition
         self.log_start_offset = answer.log_start_offset
         return changed or bool(answer.records) or bool(answer.error_code) or answer.diverging_epoch.epoch >= 0
 
 
 @attrs.define(eq=False)
 class FetchSession:
-    """What one client asks one broker for, again and again."""
+    """The partitions that one client requests from one broker repeatedly."""
 
     id: int
-    by_id: bool  # topics go by id
+    by_id: bool  # requests name topics by id
     created_at: float
     used_at: float
     partitions: dict[Key, Asked]
     epoch: int = 1  # of the next request
 
     def update(self, asked: Iterable[Asked], forgotten: Iterable[Key]) -> None:
-        """Take what a request names: `asked` in place of what was, `forgotten` out, also if it is in both."""
+        """Apply a request: add or replace `asked`, then remove `forgotten`, also if a partition is in both."""
         for new in asked:
             known = self.partitions.setdefault(new.key, new)
             known.wish = new.wish
@@ -70,9 +70,9 @@ class FetchSession:
         self.epoch = self.epoch + 1 if self.epoch < MAX_INT32 else 1
 
     def select(self, answers: Iterable[tuple[Asked, Answer]]) -> Iterator[tuple[Asked, Answer]]:
-        """Those that the client has to be told."""
+        """The partitions that the response must contain."""
         for asked, answer in answers:
-            if asked.told(answer):
+            if asked.note(answer):
                 if answer.records and self.partitions.pop(asked.key, None) is not None:
                     self.partitions[asked.key] = asked
                 yield asked, answer
@@ -82,20 +82,20 @@ class FetchSessions:
     """The sessions that a broker remembers."""
 
     def __init__(self, timeline: Timeline, numbers: Iterator[int]) -> None:
-        """`numbers` are those of the next sessions: none is given twice, also not after a restart."""
+        """`numbers` has the ids of the next sessions. No id is used twice, not even after a restart."""
         self._timeline, self._numbers = timeline, numbers
         self._sessions: dict[int, FetchSession] = {}
         self.slots = SLOTS
 
     def find(self, number: int) -> FetchSession | None:
-        """The session, which is used now."""
+        """The session, marked as used now; None if it is unknown."""
         session = self._sessions.get(number)
         if session is not None:
             session.used_at = self._timeline.now
         return session
 
     def open(self, partitions: Iterable[tuple[Asked, Answer]], *, by_id: bool) -> int:
-        """Begin a session in which this was told; its number, 0 if there is no room for it."""
+        """Begin a session whose first response has these partitions. Returns its id; 0 if there is no room."""
         known = {}
         for asked, answer in partitions:
             asked.high_watermark, asked.log_start_offset = answer.high_watermark, answer.log_start_offset
@@ -112,11 +112,11 @@ class FetchSessions:
         self._sessions.pop(number, None)
 
     def clear(self) -> None:
-        """Forget all: the broker stops, or needs the room."""
+        """Forget all sessions."""
         self._sessions.clear()
 
     def _evict(self, size: int) -> bool:
-        """Make room for a session of so many partitions: one that is not used, or an old one that is no larger, has to go."""
+        """Make room for a session with `size` partitions: evict one that is unused, or an old one that is no larger."""
         latest = self._timeline.now - EVICTED_AFTER
         unused = min(self._sessions.values(), key=lambda session: session.used_at, default=None)
         if unused is not None and unused.used_at >= latest:

@@ -26,9 +26,9 @@ TIMESTAMP_ERROR: Final = "One or more records have been rejected due to invalid 
 
 
 class UnknownProducer(Enum):
-    """How a broker answers a producer that the partition does not know and whose first sequence is not 0.
+    """How a broker responds to a producer that the partition does not know and whose first sequence is not 0.
 
-    With this error, or (None) by accepting the batch.
+    The value is the error; None: the batch is accepted.
     """
 
     ACCEPT = None  # Kafka 2.5 and newer

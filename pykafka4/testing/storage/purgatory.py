@@ -1,4 +1,4 @@
-"""Requests that wait until a partition changes. Rule: each is answered once, when it is ready or has timed out."""
+"""Requests that wait until a partition changes. Rule: each gets one response, when it is ready or has timed out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Purgatory(Generic[K]):
             self._delayed.setdefault(key, []).append(delayed)
 
     def wake(self, key: K) -> None:
-        """`key` has changed: answer the requests that are ready."""
+        """`key` has changed: respond to the requests that are ready."""
         for delayed in list(self._delayed.get(key, ())):
             if delayed.timer.pending and delayed.ready(key):  # a response may lead to another request, and that to other responses
                 self._end(delayed)

@@ -206,7 +206,7 @@ class Replication:
         self.fetches.wake(partition.tp)
 
     def no_leader(self, partition: Partition) -> None:
-        """Leave the partition without a leader; waiting requests are answered."""
+        """Leave the partition without a leader, and respond to waiting requests."""
         if partition.leader != NO_LEADER:
             partition.last_leader, partition.leader = partition.leader, NO_LEADER
         partition.epoch += 1
@@ -228,7 +228,7 @@ class Replication:
             self.elect(partition)
 
     def deleted(self, topic: Topic) -> None:
-        """A topic was deleted: answer the requests that wait for its partitions."""
+        """A topic was deleted: respond to the requests that wait for its partitions."""
         self.fetches.wake_all()
         for partition in topic.partitions:
             self.produces.wake(partition)

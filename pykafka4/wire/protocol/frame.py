@@ -85,7 +85,7 @@ def _framed(head: bytes, buffers: list[Buffer]) -> list[Buffer]:
 
 
 def _response_has_tags(response: type[Response], version: int) -> bool:
-    """False for ApiVersions: it is answered before both sides know each other's versions, so its header never changed."""
+    """False for ApiVersions: its response is sent before both sides know each other's versions, so the header has never changed."""
     return version in response.flexible and response is not ApiVersionsResponse
 
 

@@ -62,7 +62,7 @@ class ApiVersionsResponse(Response):
 
 @request(api_key=18, versions="0-5", flexible="3+")
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
-    """Ask for a broker's API versions. From v5 it may return REBOOTSTRAP_REQUIRED if `cluster_id` or `node_id` is not its own."""
+    """Ask for a broker's API versions. From v5 on, the broker may return REBOOTSTRAP_REQUIRED if the ids are not its own."""
 
     client_software_name: str = wire(string, "3+", ignorable=True)
     client_software_version: str = wire(string, "3+", ignorable=True)
@@ -111,10 +111,10 @@ class MetadataResponse(Response):
 
 @request(api_key=3, versions="0-13", flexible="9+")
 class MetadataRequest(Request[MetadataResponse]):
-    """Ask for brokers, leaders and topic ids. `topics=None` means all of them (v1+); at v0 an empty list does.
+    """Ask for brokers, leaders and topic ids. `topics=None` requests all topics (v1+); at v0 an empty list does.
 
-    Before v4 the broker alone decides whether it creates missing topics, so there `allow_auto_topic_creation=False` is ignored; Kafka's
-    own client refuses to send such a request.
+    Before v4 the broker alone decides whether it creates missing topics, and `allow_auto_topic_creation=False` is ignored. (Kafka's own
+    client refuses to send such a request.)
     """
 
     @struct

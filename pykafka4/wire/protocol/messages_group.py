@@ -71,7 +71,7 @@ class FindCoordinatorResponse(Response):
 
 @request(api_key=10, versions="0-6", flexible="3+")
 class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
-    """Ask who coordinates a group (`key_type` 0), a transactional id (1) or a share partition (2)."""
+    """Ask for the coordinator of a group (`key_type` 0), a transactional id (1) or a share partition (2)."""
 
     key: str = wire(string, "0-3")
     key_type: int = wire(int8, "1+")

@@ -112,8 +112,8 @@ class RecordIterator:
 class Chunk:
     """One partition's bytes of one Fetch response, and how far they are decoded.
 
-    Making one looks at batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
-    `incomplete` is the size of the first batch when even that one is cut, else 0.
+    The constructor reads batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
+    `incomplete` is the size of the first batch if even that one is incomplete, else 0.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Chunk:
         self._decompress, self._max = decompress, max_decompressed
         self._at = self._end = 0
         self._broken = False
-        self._batch: RecordBatch | None = None  # the one entered
+        self._batch: RecordBatch | None = None  # the batch entered
         self._records: Iterator[Record] | None = None  # its remaining records
         self._scan(self._view)
 
@@ -162,9 +162,9 @@ class Chunk:
             self._drop()
 
     def own(self) -> None:
-        """Copy the bytes, to release the response, if most of it belongs to other partitions: for a chunk that may have to wait.
+        """Copy the bytes if most of the response belongs to other partitions, so that a chunk that waits does not keep it in memory.
 
-        Not in the middle of a batch, whose records are read in place.
+        Does nothing in the middle of a batch, because its records are read in place.
         """
         if self._view is not None and self._records is None and self.size * 2 <= memoryview(self._view.obj).nbytes:
             self._view = memoryview(bytes(self._view))
@@ -178,13 +178,13 @@ class Chunk:
         return self._view is None
 
     def skip(self) -> int:
-        """Skip the batch at `position` (a corrupt one); returns the new position."""
+        """Skip the (corrupt) batch at `position`; returns the new position."""
         if self._view is None:
             return self.position
         if self._batch is None and self._at < self._end:
             self._pass_over(read_header(self._view, self._at))
         elif self._batch is None:
-            self._drop()  # after an invalid header nothing can be found
+            self._drop()  # after an invalid header no batch can be found
             return self.position
         self._leave()
         return self.position
@@ -260,9 +260,9 @@ class Chunk:
     def decode(self, out: list[Record], limit: int) -> int:
         """Append up to `limit` records to `out`; returns how many.
 
-        A damaged batch raises CorruptRecord, one that unpacks to more than it may RecordTooLarge, one whose codec's library is missing
-        ConfigError, but only when nothing was appended in this call: what lies before it is always handed out first. `position` stays
-        there. After any other exception (Ctrl-C) everything is as before the call.
+        Raises CorruptRecord for a damaged batch, RecordTooLarge for one that is too large once decompressed, and ConfigError for one whose
+        codec's library is missing, but only if this call has appended nothing: the records before it are handed out first. `position`
+        stays at that batch. After any other exception (Ctrl-C) everything is as before the call.
         """
         count, view, position, at = len(out), self._view, self.position, self._at - (len(self._batch.data) if self._batch else 0)
         try:
@@ -295,7 +295,7 @@ class Chunk:
         return n
 
     def _take(self, out: list[Record], room: int) -> int:
-        """Append up to `room` records of the batch entered, if it is one with records."""
+        """Append up to `room` records of the batch entered, if there is one."""
         n = 0
         while n < room and self._records is not None:
             try:

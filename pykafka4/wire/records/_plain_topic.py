@@ -72,7 +72,7 @@ class Topic(Generic[B]):
     name: str
     count: int = 0  # partitions; 0 while unknown
     direct: bool = False  # partitions are known and nothing is parked: records go straight into batches
-    announced: bool = False  # the loop has been told that records wait here
+    announced: bool = False  # the loop has been notified that records wait here
     dropped: bool = False  # removed from the accumulator's topics: a send that found it earlier looks it up again
     open: dict[int, B] = attrs.Factory(dict)  # by partition
     held: dict[int, int] = attrs.Factory(dict)  # bytes reserved, by partition

@@ -15,7 +15,7 @@ from pykafka4.error_table import BY_NAME, CODES
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest
 
-TELLER = ANY % LANE  # who answers questions to ANY here
+TELLER = ANY % LANE  # the broker that responds to requests to ANY here
 
 
 def found(node: int = 1, error: int = 0) -> FindCoordinatorResponse:

@@ -153,7 +153,7 @@ MUTANTS: Final = (
         file="pykafka4/config.py",
         old='secured = name == "security_protocol" and',
         new="secured = False and",
-        breaks="who asks for TLS is not told that there is none",
+        breaks="an option for TLS does not raise the error that there is no TLS",
         tests=("tests/test_config.py::test_the_hint_about_tls_names_nothing_that_is_refused",),
     ),
     Mutant(

@@ -34,7 +34,7 @@ MUTANTS: Final = (
         file="pykafka4/net/loop.py",
         old="            if waits_for is machine and (promise",
         new="            if False and (promise",
-        breaks="who waits on a machine that failed is not told",
+        breaks="a thread that waits on a failed machine is not woken",
         tests=("tests/net/test_loop.py::test_the_failure_of_a_machine_fails_its_promises_and_no_others",),
     ),
     Mutant(

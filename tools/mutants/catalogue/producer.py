@@ -55,7 +55,7 @@ MUTANTS: Final = (
         file="pykafka4/producer/core.py",
         old="[item for item in unfinished if not _done(item)]",
         new="unfinished",
-        breaks="close gives back records whose failure was told before it",
+        breaks="close gives back records whose failure was reported before it",
         tests=("tests/producer/test_close.py::test_close_does_not_give_back_what_had_failed_before_while_its_callback_runs",),
     ),
     Mutant(
@@ -69,7 +69,7 @@ MUTANTS: Final = (
         file="pykafka4/producer/core.py",
         old="            if partition < count or left <= 0:\n",
         new="            if True:\n",
-        breaks="one broker that has not heard of a new partition yet is believed",
+        breaks="one broker that does not know a new partition yet is believed",
         tests=("tests/producer/test_growth.py::test_send_waits_for_a_partition_of_which_the_brokers_have_not_heard_yet",),
     ),
     Mutant(

@@ -281,8 +281,8 @@ cdef class Accumulator:
     cdef int32_t start_size(self, Topic t, int partition, int64_t need, bint asked):
         """The initial capacity of a batch within the limits; 0 if there is no room.
 
-        A busy partition starts large while memory is plenty, and for whoever stood in line for it: handed out in small
-        pieces under pressure, it would be asked for again and again, and the batches would stay small.
+        A busy partition starts large while there is plenty of memory, and for a thread that has waited for memory: in small
+        pieces it would have to be reserved again and again, and the batches would stay small.
         """
         cdef int64_t cap = SMALL
         if need > self.batch_size:

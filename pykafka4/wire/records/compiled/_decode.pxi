@@ -98,8 +98,8 @@ cdef extern from *:
 cdef class Chunk:
     """One partition's bytes of one Fetch response, and how far they are decoded.
 
-    Making one looks at batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
-    `incomplete` is the size of the first batch when even that one is cut, else 0.
+    The constructor reads batch headers only. `next_offset` follows the last whole batch; `position` is the next offset to hand out;
+    `incomplete` is the size of the first batch if even that one is incomplete, else 0.
     """
 
     cdef Py_buffer view            # of the whole response
@@ -159,7 +159,7 @@ cdef class Chunk:
         return 0
 
     def own(self):
-        """Copy the bytes, to release the response, if most of it belongs to other partitions: for a chunk that may have to wait."""
+        """Copy the bytes if most of the response belongs to other partitions, so that a chunk that waits does not keep it in memory."""
         cdef const char* was = self.data
         if self.busy or not self.held or self.size * 2 > self.view.len:
             return
@@ -370,9 +370,9 @@ cdef class Chunk:
     def decode(self, list out not None, int limit) -> int:
         """Append up to `limit` records to `out`; returns how many.
 
-        A damaged batch raises CorruptRecord, one that unpacks to more than it may RecordTooLarge, one whose codec's library is missing
-        ConfigError, but only when nothing was appended in this call: what lies before it is always handed out first. `position` stays
-        there. RuntimeError when called again by what it calls (a signal handler, while a batch is decompressed).
+        Raises CorruptRecord for a damaged batch, RecordTooLarge for one that is too large once decompressed, and ConfigError for one whose
+        codec's library is missing, but only if this call has appended nothing: the records before it are handed out first. `position`
+        stays at that batch. RuntimeError when called again by what it calls (a signal handler, while a batch is decompressed).
         """
         cdef int n = 0
         if self.busy:

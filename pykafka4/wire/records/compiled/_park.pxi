@@ -28,7 +28,7 @@ cdef class Topic:
     cdef int count                 # partitions; 0 while unknown
     cdef int slots                 # the most there ever were: the size of the arrays
     cdef bint direct               # partitions are known and nothing is parked: records go straight into batches
-    cdef bint announced            # the loop has been told that records wait here
+    cdef bint announced            # the loop has been notified that records wait here
     cdef bint dropped              # removed from the accumulator's topics: a send that found it earlier looks it up again
     cdef list open                 # per partition: Batch or None
     cdef int64_t* held             # per partition: bytes reserved

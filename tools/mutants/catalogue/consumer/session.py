@@ -199,7 +199,7 @@ MUTANTS: Final = (
         file="pykafka4/consumer/assignment.py",
         old="            self._report_end(ended)\n        finally:",
         new="            pass\n        finally:",
-        breaks="the listener is not told of a revocation",
+        breaks="the listener is not notified of a revocation",
         tests=("tests/consumer/test_rebalance.py::test_members_share_out_partitions_and_take_over_from_each_other",),
     ),
     Mutant(
@@ -229,7 +229,7 @@ MUTANTS: Final = (
         file="pykafka4/consumer/assignment.py",
         old="        if event.reported:\n            return\n",
         new="",
-        breaks="a listener is told twice",
+        breaks="a listener is notified twice",
         tests=("tests/consumer/test_close.py::test_close_inside_a_listener_does_not_call_it_again",),
     ),
     Mutant(

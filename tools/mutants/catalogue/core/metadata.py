@@ -53,7 +53,7 @@ MUTANTS: Final = (
         file="pykafka4/core/metadata/cluster.py",
         old="            self._dismiss(waiter)\n            waiter.then(reason)\n",
         new="            self._dismiss(waiter)\n",
-        breaks="who waits for metadata is not told of a crash",
+        breaks="a caller that waits for metadata gets no error after a crash",
         tests=("tests/core/metadata/test_cluster.py::test_a_crash_fails_pending_refreshes",),
     ),
     Mutant(
@@ -169,7 +169,7 @@ MUTANTS: Final = (
         file="pykafka4/core/metadata/topic.py",
         old="        return topic_id in self.former_ids and not self._contradicted(now)\n",
         new="        return topic_id in self.former_ids\n",
-        breaks="who hears of a new topic first, and of the old one from a broker that lags behind, never finds the new one",
+        breaks="a client that learns of a new topic id first, and of the old id from a broker that lags behind, never uses the new one",
         tests=(
             "tests/core/metadata/test_cluster_answers.py::test_a_replaced_topic_id_is_accepted_when_no_broker_has_sent_another_for_long",
         ),
@@ -229,7 +229,7 @@ MUTANTS: Final = (
         file="pykafka4/core/metadata/recovery.py",
         old="            self.changes += 1\n            for",
         new="            for",
-        breaks="who sends is not told that a partition is back",
+        breaks="the sender is not notified that a partition is back",
         tests=("tests/core/metadata/test_recovery.py::test_the_partition_returns_to_the_same_leader_after_the_back_off",),
     ),
     Mutant(

@@ -284,7 +284,7 @@ MUTANTS: Final = (
         file="pykafka4/core/network/call.py",
         old="        if number < self._first or (",
         new="        if not current or (",
-        breaks="a slow broker is never heard while others refuse at once",
+        breaks="the response of a slow broker never counts while others refuse at once",
         tests=(
             "tests/core/network/test_call.py::test_a_slow_broker_is_heard_although_the_others_refuse_at_once",
             "tests/core/network/test_call.py::test_a_late_response_that_ends_the_call_counts",

@@ -34,7 +34,7 @@ MUTANTS: Final = (
         file="pykafka4/wire/records/checksum.py",
         old='sys.modules.get("crcmod._crcfunext") is None',
         new='"crcmod._crcfunext" not in sys.modules and False',
-        breaks="nobody is told that checksums are computed in pure Python",
+        breaks="nothing is logged when checksums are computed in pure Python",
         tests=("tests/wire/records/test_checksum.py::test_checksums_in_pure_python_are_logged_once",),
     ),
     Mutant(

@@ -76,7 +76,7 @@ MUTANTS: Final = (
         file="pykafka4/core/consumer/fetcher.py",
         old="            sought.paused, sought.rest = position.paused, position.rest\n",
         new="            sought.paused = position.paused\n",
-        breaks="who seeks after each refusal asks without a pause",
+        breaks="after a seek that follows each refusal the next request is sent without a pause",
         tests=("tests/core/consumer/test_fetch_answers_errors.py::test_a_seek_does_not_end_the_pause_after_a_refusal",),
     ),
     Mutant(
@@ -207,8 +207,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",
-        old="        position.rest, position.told = None, False\n",
-        new="        position.told = False\n",
+        old="        position.rest, position.corruption_reported = None, False\n",
+        new="        position.corruption_reported = False\n",
         breaks="the pause after a refusal is as long as after all those of long ago",
         tests=("tests/core/consumer/test_fetch_answers_errors.py::test_the_pauses_between_refusals_grow_until_one_fetch_succeeds",),
     ),
@@ -223,7 +223,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",
-        old="            position.told = True\n",
+        old="            position.corruption_reported = True\n",
         new="",
         breaks="a log that its leader cannot read is raised with each try",
         tests=(

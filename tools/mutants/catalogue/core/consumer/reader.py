@@ -163,7 +163,7 @@ MUTANTS: Final = (
         file="pykafka4/core/consumer/reader.py",
         old="except (CorruptRecord, RecordTooLarge, ConfigError):",
         new="except (CorruptRecord, RecordTooLarge):",
-        breaks="a batch whose codec's library is missing is told before the records that lie before it",
+        breaks="a batch whose codec's library is missing is reported before the records that lie before it",
         tests=("tests/consumer/test_unreadable.py::test_a_batch_whose_codec_is_not_installed_names_its_partition_until_it_is",),
     ),
     Mutant(

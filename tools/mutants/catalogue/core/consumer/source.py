@@ -43,7 +43,7 @@ MUTANTS: Final = (
         file="pykafka4/core/consumer/source.py",
         old="last_fetched_epoch=one.epoch,",
         new="last_fetched_epoch=-1,",
-        breaks="brokers are not told the last epoch that was read",
+        breaks="the last epoch that was read is not sent to brokers",
         tests=("tests/core/consumer/test_source.py::test_the_last_epoch_read_is_named_where_the_broker_takes_it",),
     ),
     Mutant(
@@ -55,7 +55,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
-        old="budget = max(1, min(budget, self._config.receive_message_max_bytes - FRAME - PER_PARTITION * len(told.asked)))",
+        old="budget = max(1, min(budget, self._config.receive_message_max_bytes - FRAME - PER_PARTITION * len(used.asked)))",
         new="budget = max(1, budget)",
         breaks="Fetch asks for more than receive_message_max_bytes lets in",
         tests=("tests/core/consumer/test_fetcher_room.py::test_fetches_never_request_more_than_the_answer_limit",),
@@ -103,7 +103,7 @@ MUTANTS: Final = (
         file="pykafka4/core/consumer/source.py",
         old="(before is None or now[1:] != before[1:])",
         new="(before is None or now.offset != before.offset)",
-        breaks="a broker is not told of another leader epoch or limit",
+        breaks="another leader epoch or limit is not sent to a broker",
         tests=("tests/core/consumer/test_fetch_session.py::test_everything_sent_about_a_partition_is_sent_again_when_it_changes",),
     ),
     Mutant(

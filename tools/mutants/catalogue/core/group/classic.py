@@ -83,7 +83,7 @@ MUTANTS: Final = (
         file="pykafka4/core/group/classic.py",
         old='        if verdict is Reaction.REJOIN:\n            if self.state is MemberState.STABLE:\n                self._revoke(now, "the group is rebalancing")\n',
         new="        if verdict is Reaction.REJOIN:\n            pass\n",
-        breaks="a rebalance is not heard of",
+        breaks="a rebalance is not noticed",
         tests=("tests/core/group/test_classic.py::test_a_commit_made_before_partitions_were_given_back_is_answered_before_the_join",),
     ),
     Mutant(

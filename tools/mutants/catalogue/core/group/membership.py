@@ -78,7 +78,7 @@ MUTANTS: Final = (
         file="pykafka4/core/group/coordinator.py",
         old="            self._network.avoid(now, node)  # frozen",
         new="            pass  # frozen",
-        breaks="a lost coordinator is asked who coordinates",
+        breaks="a lost coordinator is itself asked for the coordinator",
         tests=("tests/core/group/test_coordinator.py::test_a_broker_that_reported_a_wrong_coordinator_is_avoided_until_one_responds",),
     ),
     Mutant(

@@ -174,8 +174,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/parking.py",
-        old="if topic not in self._told and self._acc.forget(topic):",
-        new="if topic not in self._told and (self._drop(topic) or self._acc.forget(topic)):",
+        old="if topic not in self._announced and self._acc.forget(topic):",
+        new="if topic not in self._announced and (self._drop(topic) or self._acc.forget(topic)):",
         breaks="a record that is parked while the others of its topic fail has no outcome",
         tests=("tests/core/producer/test_parking.py::test_a_record_that_is_parked_while_the_others_fail_keeps_its_topic",),
     ),
@@ -190,7 +190,7 @@ MUTANTS: Final = (
         file="pykafka4/core/producer/parking.py",
         old="            self._note(topic)\n            self._cluster.want(topic, self, create=True)\n        elif",
         new="            self._cluster.want(topic, self, create=True)\n        elif",
-        breaks="the partitions of a topic that is used again are told to nobody",
+        breaks="the partitions of a topic that is used again are announced to nobody",
         tests=("tests/core/producer/test_parking.py::test_an_unused_topic_is_dropped_and_wanted_again_by_the_next_batch",),
     ),
     Mutant(
@@ -202,8 +202,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/parking.py",
-        old="if known[0] and known != self._told.get(topic):",
-        new="if known[0] and topic not in self._told:",
+        old="if known[0] and known != self._announced.get(topic):",
+        new="if known[0] and topic not in self._announced:",
         breaks="keyed records never use the partitions that were added to a topic",
         tests=("tests/producer/test_growth.py::test_keyed_records_use_new_partitions_as_soon_as_metadata_shows_them",),
     ),

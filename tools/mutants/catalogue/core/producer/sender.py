@@ -334,7 +334,7 @@ MUTANTS: Final = (
         file="pykafka4/core/producer/answers.py",
         old="                self._network.avoid(now, queue.node)  # it may",
         new="                pass  # it may",
-        breaks="a leader that waited for its replicas in vain is asked itself who leads now",
+        breaks="a leader whose wait for its replicas timed out is itself asked for the current leader",
         tests=("tests/core/producer/test_sender_codes.py",),
     ),
     Mutant(
