@@ -41,7 +41,7 @@ class Change(NamedTuple):
 
 
 class Assignment:
-    """The partitions of a consumer: those of `assign`, and those that the group assigns (a `core.subscription.Assignment`)."""
+    """The partitions of a consumer: those of `assign`, and those that the group assigns."""
 
     def __init__(
         self,
@@ -224,12 +224,11 @@ class Assignment:
             leave_seconds = LEAVE_SECONDS
         finally:
             leave_seconds = min(leave_seconds, max(0.0, deadline - now()))
+            # Noted again: a call of the listener may have completed it, and subscribed or assigned since.
+            self.change = Change(list(reader.claims.values()), [], {}, leaves=True)
             left = self.complete_change(leave_seconds)
-            if left is None:  # a call of the listener completed it, and may have subscribed or assigned since
-                self.change = Change(list(reader.claims.values()), [], {}, leaves=True)
-                left = self.complete_change(leave_seconds)
-            if left is not None:
-                _wait(left, leave_seconds + 1)
+            assert left is not None
+            _wait(left, leave_seconds + 1)
 
     def _ends(self) -> list[Ended]:
         """The events that wait, and one for all other partitions of the group. It waits with them: a listener may close the consumer."""

@@ -197,8 +197,10 @@ class Session(Attachment[ConsumerMachine]):
     # ---------------------------------------------------------------- positions
 
     def _assigned(self, partitions: Partitions | None, what: str) -> list[TopicPartition]:
-        self.assignment.complete_assign()
-        tps = list(self.reader.claims if partitions is None else as_partitions(partitions))
+        if partitions is None:
+            self.assignment.complete_assign()
+            return list(self.reader.claims)
+        tps = list(as_partitions(partitions))
         self._check_assigned(tps, what)
         return tps
 

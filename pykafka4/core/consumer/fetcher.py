@@ -6,7 +6,7 @@ than requested, which is returned whole).
 
 Brokers fill a response in the order of the request. A partition that had data, or was the first of a full Fetch, moves to the end, and
 nothing else changes the order: each partition is read in turn however often others are paused, sought or offline. Within a session brokers
-keep the order (`session`).
+keep the order (`fetch_session`).
 
 A turn costs what changed (`Positions.touched`, `TopicChanges`), not what is read.
 """

@@ -105,11 +105,11 @@ class ConsumerMachine:
 
     def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]) -> None:
         """Commit `offsets`, as a member of the group if topics are subscribed to."""
-        credentials, lost = self.membership.protocol.credentials, ""
+        credentials, lost = None, ""
         if self.membership.topics:
-            losses = self.membership.losses()
+            credentials, losses = self.membership.protocol.credentials, self.membership.losses()
             lost = next((losses[tp] for tp in offsets if tp in losses), "" if credentials else "this consumer is not in the group now")
-        self.offsets.commit(Commit(offsets, credentials if self.membership.topics else None, deadline, done, lost))
+        self.offsets.commit(Commit(offsets, credentials, deadline, done, lost))
 
     def commit_last(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], deadline: float, done: Callable[[KafkaError | None], None]

@@ -3,7 +3,7 @@
 A broker holds a Fetch back until there is data. If a position that the Fetch does not include is sought or located meanwhile, the Fetch is
 left behind, and the next is sent beside it, on the other lane. Searches (ListOffsets) use the lane on which they wait least.
 
-A Fetch belongs to the broker's fetch session (`session`), except while another one of the session is in flight, for a single partition, and
+A Fetch belongs to the broker's session (`fetch_session`), except while another one of the session is in flight, for a single partition, and
 for a while after the broker has rejected the session several times. In an open session, a Fetch names only what changed since the last one.
 """
 

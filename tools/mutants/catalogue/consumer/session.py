@@ -174,8 +174,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/assignment.py",
-        old="                self.change = Change(list(reader.claims.values()), [], {}, leaves=True)\n                left =",
-        new="                pass\n                left =",
+        old="            self.change = Change(list(reader.claims.values()), [], {}, leaves=True)\n            left = self.complete_change(leave_seconds)\n            assert left is not None\n",
+        new="            left = self.complete_change(leave_seconds)\n            if left is None:\n                return\n",
         breaks="a listener that subscribes during unsubscribe leaves a member that nobody polls",
         tests=(
             "tests/consumer/test_close.py::test_a_listener_that_subscribes_while_the_consumer_unsubscribes_does_not_keep_it_in_the_group",
