@@ -18,11 +18,14 @@ from pykafka4.records import TopicPartition
 
 __all__ = ["ShortCuts", "check_count", "check_timeout", "check_topic", "hint", "refuse_pickling", "topic_partition"]
 
+MOST_PARTITION = 2**31 - 1
 LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # org.apache.kafka.common.internals.Topic
 
 
 def check_count(value: object, what: str, highest: int = 2**63 - 1) -> int:
     """`value`, a non-negative integer, as a plain int; otherwise a TypeError or ConfigError naming `what`."""
+    if type(value) is int and 0 <= value <= highest:
+        return value
     if isinstance(value, bool) or not hasattr(type(value), "__index__"):
         raise TypeError(f"{what} must be an int, not {shown(value)}")
     number = int(operator.index(value))  # type: ignore[arg-type]
@@ -47,7 +50,11 @@ def topic_partition(value: object) -> TopicPartition:
         raise TypeError(f"expected a TopicPartition or a (topic, partition) pair, not {value!r}")
     topic, partition = tuple.__iter__(value)
     topic = check_topic(topic)
-    return TopicPartition(topic, check_count(partition, f"the partition of topic {topic!r}", 2**31 - 1))
+    if type(partition) is not int or not 0 <= partition <= MOST_PARTITION:  # here, so that the text of an error is built only for an error
+        partition = check_count(partition, f"the partition of topic {topic!r}", MOST_PARTITION)
+    elif type(value) is TopicPartition and topic is value.topic:
+        return value  # a call may name thousands
+    return TopicPartition(topic, partition)
 
 
 def check_timeout(timeout: object) -> float | None:

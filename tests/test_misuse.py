@@ -48,6 +48,21 @@ def test_a_pair_is_a_partition() -> None:
     assert str(TopicPartition("t", 3)) == "t-3"
 
 
+def test_a_partition_is_made_of_plain_values() -> None:
+    class Topic(str):
+        pass
+
+    class Number(int):
+        pass
+
+    plain = TopicPartition("t", 3)
+    assert topic_partition(plain) is plain
+    made = topic_partition(TopicPartition(Topic("t"), Number(3)))
+    assert (made, type(made.topic), type(made.partition)) == (plain, str, int)
+    assert type(topic_partition(TopicPartition(Topic("t"), 3)).topic) is str
+    assert type(topic_partition(("t", 3))) is TopicPartition
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "says"),
     [

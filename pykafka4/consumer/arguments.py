@@ -67,7 +67,7 @@ def as_offsets(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
 
 def as_seek_offsets(partition: object, offset: object) -> dict[TopicPartition, int]:
     """The offset of each partition, from both forms of `seek`: one partition and its offset, or a mapping."""
-    if isinstance(partition, Mapping):
+    if not isinstance(partition, tuple) and isinstance(partition, Mapping):  # in this order: the second check is slow
         if offset is not None:
             raise ConfigError(f"seek takes a mapping of partitions to offsets without another offset, not offset={shown(offset)}")
         return {topic_partition(item): check_count(at, SEEK_OFFSET) for item, at in partition.items()}

@@ -34,6 +34,22 @@ def call(method: Call) -> Call:
     return method
 
 
+class Use:
+    """See `Guard.using`. A class: a generator would take as long as a seek."""
+
+    __slots__ = ("_guard", "_outermost", "_what")
+
+    def __init__(self, guard: Guard, what: str) -> None:
+        self._guard, self._what = guard, what
+
+    def __enter__(self) -> None:
+        self._outermost = self._guard.enter(self._what)
+
+    def __exit__(self, *error: object) -> None:
+        if self._outermost:
+            self._guard.leave()
+
+
 class Guard:
     """Which thread uses a consumer, and which one closes it. Only `use_last` waits."""
 
@@ -44,15 +60,9 @@ class Guard:
         self._closer: dict[str, tuple[Thread, object]] = {}  # the thread that closes: its listener may still commit
         self.closing = False
 
-    @contextlib.contextmanager
-    def using(self, what: str) -> Iterator[None]:
+    def using(self, what: str) -> Use:
         """A block in which this thread uses the consumer."""
-        outermost = self.enter(what)
-        try:
-            yield
-        finally:
-            if outermost:
-                self.leave()
+        return Use(self, what)
 
     def enter(self, what: str) -> bool:
         """Begin to use the consumer; returns whether this call has to `leave` (not if an outer call of this thread does)."""

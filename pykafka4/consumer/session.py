@@ -9,9 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
+from functools import partial
 from operator import length_hint
 from threading import Thread
 from typing import Any, Final
+
+import attrs
 
 from pykafka4.attachment import SHORT, Attachment, read_config
 from pykafka4.client import Client
@@ -23,8 +26,8 @@ from pykafka4.consumer.guard import Guard, call
 from pykafka4.consumer.selection import Selection
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.consumer.reader import Move, Reader
-from pykafka4.core.subscription import Assigned, Start
+from pykafka4.core.consumer.reader import Reader
+from pykafka4.core.subscription import Assigned, Move, Start
 from pykafka4.errors import ClosedError, ConfigError, KafkaError, KafkaTimeoutError
 from pykafka4.net import system
 from pykafka4.net.handoff.waiting import Signal
@@ -38,6 +41,14 @@ API_SECONDS: Final = 60.0  # calls without a timeout of their own
 CLOSE_SECONDS: Final = 10.0
 POLLS: Final = "_pykafka4_polls"  # attribute of exceptions
 CLOSED: Final = "this consumer is closed; create a new one"
+
+
+@attrs.define(eq=False)
+class PostedMoves:
+    """The moves of one or more seeks, in a posted call."""
+
+    moves: list[Move]
+    begun: bool = False  # written by the loop: what is added later may not be made
 
 
 class Session(Attachment[ConsumerMachine]):
@@ -57,6 +68,7 @@ class Session(Attachment[ConsumerMachine]):
         self._asked_at: float = INFINITY  # the reader's mark at which the loop was last asked to fetch more
         self._woken = False  # by `wakeup`: the running poll, or the next one, returns without waiting
         self.closed = False
+        self._moving: PostedMoves | None = None  # the posted call of the last seek, while no other call was posted
         self.machine = self.runtime.loop.ask(self._start, SHORT, "starting the consumer")
         self.runtime.attach(self)
 
@@ -66,12 +78,26 @@ class Session(Attachment[ConsumerMachine]):
         engine.add(machine, "consumer")
         return machine
 
-    def _reseek(self, moves: Collection[Move]) -> None:
-        def seek(now: float) -> None:
-            for move in moves:
-                self.machine.fetcher.seek(*move)
+    def post(self, fn: Callable[[float], object]) -> None:
+        """See Attachment.post. Later seeks do not overtake `fn`."""
+        self._moving = None
+        super().post(fn)
 
-        self.post(seek)
+    def _reseek(self, moves: Collection[Move]) -> None:
+        """Add to the posted call that is last and has not begun, or post another: a seek of each partition in turn is one call."""
+        posted = self._moving
+        if posted is not None:
+            posted.moves += moves
+            if not posted.begun:  # read last: the loop sets it first. Otherwise the moves may be made twice, which changes nothing
+                return
+        posted = PostedMoves([*moves])
+        super().post(partial(self._move, posted))
+        self._moving = posted
+
+    def _move(self, posted: PostedMoves, now: float) -> None:
+        posted.begun = True
+        self.machine.fetcher.seek(posted.moves)
+        posted.moves.clear()
 
     def check(self) -> None:
         """Raise the error that every call would raise, if any."""
@@ -206,8 +232,9 @@ class Session(Attachment[ConsumerMachine]):
 
     def _check_assigned(self, tps: Iterable[TopicPartition], what: str) -> None:
         self.assignment.complete_assign()
+        claims = self.reader.claims
         for tp in tps:
-            if tp not in self.reader.claims:
+            if tp not in claims:
                 raise ConfigError(f"{what}: {tp} is not assigned to this consumer; assignment() lists its partitions")
 
     @call

@@ -7,7 +7,7 @@ Chunks, errors and events refer to their claim, so whatever arrives after the cl
 from __future__ import annotations
 
 import enum
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -24,6 +24,7 @@ __all__ = [
     "Ending",
     "Lasting",
     "Located",
+    "Move",
     "Position",
     "Stage",
     "Start",
@@ -62,8 +63,19 @@ class Claim:
         # set by the loop when it is False, cleared by the application when it is True
         self.troubled = False
 
+    def successor(self, start: Start | int, epoch: int = -1) -> Claim:
+        """The claim that replaces this one when reading continues at `start`; `epoch` is the leader epoch of the record before it."""
+        new = Claim(self.tp, self)
+        if isinstance(start, int):
+            new.position = start
+        new.epoch = epoch
+        return new
+
     def __repr__(self) -> str:
         return f"<Claim of {self.tp} at {self.position}>"
+
+
+Move: TypeAlias = tuple[Claim, Claim, Start | int]  # the old claim, its successor, where reading continues
 
 
 class Ending(enum.Enum):
@@ -219,10 +231,14 @@ class Position:
         """`fallback` is where to start without a committed offset; `limit` is the maximum number of bytes per Fetch."""
         self.claim, self.tp = claim, claim.tp
         self.fallback, self.limit = fallback, limit
-        self.offset = -1
-        self.epoch = -1  # leader epoch of the last batch fetched
-        self.target = start if isinstance(start, Start) else fallback  # what a reset looks up
-        self.stage = Stage.UNKNOWN
+        if isinstance(start, Start):
+            self.stage = Stage.UNKNOWN if start is Start.COMMITTED else Stage.RESETTING
+            self.target = start  # what a reset looks up
+            self.offset = -1
+            self.epoch = -1  # leader epoch of the last batch fetched
+        else:
+            self.stage, self.target, self.offset = Stage.FETCHING, fallback, start
+            self.epoch = claim.epoch  # known if the client itself went back: a further truncation is noticed then
         self.paused = False
         self.turn = 0  # order in Fetch requests, lowest first: it grows when the partition has been served
         self.reported = False  # as offline, to recovery
@@ -231,10 +247,6 @@ class Position:
         self.topic_id: object = None
         self.by_policy = start is Start.COMMITTED  # the application did not say where to start
         self.search: Any = None  # the offset lookup in progress
-        if isinstance(start, int):
-            self.locate(start, claim.epoch)  # with the epoch, if the client itself went back: a further truncation is noticed then
-        elif start is not Start.COMMITTED:
-            self.move(Stage.RESETTING)
 
     def move(self, to: Stage) -> None:
         """Change the stage; raises RuntimeError if the transition is not allowed."""

@@ -13,10 +13,10 @@ import pytest
 from consuming import LONG, Listener, Maker, poll_until, read, topic
 from interrupts import interrupted, interrupts, share
 
-from pykafka4.core.consumer.reader import Move, Reader
+from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.classic import ClassicProtocol, MemberState
 from pykafka4.core.group.coordinator import Reaction
-from pykafka4.core.subscription import Claim, Located
+from pykafka4.core.subscription import Claim, Located, Move
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from threading import Event
+from typing import Any
 
 import pytest
 from consuming import LONG, Maker, fill, poll_until, read, topic
 
+from pykafka4 import Consumer
 from pykafka4.errors import BrokerError, ConfigError, NoOffsetForPartition, OffsetOutOfRange
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
@@ -30,13 +34,64 @@ def test_seek_moves_several_partitions_with_one_call_of_the_loop(server: ModelSe
     consumer = make.assigned(0, 1, 2)
     read(consumer, 300)
     posts: list[object] = []
-    session = consumer._session
-    monkeypatch.setattr(session, "post", lambda fn: posts.append(fn) or type(session).post(session, fn))
+    loop = consumer._session.runtime.loop
+    monkeypatch.setattr(loop, "call", lambda fn, machine=None: posts.append(fn) or type(loop).call(loop, fn, machine))
     consumer.seek({("t", 0): 98, TopicPartition("t", 2): 97})
     assert len(posts) == 1
     assert sorted((r.partition, r.offset) for r in read(consumer, 5)) == [(0, 98), (0, 99), (2, 97), (2, 98), (2, 99)]
     consumer.seek({})
     assert consumer.position(("t", 1)) == 100
+
+
+@pytest.fixture
+def busy(server: ModelServer, make: Maker) -> Iterator[tuple[Consumer, Event]]:
+    """A consumer that has read two partitions, and an event for which its loop waits before it takes further calls."""
+    topic(server, 100, 100)
+    consumer = make.assigned(0, 1)
+    read(consumer, 200)
+    free = Event()
+    consumer._session.runtime.loop.call(lambda _: free.wait(LONG))
+    yield consumer, free
+    free.set()
+
+
+def test_seeks_one_after_another_are_one_call_of_the_loop(busy: tuple[Consumer, Event], monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer, free = busy
+    posts: list[object] = []
+    loop = consumer._session.runtime.loop
+    monkeypatch.setattr(loop, "call", lambda fn, machine=None: posts.append(fn) or type(loop).call(loop, fn, machine))
+    for partition, offset in ((0, 10), (1, 97), (0, 98)):
+        consumer.seek(("t", partition), offset)
+    assert len(posts) == 1
+    free.set()
+    assert sorted((r.partition, r.offset) for r in read(consumer, 5)) == [(0, 98), (0, 99), (1, 97), (1, 98), (1, 99)]
+
+
+def test_a_seek_after_the_call_of_earlier_ones_has_begun_is_not_lost(busy: tuple[Consumer, Event]) -> None:
+    consumer, free = busy
+    free.set()
+    for offset in (10, 98):
+        consumer.seek(("t", 0), offset)
+        on_loop(consumer, lambda: None)
+    assert [r.offset for r in read(consumer, 2)] == [98, 99]
+    assert consumer._session._moving is not None
+    assert consumer._session._moving.moves == []  # it does not keep the claims that have ended
+
+
+def test_a_seek_does_not_overtake_a_pause(busy: tuple[Consumer, Event]) -> None:
+    """The loop would not find the claim that the pause names."""
+    consumer, free = busy
+    consumer.seek(("t", 0), 10)
+    consumer.pause([("t", 0)])
+    consumer.seek(("t", 0), 98)
+    free.set()
+    position = on_loop(consumer, lambda: consumer._session.machine.fetcher.positions[TopicPartition("t", 0)])
+    assert (position.paused, position.offset) == (True, 98)
+
+
+def on_loop(consumer: Consumer, read: Callable[[], Any]) -> Any:
+    """What `read` returns on the loop's thread, after the calls that are posted."""
+    return consumer._session.runtime.loop.ask(lambda _: read(), LONG)
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ import pytest
 from pykafka4.config import ConsumerConfig
 from pykafka4.core import Failed, Outcome, Reply, Request
 from pykafka4.core.consumer.machine import ConsumerMachine
-from pykafka4.core.consumer.reader import Move, Reader
+from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.assignors import assigned_partitions, assignment_bytes
 from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import LANE
-from pykafka4.core.subscription import Claim, Start
+from pykafka4.core.subscription import Claim, Move, Start
 from pykafka4.error_table import BY_NAME, ErrorCode, Written
 from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.records import TopicPartition
@@ -195,8 +195,7 @@ class ConsumerHarness:
         self.notified += 1
 
     def _reseek(self, moves: Iterable[Move]) -> None:
-        for move in moves:
-            self.machine.fetcher.seek(*move)
+        self.machine.fetcher.seek(moves)
 
     # ---- turning
 

@@ -13,7 +13,7 @@ A turn costs what changed (`Positions.touched`, `TopicChanges`), not what is rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from random import Random
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from pykafka4.core.group.offsets import Offsets
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.metadata.recovery import SLACK, SLACK_PART, Recovery
-from pykafka4.core.subscription import Claim, Position, Start
+from pykafka4.core.subscription import Claim, Move, Position, Start
 from pykafka4.core.timers import Timers
 from pykafka4.records import TopicPartition
 
@@ -100,12 +100,14 @@ class Fetcher:
         self.drop([position.claim for position in self.positions.values()])
         self._changes.end()
 
-    def seek(self, old: Claim, new: Claim, start: Start | int) -> None:
-        """Continue at `start` under the claim `new`, unless `old` has ended: the application gets that event."""
-        position = self.positions.get(old.tp)
-        if position is not None and position.claim is old:
-            sought = self._place(new, start, self._start_offsets.policy)
-            sought.paused, sought.rest = position.paused, position.rest
+    def seek(self, moves: Iterable[Move]) -> None:
+        """Continue at the start of each move under its new claim, unless its old claim has ended: the application gets that event."""
+        positions, fallback = self.positions, self._start_offsets.policy
+        for old, new, start in moves:
+            position = positions.get(old.tp)
+            if position is not None and position.claim is old:
+                sought = self._place(new, start, fallback)
+                sought.paused, sought.rest = position.paused, position.rest
 
     def pause(self, *claims: Claim) -> None:
         """Do not fetch these until `resume`."""

@@ -42,11 +42,15 @@ class Positions(dict[TopicPartition, Position]):
 
     def put(self, position: Position) -> None:
         """Read `position` from now on. A seek keeps the turn of the partition."""
-        before = self.get(position.tp)
-        position.turn = self._next_turn() if before is None else before.turn
-        self[position.tp] = position
-        self.of_topic.setdefault(position.tp.topic, {})[position.tp] = None
-        self.touch(position.tp)
+        tp = position.tp
+        before = self.get(tp)
+        if before is None:
+            position.turn = self._next_turn()
+            self.of_topic.setdefault(tp.topic, {})[tp] = None
+        else:
+            position.turn = before.turn
+        self[tp] = position
+        self.touched[tp] = None
 
     def remove(self, tp: TopicPartition) -> None:
         """Stop reading it."""

@@ -20,18 +20,17 @@ from typing import Any, TypeVar, cast
 
 from pykafka4.core import INFINITY
 from pykafka4.core.consumer.fetch_buffer import FetchBuffer
-from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Start, Trouble, Truncated
+from pykafka4.core.subscription import Assigned, Claim, Ended, Lasting, Located, Move, Start, Trouble, Truncated
 from pykafka4.errors import ConfigError, CorruptRecord, KafkaError, LogTruncated, RecordTooLarge
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Chunk, Record, RecordIterator
 
-__all__ = ["Move", "Place", "Reader"]
+__all__ = ["Place", "Reader"]
 
 log = get_log("pykafka4.consumer")
 
 Place = tuple[int, int]  # offset of the next record, leader epoch of the record before it
-Move = tuple[Claim, Claim, "Start | int"]  # the old claim, the new claim, where it continues
 
 IN_LIST, IN_LOOP = 0, 1  # how many of the records returned one by one are not finished
 
@@ -368,35 +367,28 @@ class Reader:
     def seek_each(self, starts: Mapping[TopicPartition, Start | int]) -> None:
         """The same for several partitions, each with its own start; the loop gets one call."""
         self._complete_replacement()  # an interrupted seek: it replaces claims
-        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})
+        self._replace([(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()])
         for tp, start in starts.items():  # last: after an interrupt nothing is finished that reading does not skip
             if isinstance(start, int):
                 self.finished[tp] = (start, -1)
             else:
                 self.finished.pop(tp, None)
 
-    def _replace(self, starts: Mapping[Claim, tuple[Start | int, int]]) -> dict[Claim, Claim]:
-        """Replace claims by new ones; returns {old: new}.
-
-        `starts` has the start of each, and the leader epoch of the record before it (-1 if unknown).
-        """
+    def _replace(self, moves: list[Move]) -> None:
+        """Replace claims by their successors."""
         self._complete_replacement()
-        replaced = {}
-        for old, (start, epoch) in starts.items():
-            new = replaced[old] = Claim(old.tp, old)
-            new.position, new.epoch = start if isinstance(start, int) else None, epoch
-        self._replacement = [(old, new, starts[old][0]) for old, new in replaced.items()]
+        self._replacement = moves
         self._complete_replacement()
-        return replaced
 
     def _complete_replacement(self) -> None:
         """Do the replacement. After an interrupt it is repeated; each step may be done twice."""
         if not self._replacement:
             return
-        current = [(old, new, start) for old, new, start in self._replacement if self.claims.get(old.tp) in (old, new)]
+        claims = self.claims
+        current = [move for move in self._replacement if claims.get(move[0].tp) in move]
         self._reseek(current)
         for old, new, _ in current:
-            self.claims[old.tp] = new
+            claims[old.tp] = new
             old.live = False
         self.purge([old for old, _, _ in current])
         self._replacement = []
@@ -433,8 +425,9 @@ class Reader:
         """Fetch again from these offsets; records that were returned remain returned."""
         if not offsets:
             return
-        replaced = self._replace({claim: (offset, claim.epoch) for claim, offset in offsets.items()})
-        self._handed.update({new: self._handed[old] for old, new in replaced.items() if old in self._handed})
+        moves: list[Move] = [(claim, claim.successor(offset, claim.epoch), offset) for claim, offset in offsets.items()]
+        self._replace(moves)
+        self._handed.update({new: self._handed[old] for old, new, _ in moves if old in self._handed})
 
     # ---------------------------------------------------------------- what arrives
 
@@ -505,7 +498,7 @@ class Reader:
             offset = claim.position
             epoch = min(claim.epoch, epoch)  # for the same offset and epoch the broker would return the same truncation again
         self.finished[claim.tp] = (offset, epoch)
-        self._replace({claim: (offset, epoch)})
+        self._replace([(claim, claim.successor(offset, epoch), offset)])
         return True
 
 

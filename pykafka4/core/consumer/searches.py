@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import attrs
-
 from pykafka4.config import ClientConfig
 from pykafka4.core import Failed, Outcome, Request
 from pykafka4.core.metadata.cluster import Cluster
@@ -23,16 +21,26 @@ TIMESTAMPS: Final = {Start.EARLIEST: -2, Start.LATEST: -1}
 CONSUMER: Final = -1  # the replica id of clients
 
 
-@attrs.define(eq=False)
 class Search:
-    """A look-up of one offset. `found(now, offset, epoch)` is called once, `refused(now, error)` for each error that is not retriable."""
+    """A look-up of one offset. Subclasses say what to do with the result. Compared by identity."""
 
-    tp: TopicPartition
-    target: Start
-    found: Callable[[float, int, int], None]
-    refused: Callable[[float, KafkaError], None]
-    wanted: Callable[[], bool]
-    in_flight: bool = False
+    __slots__ = ("in_flight", "target", "tp")
+
+    def __init__(self, tp: TopicPartition, target: Start) -> None:
+        self.tp, self.target = tp, target
+        self.in_flight = False
+
+    def wanted(self) -> bool:
+        """Whether anybody still needs the result."""
+        raise NotImplementedError
+
+    def found(self, now: float, offset: int, epoch: int) -> None:
+        """The result. The look-up has ended; it may begin again, with another target."""
+        raise NotImplementedError
+
+    def refused(self, now: float, error: KafkaError) -> None:
+        """Called for each error that is not retriable; the look-up is repeated."""
+        raise NotImplementedError
 
 
 class Searches:
@@ -45,14 +53,14 @@ class Searches:
     ) -> None:
         """`address(node)` is the connection to use: one without requests that brokers hold back (Produce, Fetch, JoinGroup)."""
         self._config, self._cluster, self._recovery, self._address, self._send = config, cluster, recovery, address, send
-        self._pending: dict[TopicPartition, dict[Search, None]] = {}
+        self._pending: dict[TopicPartition, list[Search]] = {}  # mostly one of each
         self._of_topic: dict[str, dict[TopicPartition, None]] = {}
         self._stirred: dict[Search, None] = {}  # those that the next poll looks at
 
     def begin(self, search: Search) -> None:
         """Start a look-up; its request is sent in the next poll."""
         self.tidy(search.tp)
-        self._pending.setdefault(search.tp, {})[search] = None
+        self._pending.setdefault(search.tp, []).append(search)
         self._of_topic.setdefault(search.tp.topic, {})[search.tp] = None
         self._stirred[search] = None
 
@@ -65,11 +73,11 @@ class Searches:
     def stir(self, topic: str) -> None:
         """Leaders of `topic` may have changed."""
         for tp in self._of_topic.get(topic, ()):
-            self._stirred.update(self._pending[tp])
+            self.stir_partition(tp)
 
     def stir_partition(self, tp: TopicPartition) -> None:
         """`tp` is online again."""
-        self._stirred.update(self._pending.get(tp, {}))
+        self._stirred.update(dict.fromkeys(self._pending.get(tp, ())))
 
     def poll(self, now: float) -> None:
         """Send requests to the leaders that are known."""
@@ -143,7 +151,7 @@ class Searches:
 
     def _end(self, search: Search) -> None:
         searches = self._pending[search.tp]
-        del searches[search]
+        searches.remove(search)
         if not searches:
             del self._pending[search.tp]
             of_topic = self._of_topic[search.tp.topic]

@@ -40,17 +40,20 @@ class Sources:
         position = self._positions.get(tp)
         leader = self._recovery.leader(tp) if position is not None and position.fetchable else None
         before, source = self._of.get(tp), None if leader is None else self._source(leader.node)
-        if before is not None and before is not source:
+        if source is not None and position is not None:
+            source.put(position)
+        if before is source:
+            return False
+        if before is not None:
             before.remove(tp)
             del self._of[tp]
             if not before.line:
                 del self.leading[before]
                 self.retire(before)
-        if source is not None and position is not None:
-            source.put(position)
+        if source is not None:
             self._of[tp] = source
             self.leading[source] = None
-        return before is not source
+        return True
 
     def retire(self, source: Source) -> None:
         """Forget an idle source whose broker is no longer in the cluster."""

@@ -28,6 +28,64 @@ log = get_log("pykafka4.fetcher")
 RETRY_LOOKUP: Final = 1.0  # seconds, after an error that only an administrator can fix
 
 
+class PositionSearch(Search):
+    """A look-up for a position that waits for it. A class, without closures: an application may seek thousands of partitions at once."""
+
+    __slots__ = ("_position", "_positions")
+
+    def __init__(self, position: Position, positions: Positions, target: Start) -> None:
+        super().__init__(position.tp, target)
+        self._position, self._positions = position, positions
+
+    def wanted(self) -> bool:
+        """Whether the position still waits."""
+        return self._positions.is_current(self._position) and self._position.stage is Stage.RESETTING
+
+    def refused(self, now: float, error: KafkaError) -> None:
+        """Tell the application."""
+        self._positions.tell_once(self._position, error)
+
+
+class StartSearch(PositionSearch):
+    """For the offset at which the position continues."""
+
+    __slots__ = ("_client_id",)
+
+    def __init__(self, position: Position, positions: Positions, client_id: str) -> None:
+        super().__init__(position, positions, position.target)
+        self._client_id = client_id
+
+    def wanted(self) -> bool:
+        """Whether the position still waits for this look-up, not for a later one."""
+        return self._position.search is self and super().wanted()
+
+    def found(self, now: float, offset: int, epoch: int) -> None:
+        """Read from there."""
+        self._position.search = None
+        log.info("%s: %s: reading from offset %d, the %s", self._client_id, self.tp, offset, self.target.value)
+        self._positions.locate(self._position, offset, -1)
+
+
+class RangeSearch(PositionSearch):
+    """For both ends of the log, one after the other, to explain an offset that is out of range."""
+
+    __slots__ = ("_earliest", "_searches")
+
+    def __init__(self, position: Position, positions: Positions, searches: Searches) -> None:
+        super().__init__(position, positions, Start.EARLIEST)
+        self._searches = searches
+        self._earliest = -1
+
+    def found(self, now: float, offset: int, epoch: int) -> None:
+        """Continue with the other end, or stop the position."""
+        if self.target is Start.EARLIEST:
+            self._earliest, self.target = offset, Start.LATEST
+            self._searches.begin(self)
+        else:
+            error = OffsetOutOfRange.among(*self.tp, self._position.offset, self._earliest, offset)
+            self._positions.stop(self._position, error)
+
+
 class StartOffsets:
     """Finds the offset at which each position begins, or continues when its offset is out of range."""
 
@@ -131,16 +189,7 @@ class StartOffsets:
     # ---------------------------------------------------------------- earliest and latest offsets
 
     def _search(self, position: Position) -> None:
-        def found(now: float, offset: int, epoch: int) -> None:
-            position.search = None
-            log.info("%s: %s: reading from offset %d, the %s", self._config.client_id, position.tp, offset, position.target.value)
-            self._positions.locate(position, offset, -1)
-
-        def wanted() -> bool:
-            return position.search is search and self._positions.is_current(position) and position.stage is Stage.RESETTING
-
-        refused = lambda now, error: self._positions.tell_once(position, error)  # noqa: E731
-        position.search = search = Search(position.tp, position.target, found, refused, wanted)
+        position.search = search = StartSearch(position, self._positions, self._config.client_id)
         self._searches.begin(search)
 
     def _explain_range(self, position: Position) -> None:
@@ -148,19 +197,7 @@ class StartOffsets:
         position.move(Stage.RESETTING)
         self._positions.touch(position.tp)
 
-        def wanted() -> bool:
-            return self._positions.is_current(position) and position.stage is Stage.RESETTING
-
-        def refused(now: float, error: KafkaError) -> None:
-            self._positions.tell_once(position, error)
-
-        def first(now: float, earliest: int, epoch: int) -> None:
-            def last(now: float, latest: int, epoch: int) -> None:
-                self._positions.stop(position, OffsetOutOfRange.among(*position.tp, position.offset, earliest, latest))
-
-            self._searches.begin(Search(position.tp, Start.LATEST, last, refused, wanted))
-
-        self._searches.begin(Search(position.tp, Start.EARLIEST, first, refused, wanted))
+        self._searches.begin(RangeSearch(position, self._positions, self._searches))
 
     # ---------------------------------------------------------------- topics that are created or recreated
 

@@ -19,6 +19,16 @@ from pykafka4.wire.protocol.messages_group import (
 )
 
 
+class AnySearch(Search):
+    """A search whose result does not matter."""
+
+    def wanted(self) -> bool:
+        return True
+
+    def found(self, now: float, offset: int, epoch: int) -> None:
+        pass
+
+
 def fetch(**options: object) -> FetchRequest:
     """The first Fetch of a consumer with these options."""
     harness = ConsumerHarness(**options)
@@ -61,8 +71,7 @@ def test_a_search_for_an_offset_names_what_is_wanted_and_the_leaders_epoch(targe
     harness = ConsumerHarness()
     harness.cluster.set("t", [1])
     harness.cluster.epochs[tp(0)] = 6
-    nobody = lambda *_: None  # noqa: E731
-    harness.machine.fetcher.searches.begin(Search(tp(0), target, nobody, nobody, lambda: True))
+    harness.machine.fetcher.searches.begin(AnySearch(tp(0), target))
     harness.run()
     (part,) = harness.one(ListOffsetsRequest).message.topics[0].partitions
     assert (part.timestamp, part.current_leader_epoch) == (timestamp, 6)
@@ -140,8 +149,7 @@ def test_a_seek_does_not_end_a_pause() -> None:
 def test_a_partition_whose_offset_was_found_is_healthy() -> None:
     harness = ConsumerHarness()
     harness.cluster.set("t", [1])
-    nobody = lambda *_: None  # noqa: E731
-    harness.machine.fetcher.searches.begin(Search(tp(0), Start.LATEST, nobody, nobody, lambda: True))
+    harness.machine.fetcher.searches.begin(AnySearch(tp(0), Start.LATEST))
     harness.run()
     harness.ends(3)
     assert harness.recovery.healed == [tp(0)]

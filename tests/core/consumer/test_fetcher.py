@@ -90,7 +90,7 @@ def test_the_end_of_an_assignment_ends_what_a_seek_put_in_its_place(harness: Con
 
 def test_a_seek_of_a_claim_that_ended_meanwhile_changes_nothing(harness: ConsumerHarness) -> None:
     (claim,) = harness.assign(tp(0), start=5)
-    harness.machine.fetcher.seek(Claim(tp(0)), Claim(tp(0)), 99)
+    harness.machine.fetcher.seek([(Claim(tp(0)), Claim(tp(0)), 99)])
     assert harness.machine.fetcher.positions[tp(0)].claim is claim
 
 

@@ -13,21 +13,23 @@ from pykafka4.errors import KafkaError
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest, ListOffsetsResponse
 
 
-class Seeker:
+class Seeker(Search):
     """Searches one offset and records the result."""
 
     def __init__(self, harness: ConsumerHarness, partition: int, target: Start = Start.EARLIEST) -> None:
-        self.found: list[int] = []
+        super().__init__(tp(partition), target)
+        self.offsets: list[int] = []
         self.errors: list[KafkaError] = []
-        self.wanted = True
-        found, refused = self._found, self._refused
-        search = Search(tp(partition), target, found, refused, lambda: self.wanted)
-        harness.machine.fetcher.searches.begin(search)
+        self.needed = True
+        harness.machine.fetcher.searches.begin(self)
 
-    def _found(self, now: float, offset: int, epoch: int) -> None:
-        self.found.append(offset)
+    def wanted(self) -> bool:
+        return self.needed
 
-    def _refused(self, now: float, error: KafkaError) -> None:
+    def found(self, now: float, offset: int, epoch: int) -> None:
+        self.offsets.append(offset)
+
+    def refused(self, now: float, error: KafkaError) -> None:
         self.errors.append(error)
 
 
@@ -48,7 +50,7 @@ def test_each_leader_is_asked_once_for_all_its_partitions_over_a_lane_for_fetche
     }
     assert asked == {1: [0, 2], 2: [1]}
     harness.ends(7)
-    assert [s.found for s in seekers] == [[7], [7], [7]]
+    assert [s.offsets for s in seekers] == [[7], [7], [7]]
 
 
 def test_two_questions_about_one_partition_go_one_after_the_other(harness: ConsumerHarness) -> None:
@@ -60,7 +62,7 @@ def test_two_questions_about_one_partition_go_one_after_the_other(harness: Consu
         offset = {-2: 3, -1: 9}[part.timestamp]
         row = ListOffsetsResponse.Topic.Partition(partition_index=0, error_code=0, offset=offset)
         harness.answer(request, ListOffsetsResponse(topics=[ListOffsetsResponse.Topic(name="t", partitions=[row])]))
-    assert (first.found, last.found) == ([3], [9])
+    assert (first.offsets, last.offsets) == ([3], [9])
 
 
 @pytest.mark.parametrize("number", [*sorted(CODES.keys() - {0}), 32_000])
@@ -76,7 +78,7 @@ def test_an_error_waits_for_recovery_and_is_raised_when_no_retry_helps(harness: 
     harness.recovery.bring_back()
     harness.run()
     harness.ends(5)
-    assert seeker.found == [5]
+    assert seeker.offsets == [5]
 
 
 def test_a_lost_connection_or_a_missing_row_is_asked_again(harness: ConsumerHarness) -> None:
@@ -93,18 +95,18 @@ def test_a_lost_connection_or_a_missing_row_is_asked_again(harness: ConsumerHarn
     harness.recovery.bring_back()
     harness.run()
     harness.ends(5)
-    assert (seeker.found, seeker.errors) == ([5], [])
+    assert (seeker.offsets, seeker.errors) == ([5], [])
 
 
 def test_an_abandoned_search_is_neither_requested_nor_answered(harness: ConsumerHarness) -> None:
     asked, not_asked = Seeker(harness, 0), Seeker(harness, 1)
-    not_asked.wanted = False
+    not_asked.needed = False
     harness.run()
     (request,) = harness.pending(ListOffsetsRequest)
     assert request.node % LANE == 1
-    asked.wanted = False
+    asked.needed = False
     harness.ends(5)
-    assert asked.found == []
+    assert asked.offsets == []
     harness.recovery.bring_back()
     harness.run()
     assert harness.pending(ListOffsetsRequest) == []

@@ -11,6 +11,34 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/misuse.py",
+        old="elif type(value) is TopicPartition and topic is value.topic:",
+        new="elif type(value) is TopicPartition:",
+        breaks="a partition keeps a subclass of str as its topic",
+        tests=("tests/test_misuse.py::test_a_partition_is_made_of_plain_values",),
+    ),
+    Mutant(
+        file="pykafka4/misuse.py",
+        old="elif type(value) is TopicPartition and topic is value.topic:",
+        new="elif topic is value[0]:",
+        breaks="a pair passes for a TopicPartition",
+        tests=("tests/test_misuse.py::test_a_partition_is_made_of_plain_values",),
+    ),
+    Mutant(
+        file="pykafka4/misuse.py",
+        old="if type(partition) is not int or not 0",
+        new="if not isinstance(partition, int) or not 0",
+        breaks="the quick check takes partition True for partition 1",
+        tests=("tests/test_misuse.py::test_what_is_no_partition_is_refused",),
+    ),
+    Mutant(
+        file="pykafka4/misuse.py",
+        old="    if type(value) is int and 0 <= value <= highest:",
+        new="    if type(value) is int and value <= highest:",
+        breaks="negative numbers are taken where a count is due",
+        tests=("tests/consumer/test_misuse.py::test_misuse_is_answered_with_the_right_way",),
+    ),
+    Mutant(
+        file="pykafka4/misuse.py",
         old="[a-zA-Z0-9._-]{1,249}",
         new="[a-zA-Z0-9._-]{1,255}",
         breaks="topic names longer than 249 characters are taken",

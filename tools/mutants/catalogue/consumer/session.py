@@ -11,6 +11,34 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/consumer/session.py",
+        old="            if not posted.begun:",
+        new="            if True:",
+        breaks="a seek is lost whose moves are added to a call that has run",
+        tests=("tests/consumer/test_positions.py::test_a_seek_after_the_call_of_earlier_ones_has_begun_is_not_lost",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="        self._moving = None\n        super()",
+        new="        super()",
+        breaks="a seek overtakes a pause, and the pause is lost",
+        tests=("tests/consumer/test_positions.py::test_a_seek_does_not_overtake_a_pause",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="        self._moving = posted\n",
+        new="        pass\n",
+        breaks="each of many seeks is a call of the loop",
+        tests=("tests/consumer/test_positions.py::test_seeks_one_after_another_are_one_call_of_the_loop",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="        posted.moves.clear()\n",
+        new="",
+        breaks="the claims that the last seek ended are kept",
+        tests=("tests/consumer/test_positions.py::test_a_seek_after_the_call_of_earlier_ones_has_begun_is_not_lost",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
         old="            self.post(lambda _: self.machine.fetcher.pause(*claims))",
         new="            pass",
         breaks="paused partitions are still fetched",

@@ -25,8 +25,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="self._replace({claim: (offset, epoch)})",
-        new="self._replace({claim: (offset, -1)})",
+        old="self._replace([(claim, claim.successor(offset, epoch), offset)])",
+        new="self._replace([(claim, claim.successor(offset), offset)])",
         breaks="the epoch is forgotten when a truncated log is read on",
         tests=("tests/core/consumer/test_fetch_answers.py::test_a_second_truncation_is_noticed_before_anything_was_read_after_the_first",),
     ),
@@ -74,9 +74,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})\n",
+        old="        self._replace([(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()])\n",
         new="        self.finished.update((tp, (start, -1)) for tp, start in starts.items() if isinstance(start, int))\n"
-        "        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})\n",
+        "        self._replace([(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()])\n",
         breaks="an interrupted seek marks as finished what was not read",
         tests=("tests/core/consumer/reader/test_reader_seeks.py::test_an_interrupted_seek_of_several_partitions_marks_none_as_finished",),
     ),
@@ -130,8 +130,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="replaced[old] = Claim(old.tp, old)\n",
-        new="replaced[old] = Claim(old.tp)\n",
+        old="claim.successor(start), start) for tp",
+        new="Claim(tp), start) for tp",
         breaks="partitions that were sought are kept after their assignment has ended",
         tests=("tests/core/consumer/test_fetcher.py::test_the_end_of_an_assignment_ends_what_a_seek_put_in_its_place",),
     ),
@@ -168,8 +168,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/reader.py",
-        old="        self._replace({self.claims[tp]: (start, -1) for tp, start in starts.items()})\n",
-        new="        for tp, start in starts.items():\n            self._replace({self.claims[tp]: (start, -1)})\n",
+        old="        self._replace([(claim := self.claims[tp], claim.successor(start), start) for tp, start in starts.items()])\n",
+        new="        for tp, start in starts.items():\n            self._replace([(claim := self.claims[tp], claim.successor(start), start)])\n",
         breaks="seek of several partitions calls the loop for each",
         tests=("tests/consumer/test_positions.py::test_seek_moves_several_partitions_with_one_call_of_the_loop",),
     ),
@@ -255,8 +255,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/positions.py",
-        old="position.turn = self._next_turn() if before is None else before.turn",
-        new="position.turn = self._next_turn()",
+        old="            position.turn = before.turn\n",
+        new="            position.turn = self._next_turn()\n",
         breaks="a seek puts a partition behind all others",
         tests=("tests/core/consumer/test_fetcher_room.py::test_partitions_with_a_backlog_are_read_in_turn_whatever_the_application_does",),
     ),
