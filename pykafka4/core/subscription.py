@@ -41,6 +41,8 @@ class Start(enum.Enum):
     LATEST = "latest"
     NONE = "none"  # auto_offset_reset=none: raise an error instead
 
+    __hash__ = object.__hash__  # an Enum's own is Python code, and each look-up of an offset looks one up
+
 
 class Claim:
     """One partition, from an assignment or seek to the next. Compared by identity."""

@@ -80,6 +80,7 @@ class Fetcher:
             if position is not None and position.claim.origin is claim.origin:
                 continue
             self._place(claim, start, self._start_offsets.policy if fallback is None else fallback(claim.tp))
+            self._cluster.want(claim.tp.topic, self)
 
     def drop(self, claims: Collection[Claim]) -> None:
         """Stop reading the partitions of `claims`, also if a seek has replaced the claim.
@@ -103,11 +104,15 @@ class Fetcher:
     def seek(self, moves: Iterable[Move]) -> None:
         """Continue at the start of each move under its new claim, unless its old claim has ended: the application gets that event."""
         positions, fallback = self.positions, self._start_offsets.policy
+        topics: dict[str, None] = {}
         for old, new, start in moves:
             position = positions.get(old.tp)
             if position is not None and position.claim is old:
                 sought = self._place(new, start, fallback)
                 sought.paused, sought.rest = position.paused, position.rest
+                topics[old.tp.topic] = None
+        for topic in topics:
+            self._cluster.want(topic, self)
 
     def pause(self, *claims: Claim) -> None:
         """Do not fetch these until `resume`."""
@@ -150,7 +155,6 @@ class Fetcher:
     def _place(self, claim: Claim, start: Start | int, fallback: Start) -> Position:
         position = Position(claim, start, fallback, self._config.max_partition_fetch_bytes)
         self.positions.put(position)
-        self._cluster.want(claim.tp.topic, self)
         position.topic_id = self._cluster.topic_id(claim.tp.topic)
         self._new.append(position)
         self._start_offsets.begin(position)

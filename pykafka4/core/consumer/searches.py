@@ -59,9 +59,11 @@ class Searches:
 
     def begin(self, search: Search) -> None:
         """Start a look-up; its request is sent in the next poll."""
-        self.tidy(search.tp)
-        self._pending.setdefault(search.tp, []).append(search)
-        self._of_topic.setdefault(search.tp.topic, {})[search.tp] = None
+        tp = search.tp
+        if tp in self._pending:
+            self.tidy(tp)
+        self._pending.setdefault(tp, []).append(search)
+        self._of_topic.setdefault(tp.topic, {})[tp] = None
         self._stirred[search] = None
 
     def tidy(self, tp: TopicPartition) -> None:

@@ -31,29 +31,25 @@ RETRY_LOOKUP: Final = 1.0  # seconds, after an error that only an administrator 
 class PositionSearch(Search):
     """A look-up for a position that waits for it. A class, without closures: an application may seek thousands of partitions at once."""
 
-    __slots__ = ("_position", "_positions")
+    __slots__ = ("_owner", "_position")
 
-    def __init__(self, position: Position, positions: Positions, target: Start) -> None:
+    def __init__(self, position: Position, target: Start, owner: StartOffsets) -> None:
         super().__init__(position.tp, target)
-        self._position, self._positions = position, positions
+        self._position, self._owner = position, owner
 
     def wanted(self) -> bool:
         """Whether the position still waits."""
-        return self._positions.is_current(self._position) and self._position.stage is Stage.RESETTING
+        return self._position.stage is Stage.RESETTING and self._owner.positions.is_current(self._position)
 
     def refused(self, now: float, error: KafkaError) -> None:
         """Tell the application."""
-        self._positions.tell_once(self._position, error)
+        self._owner.positions.tell_once(self._position, error)
 
 
 class StartSearch(PositionSearch):
     """For the offset at which the position continues."""
 
-    __slots__ = ("_client_id",)
-
-    def __init__(self, position: Position, positions: Positions, client_id: str) -> None:
-        super().__init__(position, positions, position.target)
-        self._client_id = client_id
+    __slots__ = ()
 
     def wanted(self) -> bool:
         """Whether the position still waits for this look-up, not for a later one."""
@@ -62,40 +58,36 @@ class StartSearch(PositionSearch):
     def found(self, now: float, offset: int, epoch: int) -> None:
         """Read from there."""
         self._position.search = None
-        log.info("%s: %s: reading from offset %d, the %s", self._client_id, self.tp, offset, self.target.value)
-        self._positions.locate(self._position, offset, -1)
+        log.info("%s: %s: reading from offset %d, the %s", self._owner.client_id, self.tp, offset, self.target.value)
+        self._owner.positions.locate(self._position, offset, -1)
 
 
 class RangeSearch(PositionSearch):
     """For both ends of the log, one after the other, to explain an offset that is out of range."""
 
-    __slots__ = ("_earliest", "_searches")
-
-    def __init__(self, position: Position, positions: Positions, searches: Searches) -> None:
-        super().__init__(position, positions, Start.EARLIEST)
-        self._searches = searches
-        self._earliest = -1
+    __slots__ = ("_earliest",)
 
     def found(self, now: float, offset: int, epoch: int) -> None:
         """Continue with the other end, or stop the position."""
         if self.target is Start.EARLIEST:
             self._earliest, self.target = offset, Start.LATEST
-            self._searches.begin(self)
+            self._owner.searches.begin(self)
         else:
             error = OffsetOutOfRange.among(*self.tp, self._position.offset, self._earliest, offset)
-            self._positions.stop(self._position, error)
+            self._owner.positions.stop(self._position, error)
 
 
 class StartOffsets:
     """Finds the offset at which each position begins, or continues when its offset is out of range."""
 
-    __slots__ = ("_cluster", "_config", "_offsets", "_positions", "_searches", "_timers", "_unasked", "policy")
+    __slots__ = ("_cluster", "_config", "_offsets", "_timers", "_unasked", "client_id", "policy", "positions", "searches")
 
     def __init__(
         self, config: ConsumerConfig, cluster: Cluster, offsets: Offsets, searches: Searches, positions: Positions, timers: Timers
     ) -> None:
         self._config, self._cluster, self._offsets = config, cluster, offsets
-        self._searches, self._positions, self._timers = searches, positions, timers
+        self.searches, self.positions, self._timers = searches, positions, timers
+        self.client_id = config.client_id
         self.policy = Start(config.auto_offset_reset)
         self._unasked: list[Position] = []  # their committed offsets have not been requested yet
 
@@ -105,7 +97,7 @@ class StartOffsets:
             self._offsets.stored.pop(position.tp, None)  # another member may have committed since
             self._unasked.append(position)
         elif position.stage is Stage.FETCHING:
-            self._positions.located.append(position)
+            self.positions.located.append(position)
         elif position.stage is Stage.RESETTING:
             self._search(position)
 
@@ -113,12 +105,12 @@ class StartOffsets:
         """Send the requests that are due."""
         if self._unasked:
             self._ask_committed()
-        self._searches.poll(now)
+        self.searches.poll(now)
 
     def reset(self, position: Position, target: Start) -> None:
         """Continue at the earliest or latest offset."""
         position.reset(target)
-        self._positions.touch(position.tp)
+        self.positions.touch(position.tp)
         self._search(position)
 
     def out_of_range(self, position: Position) -> None:
@@ -128,7 +120,7 @@ class StartOffsets:
             return
         log.warning(
             "%s: %s: offset %d is out of range; continuing at the %s offset",
-            self._config.client_id,
+            self.client_id,
             position.tp,
             position.offset,
             self.policy.value,
@@ -138,7 +130,7 @@ class StartOffsets:
     # ---------------------------------------------------------------- committed offsets
 
     def _ask_committed(self) -> None:
-        asking, self._unasked = [p for p in self._unasked if self._positions.is_current(p)], []
+        asking, self._unasked = [p for p in self._unasked if self.positions.is_current(p)], []
         if not asking:
             return
         if self._config.group_id is None:
@@ -162,13 +154,13 @@ class StartOffsets:
         self._committed(now, known, found)
 
     def _awaits_committed(self, position: Position) -> bool:
-        return self._positions.is_current(position) and position.stage is Stage.ASKING
+        return self.positions.is_current(position) and position.stage is Stage.ASKING
 
     def _committed(self, now: float, asked: list[Position], found: Found | KafkaError) -> None:
         for position in [p for p in asked if self._awaits_committed(p)]:
             if isinstance(found, KafkaError):
                 position.move(Stage.UNKNOWN)
-                self._positions.tell_once(position, found)
+                self.positions.tell_once(position, found)
                 self._timers.at(now + RETRY_LOOKUP, lambda _, position=position: self._unasked.append(position))  # type: ignore[misc]
                 continue
             place = found[position.tp]
@@ -176,28 +168,28 @@ class StartOffsets:
                 self._without_committed(position)
             else:
                 self._offsets.stored[position.tp] = place.offset
-                self._positions.locate(position, place.offset, place.leader_epoch)
+                self.positions.locate(position, place.offset, place.leader_epoch)
 
     def _without_committed(self, position: Position) -> None:
         self._offsets.stored.pop(position.tp, None)
         if position.fallback is Start.NONE:
             group = f"in group {self._config.group_id}" if self._config.group_id is not None else "(group_id is not set)"
-            self._positions.stop(position, NoOffsetForPartition.at(*position.tp, f"no committed offset {group}"))
+            self.positions.stop(position, NoOffsetForPartition.at(*position.tp, f"no committed offset {group}"))
         else:
             self.reset(position, position.fallback)
 
     # ---------------------------------------------------------------- earliest and latest offsets
 
     def _search(self, position: Position) -> None:
-        position.search = search = StartSearch(position, self._positions, self._config.client_id)
-        self._searches.begin(search)
+        position.search = search = StartSearch(position, position.target, self)
+        self.searches.begin(search)
 
     def _explain_range(self, position: Position) -> None:
         """Look up the valid range, then stop with an error that contains it."""
         position.move(Stage.RESETTING)
-        self._positions.touch(position.tp)
+        self.positions.touch(position.tp)
 
-        self._searches.begin(RangeSearch(position, self._positions, self._searches))
+        self.searches.begin(RangeSearch(position, Start.EARLIEST, self))
 
     # ---------------------------------------------------------------- topics that are created or recreated
 
@@ -207,7 +199,7 @@ class StartOffsets:
             known = self._cluster.topic_id(position.tp.topic)
             error = self._cluster.topic_error(position.tp.topic)
             if error is not None and not error.retriable:
-                self._positions.tell_once(position, broker_error(error.code, f"topic {position.tp.topic}"))
+                self.positions.tell_once(position, broker_error(error.code, f"topic {position.tp.topic}"))
             if position.by_policy and position.stage is not Stage.FETCHING:
                 self._check_if_new(position, error)
             if known is None or known == position.topic_id:
@@ -215,7 +207,7 @@ class StartOffsets:
             if position.topic_id is not None and position.stage is Stage.FETCHING:
                 log.warning(
                     "%s: %s: the topic was recreated; offset %d is no longer valid",
-                    self._config.client_id,
+                    self.client_id,
                     position.tp,
                     position.offset,
                 )
@@ -236,7 +228,7 @@ class StartOffsets:
     def _restart(self, position: Position) -> None:
         self._offsets.stored.pop(position.tp, None)  # brokers forget the committed offsets of a topic that is deleted
         if self.policy is Start.NONE:
-            self._positions.stop(position, InvalidOffset.at(*position.tp, "the topic was recreated", position.offset))
+            self.positions.stop(position, InvalidOffset.at(*position.tp, "the topic was recreated", position.offset))
         else:
             # The whole topic is newer than the subscription, so it is read from its beginning, whatever the policy.
             self.reset(position, Start.EARLIEST)
