@@ -94,6 +94,14 @@ def test_a_seek_of_a_claim_that_ended_meanwhile_changes_nothing(harness: Consume
     assert harness.machine.fetcher.positions[tp(0)].claim is claim
 
 
+def test_a_seek_asks_for_each_topic_once(harness: ConsumerHarness) -> None:
+    """`Cluster.want` decides whether a request is needed."""
+    harness.assign(tp(0), tp(1), start=5)
+    harness.cluster.wanted.clear()
+    harness.reader.seek_all([tp(0), tp(1)], 7)
+    assert harness.cluster.wanted == ["t"]
+
+
 def test_paused_partitions_are_not_fetched_until_resumed(harness: ConsumerHarness) -> None:
     (claim,) = harness.assign(tp(0), start=0)
     harness.machine.fetcher.pause(claim)

@@ -11,6 +11,20 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
+        old="        for topic in topics:\n            self._cluster.want(topic, self)\n",
+        new="",
+        breaks="a seek does not request a topic whose metadata has an error",
+        tests=("tests/core/consumer/test_fetcher.py::test_a_seek_asks_for_each_topic_once",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetcher.py",
+        old="                topics[old.tp.topic] = None\n",
+        new="                self._cluster.want(old.tp.topic, self)\n",
+        breaks="a seek of all partitions requests a topic for each of them",
+        tests=("tests/core/consumer/test_fetcher.py::test_a_seek_asks_for_each_topic_once",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetcher.py",
         old="            if position is not None and position.claim.origin is claim.origin:\n                continue\n",
         new="",
         breaks="a repeated assign reads records again",
