@@ -24,11 +24,12 @@ CONSUMER: Final = -1  # the replica id of clients
 class Search:
     """A look-up of one offset. Subclasses say what to do with the result. Compared by identity."""
 
-    __slots__ = ("in_flight", "target", "tp")
+    __slots__ = ("in_flight", "leader_epoch", "target", "tp")
 
     def __init__(self, tp: TopicPartition, target: Start) -> None:
         self.tp, self.target = tp, target
         self.in_flight = False
+        self.leader_epoch = -1  # of the leader that is asked
 
     def wanted(self) -> bool:
         """Whether anybody still needs the result."""
@@ -86,21 +87,22 @@ class Searches:
         if not self._stirred:
             return
         stirred, self._stirred = self._stirred, {}
-        by_node: dict[int, list[tuple[Search, int]]] = {}
+        by_node: dict[int, list[Search]] = {}
         for search in stirred:
             if search.in_flight or search not in self._pending.get(search.tp, ()):
                 continue
             if not search.wanted():
                 self._end(search)
             elif (leader := self._recovery.leader(search.tp)) is not None:
-                by_node.setdefault(leader.node, []).append((search, leader.epoch))
+                search.leader_epoch = leader.epoch
+                by_node.setdefault(leader.node, []).append(search)
         for node, searches in by_node.items():
             self._ask(now, node, searches)
 
-    def _ask(self, now: float, node: int, searches: list[tuple[Search, int]]) -> None:
+    def _ask(self, now: float, node: int, searches: list[Search]) -> None:
         topics: dict[str, list[ListOffsetsRequest.Topic.Partition]] = {}
         asked: dict[TopicPartition, Search] = {}
-        for search, epoch in searches:
+        for search in searches:
             if search.tp in asked:  # a request names each partition once; another search goes into the next request
                 self._stirred[search] = None
                 continue
@@ -108,7 +110,7 @@ class Searches:
             search.in_flight = True
             topics.setdefault(search.tp.topic, []).append(
                 ListOffsetsRequest.Topic.Partition(
-                    partition_index=search.tp.partition, current_leader_epoch=epoch, timestamp=TIMESTAMPS[search.target]
+                    partition_index=search.tp.partition, current_leader_epoch=search.leader_epoch, timestamp=TIMESTAMPS[search.target]
                 )
             )
         message = ListOffsetsRequest(

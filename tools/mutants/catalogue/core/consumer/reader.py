@@ -269,8 +269,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/searches.py",
-        old="current_leader_epoch=epoch, timestamp",
-        new="current_leader_epoch=-1, timestamp",
+        old="current_leader_epoch=search.leader_epoch,",
+        new="current_leader_epoch=-1,",
         breaks="ListOffsets does not name the leader's epoch",
         tests=("tests/core/consumer/test_consumer_options.py::test_a_search_for_an_offset_names_what_is_wanted_and_the_leaders_epoch",),
     ),
