@@ -165,7 +165,7 @@ class Core(Attachment[Sender]):
                 lambda: self._refused() or self.acc.room(topic, partition, size),
                 max(0.0, until - system.monotonic()),
                 key=(topic, partition),
-                hindered=lambda: self.acc.crowded(topic, partition, size),
+                hindered=lambda: not self._refused() and self.acc.crowded(topic, partition, size),
             )
         self.check()
         if not room:

@@ -144,10 +144,10 @@ class Promise(Generic[T]):
 class _Ticket:
     """A thread's place in the queue of a `Gate`."""
 
-    __slots__ = ("key", "latch", "starves", "steps_aside", "thread")
+    __slots__ = ("hindered", "key", "latch", "starves", "steps_aside", "thread")
 
-    def __init__(self, key: object) -> None:
-        self.key, self.latch, self.thread = key, _latch(), system.get_ident()
+    def __init__(self, key: object, hindered: Callable[[], bool]) -> None:
+        self.key, self.hindered, self.latch, self.thread = key, hindered, _latch(), system.get_ident()
         self.steps_aside = False  # whether it waits for room that those behind it cannot use
         self.starves = False  # whether it has tried without success and does not step aside
 
@@ -189,31 +189,32 @@ class Gate:
     ) -> bool:
         """Wait in the queue until `try_again()` succeeds, up to `timeout` seconds; returns whether it did.
 
-        `hindered()` says whether only this `key` is blocked, so that threads behind with other keys may go first.
+        `hindered()` says whether only this `key` is blocked, so that threads behind with other keys may go first. While it is true
+        `try_again()` must fail: the thread sleeps until a `release` that finds it false. It is called on any thread.
         """
-        ticket, deadline = _Ticket(key), _deadline(timeout)
+        ticket, deadline = _Ticket(key, hindered), _deadline(timeout)
         try:
             try:
                 (self._line.appendleft if self._interrupts(ticket.thread) else self._line.append)(ticket)
                 self._count()
-                return self._queue(ticket, try_again, hindered, deadline)
+                return self._queue(ticket, try_again, deadline)
             finally:
                 self._leave(ticket)
         finally:  # a ticket that stayed at the front would block every thread behind it
             self._leave(ticket)
 
-    def _queue(self, ticket: _Ticket, try_again: Callable[[], bool], hindered: Callable[[], bool], deadline: float | None) -> bool:
+    def _queue(self, ticket: _Ticket, try_again: Callable[[], bool], deadline: float | None) -> bool:
         while True:
             if ticket in self._first():
                 if try_again():
                     return True
-                stepped_aside, ticket.steps_aside = ticket.steps_aside, hindered()
+                stepped_aside, ticket.steps_aside = ticket.steps_aside, ticket.hindered()
                 if ticket.steps_aside and not stepped_aside:
                     self.release()  # let those behind try
                 starved, ticket.starves = ticket.starves, not ticket.steps_aside
                 if ticket.starves and not starved:
                     self._starving()
-            if not ticket.latch.acquire(True, _left(deadline)):  # every release opens it, also one before this thread looked at the queue
+            if not ticket.latch.acquire(True, _left(deadline)):  # also opened by a release before this line
                 return False
 
     def _interrupts(self, thread: int) -> bool:
@@ -246,7 +247,12 @@ class Gate:
             self._counted(reported)
 
     def release(self) -> None:
-        """Room became free: let those whose turn it is try again."""
+        """Let those whose turn it is try again. Call it after each change that makes room, or that makes `hindered()` false.
+
+        A thread that stepped aside and is still hindered is not woken: it would run for nothing, as often as others get room. No wake-up is
+        lost: `hindered()` is asked here, after the change, and a thread that has not stepped aside (yet) is always woken.
+        """
         if self._line:
             for ticket in self._first():
-                _open(ticket.latch)
+                if not (ticket.steps_aside and ticket.hindered()):
+                    _open(ticket.latch)

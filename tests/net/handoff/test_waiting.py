@@ -206,6 +206,41 @@ def test_a_blocked_waiter_lets_later_ones_pass_but_not_those_with_the_same_key()
     assert served == ["other", "first", "second"]
 
 
+def test_a_waiter_is_not_woken_while_only_its_own_key_is_blocked() -> None:
+    gate, full, tries = Gate(), [True], list[bool]()
+
+    def take() -> bool:
+        tries.append(not full[0])
+        return tries[-1]
+
+    thread = in_thread(lambda: gate.wait(take, SECONDS, key=1, hindered=lambda: full[0]))
+    until(lambda: gate._line and gate._line[0].steps_aside)
+    for _ in range(100):
+        gate.release()
+        assert gate.wait(lambda: True, SECONDS, key=2)  # it leaves the queue, which is a release too
+        assert gate._line[0].latch.locked(), "it is woken"
+    full[0] = False
+    gate.release()
+    thread.join(SECONDS)
+    assert tries == [False, True]
+
+
+def test_a_waiter_for_the_shared_resource_steps_aside_when_its_key_is_blocked_later() -> None:
+    gate, hindered, done = Gate(), [False], [False]
+    first = in_thread(lambda: gate.wait(lambda: done[0], SECONDS, key=1, hindered=lambda: hindered[0]))
+    until(lambda: gate.starved)
+    second = in_thread(lambda: gate.wait(lambda: hindered[0], SECONDS, key=2))
+    until(lambda: gate.waiting == 2)
+    hindered[0] = True
+    gate.release()
+    second.join(SECONDS / 2)  # before its own time is over
+    assert not second.is_alive(), "the first still blocks it"
+    hindered[0], done[0] = False, True
+    gate.release()
+    first.join(SECONDS)
+    assert not first.is_alive()
+
+
 def test_a_waiter_that_was_blocked_and_now_waits_for_the_shared_resource_is_first_again() -> None:
     gate, hindered, room, served = Gate(), [True], [False], list[str]()
 

@@ -177,13 +177,34 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff/waiting.py",
-        old="                stepped_aside, ticket.steps_aside = ticket.steps_aside, hindered()\n",
+        old="                stepped_aside, ticket.steps_aside = ticket.steps_aside, ticket.hindered()\n",
         new="                stepped_aside = ticket.steps_aside\n",
         breaks="a thread that waits for room in a full partition keeps those that write to others waiting",
         tests=(
             "tests/net/handoff/test_waiting.py::test_a_blocked_waiter_lets_later_ones_pass_but_not_those_with_the_same_key",
             "tests/producer/test_delivery.py::test_a_thread_that_waits_for_room_in_a_full_partition_keeps_no_other_waiting",
         ),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old="                if not (ticket.steps_aside and ticket.hindered()):\n",
+        new="                if True:\n",
+        breaks="a thread that waits for room in a full partition is woken, for nothing, by each batch of the others",
+        tests=("tests/net/handoff/test_waiting.py::test_a_waiter_is_not_woken_while_only_its_own_key_is_blocked",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old="                if not (ticket.steps_aside and ticket.hindered()):\n",
+        new="                if not ticket.hindered():\n",
+        breaks="a thread that waits for memory and whose partition is full by now keeps those behind it waiting",
+        tests=("tests/net/handoff/test_waiting.py::test_a_waiter_for_the_shared_resource_steps_aside_when_its_key_is_blocked_later",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old="                if not (ticket.steps_aside and ticket.hindered()):\n",
+        new="                if not ticket.steps_aside:\n",
+        breaks="a thread that waits for room in a full partition is not woken when there is room",
+        tests=("tests/producer/test_full_partition.py::test_a_leader_of_the_full_partition_ends_the_wait",),
     ),
     Mutant(
         file="pykafka4/net/handoff/waiting.py",

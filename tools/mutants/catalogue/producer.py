@@ -11,6 +11,13 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/producer/core.py",
+        old="hindered=lambda: not self._refused() and ",
+        new="hindered=lambda: ",
+        breaks="a thread that waits for room in a full partition stays blocked while `close` waits for deliveries",
+        tests=("tests/producer/test_full_partition.py::test_close_ends_the_wait_before_it_gives_up_the_records",),
+    ),
+    Mutant(
+        file="pykafka4/producer/core.py",
         old="return min(deadline, system.monotonic() + self.config.max_block_ms / 1000)",
         new="return system.monotonic() + self.config.max_block_ms / 1000",
         breaks="max_block_ms begins anew each time another thread takes the room",

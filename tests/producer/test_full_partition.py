@@ -1,0 +1,52 @@
+"""A thread that waits for room in a full partition: everything that can end its wait does so."""
+
+from __future__ import annotations
+
+from net_helpers import SECONDS, in_thread, until
+from producing import Maker, Sending, knowing
+
+from pykafka4 import BufferFull, ClosedError, Producer
+from pykafka4.testing import ModelServer
+
+ROOM = {"batch_size": 2_048, "buffer_memory": 1 << 20, "max_partition_bytes": 16_384, "linger_ms": 0}
+
+
+def blocked(server: ModelServer, producer: Producer) -> Sending:
+    """A thread that has stepped aside: partition 0 has no leader and is full."""
+    knowing(producer)
+    server.do(lambda cluster: cluster.orphan("t", 0, 1_000.0))
+    sending = Sending(producer, partition=0)
+    until(lambda: producer._core.gate._line[0].steps_aside)
+    return sending
+
+
+def test_a_leader_of_the_full_partition_ends_the_wait(server: ModelServer, make: Maker) -> None:
+    sending = blocked(server, producer := make(**ROOM))
+    before = len(sending.sent)
+    server.do(lambda cluster: cluster.orphan("t", 0, 0.0))
+    until(lambda: len(sending.sent) > before + 20)
+    producer.close(0)
+    sending.refused()
+
+
+def test_the_delivery_timeout_of_its_batches_ends_the_wait(server: ModelServer, make: Maker) -> None:
+    sending = blocked(server, producer := make(**ROOM, delivery_timeout_ms=300, request_timeout_ms=200))
+    before = len(sending.sent)
+    until(lambda: len(sending.sent) > before)
+    producer.close(0)
+    sending.refused()
+
+
+def test_close_ends_the_wait_before_it_gives_up_the_records(server: ModelServer, make: Maker) -> None:
+    sending = blocked(server, producer := make(**ROOM))
+    closing = in_thread(lambda: producer.close(SECONDS * 1_000))
+    assert isinstance(sending.refused(), ClosedError)
+    assert closing.is_alive()
+    server.do(lambda cluster: cluster.orphan("t", 0, 0.0))
+    closing.join(SECONDS)
+    assert not closing.is_alive()
+
+
+def test_max_block_ms_ends_the_wait(server: ModelServer, make: Maker) -> None:
+    sending = blocked(server, make(**ROOM, max_block_ms=300))
+    assert isinstance(sending.refused(), BufferFull)
