@@ -172,8 +172,8 @@ class Core(Attachment[Sender]):
             raise BufferFull(f"{limit}; no room within max_block_ms={self.config.max_block_ms:g}")
         return until
 
-    def _count_waiters(self, waiting: int) -> None:
-        self.acc.waiters = waiting
+    def _count_waiters(self, waiting: int, aside: frozenset[Any] | None) -> None:
+        self.acc.waiters, self.acc.full_partitions = waiting, aside
 
     def _starving(self) -> None:
         """A `send` waits for buffer_memory: open batches are due. Wake the sender only if it can send; otherwise it checks soon anyway."""

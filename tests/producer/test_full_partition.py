@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from net_helpers import SECONDS, in_thread, until
 from producing import Maker, Sending, knowing
 
 from pykafka4 import BufferFull, ClosedError, Producer
+from pykafka4.net.handoff.waiting import Gate
 from pykafka4.testing import ModelServer
 
 ROOM = {"batch_size": 2_048, "buffer_memory": 1 << 20, "max_partition_bytes": 16_384, "linger_ms": 0}
@@ -18,6 +20,19 @@ def blocked(server: ModelServer, producer: Producer) -> Sending:
     sending = Sending(producer, partition=0)
     until(lambda: producer._core.gate._line[0].steps_aside)
     return sending
+
+
+def test_a_send_to_another_partition_need_not_queue_up(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    sending = blocked(server, producer := make(**ROOM))
+    until(lambda: producer._core.acc.full_partitions == {("t", 0)})
+    monkeypatch.setattr(Gate, "wait", lambda *_, **how: pytest.fail("it queues up"))
+    for _ in range(10):
+        producer.send("t", b"v", partition=1).result(SECONDS)  # each in a batch of its own
+    with pytest.raises(pytest.fail.Exception):
+        producer.send("t", b"", partition=0)
+    monkeypatch.undo()
+    producer.close(0)
+    sending.refused()
 
 
 def test_a_leader_of_the_full_partition_ends_the_wait(server: ModelServer, make: Maker) -> None:

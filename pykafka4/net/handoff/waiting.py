@@ -22,6 +22,7 @@ __all__ = ["Gate", "Promise", "Signal"]
 
 log = get_log("pykafka4.handoff")
 T = TypeVar("T")
+Counted = Callable[[int, frozenset[object] | None], object]
 FOREVER = system.TIMEOUT_MAX
 
 
@@ -159,21 +160,30 @@ class Gate:
     its own (its partition is full) steps aside: those behind it try, except those with the same key, which wait for the same thing.
     A thread may call again from a signal handler or a destructor while it is in the queue. Then it enters at the front, because its other
     places cannot move before that call returns.
-    `counted(n)` is called with the length of the queue whenever that changes, `starving()` when one of them finds no free room at all.
+    `counted(waiting, aside)` is called with these properties whenever they change, `starving()` when a thread finds no free room at all.
     `lock` is not used here: the plain-Python core needs one for its data structures.
     """
 
     __slots__ = ("_counted", "_line", "_starving", "lock")
 
-    def __init__(self, counted: Callable[[int], object] = lambda n: None, starving: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, counted: Counted = lambda waiting, aside: None, starving: Callable[[], object] = lambda: None) -> None:
         self.lock = system.RLock()
         self._counted, self._starving = counted, starving
         self._line: deque[_Ticket] = deque()
 
     @property
     def waiting(self) -> int:
-        """The length of the queue; a new caller has to queue up if it is not 0."""
+        """The length of the queue. A new caller has to queue up if it is not 0, but see `aside`."""
         return len(self._line)
+
+    @property
+    def aside(self) -> frozenset[object] | None:
+        """The keys of the waiting threads if all of them step aside, else None. A new caller with another key need not queue up then.
+
+        A caller with one of these keys does: threads with the same key are served first come, first served.
+        """
+        first = self._first()
+        return frozenset(ticket.key for ticket in first) if all(ticket.steps_aside for ticket in first) else None
 
     @property
     def starved(self) -> bool:
@@ -209,8 +219,10 @@ class Gate:
                 if try_again():
                     return True
                 stepped_aside, ticket.steps_aside = ticket.steps_aside, ticket.hindered()
-                if ticket.steps_aside and not stepped_aside:
-                    self.release()  # let those behind try
+                if ticket.steps_aside != stepped_aside:
+                    self._count()
+                    if ticket.steps_aside:
+                        self.release()  # let those behind try
                 starved, ticket.starves = ticket.starves, not ticket.steps_aside
                 if ticket.starves and not starved:
                     self._starving()
@@ -240,11 +252,11 @@ class Gate:
         self.release()  # the next one may fit into the room that is left
 
     def _count(self) -> None:
-        """Report the length of the queue, again if it has changed meanwhile, so that without a lock the last report is still right."""
-        reported = -1
-        while reported != len(self._line):
-            reported = len(self._line)
-            self._counted(reported)
+        """Report the state of the queue, again if it has changed meanwhile, so that without a lock the last report is still right."""
+        reported = None
+        while reported != (state := (self.waiting, self.aside)):
+            self._counted(*state)
+            reported = state
 
     def release(self) -> None:
         """Let those whose turn it is try again. Call it after each change that makes room, or that makes `hindered()` false.

@@ -94,6 +94,7 @@ class Account(Generic[B]):
         self.refusal: KafkaError | None = None
         self.can_send = False
         self.waiters = 0
+        self.full_partitions: frozenset[tuple[str, int]] | None = None  # all that threads wait for; None if one waits for memory
         self.accepted = self.acked = self.failed = self.parked_records = self.batches = 0
 
     @property

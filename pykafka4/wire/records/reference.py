@@ -224,7 +224,7 @@ class Accumulator(Account[Batch]):
         partition = self._stick(t, need) if r.free else r.partition
         if partition in t.open:
             return news, None
-        cap = self._start_size(t, partition, need, r.asked) if self.waiters == 0 or r.asked or r.forced else 0
+        cap = 0 if self._must_queue(t, r) else self._start_size(t, partition, need, r.asked)
         if cap == 0:
             if not r.forced:
                 return news, lambda: self._wait_for_room(t, r, need)
@@ -319,6 +319,13 @@ class Accumulator(Account[Batch]):
     def _fits(self, t: Topic[Batch], partition: int, size: int) -> bool:
         return self._reserved + size <= self._buffer_memory and self._partition_fits(t, partition, size)
 
+    def _must_queue(self, t: Topic[Batch], r: Item) -> bool:
+        """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another one."""
+        if self.waiters == 0 or r.asked or r.forced:
+            return False
+        full = self.full_partitions  # read once: another thread may replace it
+        return full is None or (t.name, UNDECIDED if r.free else r.partition) in full
+
     def _wait_for_room(self, t: Topic[Batch], r: Item, size: int) -> None:
         """Wait for room, without the lock: everything may have changed afterwards."""
         r.deadline = self._make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
@@ -355,7 +362,7 @@ class Accumulator(Account[Batch]):
                     return False
                 if not t.announced:
                     continue
-                if (self.waiters == 0 or r.asked) and self.room(t.name, UNDECIDED, size):
+                if not self._must_queue(t, r) and self.room(t.name, UNDECIDED, size):
                     self._keep(t, Parked(r, delivery, callback, self._clock(), size))
                     return True
             r.deadline = self._make_room(t.name, r.partition, size, r.deadline)

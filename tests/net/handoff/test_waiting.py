@@ -225,6 +225,37 @@ def test_a_waiter_is_not_woken_while_only_its_own_key_is_blocked() -> None:
     assert tries == [False, True]
 
 
+def test_a_newcomer_queues_up_unless_all_waiters_step_aside_and_have_other_keys() -> None:
+    told, hindered = list[tuple[int, frozenset[object] | None]](), {1: True, 2: False}
+    gate = Gate(lambda waiting, aside: told.append((waiting, aside)))
+    assert (gate.waiting, gate.aside) == (0, frozenset())
+
+    def line_up(key: int) -> threading.Thread:
+        before = gate.waiting
+        thread = in_thread(lambda: gate.wait(lambda: hindered[key] is None, SECONDS, key=key, hindered=lambda: hindered[key] is True))
+        until(lambda: gate.waiting == before + 1)
+        return thread
+
+    threads = [line_up(1)]
+    until(lambda: told[-1] == (1, frozenset({1})))
+    threads.append(line_up(1))  # behind a thread that has stepped aside with the same key
+    until(lambda: told[-1] == (2, frozenset({1})))
+    threads.append(line_up(2))  # for what all share
+    until(lambda: gate.starved)
+    assert told[-1] == (3, None)
+    hindered[2] = True
+    gate.release()
+    until(lambda: told[-1] == (3, frozenset({1, 2})))
+    hindered[1] = False
+    gate.release()
+    until(lambda: told[-1] == (3, None))
+    hindered.update({1: None, 2: None})
+    gate.release()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert told[-1] == (0, frozenset())
+
+
 def test_a_waiter_for_the_shared_resource_steps_aside_when_its_key_is_blocked_later() -> None:
     gate, hindered, done = Gate(), [False], [False]
     first = in_thread(lambda: gate.wait(lambda: done[0], SECONDS, key=1, hindered=lambda: hindered[0]))
@@ -294,7 +325,7 @@ def test_a_waiter_for_the_shared_resource_is_reported_once_and_counts_until_it_l
 
 
 def test_an_interrupted_wait_leaves_the_gate_to_those_behind() -> None:
-    gate, room, counts = Gate(lambda n: counts.append(n)), [False], list[int]()
+    gate, room, counts = Gate(lambda n, aside: counts.append(n)), [False], list[int]()
 
     def take() -> bool:
         return room[0]
@@ -350,7 +381,7 @@ def test_signals_promises_and_callbacks_survive_an_interrupt_everywhere() -> Non
 @pytest.mark.parametrize("threads", [2, 8])
 def test_the_count_of_those_in_line_ends_true_without_a_lock(threads: int) -> None:
     told: list[int] = []
-    gate = Gate(told.append)
+    gate = Gate(lambda n, aside: told.append(n))
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

@@ -209,6 +209,7 @@ class Program:
 
     def line_up(self, rng: random.Random) -> Any:
         self.world.acc.waiters = rng.choice((0, 0, 0, 1))
+        self.world.acc.full_partitions = rng.choice((None, frozenset(), frozenset({(rng.choice(TOPICS), rng.choice((-1, 0)))})))
         self.world.acc.can_send = rng.random() < 0.5
         return None
 
@@ -306,7 +307,8 @@ def test_both_cores_have_the_same_surface(core: ModuleType) -> None:
     delivery = world.send()
     (batch,) = world.seal_all()
     for thing, names in (
-        (world.acc, ("refusal", "can_send", "wake_at", "waiters", "accepted", "acked", "failed", "parked_records", "reserved", "batches")),
+        (world.acc, ("refusal", "can_send", "wake_at", "waiters", "full_partitions", "accepted", "acked", "failed", "parked_records")),
+        (world.acc, ("reserved", "batches")),
         (batch, ("topic", "partition", "count", "size", "state", "created", "ready", "done", "settled", "producer_id", "producer_epoch")),
         (batch, ("base_sequence", "attempts", "written", "in_flight", "sent_at", "last_error")),
         (delivery, ("topic", "partition", "timestamp_ms", "settled", "done", "result", "exception", "add_done_callback", "__await__")),

@@ -187,6 +187,23 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff/waiting.py",
+        old="                if ticket.steps_aside != stepped_aside:\n                    self._count()\n",
+        new="                if ticket.steps_aside != stepped_aside:\n",
+        breaks="threads that write to other partitions queue up although all that wait do so for a full partition",
+        tests=(
+            "tests/net/handoff/test_waiting.py::test_a_newcomer_queues_up_unless_all_waiters_step_aside_and_have_other_keys",
+            "tests/producer/test_full_partition.py::test_a_send_to_another_partition_need_not_queue_up",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
+        old="for ticket in first) if all(ticket.steps_aside for ticket in first) else None\n",
+        new="for ticket in first)\n",
+        breaks="threads overtake one that waits for buffer_memory",
+        tests=("tests/net/handoff/test_waiting.py::test_a_newcomer_queues_up_unless_all_waiters_step_aside_and_have_other_keys",),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
         old="                if not (ticket.steps_aside and ticket.hindered()):\n",
         new="                if True:\n",
         breaks="a thread that waits for room in a full partition is woken, for nothing, by each batch of the others",

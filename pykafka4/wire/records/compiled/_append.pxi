@@ -26,6 +26,7 @@ cdef class Accumulator:
     cdef public bint can_send
     cdef public double wake_at
     cdef public int waiters
+    cdef public frozenset full_partitions  # all that threads wait for; None if one waits for memory
     cdef readonly int64_t accepted, acked, failed, parked_records, reserved, batches
     cdef int64_t unparked          # how many records were ever unparked
     cdef int64_t used_up           # announcements that are void: their parked records were moved, or the topic was dropped
@@ -199,6 +200,13 @@ cdef class Accumulator:
                 return False
         return True
 
+    cdef bint must_queue(self, Topic t, Item* r) except -1:
+        """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another one."""
+        cdef frozenset full = self.full_partitions  # read once: the tuple below may run the garbage collector, and through it anything
+        if self.waiters == 0 or r.asked or r.forced:
+            return False
+        return full is None or (t.name, UNDECIDED if r.free else r.partition) in full
+
     cdef int wait_for_room(self, Topic t, Item* r, int64_t size) except -1:
         """Wait for room, in Python and without the GIL: everything may have changed afterwards."""
         r.deadline = self.make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
@@ -305,9 +313,11 @@ cdef class Accumulator:
         cdef int i
         cdef int64_t need = alone_size(r)
         cdef double now
+        cdef bint queues
         if need > self.max_request_size:
             self.too_large(t, need)
         now = self.clock()
+        queues = self.must_queue(t, r)
         b = Batch.__new__(Batch)
         callbacks = [] if callback is not None else None
         # From here until `append` has written the record, other threads wait.
@@ -325,7 +335,7 @@ cdef class Accumulator:
             partition = t.sticky
         if PyList_GET_ITEM(t.open, partition) != <PyObject*>None:
             return 0
-        cap = self.start_size(t, partition, need, r.asked) if self.waiters == 0 or r.asked or r.forced else 0
+        cap = 0 if queues else self.start_size(t, partition, need, r.asked)
         if cap == 0:
             if not r.forced:
                 return self.wait_for_room(t, r, need)

@@ -139,6 +139,7 @@ class Accumulator:
     can_send: bool
     wake_at: float
     waiters: int
+    full_partitions: frozenset[tuple[str, int]] | None
     @property
     def spare_bytes(self) -> int: ...
     @property

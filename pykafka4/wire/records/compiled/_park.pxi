@@ -165,6 +165,7 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
     """
     cdef int64_t size = alone_size(r)
     cdef Parked p
+    cdef bint queues
     if size > acc.max_request_size:
         acc.too_large(t, size)
     size += PARKED_COST
@@ -182,6 +183,7 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
             acc.new_topic(t.name)
             t.announced = True
         p.created = acc.clock()
+        queues = acc.must_queue(t, r)
         # From here to the return other threads wait, unless there is no room.
         if acc.refusal is not None:
             acc.refuse()
@@ -192,7 +194,7 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
             return 1
         if not t.announced:
             continue
-        if (acc.waiters == 0 or r.asked) and acc.room(t.name, UNDECIDED, size):
+        if not queues and acc.room(t.name, UNDECIDED, size):
             break
         r.deadline = acc.make_room(t.name, UNDECIDED if r.partition < 0 else r.partition, size, r.deadline)
         r.asked = True

@@ -225,6 +225,23 @@ def test_new_threads_queue_behind_waiting_ones(core: ModuleType) -> None:
     assert len(world.asked_for_room) == 2
 
 
+@pytest.mark.parametrize("partition", [0, None])
+def test_only_threads_for_the_same_full_partition_queue_behind_its_waiters(core: ModuleType, partition: int | None) -> None:
+    world = World(core, {"t": 2})
+    world.acc.waiters, world.acc.full_partitions = 1, frozenset({("t", -1 if partition is None else partition)})
+    world.send(partition=1)
+    world.send(topic="u", partition=partition)  # its partitions are not known yet
+    assert world.asked_for_room == []
+    world.acc.full_partitions = frozenset({("u", -1 if partition is None else partition), *world.acc.full_partitions})
+    for topic in ("t", "u"):
+        with pytest.raises(BufferFull):
+            world.send(topic=topic, partition=partition)
+    world.acc.full_partitions = None  # one of them waits for memory
+    for topic in ("t", "v"):
+        with pytest.raises(BufferFull):
+            world.send(topic=topic, partition=0)
+
+
 def test_freed_memory_wakes_the_loop_while_a_thread_waits_for_room(core: ModuleType) -> None:
     world = World(core)
     world.send()

@@ -10,6 +10,24 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/wire/records/reference.py",
+        old="        return full is None or (t.name, UNDECIDED if r.free else r.partition) in full\n",
+        new="        return full is None\n",
+        breaks="plain core: a record takes the room that threads with the same full partition wait for",
+        tests=(
+            "tests/wire/records/accumulator/test_hot_memory.py::test_only_threads_for_the_same_full_partition_queue_behind_its_waiters",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/reference.py",
+        old="        return full is None or (t.name,",
+        new="        return True or (t.name,",
+        breaks="plain core: threads that wait for room in a full partition slow down those that write to others",
+        tests=(
+            "tests/wire/records/accumulator/test_hot_memory.py::test_only_threads_for_the_same_full_partition_queue_behind_its_waiters",
+        ),
+    ),
+    Mutant(
         file="pykafka4/wire/protocol/messages_fetch.py",
         old='    isolation_level: int = wire(int8, "4+", ignorable=True)',
         new='    isolation_level: int = wire(int8, "4+", default=1, ignorable=True)',
