@@ -19,10 +19,11 @@ __all__ = ["measure"]
 
 IDLE = 0.005  # share of a core
 CHANGE_MS, CALL_MS = 1.0, 100.0
-SETTLE = 3.0  # seconds
-HELD = 0.5  # seconds that a broker holds back a Fetch without records; the default of both clients
+SETTLE = 10.0  # seconds; brokers without records hold each Fetch of pykafka4 back for longer than the last one
+HELD = {"pykafka4": 5.0, "confluent": 0.5}  # seconds that an idle broker holds back a Fetch, with the default options
+STALE = 1.0  # seconds after a pause in which records of a Fetch in flight can still come
 FEWEST = 0.9  # of the Fetches that are due: with less of them a client looks cheaper than it is
-LATE = "the brokers were asked less often than every 0.5 s"
+LATE = "the brokers received fewer Fetches than the client's waits explain"
 CHANGES, PAUSE, REPEATS = 20, 0.2, 3  # leaders moved in a window, seconds between them, windows
 PROBES = 20  # partitions that get a record while all are paused
 FULL = (80, 50_000)  # batches, bytes of each: more than either client fetches ahead of one partition
@@ -43,9 +44,9 @@ def per_change(idle: float, changing: float, seconds: float, changes: int) -> fl
     return (changing - idle) * seconds / changes * 1000
 
 
-def doubt(fetches: float, brokers: int) -> str | None:
+def doubt(client: str, fetches: float, brokers: int) -> str | None:
     """What makes an idle share doubtful: brokers that answer late, or a machine that lets neither side run, make it smaller."""
-    return LATE if fetches < FEWEST * brokers / HELD else None
+    return LATE if fetches < FEWEST * brokers / HELD[client] else None
 
 
 @attrs.define
@@ -82,7 +83,7 @@ class Run:
         """Nothing happens but that the application polls once a second."""
         self.server.ask("watch")
         shares = self.reader.ask("idle", self.seconds)
-        late = doubt(self.server.ask("fetches"), self.shape.brokers)
+        late = doubt(self.client, self.server.ask("fetches"), self.shape.brokers)
         self.table.note("idle: share of a core", self.client, shares["process"], most=IDLE, times=1.0, doubt=late)
         if self.client == OURS:
             self.table.note("idle: share of a core, the loop's thread alone", self.client, shares["loop"], doubt=late)
@@ -111,9 +112,9 @@ class Run:
     def pause(self) -> None:
         """Nothing comes while all are paused, everything afterwards."""
         self.call("pause", "pause all")
-        self.reader.ask("idle", 2 * HELD)  # what the Fetches under way bring is old
+        self.reader.ask("idle", STALE)  # what the Fetches under way bring is old
         more = self.append(self.shape.places[:: max(1, self.shape.total // PROBES)])
-        came = self.reader.ask("idle", 2 * HELD)["records"]
+        came = self.reader.ask("idle", STALE)["records"]
         if came:
             raise AssertionError(f"{self.client}: {came} records came of partitions that were paused")
         self.call("resume", "resume all")

@@ -192,12 +192,19 @@ class Fetcher:
     def _line_up(self) -> None:
         """Put the touched positions into the line of their leader, if they can be fetched."""
         touched, self.positions.touched = self.positions.touched, {}
-        moved = [self._sources.place(tp) for tp in touched]
-        if any(moved):
+        moved = [tp for tp in touched if self._sources.place(tp)]
+        if moved:
             self._look_at_all()
+        for tp in moved:
+            source = self._sources.of(tp)
+            if source is not None and source.is_held_long:
+                self.positions.located.append(self.positions[tp])
 
     def _fetch_located(self) -> None:
-        """A position that was just located or sought does not wait for the response to a Fetch that does not include it."""
+        """A position that was just located or sought does not wait for the response to a Fetch that does not include it.
+
+        Neither does one that can be fetched again (it was paused, or had another leader), if the broker may hold that Fetch back for long.
+        """
         located, self.positions.located = self.positions.located, []
         for position in located:
             source = self._sources.of(position.tp) if self.positions.is_current(position) else None
@@ -228,9 +235,10 @@ class Fetcher:
         source.look_for_room(self._config.prefetch_bytes // len(self.positions))
         if source.full:
             self._wait_for_room()
-        if len(source.full) < len(source.line):
-            patience = self._config.fetch_max_wait_ms / 1000
-            wait = min(patience, SHORT_WAIT) if source.full else patience
+        if source.has_work():
+            wait = min(source.next_wait, SHORT_WAIT) if source.full else source.next_wait
+            if wait > self._config.fetch_max_wait_ms / 1000:
+                budget = min(budget, worth)  # what it reserves is kept from the other sources for that long
             request, fetch = source.fetch(now, budget, wait, self.positions.last_turn, self._answered)
             self._reserved += fetch.reserved
             self._send(request)

@@ -1,7 +1,11 @@
 """Source. Rule: one Fetch per broker is in flight, and at most one older Fetch was left behind; each has a connection of its own.
 
 A broker holds a Fetch back until there is data. If a position that the Fetch does not include is sought or located meanwhile, the Fetch is
-left behind, and the next is sent beside it, on the other lane. Searches (ListOffsets) use the lane on which they wait least.
+left behind, and another is sent beside it, on the other lane, for what it does not include. Searches (ListOffsets) use the lane on which
+they wait least.
+
+While a broker has no records, each Fetch may be held back twice as long as the last one, up to `LONGEST` times fetch_max_wait_ms: an idle
+consumer sends few requests. Records are returned as soon as before. (If fetch_min_bytes is over 1, the wait delays records: never longer.)
 
 A Fetch belongs to the broker's session (`fetch_session`), except while another one of the session is in flight, for a single partition, and
 for a while after the broker has rejected the session several times. In an open session, a Fetch names only what changed since the last one.
@@ -34,6 +38,7 @@ EPOCHS_FROM: Final = 12  # `last_fetched_epoch`: the broker detects that its log
 NO_SESSION: Final = -1
 REFUSALS: Final = 3  # rejected sessions in a row
 WITHOUT_SESSIONS: Final = 60.0  # seconds after that
+LONGEST: Final = 10  # times fetch_max_wait_ms: how long a broker without records may hold a Fetch back
 CONSUMER: Final = -1  # the replica id of clients
 FRAME, PER_PARTITION = 512, 320  # maximum bytes of a response besides records; a topic name can take 249 of them
 
@@ -46,10 +51,13 @@ class InFlightFetch:
 
     lane: int
     reserved: int
+    wait: float  # seconds for which the broker may hold it back
+    held_until: float
     asked: Mapping[TopicPartition, Asked]
     session: FetchSession | None = None
     incremental: bool = False  # names only changes
     alone: bool = False  # for a single partition, after a response that was too large
+    beside: bool = False  # only for what the Fetch that was left behind does not include
 
     def asks_for(self, position: Position) -> bool:
         """Whether its response can count for `position`, not only for the position of the same partition before a seek."""
@@ -69,6 +77,9 @@ class Source:
         self.served = 0  # partitions that returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
         self.left_behind: InFlightFetch | None = None  # the next Fetch does not wait for it
+        self._usual_wait = config.fetch_max_wait_ms / 1000
+        self._longest_wait = self._usual_wait * (LONGEST if config.fetch_min_bytes <= 1 else 1)
+        self.wait = self._usual_wait  # seconds for which the broker may hold the next Fetch back
         self.undecodable = False  # the last response could not be decoded
         self.session = FetchSession()
         self._holding: dict[TopicPartition, None] = {}  # those of `line` with data that the application has not read
@@ -83,9 +94,9 @@ class Source:
 
     @property
     def lane(self) -> int:
-        """The lane for the next request: one without a Fetch, otherwise that of the older Fetch."""
+        """The lane for the next request: one without a Fetch, otherwise the one whose Fetch is held back for the shorter time."""
         if self.left_behind is not None and self.in_flight is not None:
-            return self.left_behind.lane
+            return min(self.left_behind, self.in_flight, key=_held_until).lane
         busy = self.left_behind or self.in_flight
         return self._lanes[1] if busy is not None and busy.lane == self._lanes[0] else self._lanes[0]
 
@@ -125,6 +136,37 @@ class Source:
                 else:
                     self.full[tp] = None
 
+    @property
+    def is_held_long(self) -> bool:
+        """Whether the broker may hold the Fetch in flight back for longer than fetch_max_wait_ms."""
+        return self.in_flight is not None and self.in_flight.wait > self._usual_wait
+
+    @property
+    def next_wait(self) -> float:
+        """Seconds for which the broker may hold the next Fetch back: not long while another is in flight, for the sake of the next seek."""
+        return self.wait if self.left_behind is None else self._usual_wait
+
+    @property
+    def _held(self) -> InFlightFetch | None:
+        """The Fetch that was left behind, if the next one is for what it does not include."""
+        return self.left_behind if self.left_behind is not None and not self.left_behind.beside else None
+
+    def has_work(self) -> bool:
+        """Whether there is something for another Fetch. If not, a Fetch that was left behind is no longer."""
+        if self._held is None:
+            return len(self.full) < len(self.line)
+        if any(True for _ in self._with_room()):
+            return True
+        self.in_flight, self.left_behind = self._held, None
+        return False
+
+    def _with_room(self) -> Iterator[Position]:
+        """The positions to fetch now: not those that the held Fetch includes."""
+        held = self._held
+        for tp, position in self.line.items():
+            if tp not in self.full and not (held is not None and held.asks_for(position)):
+                yield position
+
     def leave_behind(self, position: Position) -> bool:
         """Leave the Fetch in flight behind if it does not include `position`, one at a time; False if nothing changed."""
         waiting = self.in_flight
@@ -143,13 +185,13 @@ class Source:
         last_turn: int,
         answered: Callable[[float, Source, InFlightFetch, Outcome], None],
     ) -> tuple[Request, InFlightFetch]:
-        """The next Fetch, for all partitions with room: at most `budget` bytes, held back for at most `wait` seconds.
+        """The next Fetch, if it `has_work`: at most `budget` bytes, held back for at most `wait` seconds.
 
         `last_turn` is the turn of the partition that was served last, by any source.
         """
         alone, session = self._next_alone(), self.session
-        busy = self.left_behind is not None and self.left_behind.session is session
-        in_session = alone is None and not busy and now >= self._no_session_before
+        beside = alone is None and self._held is not None
+        in_session = alone is None and not beside and now >= self._no_session_before
         used = session if in_session else FetchSession(epoch=NO_SESSION)
         changes = self._changes(last_turn) if in_session and session.is_open else None
         named, forgotten = changes or (self._name_all(used, alone), [])
@@ -157,10 +199,13 @@ class Source:
         self.in_flight = fetch = InFlightFetch(
             lane=self.lane,
             reserved=min(budget, used.limit),
+            wait=wait,
+            held_until=now + wait,
             asked=used.asked,
             session=session if in_session else None,
             incremental=changes is not None,
             alone=alone is not None,
+            beside=beside,
         )
         message = FetchRequest(
             replica_id=CONSUMER,
@@ -181,12 +226,12 @@ class Source:
         return next((self.line[tp] for tp in self.alone if tp not in self.full), None)
 
     def _name_all(self, used: FetchSession, alone: Position | None) -> list[Asked]:
-        """Name `alone`, otherwise all partitions with room, the one served last at the end."""
+        """Name `alone`, otherwise all partitions to fetch, the one served last at the end."""
         used.clear()
         if used is self.session:
             self._news.clear()
             self.served = 0
-        chosen = [alone] if alone is not None else [position for tp, position in self.line.items() if tp not in self.full]
+        chosen = self._with_room() if alone is None else [alone]
         for position in sorted(chosen, key=_turn):
             used.note(position.tp, self._wish(position))
         return list(used.asked.values())
@@ -224,14 +269,24 @@ class Source:
     # ---------------------------------------------------------------- responses
 
     def finish(self, fetch: InFlightFetch) -> None:
-        """`fetch` has its outcome: it is no longer in flight."""
+        """`fetch` has its outcome: it is no longer in flight. A Fetch beside it is left behind in turn: it does not include everything."""
         if self.in_flight is fetch:
             self.in_flight = None
         elif self.left_behind is fetch:
             self.left_behind = None
+            if self.in_flight is not None and self.in_flight.beside:
+                self.left_behind, self.in_flight = self.in_flight, None
+
+    def _choose_wait(self, outcome: Outcome) -> None:
+        """Let the broker hold the next Fetch back for longer if it had no records."""
+        if isinstance(outcome, Failed) or outcome.message.error_code or any(map(_has_records, outcome.message.responses)):
+            self.wait = self._usual_wait
+        elif self.in_flight is None and self.left_behind is None:
+            self.wait = min(2 * self.wait, self._longest_wait)
 
     def conclude(self, now: float, fetch: InFlightFetch, outcome: Outcome) -> bool:
         """Update the session. True if `outcome` concerns only the session, so that the next Fetch repeats the request."""
+        self._choose_wait(outcome)
         session = fetch.session
         if session is None:
             return False
@@ -273,6 +328,14 @@ class Source:
 
 def _turn(position: Position) -> int:
     return position.turn
+
+
+def _held_until(fetch: InFlightFetch) -> float:
+    return fetch.held_until
+
+
+def _has_records(topic: FetchResponse.Topic) -> bool:
+    return any(answer.records for answer in topic.partitions)
 
 
 def _topics(asked: Iterable[Asked]) -> list[FetchRequest.Topic]:

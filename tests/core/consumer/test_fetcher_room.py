@@ -63,6 +63,18 @@ def test_options_smaller_than_a_partition_still_fetch() -> None:
     assert [m.max_bytes for m in fetches(harness)] == [1_000]
 
 
+def test_a_fetch_that_is_held_back_for_long_leaves_room_for_other_brokers() -> None:
+    harness = ConsumerHarness(prefetch_bytes=100_000, max_partition_fetch_bytes=10_000)
+    harness.cluster.set("t", [1, 1, 1, 1, 1, 1, 2])
+    harness.assign(*map(tp, range(6)), start=0)
+    asked = []
+    for _ in range(3):
+        request = harness.fetch_at(1)
+        asked.append((request.message.max_wait_ms, request.message.max_bytes, harness.machine.fetcher._reserved))
+        harness.fetched(request, {}, session=7)
+    assert asked == [(500, 100_000, 60_000), (1_000, 10_000, 10_000), (2_000, 10_000, 10_000)]
+
+
 def harness_of(nodes: int, **options: Any) -> ConsumerHarness:
     """Two partitions on each of so many brokers."""
     harness = ConsumerHarness(**options)

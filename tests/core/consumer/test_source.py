@@ -44,7 +44,7 @@ def test_topics_go_by_id_where_all_ids_are_known(harness: ConsumerHarness) -> No
     topics = [FetchResponse.Topic(topic_id=UUID(int=7), partitions=[partition(0, batch(0, 3))])]
     harness.answer(request, FetchResponse(session_id=0, responses=topics), version=13)
     assert [r.offset for r in harness.poll()] == [0, 1, 2]
-    assert harness.fetch_at(1).max_version == 12
+    assert [request.max_version for request in harness.pending(FetchRequest)] == [12, 12]
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(12, 4), (11, -1)])
@@ -80,14 +80,15 @@ def test_a_seek_does_not_wait_for_the_fetch_under_way(harness: ConsumerHarness) 
     _, beside = harness.pending(FetchRequest)
     assert beside.node % LANE == 1
     assert beside.node != waiting.node  # a connection of its own: the broker answers one request after the other
-    assert harness.asked(beside) == {tp(0): 40, tp(2): 0}
-    harness.fetched(beside, {tp(0): batch(40, 2), tp(2): batch(0, 2)})
-    assert sorted((r.partition, r.offset) for r in harness.poll()) == [(0, 40), (0, 41), (2, 0), (2, 1)]
+    assert harness.asked(beside) == {tp(0): 40}  # the other one is in the Fetch under way
+    harness.fetched(beside, {tp(0): batch(40, 2)})
+    assert [(r.partition, r.offset) for r in harness.poll()] == [(0, 40), (0, 41)]
     third = harness.pending(FetchRequest)[-1]
-    assert third.node == beside.node
-    harness.fetched(waiting, {tp(0): batch(0, 5), tp(2): batch(0, 2)})  # what it brings was read already, or is not wanted any more
-    assert harness.poll() == []
-    assert harness.pending(FetchRequest) == [third]
+    assert (third.node, harness.asked(third)) == (beside.node, {tp(0): 42})
+    harness.fetched(waiting, {tp(0): batch(0, 5), tp(2): batch(0, 2)})  # partition 0 was sought
+    assert [(r.partition, r.offset) for r in harness.poll()] == [(2, 0), (2, 1)]
+    (fourth,) = (request for request in harness.pending(FetchRequest) if request is not third)
+    assert (fourth.node, harness.asked(fourth)) == (waiting.node, {tp(0): 42, tp(2): 2})
 
 
 def test_records_of_the_fetch_left_behind_are_read_if_they_come_first(harness: ConsumerHarness) -> None:
@@ -97,7 +98,7 @@ def test_records_of_the_fetch_left_behind_are_read_if_they_come_first(harness: C
     harness.run()
     beside = harness.pending(FetchRequest)[-1]
     harness.fetched(waiting, {tp(2): batch(0, 2)})
-    harness.fetched(beside, {tp(0): batch(40, 1), tp(2): batch(0, 2)})
+    harness.fetched(beside, {tp(0): batch(40, 1)})
     assert sorted((r.partition, r.offset) for r in harness.poll()) == [(0, 40), (2, 0), (2, 1)]
 
 
@@ -119,7 +120,7 @@ def test_a_position_found_later_does_not_wait_either() -> None:
     harness.assign(tp(0), start=0)
     harness.assign(tp(1))
     harness.ends(5)
-    assert harness.asked(harness.pending(FetchRequest)[-1]) == {tp(0): 0, tp(1): 5}
+    assert harness.asked(harness.pending(FetchRequest)[-1]) == {tp(1): 5}
     assert len(harness.pending(FetchRequest)) == 2
 
 
@@ -141,3 +142,126 @@ def test_a_search_does_not_wait_behind_the_fetch_under_way(harness: ConsumerHarn
     harness.fetched(held, {})
     harness.ends(0)
     assert {request.node // LANE for request in harness.pending(FetchRequest)} == {2, 4}
+
+
+# ---------------------------------------------------------------- a broker without records holds Fetches back for longer
+
+
+def held_back(harness: ConsumerHarness, rounds: int, node: int = 1) -> list[int]:
+    """The longest waits in ms of as many Fetches, each answered without records."""
+    waits = []
+    for _ in range(rounds):
+        request = harness.fetch_at(node)
+        waits.append(request.message.max_wait_ms)
+        harness.fetched(request, {}, session=7)
+    return waits
+
+
+def test_a_broker_without_records_may_hold_each_fetch_back_for_longer(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), tp(1), start=0)
+    assert held_back(harness, 7) == [500, 1_000, 2_000, 4_000, 5_000, 5_000, 5_000]
+    held = harness.fetch_at(1)
+    assert held.deadline == pytest.approx(harness.now + 30 + 5)
+    assert harness.fetch_at(2).message.max_wait_ms == 500  # each broker by itself
+    harness.fetched(held, {tp(0): batch(0, 1)}, session=7)
+    assert held_back(harness, 3) == [500, 1_000, 2_000]
+
+
+def test_a_full_response_without_records_counts_as_none(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=0)
+    harness.fetched(harness.fetch_at(1), {tp(0): b""}, session=7)
+    assert harness.fetch_at(1).message.max_wait_ms == 1_000
+
+
+def test_after_a_failed_fetch_the_next_is_held_back_as_usual(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=0)
+    assert held_back(harness, 2) == [500, 1_000]
+    harness.answer(harness.fetch_at(1), LOST)
+    harness.recovery.bring_back()
+    harness.run()
+    assert harness.fetch_at(1).message.max_wait_ms == 500
+
+
+def test_a_fetch_that_waits_for_many_bytes_is_never_held_back_for_longer() -> None:
+    harness = ConsumerHarness(fetch_max_wait_ms=500, fetch_min_bytes=2)
+    harness.cluster.set("t", [1])
+    harness.assign(tp(0), start=0)
+    assert held_back(harness, 3) == [500, 500, 500]
+
+
+def test_a_resumed_partition_does_not_wait_for_a_fetch_that_is_held_back_for_long(harness: ConsumerHarness) -> None:
+    claim, _ = harness.assign(tp(0), tp(2), start=0)
+    harness.machine.fetcher.pause(claim)
+    assert held_back(harness, 2) == [500, 1_000]
+    harness.machine.fetcher.resume(claim)
+    harness.run()
+    held, beside = harness.pending(FetchRequest)
+    assert (held.message.max_wait_ms, beside.message.max_wait_ms) == (2_000, 500)
+    assert harness.asked(beside) == {tp(0): 0}
+    assert beside.node != held.node
+
+
+def test_a_resumed_partition_waits_for_a_fetch_that_is_held_back_as_usual(harness: ConsumerHarness) -> None:
+    claim, _ = harness.assign(tp(0), tp(2), start=0)
+    harness.machine.fetcher.pause(claim)
+    harness.fetched(harness.fetch_at(1), {tp(2): batch(0, 1)}, session=7)
+    assert harness.asked(harness.fetch_at(1)) == {tp(2): 1}
+    harness.machine.fetcher.resume(claim)
+    harness.run()
+    assert len(harness.pending(FetchRequest)) == 1
+
+
+def test_a_partition_whose_leader_moved_does_not_wait_for_a_fetch_that_is_held_back_for_long(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), tp(1), start=0)
+    assert held_back(harness, 2, node=2) == [500, 1_000]
+    harness.cluster.set("t", [2, 2, 1])
+    harness.run()
+    held, beside = (request for request in harness.pending(FetchRequest) if request.node % LANE == 2)
+    assert (held.message.max_wait_ms, beside.message.max_wait_ms) == (2_000, 500)
+    assert harness.asked(beside) == {tp(0): 0}
+
+
+def test_beside_a_fetch_that_was_left_behind_none_is_held_back_for_longer(harness: ConsumerHarness) -> None:
+    """A second seek has to wait for the younger of them."""
+    harness.assign(tp(0), start=0)
+    held_back(harness, 4)
+    held = harness.fetch_at(1)
+    harness.reader.seek(tp(0), 40)
+    harness.run()
+    for _ in range(3):
+        beside = harness.pending(FetchRequest)[-1]
+        assert beside.message.max_wait_ms == 500
+        harness.fetched(beside, {})
+    harness.fetched(held, {}, session=7)
+    beside, request = harness.pending(FetchRequest)
+    assert request.message.max_wait_ms == 500
+    harness.fetched(beside, {})
+    harness.fetched(request, {}, session=7)
+    assert held_back(harness, 1) == [5_000]
+
+
+def test_a_search_does_not_wait_behind_a_fetch_that_is_held_back_for_long(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), start=0)
+    held_back(harness, 4)
+    harness.reader.seek(tp(0), 40)
+    harness.run()
+    held, beside = harness.pending(FetchRequest)
+    harness.reader.seek(tp(0), Start.LATEST)
+    harness.run()
+    assert harness.one(ListOffsetsRequest).node == beside.node
+    assert held.node != beside.node
+
+
+def test_a_fetch_that_was_left_behind_is_in_flight_again_when_it_includes_all_there_is(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), tp(2), start=0)
+    held = harness.fetch_at(1)
+    harness.reader.seek(tp(0), 40)
+    harness.run()
+    (beside,) = (request for request in harness.pending(FetchRequest) if request is not held)
+    harness.machine.fetcher.pause(harness.reader.claims[tp(0)])
+    harness.fetched(beside, {})
+    assert harness.pending(FetchRequest) == [held]
+    harness.reader.seek(tp(2), 50)
+    harness.run()
+    _, beside = harness.pending(FetchRequest)
+    assert harness.asked(beside) == {tp(2): 50}

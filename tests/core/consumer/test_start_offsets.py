@@ -41,7 +41,7 @@ def test_with_a_committed_offset_reading_goes_on_there() -> None:
     harness.find_coordinator()
     harness.committed({tp(0): 30})
     harness.ends(0)
-    assert harness.asked(harness.pending(FetchRequest)[-1]) == {tp(0): 30, tp(1): 0}
+    assert [harness.asked(request) for request in harness.pending(FetchRequest)] == [{tp(0): 30}, {tp(1): 0}]
 
 
 def test_when_the_committed_offsets_are_refused_all_partitions_are_asked_for_again() -> None:
@@ -143,7 +143,8 @@ def test_a_partition_whose_committed_offset_is_refused_does_not_keep_the_others_
     harness.ends(0)
     assert harness.asked(harness.fetch_at(1)) == {tp(0): 5}
     asked = [harness.asked(request) for request in harness.pending(FetchRequest)]
-    assert {tp(1): 6, tp(2): 0} in asked
+    assert {tp(1): 6} in asked
+    assert {tp(2): 0} in asked
     harness.run(2)
     (topic,) = harness.one(OffsetFetchRequest).message.topics
     assert (topic.name, topic.partition_indexes) == ("u", [0])

@@ -200,13 +200,6 @@ cdef class Accumulator:
                 return False
         return True
 
-    cdef bint must_queue(self, Topic t, Item* r) except -1:
-        """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another one."""
-        cdef frozenset full = self.full_partitions  # read once: the tuple below may run the garbage collector, and through it anything
-        if self.waiters == 0 or r.asked or r.forced:
-            return False
-        return full is None or (t.name, UNDECIDED if r.free else r.partition) in full
-
     cdef int wait_for_room(self, Topic t, Item* r, int64_t size) except -1:
         """Wait for room, in Python and without the GIL: everything may have changed afterwards."""
         r.deadline = self.make_room(t.name, UNDECIDED if r.free else r.partition, size, r.deadline)
@@ -317,7 +310,7 @@ cdef class Accumulator:
         if need > self.max_request_size:
             self.too_large(t, need)
         now = self.clock()
-        queues = self.must_queue(t, r)
+        queues = must_queue(self, t, r)
         b = Batch.__new__(Batch)
         callbacks = [] if callback is not None else None
         # From here until `append` has written the record, other threads wait.

@@ -158,6 +158,14 @@ cdef object parked_record(str topic, Parked p):
     return ProducerRecord(topic, p.value, p.key, headers, p.partition if p.partition >= 0 else None, p.timestamp, Written.NO)
 
 
+cdef bint must_queue(Accumulator acc, Topic t, Item* r) except -1:
+    """Whether waiting threads come first: not if all of them wait for room in full partitions, and `r` is for another one."""
+    cdef frozenset full = acc.full_partitions  # read once: the tuple below may run the garbage collector, and through it anything
+    if acc.waiters == 0 or r.asked or r.forced:
+        return False
+    return full is None or (t.name, UNDECIDED if r.free else r.partition) in full
+
+
 cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) except -1:
     """Keep `r` until its topic's partitions are known; 0 if they became known meanwhile.
 
@@ -183,7 +191,7 @@ cdef int park(Accumulator acc, Topic t, Item* r, object callback, Delivery d) ex
             acc.new_topic(t.name)
             t.announced = True
         p.created = acc.clock()
-        queues = acc.must_queue(t, r)
+        queues = must_queue(acc, t, r)
         # From here to the return other threads wait, unless there is no room.
         if acc.refusal is not None:
             acc.refuse()

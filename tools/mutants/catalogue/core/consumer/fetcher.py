@@ -32,13 +32,6 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
-        old="patience = self._config.fetch_max_wait_ms / 1000",
-        new="patience = 0.5",
-        breaks="fetch_max_wait_ms is ignored",
-        tests=("tests/core/consumer/test_consumer_options.py::test_fetch_carries_the_option",),
-    ),
-    Mutant(
-        file="pykafka4/core/consumer/fetcher.py",
         old="return min(self._config.fetch_max_bytes, room // len(self._sources.leading), free)",
         new="return min(room // len(self._sources.leading), free)",
         breaks="fetch_max_bytes is ignored",
@@ -301,5 +294,12 @@ MUTANTS: Final = (
         new="        pass\n",
         breaks="the last offset of a deleted topic is taken for its namesake's",
         tests=("tests/core/consumer/test_start_offsets.py::test_an_offset_found_before_the_topic_was_recreated_is_discarded",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetcher.py",
+        old="budget = min(budget, worth)",
+        new="pass",
+        breaks="a Fetch that an idle broker holds back for seconds keeps the room from other brokers",
+        tests=("tests/core/consumer/test_fetcher_room.py::test_a_fetch_that_is_held_back_for_long_leaves_room_for_other_brokers",),
     ),
 )
