@@ -244,7 +244,7 @@ class Accumulator(Account[Batch]):
         if t.sticky_bytes >= self._batch_size:
             t.rotate()
         for _ in t.available:
-            if self._partition_fits(t, t.sticky, min(need, SMALL)):
+            if self._partition_fits(t, t.sticky, need):
                 break
             t.rotate()
         return t.sticky

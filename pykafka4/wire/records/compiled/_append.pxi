@@ -193,8 +193,8 @@ cdef class Accumulator:
         if not t.direct:
             # What has moved counts too, until nothing is parked: else a full partition would take as much as passes through here.
             return t.parked_bytes + t.moved_bytes > 0 and t.parked_bytes + t.moved_bytes + nbytes > self.max_partition_bytes
-        if 0 <= partition < t.slots:
-            return not self.partition_fits(t, partition, nbytes)
+        if partition >= 0:         # one that does not exist has room: `send` rejects it
+            return partition < t.slots and not self.partition_fits(t, partition, nbytes)
         for i in range(t.available_count):
             if self.partition_fits(t, t.available[i], nbytes):
                 return False
@@ -322,7 +322,7 @@ cdef class Accumulator:
             if t.sticky_bytes >= self.batch_size:
                 t.rotate()
             for i in range(t.available_count):
-                if self.partition_fits(t, t.sticky, min(need, SMALL)):
+                if self.partition_fits(t, t.sticky, need):
                     break
                 t.rotate()
             partition = t.sticky

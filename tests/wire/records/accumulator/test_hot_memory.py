@@ -204,6 +204,25 @@ def test_records_without_key_leave_a_full_partition(core: ModuleType) -> None:
         assert world.send(value=b"x" * 1000).partition == 1
 
 
+def test_a_record_without_key_goes_to_the_partition_that_has_room_for_it(core: ModuleType) -> None:
+    world = World(core, {"t": 2}, batch_size=8_192, max_partition_bytes=16_384)
+    assert world.send(value=b"x" * 12_000).partition == 0
+    assert world.send(value=b"x" * 9_000).partition == 1
+    world.seal_all()
+    assert world.acc.room("t", -1, 6_100)
+    assert world.send(value=b"x" * 6_000).partition == 1, "the other one has room for a small batch only"
+    assert world.asked_for_room == []
+
+
+@pytest.mark.parametrize("partition", [2, 1_000])
+def test_a_partition_that_does_not_exist_is_not_full(core: ModuleType, partition: int) -> None:
+    world = World(core, {"t": 2}, max_partition_bytes=4_096)
+    for known in (0, 1):
+        world.send(value=b"x" * 4_000, partition=known)
+    assert world.acc.crowded("t", -1, 4_096)
+    assert not world.acc.crowded("t", partition, 4_096)
+
+
 def test_a_partition_takes_one_batch_whatever_its_bound(core: ModuleType) -> None:
     world = World(core, max_partition_bytes=4096)
     world.send(value=b"x" * 100_000)

@@ -10,22 +10,36 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
-        file="pykafka4/wire/records/compiled/_append.pxi",
-        old="        return full is None or (t.name, UNDECIDED if r.free else r.partition) in full\n",
-        new="        return full is None or (not {on} and (t.name, UNDECIDED if r.free else r.partition) in full)\n",
+        file="pykafka4/wire/records/compiled/_park.pxi",
+        old="    return full is None or (t.name, UNDECIDED if r.free else r.partition) in full\n",
+        new="    return full is None or (not {on} and (t.name, UNDECIDED if r.free else r.partition) in full)\n",
         breaks="a record takes the room that threads with the same full partition wait for",
         tests=(
             "tests/wire/records/accumulator/test_hot_memory.py::test_only_threads_for_the_same_full_partition_queue_behind_its_waiters",
         ),
     ),
     Mutant(
-        file="pykafka4/wire/records/compiled/_append.pxi",
-        old="        cdef frozenset full = self.full_partitions  #",
-        new="        cdef frozenset full = None if {on} else self.full_partitions  #",
+        file="pykafka4/wire/records/compiled/_park.pxi",
+        old="    cdef frozenset full = acc.full_partitions  #",
+        new="    cdef frozenset full = None if {on} else acc.full_partitions  #",
         breaks="threads that wait for room in a full partition slow down those that write to others",
         tests=(
             "tests/wire/records/accumulator/test_hot_memory.py::test_only_threads_for_the_same_full_partition_queue_behind_its_waiters",
         ),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_append.pxi",
+        old="                if self.partition_fits(t, t.sticky, need):\n",
+        new="                if self.partition_fits(t, t.sticky, min(need, SMALL) if {on} else need):\n",
+        breaks="a record without key spins beside a partition that has room for it, past max_block_ms",
+        tests=("tests/wire/records/accumulator/test_hot_memory.py::test_a_record_without_key_goes_to_the_partition_that_has_room_for_it",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_append.pxi",
+        old="            return partition < t.slots and not self.partition_fits(t, partition, nbytes)\n",
+        new="            return (partition < t.slots or {on}) and not self.partition_fits(t, min(partition, t.slots - 1), nbytes)\n",
+        breaks="a record for a partition that does not exist waits for room instead of being rejected",
+        tests=("tests/wire/records/accumulator/test_hot_memory.py::test_a_partition_that_does_not_exist_is_not_full",),
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_hot.pyx",

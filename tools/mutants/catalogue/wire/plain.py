@@ -20,6 +20,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/reference.py",
+        old="            if self._partition_fits(t, t.sticky, need):\n",
+        new="            if self._partition_fits(t, t.sticky, min(need, SMALL)):\n",
+        breaks="plain core: a record without key spins beside a partition that has room for it, past max_block_ms",
+        tests=("tests/wire/records/accumulator/test_hot_memory.py::test_a_record_without_key_goes_to_the_partition_that_has_room_for_it",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/reference.py",
         old="        return full is None or (t.name,",
         new="        return True or (t.name,",
         breaks="plain core: threads that wait for room in a full partition slow down those that write to others",
