@@ -20,8 +20,8 @@ MUTANTS: Final = (
         file="pykafka4/consumer/session.py",
         old="        self._moving = None\n        super()",
         new="        super()",
-        breaks="a seek overtakes a pause, and the pause is lost",
-        tests=("tests/consumer/test_positions.py::test_a_seek_does_not_overtake_a_pause",),
+        breaks="a seek overtakes an assign, and the seek is lost",
+        tests=("tests/consumer/test_positions.py::test_a_seek_does_not_overtake_an_assign",),
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
