@@ -257,6 +257,34 @@ def test_a_partition_is_resumed_although_a_signal_handler_seeks_meanwhile(server
         consumer.pause([("t", 0)])
 
 
+def test_an_interrupted_resume_leaves_no_partition_that_only_the_loop_has_paused(server: ModelServer, make: Maker) -> None:
+    """Nobody would fetch it, and nobody would know."""
+    topic(server, 10)
+    consumer = make.assigned(0)
+    read(consumer, 10)
+    consumer.pause([("t", 0)])
+    for place in interrupts(lambda: consumer.resume([("t", 0)])):
+        assert consumer.paused() or not paused_on_loop(consumer), place
+        consumer.pause([("t", 0)])
+
+
+def test_a_signal_handler_that_pauses_during_a_resume_leaves_no_partition_that_only_the_loop_has_paused(
+    server: ModelServer, make: Maker
+) -> None:
+    topic(server, 10)
+    consumer = make.assigned(0)
+    read(consumer, 10)
+
+    def pause() -> None:
+        with contextlib.suppress(KafkaError):
+            consumer.pause([("t", 0)])
+
+    pause()
+    for place in handled(lambda: consumer.resume([("t", 0)]), pause):
+        assert consumer.paused() or not paused_on_loop(consumer), place
+        consumer.pause([("t", 0)])
+
+
 def paused_on_loop(consumer: Any) -> bool:
     """Whether the loop does not fetch the partition."""
     machine = consumer._session.machine
