@@ -147,8 +147,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
-        old="in_session = alone is None and not busy",
-        new="in_session = not busy",
+        old="in_session = alone is None and not beside",
+        new="in_session = not beside",
         breaks="a partition asked for by itself is asked for in the session, with all others",
         tests=(
             "tests/core/consumer/test_fetch_session.py::test_partitions_whose_answer_was_too_large_are_asked_for_one_by_one_without_a_session",
