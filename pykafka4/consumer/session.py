@@ -292,9 +292,10 @@ class Session(Attachment[ConsumerMachine]):
         """See Consumer.resume."""
         with self.guard.using("resume"):
             tps = self._assigned(partitions, "resume")
-            self.reader.resume(*tps)
             claims = [self.reader.claims[tp] for tp in tps]
-            self.post(lambda _: self.machine.fetcher.resume(*claims))
+            self.post(lambda _: self.machine.fetcher.resume(*claims))  # first: after Ctrl-C the loop fetches them, whatever `paused` says
+            self.reader.resume(*tps)
+            self.post(lambda _: self.machine.fetcher.resume(*claims))  # a signal handler may have paused them in between
 
     # ---------------------------------------------------------------- the rest
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from consuming import LONG, Listener, Maker, poll_until, read, topic
-from interrupts import interrupted, interrupts, share
+from interrupts import handled, interrupted, interrupts, share
 
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.classic import ClassicProtocol, MemberState
@@ -233,6 +233,84 @@ def test_a_consumer_works_after_an_interrupted_call(server: ModelServer, make: M
     consumer.resume(consumer.paused())
     consumer.seek(("t", 0), 0)
     assert [r.offset for r in read(consumer, 4) if r.partition == 0] == [0, 1, 2, 3]
+
+
+def test_a_partition_is_resumed_after_an_interrupted_seek(server: ModelServer, make: Maker) -> None:
+    """The loop may have made the seek already, and the application's thread not."""
+    topic(server, 10)
+    consumer = make.assigned(0)
+    read(consumer, 10)
+    consumer.pause([("t", 0)])
+    for place in interrupts(lambda: consumer.seek(("t", 0), 5)):
+        consumer.resume([("t", 0)])
+        assert not paused_on_loop(consumer), place
+        consumer.pause([("t", 0)])
+
+
+def test_a_partition_is_resumed_although_a_signal_handler_seeks_meanwhile(server: ModelServer, make: Maker) -> None:
+    topic(server, 10)
+    consumer = make.assigned(0)
+    read(consumer, 10)
+    consumer.pause([("t", 0)])
+    for place in handled(lambda: consumer.resume([("t", 0)]), lambda: seek_if_allowed(consumer, {("t", 0): 5})):
+        assert not paused_on_loop(consumer), place
+        consumer.pause([("t", 0)])
+
+
+def test_an_interrupted_resume_leaves_no_partition_that_only_the_loop_has_paused(server: ModelServer, make: Maker) -> None:
+    """Nobody would fetch it, and nobody would know."""
+    topic(server, 10)
+    consumer = make.assigned(0)
+    read(consumer, 10)
+    consumer.pause([("t", 0)])
+    for place in interrupts(lambda: consumer.resume([("t", 0)])):
+        assert consumer.paused() or not paused_on_loop(consumer), place
+        consumer.pause([("t", 0)])
+
+
+def test_a_signal_handler_that_pauses_during_a_resume_leaves_no_partition_that_only_the_loop_has_paused(
+    server: ModelServer, make: Maker
+) -> None:
+    topic(server, 10)
+    consumer = make.assigned(0)
+    read(consumer, 10)
+
+    def pause() -> None:
+        with contextlib.suppress(KafkaError):
+            consumer.pause([("t", 0)])
+
+    pause()
+    for place in handled(lambda: consumer.resume([("t", 0)]), pause):
+        assert consumer.paused() or not paused_on_loop(consumer), place
+        consumer.pause([("t", 0)])
+
+
+def paused_on_loop(consumer: Any) -> bool:
+    """Whether the loop does not fetch the partition."""
+    machine = consumer._session.machine
+    paused: bool = consumer._session.runtime.loop.ask(lambda _: machine.fetcher.positions[TopicPartition("t", 0)].paused, LONG)
+    return paused
+
+
+def seek_if_allowed(consumer: Any, offsets: dict[tuple[str, int], int]) -> None:
+    with contextlib.suppress(KafkaError):  # in the middle of a step, or not assigned yet
+        consumer.seek(offsets)
+
+
+def test_a_partition_is_read_although_a_signal_handler_seeks_while_it_is_assigned(server: ModelServer, make: Maker) -> None:
+    topic(server, 10, 10)
+    consumer = make.assigned(0)
+
+    def assign() -> None:
+        consumer.assign([("t", 0), ("t", 1)])
+        consumer.seek(("t", 1), 7)
+
+    for place in handled(assign, lambda: seek_if_allowed(consumer, {("t", 1): 5})):
+        claim = consumer._session.reader.claims[TopicPartition("t", 1)]
+        machine = consumer._session.machine
+        position = consumer._session.runtime.loop.ask(lambda _, m=machine: m.fetcher.positions[TopicPartition("t", 1)], LONG)
+        assert position.claim is claim, place
+        consumer.assign([("t", 0)])
 
 
 def test_an_interrupted_assign_is_completed_by_the_next_poll(server: ModelServer, make: Maker) -> None:

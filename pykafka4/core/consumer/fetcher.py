@@ -147,8 +147,9 @@ class Fetcher:
         }
 
     def _set_paused(self, claim: Claim, *, paused: bool) -> None:
+        """Also if a seek has replaced the claim: it was interrupted, or a signal handler made it during the call that pauses or resumes."""
         position = self.positions.get(claim.tp)
-        if position is not None and position.claim is claim:
+        if position is not None and position.claim.origin is claim.origin:
             position.paused = paused
             self.positions.touch(claim.tp)
 

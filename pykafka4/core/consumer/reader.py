@@ -298,10 +298,12 @@ class Reader:
 
     @_whole
     def adopt(self, claims: Iterable[Claim]) -> None:
-        """Read these from now on, instead of claims of another assignment."""
+        """Read these from now on, instead of claims of another assignment. If the call is repeated, seeks made meanwhile remain."""
         for claim in claims:
             before = self.claims.get(claim.tp)
-            if before is not None and before is not claim:
+            if before is not None:
+                if before.origin is claim.origin:
+                    continue
                 before.live = False
                 self.paused.discard(claim.tp)
                 self.purge((before,))

@@ -60,9 +60,9 @@ class InFlightFetch:
     beside: bool = False  # only for what the Fetch that was left behind does not include
 
     def asks_for(self, position: Position) -> bool:
-        """Whether its response can count for `position`, not only for the position of the same partition before a seek."""
+        """Whether its response can count for `position`: not after a seek or reset, or if another broker has served it since."""
         asked = self.asked.get(position.tp)
-        return asked is not None and asked.position is position
+        return asked is not None and asked.position is position and asked.offset == position.offset
 
 
 class Source:
@@ -152,13 +152,8 @@ class Source:
         return self.left_behind if self.left_behind is not None and not self.left_behind.beside else None
 
     def has_work(self) -> bool:
-        """Whether there is something for another Fetch. If not, a Fetch that was left behind is no longer."""
-        if self._held is None:
-            return len(self.full) < len(self.line)
-        if any(True for _ in self._with_room()):
-            return True
-        self.in_flight, self.left_behind = self._held, None
-        return False
+        """Whether there is something for another Fetch."""
+        return any(True for _ in self._with_room())
 
     def _with_room(self) -> Iterator[Position]:
         """The positions to fetch now: not those that the held Fetch includes."""
@@ -168,11 +163,12 @@ class Source:
                 yield position
 
     def leave_behind(self, position: Position) -> bool:
-        """Leave the Fetch in flight behind if it does not include `position`, one at a time; False if nothing changed."""
+        """Leave the Fetch in flight behind if it does not include `position`, one at a time; False if none can be sent beside it."""
         waiting = self.in_flight
-        if waiting is None or self.left_behind is not None or waiting.asks_for(position):
-            return False
-        self.left_behind, self.in_flight = waiting, None
+        if waiting is not None:
+            if self.left_behind is not None or waiting.asks_for(position):
+                return False
+            self.left_behind, self.in_flight = waiting, None
         return True
 
     # ---------------------------------------------------------------- requests

@@ -84,8 +84,7 @@ def test_a_reset_invalidates_the_offset_known_to_the_coordinator(harness: Consum
     harness.cluster.set("t", topic_id=UUID(int=2))
     harness.run()
     harness.ends(0)
-    harness.fetched(harness.fetch_at(1), {})
-    harness.fetched(harness.fetch_at(1), {tp(0): batch(0, 5)})
+    harness.fetched(harness.pending(FetchRequest)[-1], {tp(0): batch(0, 5)})
     assert len(harness.poll()) == 5
     harness.poll()
     harness.run(5)

@@ -252,7 +252,7 @@ def test_a_search_does_not_wait_behind_a_fetch_that_is_held_back_for_long(harnes
     assert held.node != beside.node
 
 
-def test_a_fetch_that_was_left_behind_is_in_flight_again_when_it_includes_all_there_is(harness: ConsumerHarness) -> None:
+def test_a_seek_does_not_wait_for_a_fetch_that_was_left_behind_and_includes_all_there_was(harness: ConsumerHarness) -> None:
     harness.assign(tp(0), tp(2), start=0)
     held = harness.fetch_at(1)
     harness.reader.seek(tp(0), 40)
@@ -265,3 +265,46 @@ def test_a_fetch_that_was_left_behind_is_in_flight_again_when_it_includes_all_th
     harness.run()
     _, beside = harness.pending(FetchRequest)
     assert harness.asked(beside) == {tp(2): 50}
+
+
+def test_a_full_partition_with_room_again_does_not_wait_for_a_fetch_that_is_held_back_for_long() -> None:
+    """That one was sent before the partition was sought."""
+    harness = ConsumerHarness(fetch_max_wait_ms=500, prefetch_bytes=8_000, max_partition_fetch_bytes=1_000)
+    harness.cluster.set("t", [1] * 4)
+    harness.assign(*map(tp, range(4)), start=0)
+    held_back(harness, 4)
+    held = harness.fetch_at(1)
+    harness.reader.seek(tp(0), 40)
+    harness.run()
+    harness.fetched(harness.pending(FetchRequest)[-1], {tp(0): batch(40, 1, size=2_500)})
+    assert harness.pending(FetchRequest) == [held]
+    assert [r.offset for r in harness.poll()] == [40]
+    harness.run()
+    assert [harness.asked(request) for request in harness.pending(FetchRequest)] == [{}, {tp(0): 41}]
+
+
+def test_a_seek_of_a_full_partition_does_not_wait_for_a_fetch_that_is_held_back_for_long() -> None:
+    harness = ConsumerHarness(fetch_max_wait_ms=500, prefetch_bytes=8_000, max_partition_fetch_bytes=1_000)
+    harness.cluster.set("t", [1] * 4)
+    harness.assign(*map(tp, range(4)), start=0)
+    harness.reader.seek(tp(0), 40)
+    harness.run()
+    held, beside = harness.pending(FetchRequest)
+    harness.fetched(beside, {tp(0): batch(40, 1, size=2_500)})
+    assert harness.pending(FetchRequest) == [held]
+    harness.reader.seek(tp(0), 50)
+    harness.run()
+    assert harness.asked(harness.pending(FetchRequest)[-1]) == {tp(0): 50}
+
+
+def test_a_partition_that_another_broker_led_meanwhile_does_not_wait_for_the_fetch_at_its_old_offset(harness: ConsumerHarness) -> None:
+    harness.assign(tp(0), tp(2), start=0)
+    held_back(harness, 4)
+    held = harness.fetch_at(1)
+    harness.cluster.set("t", [2, 2, 1])
+    harness.run()
+    harness.fetched(harness.fetch_at(2), {tp(0): batch(0, 3)})
+    harness.cluster.set("t", [1, 2, 1])
+    harness.run()
+    (beside,) = (request for request in harness.pending(FetchRequest) if request.node % LANE == 1 and request is not held)
+    assert harness.asked(beside) == {tp(0): 3}

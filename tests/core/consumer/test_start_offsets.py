@@ -158,8 +158,10 @@ def test_a_recreated_topic_is_read_from_its_beginning(harness: ConsumerHarness) 
     harness.cluster.set("t", topic_id=UUID(int=2))
     harness.run()
     harness.ends(0)
-    harness.fetched(harness.fetch_at(1), {tp(0): batch(40, 3)})  # asked for in the old topic
-    assert harness.asked(harness.fetch_at(1)) == {tp(0): 0}
+    old, beside = harness.pending(FetchRequest)
+    assert harness.asked(beside) == {tp(0): 0}
+    harness.fetched(old, {tp(0): batch(40, 3)})  # asked for in the old topic
+    assert [harness.asked(request) for request in harness.pending(FetchRequest)] == [{tp(0): 0}] * 2
     assert harness.poll() == []
 
 

@@ -11,6 +11,23 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/consumer/session.py",
+        old="            self.post(lambda _: self.machine.fetcher.resume(*claims))  # first: after Ctrl-C the loop fetches them, whatever `paused` says\n",
+        new="",
+        breaks="a partition is never fetched again after an interrupted resume",
+        tests=("tests/consumer/test_interrupts.py::test_an_interrupted_resume_leaves_no_partition_that_only_the_loop_has_paused",),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
+        old="            self.post(lambda _: self.machine.fetcher.resume(*claims))  # a signal handler may have paused them in between\n",
+        new="",
+        breaks="a partition is never fetched again if a signal handler pauses it during a resume",
+        tests=(
+            "tests/consumer/test_interrupts.py"
+            "::test_a_signal_handler_that_pauses_during_a_resume_leaves_no_partition_that_only_the_loop_has_paused",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/consumer/session.py",
         old="            if not posted.begun:",
         new="            if True:",
         breaks="a seek is lost whose moves are added to a call that has run",
@@ -20,8 +37,8 @@ MUTANTS: Final = (
         file="pykafka4/consumer/session.py",
         old="        self._moving = None\n        super()",
         new="        super()",
-        breaks="a seek overtakes a pause, and the pause is lost",
-        tests=("tests/consumer/test_positions.py::test_a_seek_does_not_overtake_a_pause",),
+        breaks="a seek overtakes an assign, and the seek is lost",
+        tests=("tests/consumer/test_positions.py::test_a_seek_does_not_overtake_an_assign",),
     ),
     Mutant(
         file="pykafka4/consumer/session.py",

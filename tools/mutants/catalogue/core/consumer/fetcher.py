@@ -11,6 +11,16 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
+        old="        if position is not None and position.claim.origin is claim.origin:\n            position.paused",
+        new="        if position is not None and position.claim is claim:\n            position.paused",
+        breaks="a resumed partition is never fetched, because a seek came in between",
+        tests=(
+            "tests/consumer/test_interrupts.py::test_a_partition_is_resumed_after_an_interrupted_seek",
+            "tests/consumer/test_interrupts.py::test_a_partition_is_resumed_although_a_signal_handler_seeks_meanwhile",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/fetcher.py",
         old="        for topic in topics:\n            self._cluster.want(topic, self)\n",
         new="",
         breaks="a seek does not request a topic whose metadata has an error",

@@ -10,6 +10,13 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="                if before.origin is claim.origin:\n                    continue\n",
+        new="                if before is claim:\n                    continue\n",
+        breaks="a partition is never read again if a signal handler seeks while it is assigned",
+        tests=("tests/consumer/test_interrupts.py::test_a_partition_is_read_although_a_signal_handler_seeks_while_it_is_assigned",),
+    ),
+    Mutant(
         file="pykafka4/core/consumer/machine.py",
         old="in self._reader.progress().items()",
         new="in self._reader.finished.copy().items()",

@@ -147,8 +147,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
-        old="in_session = alone is None and not busy",
-        new="in_session = not busy",
+        old="in_session = alone is None and not beside",
+        new="in_session = not beside",
         breaks="a partition asked for by itself is asked for in the session, with all others",
         tests=(
             "tests/core/consumer/test_fetch_session.py::test_partitions_whose_answer_was_too_large_are_asked_for_one_by_one_without_a_session",
@@ -312,9 +312,30 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
-        old="        self.in_flight, self.left_behind = self._held, None\n        return False",
-        new="        return False",
-        breaks="beside a Fetch that includes everything no seek is prompt",
-        tests=("tests/core/consumer/test_source.py::test_a_fetch_that_was_left_behind_is_in_flight_again_when_it_includes_all_there_is",),
+        old="        return any(True for _ in self._with_room())\n",
+        new="        self.in_flight = self.in_flight or next((None for _ in self._with_room()), self._held)\n        return self.in_flight is None\n",
+        breaks="a partition that was sought and was full waits for seconds although it has room again",
+        tests=(
+            "tests/core/consumer/test_source.py"
+            "::test_a_full_partition_with_room_again_does_not_wait_for_a_fetch_that_is_held_back_for_long",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/source.py",
+        old="            self.left_behind, self.in_flight = waiting, None\n        return True",
+        new="            self.left_behind, self.in_flight = waiting, None\n        return waiting is not None",
+        breaks="a seek of a full partition waits until the Fetch that was left behind returns",
+        tests=("tests/core/consumer/test_source.py::test_a_seek_of_a_full_partition_does_not_wait_for_a_fetch_that_is_held_back_for_long",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/source.py",
+        old="asked.position is position and asked.offset == position.offset",
+        new="asked.position is position",
+        breaks="a partition waits for a Fetch at an offset that it no longer has",
+        tests=(
+            "tests/core/consumer/test_source.py"
+            "::test_a_partition_that_another_broker_led_meanwhile_does_not_wait_for_the_fetch_at_its_old_offset",
+            "tests/core/consumer/test_start_offsets.py::test_a_recreated_topic_is_read_from_its_beginning",
+        ),
     ),
 )
