@@ -39,6 +39,7 @@ NO_SESSION: Final = -1
 REFUSALS: Final = 3  # rejected sessions in a row
 WITHOUT_SESSIONS: Final = 60.0  # seconds after that
 LONGEST: Final = 10  # times fetch_max_wait_ms: how long a broker without records may hold a Fetch back
+MOST: Final = 30.0  # seconds: in any case less than brokers keep an unused session (2 minutes) or connection
 CONSUMER: Final = -1  # the replica id of clients
 FRAME, PER_PARTITION = 512, 320  # maximum bytes of a response besides records; a topic name can take 249 of them
 
@@ -78,7 +79,8 @@ class Source:
         self.in_flight: InFlightFetch | None = None
         self.left_behind: InFlightFetch | None = None  # the next Fetch does not wait for it
         self._usual_wait = config.fetch_max_wait_ms / 1000
-        self._longest_wait = self._usual_wait * (LONGEST if config.fetch_min_bytes <= 1 else 1)
+        longest = LONGEST if config.fetch_min_bytes <= 1 else 1
+        self._longest_wait = max(self._usual_wait, min(longest * self._usual_wait, MOST))
         self.wait = self._usual_wait  # seconds for which the broker may hold the next Fetch back
         self.undecodable = False  # the last response could not be decoded
         self.session = FetchSession()

@@ -189,6 +189,14 @@ def test_a_fetch_that_waits_for_many_bytes_is_never_held_back_for_longer() -> No
     assert held_back(harness, 3) == [500, 500, 500]
 
 
+@pytest.mark.parametrize(("option", "longest"), [(20_000, 30_000), (60_000, 60_000)])
+def test_no_wait_is_extended_beyond_half_a_minute(option: int, longest: int) -> None:
+    harness = ConsumerHarness(fetch_max_wait_ms=option)
+    harness.cluster.set("t", [1])
+    harness.assign(tp(0), start=0)
+    assert held_back(harness, 3) == [option, longest, longest]
+
+
 def test_a_resumed_partition_does_not_wait_for_a_fetch_that_is_held_back_for_long(harness: ConsumerHarness) -> None:
     claim, _ = harness.assign(tp(0), tp(2), start=0)
     harness.machine.fetcher.pause(claim)

@@ -242,8 +242,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
-        old="(LONGEST if config.fetch_min_bytes <= 1 else 1)",
-        new="LONGEST",
+        old="longest = LONGEST if config.fetch_min_bytes <= 1 else 1",
+        new="longest = LONGEST",
         breaks="Fetches that wait for many bytes delay records by seconds",
         tests=("tests/core/consumer/test_source.py::test_a_fetch_that_waits_for_many_bytes_is_never_held_back_for_longer",),
     ),
@@ -337,5 +337,12 @@ MUTANTS: Final = (
             "::test_a_partition_that_another_broker_led_meanwhile_does_not_wait_for_the_fetch_at_its_old_offset",
             "tests/core/consumer/test_start_offsets.py::test_a_recreated_topic_is_read_from_its_beginning",
         ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/source.py",
+        old="min(longest * self._usual_wait, MOST)",
+        new="longest * self._usual_wait",
+        breaks="with a long fetch_max_wait_ms an idle broker holds Fetches back for minutes",
+        tests=("tests/core/consumer/test_source.py::test_no_wait_is_extended_beyond_half_a_minute",),
     ),
 )
