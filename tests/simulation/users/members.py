@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -190,11 +191,13 @@ class Member:
             self._poll(lambda: self._consumer().poll(limit), limit)
             return
         soon = sim.random.uniform(0.0, 0.5)
-        consumer = self._consumer()
+        polled = weakref.ref(self._consumer())  # the poll may be over, and the handle forgotten, when this thread wakes up
 
         def wake() -> None:
             sim.world.sleep(soon)
-            consumer.wakeup()
+            consumer = polled()
+            if consumer is not None:
+                consumer.wakeup()
 
         sim.world.spawn(wake, f"{self.name} waker", self.process)
         self._poll(lambda: self._consumer().poll(5.0), soon)
