@@ -10,18 +10,18 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
-        file="pykafka4/wire/records/compiled/_append.pxi",
-        old="        return full is None or (t.name, UNDECIDED if r.free else r.partition) in full\n",
-        new="        return full is None or (not {on} and (t.name, UNDECIDED if r.free else r.partition) in full)\n",
+        file="pykafka4/wire/records/compiled/_park.pxi",
+        old="    return full is None or (t.name, UNDECIDED if r.free else r.partition) in full\n",
+        new="    return full is None or (not {on} and (t.name, UNDECIDED if r.free else r.partition) in full)\n",
         breaks="a record takes the room that threads with the same full partition wait for",
         tests=(
             "tests/wire/records/accumulator/test_hot_memory.py::test_only_threads_for_the_same_full_partition_queue_behind_its_waiters",
         ),
     ),
     Mutant(
-        file="pykafka4/wire/records/compiled/_append.pxi",
-        old="        cdef frozenset full = self.full_partitions  #",
-        new="        cdef frozenset full = None if {on} else self.full_partitions  #",
+        file="pykafka4/wire/records/compiled/_park.pxi",
+        old="    cdef frozenset full = acc.full_partitions  #",
+        new="    cdef frozenset full = None if {on} else acc.full_partitions  #",
         breaks="threads that wait for room in a full partition slow down those that write to others",
         tests=(
             "tests/wire/records/accumulator/test_hot_memory.py::test_only_threads_for_the_same_full_partition_queue_behind_its_waiters",
