@@ -13,10 +13,11 @@ import pytest
 from consuming import LONG, Listener, Maker, poll_until, read, topic
 from interrupts import handled, interrupted, interrupts, share
 
+from pykafka4.consumer import assignment
 from pykafka4.core.consumer.reader import Reader
 from pykafka4.core.group.classic import ClassicProtocol, MemberState
 from pykafka4.core.group.coordinator import Reaction
-from pykafka4.core.subscription import Claim, Located, Move
+from pykafka4.core.subscription import Assigned, Claim, Located, Move
 from pykafka4.errors import ConfigError, KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.testing import ModelServer
@@ -117,8 +118,9 @@ def test_an_interrupted_reader_hands_out_every_record_once_and_in_order(act: str
             interrupted.note(interrupted.poll(3))
         elif before == "loop":
             interrupted.note(interrupted.loop())
-        if act in ("resume", "relieve"):
+        if act in ("pause", "resume", "relieve"):
             interrupted.reader.drain()
+        if act in ("resume", "relieve"):
             interrupted.reader.pause(tp)
         if act == "relieve":
             interrupted.reader.pause(TopicPartition("t", 1))
@@ -208,6 +210,25 @@ def test_an_interrupted_rebalance_is_completed_by_the_next_poll(server: ModelSer
         assert at < 2_000, "no end of places"
     assert count > 20
     consumer.commit()
+
+
+def test_the_listener_is_called_once_for_an_assignment_wherever_ctrl_c_arrives(server: ModelServer, make: Maker) -> None:
+    """At every place of the module; of a whole rebalance, with its polls, the sweep takes a share."""
+    topic(server, 4)
+    told = Listener()
+    consumer = make.member(told)
+    poll_until(consumer, consumer.assignment)
+    session = consumer._session
+    claims = tuple(session.reader.claims.values())
+    for at in itertools.count(1):
+        event = Assigned(claims)
+        told.told.clear()
+        place = interrupted(partial(session.assignment.take_up, event), at, within=(str(assignment.__file__),))
+        session.assignment.take_up(event)  # as the next poll does
+        assert told.kinds == ["assigned"], place
+        if place is None:
+            break
+    assert at > 10
 
 
 @pytest.mark.parametrize("act", ["seek", "pause", "commit", "position", "committed", "subscribe", "assign"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 from pathlib import Path
 
@@ -96,7 +97,9 @@ def test_every_mutant_of_the_catalogue_fits_the_source_and_names_tests_that_are_
         if path.endswith(".py")
     }
     for mutant in MUTANTS:
-        mutant.apply(texts[mutant.file], on="1")
+        changed = mutant.apply(texts[mutant.file], on="1")
+        if not mutant.compiled:
+            ast.parse(changed, f"{mutant.file}, {mutant.breaks}")
         for test in mutant.tests:
             path, _, name = test.partition("::")
             assert not name or f"def {name.partition('[')[0]}(" in texts[path], f"{test} is gone: {mutant.breaks}"

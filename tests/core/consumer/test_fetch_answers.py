@@ -27,16 +27,19 @@ def test_what_was_fetched_for_a_position_before_a_seek_is_dropped(harness: Consu
     assert harness.asked(harness.fetch_at(1)) == {tp(0): 50}
 
 
-def test_an_answer_asked_at_another_offset_is_dropped(harness: ConsumerHarness) -> None:
-    """The leader moved: two brokers were asked at the same offset, the second answer must not come twice."""
+@pytest.mark.parametrize("late", [batch(0, 10), batch(0, 20), "OFFSET_OUT_OF_RANGE"], ids=["the same", "more", "out of range"])
+def test_an_answer_asked_at_another_offset_is_dropped(harness: ConsumerHarness, late: bytes | str) -> None:
+    """The leader moved: two brokers were asked at the same offset, and the new leader was the first to answer."""
     harness.assign(tp(0), start=0)
     old = harness.fetch_at(1)
     harness.cluster.set("t", [2, 2, 2])
     harness.run()
     new = harness.fetch_at(2)
     harness.fetched(new, {tp(0): batch(0, 10)})
-    harness.fetched(old, {tp(0): batch(0, 10)})
+    harness.fetched(old, {tp(0): late})
     assert [r.offset for r in harness.poll()] == list(range(10))
+    assert harness.asked(harness.fetch_at(2)) == {tp(0): 10}
+    assert harness.pending(ListOffsetsRequest) == []
 
 
 def test_unrequested_and_repeated_partitions_of_an_answer_are_ignored(harness: ConsumerHarness) -> None:

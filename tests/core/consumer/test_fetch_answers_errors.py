@@ -78,12 +78,11 @@ def test_a_seek_does_not_end_the_pause_after_a_refusal(harness: ConsumerHarness)
 
 
 def test_refusals_of_two_fetches_that_were_under_way_together_are_one(harness: ConsumerHarness) -> None:
-    harness.assign(tp(0), tp(2), start=7)
-    left = harness.fetch_at(1)
-    harness.reader.seek(tp(2), 9)
+    harness.assign(tp(0), start=7)
+    before = harness.fetch_at(1)
+    harness.cluster.set("t", [2, 2, 1])
     harness.run()
-    (beside,) = [request for request in harness.pending(FetchRequest) if request is not left]
-    for request in (left, beside):
+    for request in (before, harness.fetch_at(2)):
         harness.fetched(request, {tp(0): "UNKNOWN_SERVER_ERROR"})
     rest = harness.machine.fetcher.positions[tp(0)].rest
     assert rest is not None

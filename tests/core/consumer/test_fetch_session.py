@@ -295,10 +295,11 @@ def test_without_room_for_a_session_each_fetch_names_everything() -> None:
         harness.fetched(harness.fetch_at(1), {tp(0): b""}, version=17)
 
 
-def test_a_session_that_the_broker_closed_is_opened_again() -> None:
+@pytest.mark.parametrize("number", [0, SESSION + 1], ids=["closed", "replaced"])
+def test_a_session_that_the_broker_closed_or_replaced_is_opened_again(number: int) -> None:
     harness = reading()
-    harness.fetched(harness.fetch_at(1), {}, session=0, version=17)
-    assert (place(harness.fetch_at(1)), len(harness.asked(harness.fetch_at(1)))) == ((0, 0), 3)
+    harness.fetched(harness.fetch_at(1), {}, session=number, version=17)
+    assert (place(harness.fetch_at(1)), len(harness.asked(harness.fetch_at(1)))) == ((number, 0), 3)
 
 
 def test_epochs_go_on_at_1_after_the_largest() -> None:
@@ -463,11 +464,11 @@ def test_a_partition_that_is_paused_again_and_again_is_read_although_it_always_c
 
 def test_a_fetch_that_names_all_does_so_in_the_order_in_which_partitions_were_served() -> None:
     harness = reading(4)
-    for number in (2, 0):
+    for number in (2, 3):
         harness.fetched(harness.fetch_at(1), {tp(number): batch(0, 1)}, session=SESSION, version=17)
     wrong(harness, "FETCH_SESSION_ID_NOT_FOUND")
-    # 0 was also the first of the Fetch that opened the session
-    assert list(harness.asked(harness.fetch_at(1))) == [tp(1), tp(3), tp(2), tp(0)]
+    # 0 was the first of the Fetch that opened the session
+    assert list(harness.asked(harness.fetch_at(1))) == [tp(1), tp(0), tp(2), tp(3)]
 
 
 @pytest.mark.parametrize("open_it", [True, False])

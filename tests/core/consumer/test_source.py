@@ -232,7 +232,7 @@ def test_a_partition_whose_leader_moved_does_not_wait_for_a_fetch_that_is_held_b
 def test_beside_a_fetch_that_was_left_behind_none_is_held_back_for_longer(harness: ConsumerHarness) -> None:
     """A second seek has to wait for the younger of them."""
     harness.assign(tp(0), start=0)
-    held_back(harness, 4)
+    held_back(harness, 1)
     held = harness.fetch_at(1)
     harness.reader.seek(tp(0), 40)
     harness.run()
@@ -245,7 +245,7 @@ def test_beside_a_fetch_that_was_left_behind_none_is_held_back_for_longer(harnes
     assert request.message.max_wait_ms == 500
     harness.fetched(beside, {})
     harness.fetched(request, {}, session=7)
-    assert held_back(harness, 1) == [5_000]
+    assert held_back(harness, 1) == [2_000]  # twice as long as the last one that was alone
 
 
 def test_a_search_does_not_wait_behind_a_fetch_that_is_held_back_for_long(harness: ConsumerHarness) -> None:

@@ -143,7 +143,7 @@ MUTANTS: Final = (
         old="return self._positions.is_current(position) and position.offset == offset and position.stage is Stage.FETCHING",
         new="return self._positions.is_current(position) and position.stage is Stage.FETCHING",
         breaks="an answer counts though the position has moved",
-        tests=("tests/core/consumer/test_start_offsets.py::test_a_recreated_topic_is_read_from_its_beginning",),
+        tests=("tests/core/consumer/test_fetch_answers.py::test_an_answer_asked_at_another_offset_is_dropped",),
     ),
     Mutant(
         file="pykafka4/core/consumer/fetch_answers.py",

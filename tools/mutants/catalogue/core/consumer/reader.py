@@ -240,7 +240,8 @@ MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/consumer/fetch_buffer.py",
         old="        items = self._items.get(claim)\n        return items[0] if items else None\n",
-        new="        return next((i for i in self._queue if getattr(i, 'serial', None) is claim), None)\n",
+        new="        every = (item for items in self._items.values() for item in items)\n"
+        "        return next((i for i in every if (i.serial if i.__class__ is Chunk else i.claim) is claim), None)\n",
         breaks="the position of a partition is looked for in everything that is buffered",
         tests=(
             "tests/core/consumer/reader/test_reader_scale.py::test_what_is_done_to_one_partition_does_not_look_at_the_others[next offset]",
