@@ -1,4 +1,4 @@
-"""Print the records of a topic. A record counts as finished, and is committed, when the next one is asked for.
+"""Print the records of a topic. A record is finished, and can be committed, when the next one is asked for.
 
     python examples/consume.py --bootstrap-servers localhost:9092 --topic greetings --group readers
 
@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("--bootstrap-servers", default="localhost:9092")
     parser.add_argument("--topic", default="greetings")
     parser.add_argument("--group", default="readers")
-    parser.add_argument("--count", type=int, help="stop after so many records")
+    parser.add_argument("--count", type=int, help="stop after this many records")
     options = parser.parse_args()
 
     with Consumer(bootstrap_servers=options.bootstrap_servers, group_id=options.group, auto_offset_reset="earliest") as consumer:
@@ -26,7 +26,7 @@ def main() -> None:
             for number, record in enumerate(consumer, 1):
                 print(record.partition, record.offset, record.key, record.value, record.headers, flush=True)
                 if number == options.count:
-                    consumer.commit({(record.topic, record.partition): record.offset + 1})  # no next one is asked for: it is finished
+                    consumer.commit({(record.topic, record.partition): record.offset + 1})  # `break` does not finish it
                     break
         except KeyboardInterrupt:
             pass  # leaving the block commits what was finished and leaves the group

@@ -19,12 +19,12 @@ def main() -> None:
 
     try:
         with Producer(bootstrap_servers=options.bootstrap_servers) as producer:
-            for number in range(options.count):  # `send` returns at once: records with one key keep their order
+            for number in range(options.count):  # `send` does not wait for the broker; records with the same key keep their order
                 producer.send(options.topic, f"greeting {number}", key=f"guest {number % 10}")
             last = producer.send(options.topic, "goodbye", headers=[("lang", "en")]).result(timeout=30)
     except DeliveryFailed as error:  # names the topic, the partition, the cause, and whether it may be in the log
         raise SystemExit(f"not delivered: {error}") from error
-    print(f"delivered {options.count + 1} records; the last one lies in {last.topic}-{last.partition} at offset {last.offset}")
+    print(f"delivered {options.count + 1} records; the last one is in {last.topic}-{last.partition} at offset {last.offset}")
 
 
 if __name__ == "__main__":
