@@ -179,8 +179,8 @@ class Stage(enum.Enum):
 
 
 _STAGE_MEANINGS = {
-    Stage.UNKNOWN: "looking up the committed offset",
-    Stage.ASKING: "waiting for the committed offset",
+    Stage.UNKNOWN: "the committed offset has to be looked up",
+    Stage.ASKING: "looking up the committed offset",
     Stage.RESETTING: "looking up the earliest or latest offset",
     Stage.STOPPED: "stopped by an error; seek to continue",
 }

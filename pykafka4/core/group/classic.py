@@ -58,7 +58,7 @@ _MEANINGS = {
     MemberState.SYNCING: "waiting for its assignment",
     MemberState.REVOKING: "waiting for the application to release revoked partitions",
     MemberState.LEAVING: "leaving the group",
-    MemberState.FATAL: "rejected by the group, not retriable",
+    MemberState.FATAL: "rejected by the group; it joins again when the subscription changes",
 }
 S = MemberState
 
