@@ -1,6 +1,7 @@
 """Keyed records to all partitions and to those of one topic: CPU per record, and what one full partition costs the others.
 
-On the sink, because the model cluster would be busier than the client. Every record that counts was acknowledged, and the sink has it.
+It runs against the sink, because the model cluster would use more CPU than the client. A run fails unless the sink has counted exactly the
+records that the client reported as acknowledged.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ from benchmarks.sink import Sink
 
 __all__ = ["measure"]
 
-ONE = "one"  # the name of the topic whose partitions all others are compared with
-LEADERLESS = "leaderless"  # what the sink takes for the name of a topic without leaders
-MANY_TIMES, FULL_TIMES = 1.5, 1.1
-NEVER_MS = 3_600_000  # the delivery timeout
+ONE = "one"  # the only topic of the case TEN
+LEADERLESS = "leaderless"  # the sink names no leaders for a topic with this name
+MANY_TIMES, FULL_TIMES = 1.5, 1.1  # the bars for ALL compared with TEN, and for FULL compared with ALL
+NEVER_MS = 3_600_000  # the delivery timeout: no record expires during a run
 WARM_UP = 3  # records for each partition, before anything is measured
+# The cases: records to all topics; to one topic, with ten partitions by default; to all topics while one more partition is full.
 ALL, TEN, FULL = "all", "ten", "full"
 
 
 def measure(table: Table, shape: Shape, rounds: int, records: int) -> None:
-    """Both clients in turns; every figure is of a process and a sink of its own."""
+    """Measure both clients in every round, in alternating order. Each run has its own producer process and its own sink."""
     for number in range(rounds):
         for client in CLIENTS if number % 2 else reversed(CLIENTS):
             found = {case: run(client, case, shape, records) for case in (TEN, ALL, FULL)}
@@ -38,7 +40,7 @@ def measure(table: Table, shape: Shape, rounds: int, records: int) -> None:
 
 
 def run(client: str, case: str, shape: Shape, records: int) -> dict[str, Any]:
-    """One process and its figures; SystemExit if the sink has not got what was acknowledged."""
+    """The figures of one run; SystemExit if the number of records in the sink is not the number that was acknowledged."""
     topics = [ONE] if case == TEN else shape.names
     with Sink(brokers=shape.brokers, partitions=shape.partitions) as sink:
         with Process("benchmarks.scale.sending", client, sink.bootstrap, NEVER_MS) as process:
@@ -46,7 +48,7 @@ def run(client: str, case: str, shape: Shape, records: int) -> dict[str, Any]:
             if case == FULL:
                 process.ask("fill", LEADERLESS)
             figures: dict[str, Any] = process.ask("keyed", topics, records)
-        found = sum(sink.ends(topics[0]).values())  # of all topics: the sink counts by the number of the partition
+        found = sum(sink.ends(topics[0]).values())  # over all topics: the sink counts by partition number only
     if found != warm_up + records:
         raise SystemExit(f"{client}, {case}: claims {warm_up + records:,} records, the sink has {found:,}")
     return figures

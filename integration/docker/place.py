@@ -1,4 +1,4 @@
-"""Place. Rule: all that an engine leaves on a machine bears a name that follows from one folder: it is found after any crash."""
+"""Place. Rule: everything that an engine leaves on a machine has a name derived from one folder, so it can be found after any crash."""
 
 from __future__ import annotations
 
@@ -21,13 +21,17 @@ __all__ = ["CLUSTER", "LABEL", "OWNER", "Place", "free_subnets"]
 LABEL = "pykafka4"
 OWNER = "pykafka4.owner"
 CLUSTER = "pykafka4.cluster"
-# Where networks of ours are looked for; the first that nothing on the machine uses is taken.
+# Our networks get unused subnets of these ranges; a range is tried only when the one before it has none left.
 POOLS = ("10.251.0.0/16", "10.201.0.0/16", "172.30.0.0/16", "192.168.192.0/18")
 
 
 @attrs.frozen
 class Place:
-    """`folder` stays (images are kept there); `run` is short enough for sockets, and goes with the engine."""
+    """The files and names of one Docker engine.
+
+    `folder` remains when the engine stops, because it caches images. `run` is removed then. Its path is short, because it contains Unix
+    sockets, whose paths Linux limits to 107 bytes.
+    """
 
     folder: Path
 
@@ -37,17 +41,17 @@ class Place:
 
     @property
     def name(self) -> str:
-        """Of the control group, and the beginning of the names of bridges, which have 15 characters at most."""
+        """The name of the control group, and the prefix of the names of bridges, which Linux limits to 15 characters."""
         return f"pk4{self.key}"
 
     @property
     def bridge(self) -> str:
-        """The engine's default bridge: never docker0, which may be another engine's."""
+        """The engine's default bridge; not docker0, which may belong to another engine."""
         return f"{self.name}-0"
 
     @property
     def run(self) -> Path:
-        return Path("/tmp") / f"pykafka4-engine-{self.key}"  # not tempfile's: two users of one folder must meet here
+        return Path("/tmp") / f"pykafka4-engine-{self.key}"  # not from tempfile: the same path for every process, whatever its TMPDIR
 
     @property
     def data(self) -> Path:
@@ -55,7 +59,7 @@ class Place:
 
     @property
     def host(self) -> str:
-        """As DOCKER_HOST wants it."""
+        """The engine's address, as a value of DOCKER_HOST."""
         return f"unix://{self.run / 'docker.sock'}"
 
     @property
@@ -64,21 +68,21 @@ class Place:
 
     @property
     def keeper(self) -> Path:
-        """The socket of the process that keeps the engine."""
+        """The socket of the engine's keeper process (`keeper.py`)."""
         return self.run / "keeper.sock"
 
     def scratch(self, owner: str) -> Path:
-        """The folder of one user's files."""
+        """The folder for the files of one user of the engine (`keeper.User`); `owner` is the value of its label OWNER."""
         return self.run / "users" / owner
 
     @property
     def door(self) -> Path:
-        """Held by whoever is coming in: one at a time, so that one keeper is started and not two."""
+        """The lock that a process holds while it connects to the keeper or cleans up, so that two processes never start two keepers."""
         return self.folder / "door.lock"
 
     @property
     def life(self) -> Path:
-        """Held by the keeper from its first act to its last."""
+        """The lock that the keeper holds as long as it runs; the next keeper waits for it."""
         return self.folder / "life.lock"
 
     @property
@@ -87,29 +91,29 @@ class Place:
 
     @property
     def label(self) -> str:
-        """The value of the label `pykafka4` on all that is made through this place; other machines may use the same engine."""
+        """The value of the label `pykafka4` on everything created for this place; with the host name, as machines may share an engine."""
         return f"{socket.gethostname()}-{self.key}"
 
     @staticmethod
     def own(folder: Path | None = None) -> Place:
-        """Of an engine that we start ourselves."""
+        """The place of an engine that we start ourselves."""
         return Place(folder or cache() / "engine")
 
     @staticmethod
     def of(host: str) -> Place:
-        """Of an engine that somebody else runs."""
+        """The place of an engine that somebody else runs; `host` is its DOCKER_HOST."""
         return Place(cache() / f"engine-at-{hashlib.sha256(host.encode()).hexdigest()[:8]}")
 
 
 def used() -> list[ipaddress.IPv4Network]:
-    """Every network this machine has a route or an address in; the default route is not one."""
+    """Every network that this machine has an address in or a route to; the default route does not count."""
     told = subprocess.run(["ip", "-j", "-4", "route", "show", "table", "all"], capture_output=True, text=True, timeout=10, check=True)
     targets = (row["dst"] for row in json.loads(told.stdout) if row.get("dst") != "default")
     return [ipaddress.IPv4Network(target, strict=False) for target in targets]
 
 
 def free_subnets() -> Iterator[ipaddress.IPv4Network]:
-    """Networks of 254 addresses that nothing on this machine uses now; random, so that two who look at once rarely want the same."""
+    """The /24 networks that nothing on this machine uses now, in random order, so that two processes rarely choose the same one."""
     taken = used()
     for pool in map(ipaddress.IPv4Network, POOLS):
         candidates = list(itertools.islice(pool.subnets(new_prefix=24), 256))

@@ -1,4 +1,4 @@
-"""Proxied. Rule: a proxy before each broker, on any backend; whoever is not a client goes around it."""
+"""Proxied. Rule: on any backend, clients reach each broker through a proxy, and all other connections go directly to the broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["Proxied"]
 
 
 class Proxied(Cluster):
-    """Clients are told the addresses of `proxies`, one before each broker. Admin and judge go around them."""
+    """A cluster with a proxy in front of each broker.
+
+    Brokers advertise the addresses of their `proxies` to clients. The other brokers, `Admin` and the judge connect to the brokers directly.
+    """
 
     def __init__(self, brokers: int = 3, seed: int = 0, **options: Any) -> None:
         self.proxies: dict[int, Proxy] = {}
@@ -20,7 +23,7 @@ class Proxied(Cluster):
         super().__init__(brokers, advertised=self.proxied, **options)
 
     def proxied(self, node: int, real: Address) -> Address:
-        """A new proxy's address for a broker."""
+        """Start a proxy for broker `node` and return the address of the proxy."""
         self.proxies[node] = Proxy(real, seed=self.seed + node)
         return self.proxies[node].address
 

@@ -1,6 +1,7 @@
-"""Subscription. Rule: fetched data belongs to a claim and is dropped with it; every field of a claim is written by one thread only.
+"""Subscription. Rule: fetched data belongs to a claim and is dropped with it; no field of a claim is written by two threads at once.
 
-A claim is one partition between two breaks in its sequence of records: an assignment creates it, a seek replaces it, a revocation ends it.
+A claim is the reading of one partition from one assignment or seek until the next: an assignment creates it, a seek replaces it, a
+revocation or loss ends it.
 Chunks, errors and events refer to their claim, so whatever arrives after the claim has ended is recognised and dropped.
 """
 
@@ -41,7 +42,7 @@ class Start(enum.Enum):
     LATEST = "latest"
     NONE = "none"  # auto_offset_reset=none: raise an error instead
 
-    __hash__ = object.__hash__  # an Enum's own is Python code, and each look-up of an offset looks one up
+    __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each offset lookup uses a Start as a dict key
 
 
 class Claim:
@@ -56,13 +57,14 @@ class Claim:
         # written by the loop
         self.delivered = 0  # bytes made available to the application
         self.end = -1  # high watermark in the last response
-        self.ended = False  # the group revoked the partition or it was lost: too late to take it up
+        self.ended = False  # the partition was revoked or lost: if the application does not read it yet, it must not start
         # written by the application
         self.consumed = 0  # bytes of `delivered` read or dropped
         self.position: int | None = None  # offset of the next record to return
         self.epoch = -1  # leader epoch of the last record returned
-        self.live = True
-        # set by the loop when it is False, cleared by the application when it is True
+        self.live = True  # False: reading has ended, and what still arrives is dropped
+        # Whether `poll` has an error of this claim to raise once. The loop sets it when it is False, the application clears it when it is
+        # True, so only one of them may write it at any time.
         self.troubled = False
 
     def successor(self, start: Start | int, epoch: int = -1) -> Claim:
@@ -91,12 +93,12 @@ class Ending(enum.Enum):
 class Credentials:
     """The fields by which a coordinator checks the commits of a member. Compared by identity.
 
-    The member's protocol creates them. A protocol whose members keep partitions from one generation to the next changes `generation`; a
-    commit is sent with its value at that time.
+    The member's protocol creates them. A protocol whose members keep partitions from one generation to the next updates `generation` in
+    place: a commit is sent with the value that is current when it is sent.
     """
 
     group_id: str
-    generation: int = -1  # or the member epoch; -1 without a membership
+    generation: int = -1  # or the member epoch; -1: not a member
     member_id: str = ""
     instance_id: str | None = None
 
@@ -117,7 +119,7 @@ class Ended:
     """This member has to release these partitions. The loop creates the event; the application returns it with `Membership.released`."""
 
     claims: tuple[Claim, ...]
-    ending: Ending  # a revocation that the application does not release by `deadline` becomes a loss
+    ending: Ending  # revoked partitions that the application does not release by `deadline` are lost
     reason: str = ""
     deadline: float = INFINITY
     reported: bool = False  # written by the application: the listener was called
@@ -125,7 +127,7 @@ class Ended:
 
 @attrs.frozen(eq=False)
 class Located:
-    """Where reading starts, or continues after a reset; in order with the chunks."""
+    """Where reading starts, or continues after a reset. The reader handles it after the chunks that arrived before it."""
 
     claim: Claim
     offset: int
@@ -170,11 +172,11 @@ class Stage(enum.Enum):
     FETCHING = "fetching"
     STOPPED = "stopped"
 
-    __hash__ = object.__hash__  # an Enum's own is Python code, and each seek looks several stages up
+    __hash__ = object.__hash__  # `Enum.__hash__` is Python code, and each seek uses several stages as dict keys
 
     @property
     def meaning(self) -> str | None:
-        """None in the normal state."""
+        """Why the partition is not being fetched; None for FETCHING."""
         return _STAGE_MEANINGS.get(self)
 
 
@@ -240,10 +242,10 @@ class Position:
             self.epoch = -1  # leader epoch of the last batch fetched
         else:
             self.stage, self.target, self.offset = Stage.FETCHING, fallback, start
-            self.epoch = claim.epoch  # known if the client itself went back: a further truncation is noticed then
+            self.epoch = claim.epoch  # known if the client itself went back: the leader then detects a further truncation
         self.paused = False
-        self.turn = 0  # order in Fetch requests, lowest first: it grows when the partition has been served
-        self.reported = False  # as offline, to recovery
+        self.turn = 0  # order in Fetch requests, lowest first; a partition that was served gets the highest
+        self.reported = False  # whether the partition was reported to recovery as offline
         self.rest: Rest | None = None
         self.corruption_reported = False  # whether the application knows that the leader's log is corrupt here
         self.topic_id: object = None
@@ -255,7 +257,7 @@ class Position:
         self.stage = STAGES.move(self.stage, to)
 
     def locate(self, offset: int, epoch: int) -> None:
-        """Read from `offset`; `epoch` is the leader epoch of the record before it, -1 unknown."""
+        """Read from `offset`; `epoch` is the leader epoch of the record before it, -1 if unknown."""
         self.move(Stage.FETCHING)
         self.offset, self.epoch = offset, epoch
 
@@ -271,7 +273,7 @@ class Position:
 
     @property
     def refusal(self) -> KafkaError | None:
-        """The error whose back-off is not over; None: no back-off."""
+        """The error whose back-off is not over; None if there is no back-off."""
         return None if self.rest is None else self.rest.reason
 
     @property

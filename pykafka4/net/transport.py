@@ -1,4 +1,4 @@
-"""Transport. Rule: bytes in, whole frames out; `Transport` is the whole interface, which a later compiled byte pump would implement.
+"""Transport. Rule: bytes in, whole frames out; the loop uses only the interface `Transport`, so a compiled implementation can be added.
 
 `SocketTransport` is the portable implementation: non-blocking TCP on `selectors`. It belongs to the loop thread. Errors are
 `ConnectionLost`, prefixed with the address, and reach the loop as events, never as exceptions.
@@ -28,12 +28,12 @@ __all__ = ["Event", "EventKind", "SocketTransport", "Transport"]
 
 TURN_BYTES = 4 << 20  # most that one connection may read or write per turn, to be fair to the others
 SCRATCH = 256 << 10  # size of one read; frames that fit are cut out of it
-FIRST_PIECE = 4 << 20  # the buffer of a larger frame grows as its bytes arrive, so that a size alone allocates nothing
+FIRST_PIECE = 4 << 20  # first buffer of a larger frame; it grows as bytes arrive, so that a wrong size alone allocates no more than this
 IOV_MAX = min(os.sysconf("SC_IOV_MAX") if hasattr(os, "sysconf") else 16, 64)  # more buffers per call are slower (measured)
 GATHERS = hasattr(socket.socket, "sendmsg")  # Windows sends one buffer per call
 ADDRESS_SECONDS = 2.0  # for one of several addresses of a name, before the next one is tried
 IN_PROGRESS = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, 0}
-SKIPPED = object()  # result of a look-up that was not started because no connection waited for it any more
+SKIPPED = object()  # result of a lookup that was not started because no connection waited for it any more
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 Address: TypeAlias = tuple[int, Any]  # (family, sockaddr)
@@ -137,7 +137,7 @@ class SocketTransport:
     # -- the Transport interface
 
     def connect(self, link: int, host: str, port: int) -> None:
-        """Look the name up on a helper thread, then try its addresses in turn. An IP address needs no look-up."""
+        """Look the name up on a helper thread, then try its addresses in turn. An IP address needs no lookup."""
         s = self._sockets[link] = Socket(link, host, port)
         if (address := _ip_address(host, port)) is not None:
             self._resolved(s, [address])
@@ -200,7 +200,7 @@ class SocketTransport:
     # -- connecting
 
     def _look_up(self, host: str, port: int) -> None:
-        """One look-up at a time per address, however many connections wait for it; none if no connection does any more."""
+        """One lookup at a time per host and port, for all connections that wait for it; skipped if none waits when the helper starts it."""
         waiting = self._lookups[host, port]
         self._helper.submit(
             lambda: _look_up(host, port) if waiting else SKIPPED, lambda found: self._post(lambda now: self._looked_up(host, port, found))
@@ -208,7 +208,7 @@ class SocketTransport:
 
     def _looked_up(self, host: str, port: int, found: Any) -> None:
         waiting = self._lookups.get((host, port), [])
-        if waiting and found is SKIPPED:  # connections that came after the helper had skipped the look-up
+        if waiting and found is SKIPPED:  # connections that came after the helper had skipped the lookup
             self._look_up(host, port)
             return
         self._lookups.pop((host, port), None)
@@ -358,12 +358,15 @@ class SocketTransport:
         except BlockingIOError:
             return
         except DecodeError as error:
-            self._lose(s, caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # the caller may have to request less
+            self._lose(s, caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # the cause tells a consumer to request less
         except OSError as error:
             self._lose(s, _explain(error))
 
     def _read_some(self, s: Socket) -> tuple[int, int]:
-        """One system call: into the current frame if that is a large one, otherwise into the scratch buffer. (room, bytes read)."""
+        """One system call: into the frame that is partly read, if there is one, otherwise into the scratch buffer.
+
+        Returns (room, bytes read).
+        """
         assert s.sock is not None
         if s.view is not None:
             room = len(s.view) - s.filled

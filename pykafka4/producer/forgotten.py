@@ -19,7 +19,7 @@ FORGOTTEN_SECONDS: Final = 1.0  # how long a producer without a handle stays ope
 
 
 def deliver_forgotten(core: Core) -> None:
-    """The handle was garbage-collected while open: warn, and deliver what it accepted in the background."""
+    """The handle was garbage-collected while open: warn, and deliver in the background what the producer accepted."""
     if core.undelivered is None and not core.runtime.loop.forked:
         core.runtime.loop.call(lambda _: core.runtime.engine.add(Forgotten(core)))
         warn_unclosed("Producer")
@@ -45,7 +45,7 @@ class Forgotten:
         if acc.accepted != self._accepted or acc.accepted != acc.acked + acc.failed:
             self._accepted, self._since = acc.accepted, now
             if acc.accepted != acc.acked + acc.failed:
-                return NOTHING  # outcomes arrive in a turn of the loop
+                return NOTHING  # no `wake_at`: an outcome arrives in a turn of the loop, which polls this again
         if now - self._since < FORGOTTEN_SECONDS or core.closers:
             return Effects(wake_at=max(now, self._since) + FORGOTTEN_SECONDS)
         self._report(acc.failed - self._failed_before)

@@ -1,4 +1,4 @@
-"""Columns. Rule: columns become arguments of `send` by name; an error about a wrong column or type also names its option."""
+"""Columns. Rule: each option names the column for one argument of `send`; an error about a column or its type also names the option."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Column:
 
 
 def columns(**names: str | None) -> tuple[Column, ...]:
-    """The configured columns; ConfigError if a name is not a string."""
+    """The configured columns; ConfigError if a name is empty or not a string."""
     for option, name in names.items():
         if name is not None and (not isinstance(name, str) or not name):
             raise ConfigError(f"{option}={name!r}: must be the name of a column, or None to leave it out")
@@ -100,9 +100,9 @@ def header(column: Column, pair: Any) -> tuple[str, Any]:
 
 
 def as_millis(column: Column, value: Any) -> int | None:
-    """Milliseconds since 1970. Spark passes timestamps as naive datetimes in the worker's time zone, and they are read in that."""
+    """Milliseconds since 1970. A naive datetime is local time: Spark passes timestamps in the worker's time zone."""
     if isinstance(value, datetime):
-        # Whole seconds first: 1.7e9 float seconds times 1000 can be one millisecond short.
+        # Seconds and milliseconds separately: a float of 1.7e9 seconds times 1000 can be one millisecond too low.
         return int(value.replace(microsecond=0).timestamp()) * 1000 + value.microsecond // 1000
     return whole(column, value, "timestamp, or bigint milliseconds since 1970")
 

@@ -1,4 +1,4 @@
-"""The partition of a request. Rule: only its leader serves it; from Fetch version 11 on, any replica serves Fetch."""
+"""The partitions that a request names. Rule: only the leader serves a partition; from Fetch version 11 on, any replica serves Fetch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FETCH_FROM_FOLLOWERS: Final = 11  # the first version of Fetch that any replica 
 
 
 def named(call: Call, topic: Any, name: str, since: int) -> tuple[str | None, str | None]:
-    """(topic name, error) of a topic entry, which is identified by id from version `since` on."""
+    """(topic name, error) for a topic in a request, which identifies topics by id from version `since` on."""
     if call.version < since:
         return name, None
     found = call.cluster.topics.by_id(topic.topic_id)
@@ -43,6 +43,6 @@ def readable(call: Call, topic: str, partition: int, epoch: int) -> tuple[Partit
 
 
 def endpoints(call: Call, kind: Callable[..., T], nodes: Container[int]) -> list[T]:
-    """The addresses of those of `nodes` that are up, as instances of the response's class for them."""
+    """The addresses of the brokers in `nodes` that are up, as instances of `kind`, the response's class for an address."""
     up = [broker for broker in call.cluster.brokers.values() if broker.up and broker.node in nodes]
     return [kind(node_id=broker.node, host=broker.host, port=broker.port, rack=broker.rack) for broker in up]

@@ -1,7 +1,8 @@
-"""Weight. Rule: the memory that a frame may take is bounded before it is allocated, however few bytes its elements have.
+"""Weight: the bytes of memory that a decoded value takes. Rule: memory for a decoded message is limited before it is allocated.
 
-An empty topic takes three bytes in a frame and a hundred in memory. Emitted decoders therefore subtract the weight of an array's elements
-from a budget before they create the first. Weights are sizes in CPython, rounded up as its allocator does; they are never too low.
+An empty topic takes three bytes in a frame, but about a hundred in memory, so a limit on the size of the frame is not enough. The decode
+functions that `compiler` generates subtract the weight of all elements of an array from a budget before they create the first one. Weights
+are sizes in CPython, rounded up as its allocator does; they are never too low.
 """
 
 from __future__ import annotations
@@ -28,18 +29,22 @@ from pykafka4.wire.protocol.fields import (
 
 __all__ = ["LIST", "MAX_DECODED", "NUMBER", "REMEMBERED", "SLOT", "WIDEST", "is_number", "least_size", "weight"]
 
-MAX_DECODED: Final = 60 << 20  # bytes of memory for one frame; 64 MiB are promised, the rest is for what is in no array and no string
-LIST: Final = 64  # empty
-SLOT: Final = 16  # per item of a list, which may be copied while it grows
+# Bytes of memory for one decoded message. The other 4 of the documented 64 MiB are for fields outside arrays and strings.
+MAX_DECODED: Final = 60 << 20
+LIST: Final = 64  # an empty list
+SLOT: Final = 16  # per item of a list: two pointers, because a list that grows may be copied
 NUMBER: Final = 48  # per item of an array of numbers: the number, its slot, and its slot in the unpacked tuple
-REMEMBERED: Final = 320  # an array of numbers that is cached for equal ones: a list, its bytes, and their dict entry
-WIDEST: Final = 4  # bytes of memory per byte of a string: one emoji makes every character that wide
+REMEMBERED: Final = 320  # an array of numbers in the cache that equal arrays share: the list, its bytes as the key, and the dict entry
+WIDEST: Final = 4  # bytes of memory per encoded byte of a string: with one emoji in it, CPython stores every character in four bytes
 _GC, _INT = 16, 32
 _KINDS: Final = {boolean: 0, int64: 48, float64: 32, uuid: 128, string: 64, bytestring: 48, records: 192}
 
 
 def weight(type: WireType, version: int) -> int:
-    """Bytes of memory for a value of this type, without the contents of arrays, strings and tagged fields; 0 for arrays of numbers."""
+    """Bytes of memory for a value of this type, without the contents of arrays, strings and tagged fields.
+
+    0 for an array of numbers: decoders count its list together with the numbers.
+    """
     if isinstance(type, array):
         return 0 if is_number(type.of) else LIST
     return _KINDS.get(type, _INT) if isinstance(type, Kind) else _of_struct(type, version)
@@ -65,7 +70,7 @@ def _rounded(size: int) -> int:
 
 
 def least_size(type: WireType, version: int, *, flexible: bool) -> int:
-    """The fewest bytes that a value of this type takes; limits an element count before anything is allocated."""
+    """The fewest bytes that a value of this type takes in a frame: a larger element count than fits is rejected before any allocation."""
     if isinstance(type, Kind) and type.fixed:
         return type.size
     if isinstance(type, (array, Kind)):

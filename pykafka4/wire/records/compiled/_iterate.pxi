@@ -5,7 +5,8 @@
 cdef class RecordIterator:
     """Iterates over `records`; `given` counts those handed out. With `stopped` set it ends early, and continues once that is reset.
 
-    The loop thread reads `given` and sets `stopped` while the application iterates, so both cost the iteration no Python code.
+    The loop thread reads `given` and sets `stopped` while the application iterates. Both are C fields, so that the iteration itself runs no
+    Python code.
     """
 
     cdef readonly list records
