@@ -103,9 +103,9 @@ def test_the_partition_returns_to_a_leader_connected_just_before_the_end_of_the_
 
 
 def test_partitions_without_a_leader_are_checked_only_when_their_metadata_changes() -> None:
-    """Of many topics whose leaders are down each asks by itself, and has only its own leaders connected to."""
+    """Of many topics whose leaders are down each asks by itself (or the cluster does: u), and has only its own leaders connected to."""
     network = Mock(changes=0, up=True, **{"ready.return_value": False})
-    cluster = Mock(on_change=[], on_forgotten=[], **{"seeks.return_value": False})
+    cluster = Mock(on_change=[], on_forgotten=[], **{"seeks.side_effect": lambda topic: topic == "u"})
     cluster.leader.side_effect = lambda tp: Leader(1 if tp.topic == "t" else 2, 5)
     recovery = Recovery(config(), cluster, network, Random(1), lambda event: None)
     for tp in (T0, TopicPartition("u", 0)):
@@ -345,6 +345,20 @@ def test_a_new_leader_that_is_not_connected_is_connected_to_at_once() -> None:
     report(world, node=1)
     world.run(0.05)
     assert world.engine.recovery.leader(T0) == Leader(3, 6)
+
+
+def test_a_new_leader_is_connected_to_although_no_other_connection_comes_or_goes() -> None:
+    network = Mock(changes=0, up=True, **{"ready.side_effect": lambda node: node != 3})
+    leaders = {T0: Leader(1, 5), T1: Leader(2, 7)}
+    cluster = Mock(on_change=[], on_forgotten=[], **{"leader.side_effect": leaders.get})
+    recovery = Recovery(config(), cluster, network, Random(1), lambda event: None)
+    recovery.report(100.0, T1, NOT_LEADER)
+    recovery.poll(100.0)
+    assert not network.want.called
+    recovery.report(100.0, T0, NOT_LEADER)
+    leaders[T0] = Leader(3, 6)
+    recovery.poll(100.0)
+    assert network.want.mock_calls == [call(3)]
 
 
 def test_a_leader_whose_connection_ended_in_the_turn_it_was_ready_is_connected_to_again(world: World) -> None:

@@ -160,6 +160,7 @@ def test_a_partition_that_was_just_added_is_asked_for_again_until_brokers_know_i
     assert lot.poll() == lot.now + 0.1
     assert lot.refreshed == ["t"]
     for _ in range(3):
+        lot.learn(1)
         lot.poll(0.03)
     assert lot.refreshed == ["t"], "not more often than failed requests are tried again"
     lot.poll(0.02)
@@ -256,9 +257,9 @@ def test_an_unused_topic_is_dropped_and_wanted_again_by_the_next_batch() -> None
     lot.poll(1)
     assert (lot.forgotten, lot.idle) == (["t"], ["t"])
     assert lot.parking.topics == []
+    lot.count = 2  # another producer of the client made it known meanwhile
     lot.parking.used("t", lot.now)
     assert lot.wanted == [("t", True)] * 2
-    lot.learn(2)
     lot.poll()
     assert lot.acc.send("t", b"2", partition=1).partition == 1, "the accumulator gets the new state"
 

@@ -105,7 +105,9 @@ MUTANTS: Final = (
         old="before.keys() - brokers.keys()",
         new="brokers.keys() - before.keys()",
         breaks="what a broker led that left the cluster stays with it",
-        tests=("tests/core/metadata/test_cluster.py",),
+        tests=(
+            "tests/core/metadata/test_cluster_answers.py::test_a_leader_that_left_leads_nothing_and_its_topics_are_requested_whatever_the_answer_was_about",
+        ),
     ),
     Mutant(
         file="pykafka4/core/metadata/cluster.py",
@@ -223,7 +225,7 @@ MUTANTS: Final = (
         old="        if node is not None:\n            self._network.want(node)\n        if node == offline",
         new="        if node == offline",
         breaks="no connection to a new leader is opened",
-        tests=("tests/core/metadata/test_recovery.py::test_a_new_leader_that_is_not_connected_is_connected_to_at_once",),
+        tests=("tests/core/metadata/test_recovery.py::test_a_new_leader_is_connected_to_although_no_other_connection_comes_or_goes",),
     ),
     Mutant(
         file="pykafka4/core/metadata/recovery.py",
