@@ -159,8 +159,16 @@ class Ledger:
 
     def may_commit(self, tp: TopicPartition) -> int:
         """The highest offset with nothing unfinished before it, in this log or in one that was cut since."""
-        # Where a log was cut, who begins at what is stored may store it again.
-        return max(self.done_below(tp), self._old_done.get(tp, 0), self.most.get(tp, 0) if tp in self.cuts else 0)
+        done = max(self.done_below(tp), self._old_done.get(tp, 0))
+        if tp in self.cuts:  # who begins at what is stored may store it again
+            done = max(done, self._done_before_cuts(tp), self.most.get(tp, 0))
+        return done
+
+    def _done_before_cuts(self, tp: TopicPartition) -> int:
+        """The first unfinished record of a log that was cut since, if all below the cut is finished. Offsets may be missing there."""
+        done = self.done_below(tp)
+        tails = [sorted(cut.tail.keys() - cut.finished) for cut in self.cuts[tp] if done >= cut.end]
+        return max((tail[0] for tail in tails if tail), default=0)
 
     def _after(self, tp: TopicPartition, offset: int) -> Iterator[WireRecord]:
         log = self._cluster.log(*tp)
@@ -196,6 +204,11 @@ class Ledger:
     def skip(self, tp: TopicPartition, offset: int) -> None:
         """Records before `offset` will not be read, which is correct."""
         self.finished[tp].update(r.offset for r in self._after(tp, self._done_below[tp]) if r.offset < offset)
+
+    def went_back(self, tp: TopicPartition, offset: int) -> None:
+        """The application seeks to `offset`, which it had passed. Another log that leads since may have more records before that."""
+        if tp in self.cuts:
+            self._old_done[tp] = max(self._old_done.get(tp, 0), offset)
 
     def deleted(self, tp: TopicPartition, start: int) -> None:
         """An application got the error that the log begins at `start`."""

@@ -352,8 +352,8 @@ CALM = {"trouble": 45.0, "crash": "", "sick": False}
 MUTANTS: dict[Patch, Hunt] = {
     commit_what_is_prefetched: Hunt({UNFINISHED}, says=" is committed, record "),
     commit_what_is_in_hand: Hunt({UNFINISHED}, says=" is committed, record "),
-    commit_from_the_start_now_and_then: Hunt({"commits never go back"}, says=" after "),
-    lose_a_chunk: Hunt({SKIP}, says=" is next (after "),
+    commit_from_the_start_now_and_then: Hunt({"commits never go back", "a commit that returned is stored"}, says=" after "),
+    lose_a_chunk: Hunt({SKIP, "partitions go on"}, says=" is next (after "),
     keep_what_is_revoked: Hunt(
         {"records of owned partitions only", "progress", "no internal errors"},
         {"auto_offset_reset": "earliest"},

@@ -419,6 +419,7 @@ class Member:
         with contextlib.suppress(ConfigError), self._calling("seek", 0.0):  # revoked meanwhile
             self._consumer().seek(tp, offset)
             self.reading.sought(tp, offset)
+            sim.ledger.went_back(tp, offset)
 
     def _pause(self) -> None:
         consumer, paused = self._consumer(), self.reading.paused
