@@ -258,10 +258,7 @@ def test_a_consumer_works_after_an_interrupted_call(server: ModelServer, make: M
 
 def test_a_partition_is_resumed_after_an_interrupted_seek(server: ModelServer, make: Maker) -> None:
     """The loop may have made the seek already, and the application's thread not."""
-    topic(server, 10)
-    consumer = make.assigned(0)
-    read(consumer, 10)
-    consumer.pause([("t", 0)])
+    consumer = paused(server, make)
     for place in interrupts(lambda: consumer.seek(("t", 0), 5)):
         consumer.resume([("t", 0)])
         assert not paused_on_loop(consumer), place
@@ -269,10 +266,7 @@ def test_a_partition_is_resumed_after_an_interrupted_seek(server: ModelServer, m
 
 
 def test_a_partition_is_resumed_although_a_signal_handler_seeks_meanwhile(server: ModelServer, make: Maker) -> None:
-    topic(server, 10)
-    consumer = make.assigned(0)
-    read(consumer, 10)
-    consumer.pause([("t", 0)])
+    consumer = paused(server, make)
     for place in handled(lambda: consumer.resume([("t", 0)]), lambda: seek_if_allowed(consumer, {("t", 0): 5})):
         assert not paused_on_loop(consumer), place
         consumer.pause([("t", 0)])
@@ -280,10 +274,7 @@ def test_a_partition_is_resumed_although_a_signal_handler_seeks_meanwhile(server
 
 def test_an_interrupted_resume_leaves_no_partition_that_only_the_loop_has_paused(server: ModelServer, make: Maker) -> None:
     """Nobody would fetch it, and nobody would know."""
-    topic(server, 10)
-    consumer = make.assigned(0)
-    read(consumer, 10)
-    consumer.pause([("t", 0)])
+    consumer = paused(server, make)
     for place in interrupts(lambda: consumer.resume([("t", 0)])):
         assert consumer.paused() or not paused_on_loop(consumer), place
         consumer.pause([("t", 0)])
@@ -292,18 +283,24 @@ def test_an_interrupted_resume_leaves_no_partition_that_only_the_loop_has_paused
 def test_a_signal_handler_that_pauses_during_a_resume_leaves_no_partition_that_only_the_loop_has_paused(
     server: ModelServer, make: Maker
 ) -> None:
-    topic(server, 10)
-    consumer = make.assigned(0)
-    read(consumer, 10)
+    consumer = paused(server, make)
 
     def pause() -> None:
         with contextlib.suppress(KafkaError):
             consumer.pause([("t", 0)])
 
-    pause()
     for place in handled(lambda: consumer.resume([("t", 0)]), pause):
         assert consumer.paused() or not paused_on_loop(consumer), place
         consumer.pause([("t", 0)])
+
+
+def paused(server: ModelServer, make: Maker) -> Any:
+    """A consumer of one partition, which has been read to its end and is paused."""
+    topic(server, 10)
+    consumer = make.assigned(0)
+    read(consumer, 10)
+    consumer.pause([("t", 0)])
+    return consumer
 
 
 def paused_on_loop(consumer: Any) -> bool:

@@ -76,8 +76,7 @@ class Fetcher:
         Those that are read already continue: after Ctrl-C the call is repeated.
         """
         for claim in claims:
-            position = self.positions.get(claim.tp)
-            if position is not None and position.claim.origin is claim.origin:
+            if self.positions.of_assignment(claim) is not None:
                 continue
             self._place(claim, start, self._start_offsets.policy if fallback is None else fallback(claim.tp))
             self._cluster.want(claim.tp.topic, self)
@@ -88,8 +87,7 @@ class Fetcher:
         Partitions that another assignment reads by now (another `subscribe`, then `assign`) continue.
         """
         for claim in claims:
-            position = self.positions.get(claim.tp)
-            if position is not None and position.claim.origin is claim.origin:
+            if self.positions.of_assignment(claim) is not None:
                 self.positions.remove(claim.tp)
                 self.searches.tidy(claim.tp)
         for topic in dict.fromkeys(claim.tp.topic for claim in claims):
@@ -148,8 +146,8 @@ class Fetcher:
 
     def _set_paused(self, claim: Claim, *, paused: bool) -> None:
         """Also if a seek has replaced the claim: it was interrupted, or a signal handler made it during the call that pauses or resumes."""
-        position = self.positions.get(claim.tp)
-        if position is not None and position.claim.origin is claim.origin:
+        position = self.positions.of_assignment(claim)
+        if position is not None:
             position.paused = paused
             self.positions.touch(claim.tp)
 
@@ -238,7 +236,7 @@ class Fetcher:
             self._wait_for_room()
         if source.has_work():
             wait = min(source.next_wait, SHORT_WAIT) if source.full else source.next_wait
-            if wait > self._config.fetch_max_wait_ms / 1000:
+            if wait > source.usual_wait:
                 budget = min(budget, worth)  # what it reserves is kept from the other sources for that long
             request, fetch = source.fetch(now, budget, wait, self.positions.last_turn, self._answered)
             self._reserved += fetch.reserved

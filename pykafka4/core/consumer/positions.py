@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pykafka4.core.subscription import Lasting, Located, Position, Stage, Trouble, Truncated
+from pykafka4.core.subscription import Claim, Lasting, Located, Position, Stage, Trouble, Truncated
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Chunk
@@ -78,6 +78,11 @@ class Positions(dict[TopicPartition, Position]):
     def is_current(self, position: Position) -> bool:
         """Whether `position` is still read: a seek or the end of its assignment replaces or removes it."""
         return self.get(position.tp) is position
+
+    def of_assignment(self, claim: Claim) -> Position | None:
+        """The position of the assignment that `claim` is from, also after seeks; None if it ended, or another one reads the partition."""
+        position = self.get(claim.tp)
+        return position if position is not None and position.claim.origin is claim.origin else None
 
     def locate(self, position: Position, offset: int, epoch: int) -> None:
         """Read from `offset`, the result of a look-up."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ TIMESTAMPS: Final = {Start.EARLIEST: -2, Start.LATEST: -1}
 CONSUMER: Final = -1  # the replica id of clients
 
 
-class Search:
+class Search(ABC):
     """A look-up of one offset. Subclasses say what to do with the result. Compared by identity."""
 
     __slots__ = ("in_flight", "leader_epoch", "target", "tp")
@@ -31,17 +32,17 @@ class Search:
         self.in_flight = False
         self.leader_epoch = -1  # of the leader that is asked
 
+    @abstractmethod
     def wanted(self) -> bool:
         """Whether anybody still needs the result."""
-        raise NotImplementedError
 
+    @abstractmethod
     def found(self, now: float, offset: int, epoch: int) -> None:
         """The result. The look-up has ended; it may begin again, with another target."""
-        raise NotImplementedError
 
+    @abstractmethod
     def refused(self, now: float, error: KafkaError) -> None:
         """Called for each error that is not retriable; the look-up is repeated."""
-        raise NotImplementedError
 
 
 class Searches:

@@ -78,10 +78,10 @@ class Source:
         self.served = 0  # partitions that returned records since the last full Fetch
         self.in_flight: InFlightFetch | None = None
         self.left_behind: InFlightFetch | None = None  # the next Fetch does not wait for it
-        self._usual_wait = config.fetch_max_wait_ms / 1000
+        self.usual_wait = config.fetch_max_wait_ms / 1000
         longest = LONGEST if config.fetch_min_bytes <= 1 else 1
-        self._longest_wait = max(self._usual_wait, min(longest * self._usual_wait, MOST))
-        self.wait = self._usual_wait  # seconds for which the broker may hold the next Fetch back
+        self._longest_wait = max(self.usual_wait, min(longest * self.usual_wait, MOST))
+        self.wait = self.usual_wait  # seconds for which the broker may hold the next Fetch back
         self.undecodable = False  # the last response could not be decoded
         self.session = FetchSession()
         self._holding: dict[TopicPartition, None] = {}  # those of `line` with data that the application has not read
@@ -141,12 +141,12 @@ class Source:
     @property
     def is_held_long(self) -> bool:
         """Whether the broker may hold the Fetch in flight back for longer than fetch_max_wait_ms."""
-        return self.in_flight is not None and self.in_flight.wait > self._usual_wait
+        return self.in_flight is not None and self.in_flight.wait > self.usual_wait
 
     @property
     def next_wait(self) -> float:
         """Seconds for which the broker may hold the next Fetch back: not long while another is in flight, for the sake of the next seek."""
-        return self.wait if self.left_behind is None else self._usual_wait
+        return self.wait if self.left_behind is None else self.usual_wait
 
     @property
     def _held(self) -> InFlightFetch | None:
@@ -278,7 +278,7 @@ class Source:
     def _choose_wait(self, outcome: Outcome) -> None:
         """Let the broker hold the next Fetch back for longer if it had no records."""
         if isinstance(outcome, Failed) or outcome.message.error_code or any(map(_has_records, outcome.message.responses)):
-            self.wait = self._usual_wait
+            self.wait = self.usual_wait
         elif self.in_flight is None and self.left_behind is None:
             self.wait = min(2 * self.wait, self._longest_wait)
 

@@ -53,8 +53,7 @@ class StartSearch(PositionSearch):
 
     def wanted(self) -> bool:
         """Whether the position still waits for this look-up, not for a later one."""
-        position = self._position
-        return position.search is self and position.stage is Stage.RESETTING and self._owner.positions.is_current(position)
+        return self._position.search is self and super().wanted()
 
     def found(self, now: float, offset: int, epoch: int) -> None:
         """Read from there."""

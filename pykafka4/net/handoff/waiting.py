@@ -145,12 +145,13 @@ class Promise(Generic[T]):
 class _Ticket:
     """A thread's place in the queue of a `Gate`."""
 
-    __slots__ = ("hindered", "key", "latch", "starves", "steps_aside", "thread")
+    __slots__ = ("hindered", "key", "latch", "left", "starves", "steps_aside", "thread")
 
     def __init__(self, key: object, hindered: Callable[[], bool]) -> None:
         self.key, self.hindered, self.latch, self.thread = key, hindered, _latch(), system.get_ident()
         self.steps_aside = False  # whether it waits for room that those behind it cannot use
         self.starves = False  # whether it has tried without success and does not step aside
+        self.left = False  # whether it has left the queue, and the others know
 
 
 class Gate:
@@ -246,10 +247,13 @@ class Gate:
         return first
 
     def _leave(self, ticket: _Ticket) -> None:
+        if ticket.left:
+            return
         with contextlib.suppress(ValueError):
             self._line.remove(ticket)
         self._count()
         self.release()  # the next one may fit into the room that is left
+        ticket.left = True
 
     def _count(self) -> None:
         """Report the state of the queue, again if it has changed meanwhile, so that without a lock the last report is still right."""

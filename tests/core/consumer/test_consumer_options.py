@@ -7,6 +7,7 @@ from consumer_harness import ConsumerHarness, batch, tp
 
 from pykafka4.core.consumer.searches import Search
 from pykafka4.core.subscription import Start
+from pykafka4.errors import KafkaError
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import (
@@ -27,6 +28,9 @@ class AnySearch(Search):
 
     def found(self, now: float, offset: int, epoch: int) -> None:
         pass
+
+    def refused(self, now: float, error: KafkaError) -> None:
+        raise error
 
 
 def fetch(**options: object) -> FetchRequest:

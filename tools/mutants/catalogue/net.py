@@ -160,6 +160,16 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff/waiting.py",
+        old="        if ticket.left:\n            return\n",
+        new="        if ticket.left:\n            return\n        ticket.left = True\n",
+        breaks="Ctrl-C while a thread leaves the line keeps its place, or those behind asleep",
+        tests=(
+            "tests/net/handoff/test_waiting.py::test_an_interrupted_wait_leaves_the_gate_to_those_behind",
+            "tests/net/handoff/test_waiting.py::test_a_thread_in_line_gets_its_turn_when_the_one_before_it_is_interrupted",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/net/handoff/waiting.py",
         old="            if ticket in self._first():\n",
         new="            if True:\n",
         breaks="threads that wait for room overtake each other",

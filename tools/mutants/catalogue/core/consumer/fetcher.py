@@ -11,7 +11,7 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
-        old="        if position is not None and position.claim.origin is claim.origin:\n            position.paused",
+        old="        if position is not None:\n            position.paused",
         new="        if position is not None and position.claim is claim:\n            position.paused",
         breaks="a resumed partition is never fetched, because a seek came in between",
         tests=(
@@ -35,7 +35,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
-        old="            if position is not None and position.claim.origin is claim.origin:\n                continue\n",
+        old="            if self.positions.of_assignment(claim) is not None:\n                continue\n",
         new="",
         breaks="a repeated assign reads records again",
         tests=("tests/core/consumer/test_fetcher.py::test_partitions_that_are_adopted_twice_are_read_once",),
@@ -84,8 +84,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/fetcher.py",
-        old="if position is not None and position.claim.origin is claim.origin:\n                self.positions.remove",
-        new="if position is not None:\n                self.positions.remove",
+        old="if self.positions.of_assignment(claim) is not None:\n                self.positions.remove",
+        new="if claim.tp in self.positions:\n                self.positions.remove",
         breaks="partitions assigned by hand are not read on when the group takes its share of them back",
         tests=("tests/core/consumer/test_fetcher.py::test_the_end_of_an_assignment_leaves_a_later_assignment_of_the_same_partition",),
     ),

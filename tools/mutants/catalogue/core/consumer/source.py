@@ -235,8 +235,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
-        old="self._usual_wait = config.fetch_max_wait_ms / 1000",
-        new="self._usual_wait = 0.5",
+        old="self.usual_wait = config.fetch_max_wait_ms / 1000",
+        new="self.usual_wait = 0.5",
         breaks="fetch_max_wait_ms is ignored",
         tests=("tests/core/consumer/test_consumer_options.py::test_fetch_carries_the_option",),
     ),
@@ -250,7 +250,7 @@ MUTANTS: Final = (
     Mutant(
         file="pykafka4/core/consumer/source.py",
         old="self.wait = min(2 * self.wait, self._longest_wait)",
-        new="self.wait = self._usual_wait",
+        new="self.wait = self.usual_wait",
         breaks="an idle consumer sends a Fetch to each broker every fetch_max_wait_ms",
         tests=("tests/core/consumer/test_source.py::test_a_broker_without_records_may_hold_each_fetch_back_for_longer",),
     ),
@@ -263,14 +263,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
-        old="self.in_flight.wait > self._usual_wait",
+        old="self.in_flight.wait > self.usual_wait",
         new="False",
         breaks="a resumed partition waits for seconds for a Fetch that does not include it",
         tests=("tests/core/consumer/test_source.py::test_a_resumed_partition_does_not_wait_for_a_fetch_that_is_held_back_for_long",),
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
-        old="self.in_flight.wait > self._usual_wait",
+        old="self.in_flight.wait > self.usual_wait",
         new="True",
         breaks="each resumed partition costs a Fetch without a session",
         tests=("tests/core/consumer/test_source.py::test_a_resumed_partition_waits_for_a_fetch_that_is_held_back_as_usual",),
@@ -291,7 +291,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
-        old="return self.wait if self.left_behind is None else self._usual_wait",
+        old="return self.wait if self.left_behind is None else self.usual_wait",
         new="return self.wait",
         breaks="a second seek waits for a Fetch that is held back for seconds",
         tests=("tests/core/consumer/test_source.py::test_beside_a_fetch_that_was_left_behind_none_is_held_back_for_longer",),
@@ -340,8 +340,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/consumer/source.py",
-        old="min(longest * self._usual_wait, MOST)",
-        new="longest * self._usual_wait",
+        old="min(longest * self.usual_wait, MOST)",
+        new="longest * self.usual_wait",
         breaks="with a long fetch_max_wait_ms an idle broker holds Fetches back for minutes",
         tests=("tests/core/consumer/test_source.py::test_no_wait_is_extended_beyond_half_a_minute",),
     ),
