@@ -14,6 +14,8 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
 COMPILED = Path("pykafka4/wire/records/compiled")
+GIL = Path("pykafka4/gil/_gil.pyx")
+PUMP = Path("pykafka4/net/pump/_pump.pyx")
 WANTED = os.environ.get("PYKAFKA4_BUILD_EXTENSION", "auto")
 
 
@@ -47,13 +49,17 @@ def extensions() -> list[Extension]:
             raise
         not_built(error)
         return []
-    core = Extension(
-        "pykafka4.wire.records.compiled._hot",
-        ["pykafka4/wire/records/compiled/_hot.pyx"],
-        extra_compile_args=["/O2"] if sys.platform == "win32" else ["-O3"],
-        depends=[*map(str, COMPILED.glob("_*.pxi")), *map(str, COMPILED.glob("_*.h"))],
-    )
-    return list(cythonize([core], language_level=3))
+    options = ["/O2"] if sys.platform == "win32" else ["-O3"]
+    modules = [GIL, COMPILED / "_hot.pyx"]
+    if sys.platform == "linux":
+        modules.append(PUMP)  # epoll and eventfd; elsewhere the portable transport moves the bytes
+    return list(cythonize([extension(source, options) for source in modules], language_level=3))
+
+
+def extension(source: Path, options: list[str]) -> Extension:
+    parts = [str(part) for pattern in ("_*.pxi", "_*.h", "*.pxd") for part in sorted(source.parent.glob(pattern))]
+    name = ".".join(source.with_suffix("").parts)
+    return Extension(name, [str(source)], extra_compile_args=options, depends=[*parts, str(GIL.with_suffix(".pxd"))])
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})

@@ -15,7 +15,7 @@ import time
 
 from benchmarks.meter import loop_cpu
 from pykafka4 import Consumer, Producer, TopicPartition
-from pykafka4.net.transport import SocketTransport
+from pykafka4.net.dialling import Dialler
 from pykafka4.testing import ModelServer
 
 CASES = ((1, 3000), (300, 10), (3000, 1))  # (topics, partitions of each)
@@ -70,13 +70,13 @@ class Work:
 
     def count_attempts(self) -> None:
         """Every connection that the transport is told to open counts."""
-        connect = SocketTransport.connect
+        dial = Dialler.dial
 
-        def counted(transport: SocketTransport, link: int, host: str, port: int) -> None:
+        def counted(dialler: Dialler, link: int, host: str, port: int) -> None:
             self.attempts += 1
-            connect(transport, link, host, port)
+            dial(dialler, link, host, port)
 
-        SocketTransport.connect = counted  # type: ignore[method-assign, assignment]
+        Dialler.dial = counted  # type: ignore[method-assign, assignment]
 
 
 def work(role: str, bootstrap: str, topics: int, partitions: int) -> None:

@@ -17,7 +17,8 @@ from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.wakeup import Inbox
 from pykafka4.net.handoff.workers import Callbacks, Helper
-from pykafka4.net.transport import Event, EventKind, SocketTransport, Transport
+from pykafka4.net.transport import Event, EventKind, Transport
+from pykafka4.net.transports import open_transport
 
 __all__ = ["CALLER_GONE", "Loop"]
 
@@ -43,7 +44,7 @@ class Loop:
         self._callbacks, self._helper = callbacks, Helper(client_id=client_id)
         self._inbox = Inbox()
         names = Helper("pykafka4-names", LOOKUPS, client_id)
-        self._transport: Transport = SocketTransport(engine.config.receive_message_max_bytes, names, self._post)
+        self._transport: Transport = open_transport(engine.config.receive_message_max_bytes, names, self._post)
         self._wakeup = self._transport.wakeup
         callbacks.serve(self._wakeup)
         self._logs = logs.current()
@@ -202,7 +203,7 @@ class Loop:
         for connect in turn.connect:
             self._transport.connect(connect.link, connect.host, connect.port)
         for link, buffers in turn.write:
-            written = self._transport.write(link, buffers)
+            written = self._transport.write(link, buffers, self.engine.network.awaits_write(link))
             buffers.clear()  # the transport has its own views; a view that stays here would keep a batch's memory in use
             if written and self.engine.network.written(now, link):
                 self._wakeup.news = True  # a request without a response is complete: its machine may continue

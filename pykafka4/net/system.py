@@ -6,7 +6,9 @@ virtual time, where a thread schedule can be replayed from its seed.
 
 from __future__ import annotations
 
-from threading import TIMEOUT_MAX, Condition, Lock, RLock, Thread, current_thread, get_ident
+from threading import TIMEOUT_MAX, Condition, RLock, Thread, current_thread, get_ident
 from time import monotonic
+
+from pykafka4.gil.asking import Lock
 
 __all__ = ["TIMEOUT_MAX", "Condition", "Lock", "RLock", "Thread", "current_thread", "get_ident", "monotonic"]

@@ -72,8 +72,9 @@ for module, names in {
 for name in ("fcntl", "pwd", "grp", "resource", "termios"):
     sys.modules[name] = None
 selectors.DefaultSelector = selectors.SelectSelector
-import pykafka4.net.transport
-pykafka4.net.transport.GATHERS = False
+sys.modules["pykafka4.net.pump._pump"] = None
+import pykafka4.net.portable
+pykafka4.net.portable.GATHERS = False
 """
 USE = """
 import threading

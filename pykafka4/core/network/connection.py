@@ -156,6 +156,11 @@ class Connection:
         return len(self._queued) + len(self._flying) + len(self._silent)
 
     @property
+    def has_silent(self) -> bool:
+        """Whether a request without a response is in flight."""
+        return bool(self._silent)
+
+    @property
     def silent_since(self) -> float:
         """When the oldest request in flight was written; INFINITY: nothing is in flight."""
         return self._flying[0].written_at if self._flying else INFINITY

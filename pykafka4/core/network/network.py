@@ -253,6 +253,11 @@ class Network:
             self._ended(now, endpoint, endpoint.connection)
             self._answer(now, self._answers)
 
+    def awaits_write(self, link: int) -> bool:
+        """Whether a request of `link` is complete as soon as it reaches the socket, so that `written` has to be called."""
+        connection = self._connection(link)
+        return connection is not None and connection.has_silent
+
     def written(self, now: float, link: int) -> bool:
         """All bytes returned for `link` reached the socket. Returns whether that completed a request."""
         connection = self._connection(link)

@@ -8,4 +8,5 @@ Modules; each line imports only from lines below it:
     waiting   application threads wait for a change, a result or room: `Signal`, `Promise`, `Gate`
     workers   client threads that run calls which may block: `Callbacks`, `Feed`, `Helper`
     wakeup    other threads reach the loop: `Inbox`, `Wakeup`
+    latch     what a thread sleeps on
 """

@@ -1,6 +1,6 @@
 """How threads wait: `Signal` (for a change), `Promise` (for a result), `Gate` (in a queue, for room). Rule: a waiting thread holds no lock.
 
-Threads wait in `threading` primitives only: KeyboardInterrupt can end them, and they all take a timeout.
+Threads wait in latches only: KeyboardInterrupt can end such a wait, and all take a timeout.
 
 KeyboardInterrupt can be raised between any two bytecodes of an application thread. So the code here that those threads run holds no lock:
 waiting threads are kept in dicts and deques, whose single operations are atomic. Entries are added inside the `try` that removes them. An
@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 from pykafka4.errors import KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.net import system
+from pykafka4.net.handoff.latch import new_latch, open_latch
 
 __all__ = ["Gate", "Promise", "Signal"]
 
@@ -33,20 +34,6 @@ def _left(deadline: float | None) -> float:
 
 def _deadline(timeout: float | None) -> float | None:
     return None if timeout is None else system.monotonic() + timeout
-
-
-def _latch() -> system.Lock:
-    """A lock for one thread to sleep on: acquired now, released to wake the thread."""
-    latch = system.Lock()
-    latch.acquire()
-    return latch
-
-
-def _open(latch: system.Lock) -> None:
-    """Wake the thread that sleeps on `latch`, or is about to."""
-    if latch.locked():
-        with contextlib.suppress(RuntimeError):  # another thread was faster
-            latch.release()
 
 
 class Signal:
@@ -66,7 +53,7 @@ class Signal:
         """Wait until `predicate()` is true, up to `timeout` seconds; returns its last value."""
         if predicate():
             return True
-        latch, deadline = _latch(), _deadline(timeout)
+        latch, deadline = new_latch(), _deadline(timeout)
         try:
             self._sleepers[latch] = None  # before the check: a later `notify` finds us, the predicate sees the effect of an earlier one
             while not predicate():
@@ -80,7 +67,7 @@ class Signal:
         """Let every waiting thread check its predicate. Call it after the change."""
         if self._sleepers:
             for latch in list(self._sleepers):
-                _open(latch)
+                open_latch(latch)
 
 
 class Promise(Generic[T]):
@@ -148,7 +135,7 @@ class _Ticket:
     __slots__ = ("hindered", "key", "latch", "left", "starves", "steps_aside", "thread")
 
     def __init__(self, key: object, hindered: Callable[[], bool]) -> None:
-        self.key, self.hindered, self.latch, self.thread = key, hindered, _latch(), system.get_ident()
+        self.key, self.hindered, self.latch, self.thread = key, hindered, new_latch(), system.get_ident()
         self.steps_aside = False  # whether it waits for room that those behind it cannot use
         self.starves = False  # whether it has tried without success and does not step aside
         self.left = False  # whether it has left the queue, and the others know
@@ -271,4 +258,4 @@ class Gate:
         if self._line:
             for ticket in self._first():
                 if not (ticket.steps_aside and ticket.hindered()):
-                    _open(ticket.latch)
+                    open_latch(ticket.latch)

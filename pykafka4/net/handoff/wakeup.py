@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
-__all__ = ["Inbox", "Wakeup"]
+__all__ = ["Inbox", "Wakes", "Wakeup"]
 
 
 class Inbox:
@@ -28,6 +29,16 @@ class Inbox:
         """Run the calls posted so far; those added meanwhile wait for the next turn, so that they cannot keep the loop here."""
         for _ in range(len(self._calls)):
             self._calls.popleft()(now)
+
+
+class Wakes(Protocol):
+    """What ends the wait of a loop early: `Wakeup`, or the compiled one of the pump."""
+
+    asleep: bool
+    news: bool
+
+    def wake(self) -> None:
+        """There is work. For any thread."""
 
 
 class Wakeup:

@@ -1,8 +1,6 @@
 """Client threads that run calls which may block: the application's callbacks and listeners, and slow work of the loop.
 
 Rule: no lock is held while one of those calls runs. The threads are started when needed, end when idle, and are never joined.
-
-Only the client's own threads use `threading.Condition`: its methods are Python code that Ctrl-C can interrupt while the lock is held.
 """
 
 from __future__ import annotations
@@ -19,7 +17,8 @@ from typing import Any
 from pykafka4.core import INFINITY
 from pykafka4.logs import get_log
 from pykafka4.net import system
-from pykafka4.net.handoff.wakeup import Wakeup
+from pykafka4.net.handoff.latch import new_latch, open_latch
+from pykafka4.net.handoff.wakeup import Wakes
 
 __all__ = ["Callbacks", "Feed", "Helper"]
 
@@ -49,23 +48,22 @@ class _Workers:
     Not ThreadPoolExecutor, which keeps the interpreter from exiting while a callback hangs.
     """
 
-    __slots__ = ("_client_id", "_condition", "_idle", "_lock", "_most", "_name", "_queue", "_threads")
+    __slots__ = ("_client_id", "_idle", "_lock", "_most", "_name", "_queue", "_threads")
 
     def __init__(self, name: str, most: int, client_id: str) -> None:
         self._name, self._most, self._client_id = name, most, client_id
         self._queue: deque[Callable[[], Any]] = deque()
-        # `submit` takes the lock directly: entering the Condition is Python code, and an interrupt there would leave it locked.
         self._lock = system.RLock()
-        self._condition = system.Condition(self._lock)
-        self._threads = self._idle = 0
+        self._idle: list[system.Lock] = []  # what the idle threads sleep on
+        self._threads = 0
 
     def submit(self, fn: Callable[[], Any]) -> None:
         """Run `fn` soon on one of the threads, or here and now if there is none and none can be started."""
         with self._lock:
             self._queue.append(fn)
             if self._idle:
-                self._condition.notify()
-            if self._idle >= len(self._queue):
+                open_latch(self._idle[-1])  # first: after Ctrl-C in between, it is opened again
+                self._idle.pop()
                 return
             if self._threads >= self._most or self._start() or self._threads:
                 return
@@ -85,7 +83,7 @@ class _Workers:
             self._threads -= 1
             if not isinstance(error, RuntimeError):
                 raise
-            if isinstance(error.__context__, KeyboardInterrupt):  # raised while `start` held the lock of a Condition
+            if isinstance(error.__context__, KeyboardInterrupt):  # raised while `Thread.start` held the lock of a Condition
                 raise error.__context__ from None
             log.info("%s: cannot start another %s thread: %s", self._client_id, self._name, error)
             return False
@@ -107,14 +105,20 @@ class _Workers:
             log.exception("%s: a call on a %s thread raised an exception", self._client_id, self._name)
 
     def _take(self) -> Callable[[], Any] | None:
-        with self._condition:
-            self._idle += 1
-            self._condition.wait_for(lambda: self._queue, IDLE_SECONDS)
-            self._idle -= 1
-            if self._queue:
-                return self._queue.popleft()
-            self._threads -= 1
-            return None
+        """The next call; None if there was none for long: then the thread ends."""
+        while True:
+            with self._lock:
+                if self._queue:
+                    return self._queue.popleft()
+                latch = new_latch()
+                self._idle.append(latch)
+            if latch.acquire(True, IDLE_SECONDS):
+                continue  # another thread may have been faster
+            with self._lock:
+                if latch in self._idle:  # otherwise it was woken just now
+                    self._idle.remove(latch)
+                    self._threads -= 1
+                    return None
 
 
 class _Callback:
@@ -173,7 +177,7 @@ class Callbacks:
         self._pending: dict[_Callback, None] = {}  # submitted to the executor and not begun
         self._blocked: dict[system.Thread, None] = {}  # executor threads that are in `waiting`
         self._posted: deque[Callable[[], Any]] = deque()
-        self._wakeup: Wakeup | None = None  # of the loop that submits posted callbacks
+        self._wakeup: Wakes | None = None  # of the loop that submits posted callbacks
 
     def post(self, fn: Callable[[], Any]) -> None:
         """Let the loop submit `fn`; submit it here if the loop has ended."""
@@ -193,7 +197,7 @@ class Callbacks:
                 return
             self.submit(fn)
 
-    def serve(self, wakeup: Wakeup | None) -> None:
+    def serve(self, wakeup: Wakes | None) -> None:
         """From now on the loop that `wakeup` wakes calls `submit_posted` in each turn; None: there is no loop any more."""
         self._wakeup = wakeup
 

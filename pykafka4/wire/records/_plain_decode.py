@@ -12,6 +12,7 @@ from typing import Any, Final
 import attrs
 
 from pykafka4.errors import ConfigError, CorruptRecord, DecodeError, RecordTooLarge
+from pykafka4.gil.flag import give_way
 from pykafka4.records import Headers
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records.decoder import Message, RecordBatch, open_batch, read_header, read_headers, read_messages, read_records
@@ -98,6 +99,7 @@ class RecordIterator:
         return self
 
     def __next__(self) -> Record:
+        give_way()
         if self.stopped or self._given >= len(self.records):
             raise StopIteration
         record = self.records[self._given]
@@ -264,6 +266,7 @@ class Chunk:
         codec's library is missing, but only if this call has appended nothing: the records before it are handed out first. `position`
         stays at that batch. After any other exception (Ctrl-C) everything is as before the call.
         """
+        give_way()
         count, view, position, at = len(out), self._view, self.position, self._at - (len(self._batch.data) if self._batch else 0)
         try:
             return self._decode(out, limit)

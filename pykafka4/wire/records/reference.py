@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pykafka4.error_table import Written
 from pykafka4.errors import RecordTooLarge, short_name
+from pykafka4.gil.flag import give_way
 from pykafka4.records import HeadersLike, ProducerRecord, RecordMetadata
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.records._plain_account import Account, Callbacks, Hooks
@@ -126,6 +127,7 @@ class Accumulator(Account[Batch]):
         on_delivery: Callable[[Delivery], object] | None = None,
     ) -> Delivery:
         """Accept a record; returns its `Delivery`. See `Producer.send`."""
+        give_way()
         self._check_open()
         name = topic if type(topic) is str else exact_name(topic)
         t = self._topics.get(name)

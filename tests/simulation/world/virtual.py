@@ -332,7 +332,7 @@ class World:
             (system, "current_thread", self.me),
             (system, "get_ident", lambda: self._current.ident),
             (system, "monotonic", self.now),
-            (pykafka4.net.loop, "SocketTransport", transport),
+            (pykafka4.net.loop, "open_transport", transport),
             (weakref, "finalize", noted),
             (pykafka4.runtime, "_RUNTIMES", weakref.WeakSet()),
             (pykafka4.runtime, "Random", lambda: Random(seeds.random())),

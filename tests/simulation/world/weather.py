@@ -1,6 +1,6 @@
 """The simulated network. Rule: bytes of one connection stay in order and may end anywhere; connections are independent of each other.
 
-`VirtualTransport` takes the place of `net.transport.SocketTransport` under a real `net.loop.Loop`; `Weather` carries its bytes to a
+`VirtualTransport` takes the place of a `net.transport.Transport` under a real `net.loop.Loop`; `Weather` carries its bytes to a
 `ModelCluster` and back. Buffers are copied only when the "socket" takes them, often a little later, so that memory that is reused too
 early shows up as a foreign record.
 """
@@ -55,6 +55,7 @@ class Path:
     closed: bool = False  # by the client
     lost: bool = False  # for the client
     pending: int = 0  # writes the socket has not taken
+    report: bool = False  # whether the loop waits for the end of one of them
     taken_at: float = 0.0
     up_at: float = 0.0
     down_at: float = 0.0
@@ -131,7 +132,7 @@ class Weather:
         else:
             session.lost()
 
-    def write(self, link: int, buffers: Iterable[Any]) -> bool:
+    def write(self, link: int, buffers: Iterable[Any], report: bool) -> bool:
         """The socket takes them at once, or a little later; only then are they copied. Whether it has taken them."""
         path = self.paths.get(link)
         if path is None:
@@ -141,6 +142,7 @@ class Weather:
             self._take(path, views)
             return True
         path.pending += 1
+        path.report |= report
         path.taken_at = max(path.taken_at, self.timeline.now + self.random.random() * SOCKET_DELAY)
         self.timeline.at(path.taken_at, lambda: self._taken(path, views))
         return False
@@ -148,7 +150,8 @@ class Weather:
     def _taken(self, path: Path, views: list[memoryview]) -> None:
         path.pending -= 1
         self._take(path, views)
-        if not (path.closed or path.lost or path.pending):
+        if path.report and not (path.closed or path.lost or path.pending):
+            path.report = False
             self._tell(EventKind.WRITTEN, path)
 
     def _take(self, path: Path, views: list[memoryview]) -> None:

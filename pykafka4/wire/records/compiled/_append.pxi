@@ -474,6 +474,8 @@ cdef class Accumulator:
         cdef Topic t
         cdef Delivery d
         cdef object keep_value, keep_key, keep_headers = None
+        if wanted:
+            give_way()
         if self.refusal is not None:
             self.refuse()
         if topic is self.last_name:

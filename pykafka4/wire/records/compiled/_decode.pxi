@@ -144,11 +144,12 @@ cdef class Chunk:
     cdef int hold(self, data) except -1:
         """Keep the bytes of `data` alive through their owner.
 
-        Not by a memoryview: the collector clears one that is garbage together with this chunk, and then dies of releasing its export.
+        Not by a memoryview, nor anything else that the collector clears: it clears one that is garbage together with this chunk, and then
+        dies of releasing its export.
         """
         cdef Py_buffer part
         owner = data.obj if isinstance(data, memoryview) else data
-        if not isinstance(owner, (bytes, bytearray)):
+        if PyObject_IS_GC(owner):  # neither bytes nor bytearray nor a frame of the pump
             data = owner = bytes(data)
         PyObject_GetBuffer(owner, &self.view, PyBUF_SIMPLE)
         self.held = True
@@ -375,6 +376,8 @@ cdef class Chunk:
         stays at that batch. RuntimeError when called again by what it calls (a signal handler, while a batch is decompressed).
         """
         cdef int n = 0
+        if wanted:
+            give_way()
         if self.busy:
             raise RuntimeError(f"{self.topic}-{self.partition}: decode was called on a chunk that is being decoded")
         self.busy = True

@@ -21,6 +21,8 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
+from pykafka4.gil._gil cimport give_way, wanted
+
 import os
 import sys
 from collections import deque
@@ -50,6 +52,7 @@ cdef extern from "Python.h":
     PyObject* PyDict_GetItemWithError(object, object) except? NULL
     const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
     bint PyCallable_Check(object)
+    bint PyObject_IS_GC(object)
     void PyErr_SetInterrupt()
     long long PyLong_AsLongLongAndOverflow(object, int*) except? -1
 

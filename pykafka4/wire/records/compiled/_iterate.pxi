@@ -33,6 +33,8 @@ cdef class RecordIterator:
 
     def __next__(self):
         cdef object record
+        if wanted:
+            give_way()
         if self.stopped or self._given >= PyList_GET_SIZE(self.records):
             raise StopIteration
         record = <object>PyList_GET_ITEM(self.records, self._given)

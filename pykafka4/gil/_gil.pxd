@@ -1,0 +1,8 @@
+"""For the other compiled modules."""
+
+cdef int wanted                 # threads that wait for the GIL, or will in a moment; read only
+
+cdef int give_way() except -1
+cdef bint pause() noexcept nogil
+cdef void ask() noexcept nogil
+cdef void got() noexcept

@@ -1,0 +1,140 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
+"""The flag behind `pykafka4.gil`. Rule: no thread waits longer than a millisecond for another to take the GIL.
+
+A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers it (`got`). Threads of the application that see it raised release
+the GIL in between (`give_way`). After one did, nobody raises the flag for 400 µs (`pause`): the application computes, and every hand-over
+costs it two thread switches. A loop does more at once afterwards.
+"""
+
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t
+
+import os
+
+cdef extern from "_gil.h" nogil:
+    int load(int*)
+    void add(int*, int)
+    int exchange(int*, int)
+    void taken_init()
+    void taken_wait(int*)
+    void taken_tell()
+    void wait_readable(int, double)
+    void wait_while(int*, int, double)
+    void wake_one(int*)
+    int64_t monotonic_us()
+    void sleep_us(int64_t)
+
+cdef enum:
+    PACE_US = 400
+
+cdef int wanted = 0
+cdef int64_t given_us = 0       # when a thread gave way last
+
+taken_init()
+
+
+cdef int give_way() except -1:
+    """Release the GIL until a thread that asked for it has taken it. For threads of the application."""
+    global given_us
+    given_us = monotonic_us()
+    with nogil:
+        taken_wait(&wanted)
+    return 0
+
+
+cdef bint pause() noexcept nogil:
+    """Sleep until the flag may be raised; returns whether that took time."""
+    cdef int64_t left = given_us + PACE_US - monotonic_us()
+    if not 0 < left <= PACE_US:
+        return False
+    sleep_us(left)
+    return True
+
+
+cdef void ask() noexcept nogil:
+    """The calling thread takes the GIL in a moment."""
+    add(&wanted, 1)
+
+
+cdef void got() noexcept:
+    """The calling thread has the GIL that it asked for."""
+    add(&wanted, -1)
+    taken_tell()
+
+
+def give_way_to_others() -> None:
+    """Give way if a thread wants the GIL."""
+    if load(&wanted):
+        give_way()
+
+
+def wait(int fd, double timeout) -> None:
+    """Wait without the GIL until `fd` is readable, up to `timeout` seconds, then ask for it. `done` ends this. For portable loops."""
+    with nogil:
+        wait_readable(fd, timeout)
+        ask()
+
+
+def done() -> None:
+    """The loop that called `wait` sleeps again, or ends."""
+    got()
+
+
+@cython.final
+cdef class Lock:
+    """As `threading.Lock`, except that a thread that has waited asks for the GIL when it wakes up. Linux only."""
+
+    cdef int held, sleepers
+
+    def acquire(self, bint blocking=True, double timeout=-1.0) -> bool:
+        """Whether the lock was acquired; `timeout` in seconds, negative for no limit. Raises what a signal handler raises meanwhile."""
+        cdef int64_t end = 0
+        cdef double left = -1.0
+        cdef bint acquired
+        if not exchange(&self.held, 1):
+            return True
+        if not blocking or timeout == 0:
+            return False
+        if timeout > 0:
+            end = monotonic_us() + <int64_t>(min(timeout, 1e12) * 1e6)
+        while True:
+            if timeout > 0:
+                left = (end - monotonic_us()) / 1e6
+                if left <= 0:
+                    return False
+            self.sleepers += 1
+            with nogil:
+                wait_while(&self.held, 1, left)
+                acquired = not exchange(&self.held, 1)
+                if acquired:
+                    pause()
+                    ask()
+            self.sleepers -= 1
+            if acquired:
+                got()
+            if acquired:
+                return True
+            PyErr_CheckSignals()
+
+    def release(self) -> None:
+        """RuntimeError if nobody holds it."""
+        if not exchange(&self.held, 0):
+            raise RuntimeError("release unlocked lock")
+        if self.sleepers:
+            wake_one(&self.held)
+
+    def locked(self) -> bool:
+        """Whether somebody holds it."""
+        return load(&self.held) != 0
+
+
+def _after_fork() -> None:
+    """The threads that asked, and those that gave way, exist in the parent only."""
+    global wanted
+    wanted = 0
+    taken_init()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

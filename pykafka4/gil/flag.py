@@ -1,0 +1,22 @@
+"""The flag itself. Rule: nobody but this module imports the compiled one, except other compiled modules.
+
+Without a compiler, and in an interpreter without the GIL, there is no flag, and nobody gives way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["compiled", "give_way"]
+
+compiled: Any = None
+if getattr(sys, "_is_gil_enabled", lambda: True)():  # importing it would turn the GIL on
+    with contextlib.suppress(ImportError):
+        compiled = importlib.import_module("pykafka4.gil._gil")
+
+# Releases the GIL if another thread asks for it. For threads of the application and of callbacks.
+give_way: Callable[[], None] = compiled.give_way_to_others if compiled is not None else lambda: None

@@ -1,0 +1,232 @@
+"""Dialling. Rule: the addresses of a name are tried in turn, and every attempt ends in an open socket or one error with all causes.
+
+Names are looked up on a helper thread, as that may take long. The transport watches the sockets, and calls `writable` when an attempt
+has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from pykafka4.errors import ConnectionLost
+from pykafka4.net.handoff.workers import Helper
+from pykafka4.net.transport import Post, explain
+
+__all__ = ["Dialled", "Dialler"]
+
+ADDRESS_SECONDS = 2.0  # for one of several addresses of a name, before the next one is tried
+IN_PROGRESS: Final = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, 0}
+SKIPPED: Final = object()  # result of a look-up that was not started because no connection waited for it any more
+
+Address: TypeAlias = tuple[int, Any]  # (family, sockaddr)
+
+
+@attrs.frozen(eq=False)
+class Dialled:
+    """How dialling ended. The caller closes `sock`."""
+
+    link: int
+    address: str  # as configured, or as a broker told it; for messages
+    sock: socket.socket | None
+    error: ConnectionLost | None
+
+
+class Attempt:
+    """A connection that is not open yet."""
+
+    __slots__ = ("address", "addresses", "errors", "host", "link", "next_address_at", "sock", "trying")
+
+    def __init__(self, link: int, host: str, port: int) -> None:
+        self.link, self.host = link, host
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.sock: socket.socket | None = None
+        self.addresses: deque[Address] = deque()  # not tried yet
+        self.trying = host
+        self.errors: list[str] = []
+        self.next_address_at: float | None = None
+
+
+class Dialler:
+    """The attempts of one loop. Everything belongs to its thread."""
+
+    def __init__(
+        self, helper: Helper, post: Post, watch: Callable[[int, socket.socket], None], unwatch: Callable[[int, socket.socket], None]
+    ) -> None:
+        """`watch(link, sock)` waits for `sock` to become writable or fail, until `unwatch`; `post` runs a call on the loop thread."""
+        self.finished: list[Dialled] = []  # for the transport, which empties it
+        self._helper, self._post, self._watch, self._unwatch = helper, post, watch, unwatch
+        self._attempts: dict[int, Attempt] = {}
+        self._connecting: set[Attempt] = set()
+        self._lookups: dict[tuple[str, int], list[Attempt]] = {}  # in progress, and the attempts that wait for each
+        self._rotation = itertools.count()
+
+    def dial(self, link: int, host: str, port: int) -> None:
+        """Look the name up, then try its addresses in turn. An IP address needs no look-up."""
+        attempt = self._attempts[link] = Attempt(link, host, port)
+        if (address := _ip_address(host, port)) is not None:
+            self._resolved(attempt, [address])
+        elif (waiting := self._lookups.get((host, port))) is not None:
+            waiting.append(attempt)
+        else:
+            self._lookups[host, port] = [attempt]
+            self._look_up(host, port)
+
+    def cancel(self, link: int) -> None:
+        """Give up, without a result."""
+        for dialled in self.finished:
+            if dialled.link == link and dialled.sock is not None:
+                dialled.sock.close()
+        self.finished = [dialled for dialled in self.finished if dialled.link != link]
+        attempt = self._attempts.pop(link, None)
+        if attempt is not None:
+            for waiting in self._lookups.values():
+                if attempt in waiting:
+                    waiting.remove(attempt)
+            self._connecting.discard(attempt)
+            self._forget_socket(attempt)
+
+    def writable(self, link: int) -> None:
+        """The watched socket of `link` is open, or has failed."""
+        attempt = self._attempts.get(link)
+        if attempt is None or attempt.sock is None:
+            return
+        code = attempt.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self._failed(attempt, os.strerror(code).lower())
+            self._next_address(attempt)
+            return
+        self._unwatch(link, attempt.sock)
+        self._connecting.discard(attempt)
+        del self._attempts[link]
+        self.finished.append(Dialled(link, attempt.address, attempt.sock, None))
+
+    def limit(self, timeout: float) -> float:
+        """`timeout`, or less if an address is to be given up before."""
+        if self.finished:
+            return 0.0
+        times = [attempt.next_address_at for attempt in self._connecting if attempt.next_address_at is not None]
+        return min(timeout, max(0.0, min(times) - monotonic())) if times else timeout
+
+    def skip_slow_addresses(self) -> None:
+        """Try the next address where one has not responded in time."""
+        if self._connecting:
+            now = monotonic()
+            for attempt in [a for a in self._connecting if a.next_address_at is not None and a.next_address_at <= now]:
+                self._failed(attempt, f"no response within {ADDRESS_SECONDS:g} s")
+                self._next_address(attempt)
+
+    def abandon(self) -> None:
+        """In a forked child: close its copies of the sockets."""
+        for attempt in self._attempts.values():
+            if attempt.sock is not None:
+                attempt.sock.close()
+        for dialled in self.finished:
+            if dialled.sock is not None:
+                dialled.sock.close()
+
+    def shut(self) -> None:
+        """Give up everything."""
+        for link in [*self._attempts, *(dialled.link for dialled in self.finished)]:
+            self.cancel(link)
+
+    # -- names
+
+    def _look_up(self, host: str, port: int) -> None:
+        """One look-up at a time per host and port, for all that wait for it; skipped if none waits when the helper starts it."""
+        waiting = self._lookups[host, port]
+        self._helper.submit(
+            lambda: _look_up(host, port) if waiting else SKIPPED, lambda found: self._post(lambda now: self._looked_up(host, port, found))
+        )
+
+    def _looked_up(self, host: str, port: int, found: Any) -> None:
+        waiting = self._lookups.get((host, port), [])
+        if waiting and found is SKIPPED:  # attempts that came after the helper had skipped the look-up
+            self._look_up(host, port)
+            return
+        self._lookups.pop((host, port), None)
+        for attempt in waiting:
+            self._resolved(attempt, found)
+
+    def _resolved(self, attempt: Attempt, result: Any) -> None:
+        if isinstance(result, BaseException):
+            self._end(attempt, explain(result))
+            return
+        attempt.addresses = deque(result)
+        attempt.addresses.rotate(-next(self._rotation) if len(result) > 1 else 0)  # so that a dead address is not always tried first
+        self._connecting.add(attempt)
+        self._next_address(attempt)
+
+    # -- addresses
+
+    def _next_address(self, attempt: Attempt) -> None:
+        """Try the next addresses until one does not fail at once."""
+        self._forget_socket(attempt)
+        while attempt.addresses:
+            family, sockaddr = attempt.addresses.popleft()
+            attempt.trying = sockaddr[0]
+            try:
+                attempt.sock = _socket(family)
+                code = attempt.sock.connect_ex(sockaddr)
+            except OSError as error:
+                code = error.errno or errno.EIO
+            except (ValueError, OverflowError) as error:  # a port above 65,535, from a broker or from the configuration
+                self._failed(attempt, explain(error))
+                self._forget_socket(attempt)
+                continue
+            if code in IN_PROGRESS and attempt.sock is not None:
+                attempt.next_address_at = monotonic() + ADDRESS_SECONDS if attempt.addresses else None
+                self._watch(attempt.link, attempt.sock)
+                return
+            self._failed(attempt, os.strerror(code).lower())
+            self._forget_socket(attempt)
+        self._end(attempt, "; ".join(dict.fromkeys(attempt.errors)) or "no address")
+
+    def _failed(self, attempt: Attempt, why: str) -> None:
+        """Note why this address failed, with the address itself if a host name was configured."""
+        attempt.errors.append(why if attempt.trying == attempt.host else f"{why} ({attempt.trying})")
+
+    def _end(self, attempt: Attempt, why: str) -> None:
+        self._connecting.discard(attempt)
+        del self._attempts[attempt.link]
+        self.finished.append(Dialled(attempt.link, attempt.address, None, ConnectionLost(f"{attempt.address}: {why}")))
+
+    def _forget_socket(self, attempt: Attempt) -> None:
+        if attempt.sock is not None:
+            self._unwatch(attempt.link, attempt.sock)
+            attempt.sock.close()
+            attempt.sock = None
+
+
+def _ip_address(host: str, port: int) -> Address | None:
+    """The address, if `host` is an IP address and not a name. Never queries a resolver."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: characters that are not allowed in a name
+        socket.inet_pton(socket.AF_INET, host)
+        return socket.AF_INET, (host, port)
+    with contextlib.suppress(OSError, ValueError, OverflowError):
+        if ":" in host:  # by the C library's parser, since it may have a zone: fe80::1%eth0
+            family, _, _, _, sockaddr = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)[0]
+            return family, sockaddr
+    return None
+
+
+def _look_up(host: str, port: int) -> list[Address]:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys((family, sockaddr) for family, _, _, _, sockaddr in found))
+
+
+def _socket(family: int) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return sock

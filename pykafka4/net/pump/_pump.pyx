@@ -1,0 +1,643 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
+"""The pump. Rule: it knows sockets and the four bytes before a frame, and nothing else of Kafka; only the loop's thread calls it.
+
+`run` is the one call of a turn that waits. Without the GIL it writes what is queued, waits, reads, and cuts frames, until there is something
+for Python: a whole frame, the end of a connection, a finished dial, a wake-up, or the end of the timeout. Then it asks for the GIL
+(`pykafka4.gil`). Memory that Python and the stretch without the GIL both touch: none. Queues, connections and finished frames are changed by
+the thread that calls `run`, in it or between two calls; a freed frame's block is returned under the GIL and taken at the start of `run`.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.errno cimport ENOMEM, errno
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy
+
+from pykafka4.gil._gil cimport ask, got, pause
+
+import os
+
+cdef extern from "<sys/uio.h>" nogil:
+    cdef struct iovec:
+        void* iov_base
+        size_t iov_len
+
+cdef extern from "_pump.h" nogil:
+    cdef struct epoll_data:
+        void* ptr
+    cdef struct epoll_event:
+        uint32_t events
+        epoll_data data
+    enum: EPOLLIN, EPOLLOUT, EPOLL_CTL_ADD, EPOLL_CTL_MOD, EPOLL_CTL_DEL, EPOLL_CLOEXEC, EFD_NONBLOCK, EFD_CLOEXEC, AGAIN, BROKEN
+    int epoll_create1(int)
+    int eventfd(unsigned int, int)
+    int close(int)
+    ssize_t read(int, void*, size_t)
+    ssize_t write(int, const void*, size_t)
+    int64_t monotonic_us()
+    ssize_t gather(int, iovec*, int)
+    ssize_t receive(int, char*, size_t)
+    int watch(int, int, int, uint32_t, void*)
+    int wait_for(int, epoll_event*, int, int64_t)
+
+cdef extern from *:
+    """
+    static inline int load_flag(int *p) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }
+    static inline int swap_flag(int *p, int value) { return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST); }
+    static inline uint32_t big_endian(const char *s) {
+        const unsigned char *p = (const unsigned char *)s;
+        return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    }
+    """
+    int load_flag(int*) nogil
+    int swap_flag(int*, int) nogil
+    uint32_t big_endian(const char*) nogil
+
+cdef enum:
+    SIZE = 4                       # bytes before a frame
+    HEAD = 16                      # bytes shown of a frame whose size is wrong
+    SCRATCH = 32768                # size of a first read; frames that fit are cut out of it
+    TURN_BYTES = 4194304           # most that one connection may read or write in a row, to be fair to the others
+    FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive, so that a wrong size alone costs no more
+    MOST_PIECES = 64               # buffers of one system call; more are slower (measured)
+    MOST_EVENTS = 64
+    POOLED_FROM = 16384            # smaller blocks are the C library's business
+    POOL_BYTES = 8388608           # kept for later frames
+    WRONG_SIZE = -1                # in place of an errno
+
+OPEN, DIALLING = range(2)
+FRAME, WRITTEN, LOST, DIALLED = range(4)
+cdef int C_OPEN = 0, C_DIALLING = 1
+
+cdef struct Block:                 # the memory of a frame
+    Block* next
+    void* connection
+    size_t room, size
+
+cdef inline char* bytes_of(Block* block) noexcept nogil:
+    return <char*>block + sizeof(Block)
+
+cdef struct Out:                   # the buffers of one `write`
+    Out* next
+    int count, at                  # pieces; the first that is not written completely
+    bint report                    # Python waits for the end of this write
+    iovec* pieces
+    Py_buffer* views
+
+cdef struct Conn:
+    Conn* next                     # in the list of those with news
+    Conn* next_to_write
+    int64_t link
+    int fd, kind
+    bint news, to_write, registered_out, dead, dialled, written
+    int error                      # errno, 0: the end of the stream; WRONG_SIZE: the size of a frame
+    Out* first
+    Out* last
+    Block* block                   # the frame that is partly read
+    size_t filled, size
+    char head[HEAD]
+    int got                        # bytes of the size that have arrived, or bytes in `head`
+
+
+# ---------------------------------------------------------------- frames
+
+@cython.final
+cdef class _Pool:
+    """Blocks of frames, for reuse: fresh pages cost more than reading into them."""
+
+    cdef Block* blocks             # returned ones, last in, first out; touched under the GIL only
+    cdef size_t total              # bytes of these and of the pump's spare ones
+
+    def __dealloc__(self):
+        cdef Block* block = self.blocks
+        while block != NULL:
+            self.blocks = block.next
+            free(block)
+            block = self.blocks
+
+
+@cython.final
+@cython.no_gc                      # the collector never clears it, so that a chunk may rely on it
+cdef class Frame:
+    """A frame without its size. Supports the buffer protocol, read only."""
+
+    cdef Block* block
+    cdef _Pool pool
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, bytes_of(self.block), <Py_ssize_t>self.block.size, 1, flags)
+
+    def __len__(self):
+        return <Py_ssize_t>self.block.size
+
+    def __dealloc__(self):
+        cdef Block* block = self.block
+        if block == NULL:
+            return
+        if block.room < POOLED_FROM or self.pool.total + block.room > POOL_BYTES:
+            free(block)
+        else:
+            block.next = self.pool.blocks
+            self.pool.blocks = block
+            self.pool.total += block.room
+
+
+# ---------------------------------------------------------------- wake-ups
+
+@cython.final
+cdef class Waker:
+    """Wakes the loop out of `run`, from any thread; see `net.handoff.wakeup.Wakeup`. No interrupt can come inside `wake`."""
+
+    cdef int fd, sleeping
+    cdef public bint news
+
+    def __cinit__(self):
+        self.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
+        if self.fd < 0:
+            raise OSError(errno, os.strerror(errno))
+
+    @property
+    def asleep(self) -> bool:
+        return load_flag(&self.sleeping) != 0
+
+    @asleep.setter
+    def asleep(self, bint value):
+        swap_flag(&self.sleeping, value)
+
+    def fileno(self) -> int:
+        """The descriptor to wait for."""
+        return self.fd
+
+    def wake(self) -> None:
+        """There is work."""
+        cdef uint64_t one = 1
+        self.news = True
+        if load_flag(&self.sleeping) and swap_flag(&self.sleeping, 0) and self.fd >= 0:
+            write(self.fd, &one, 8)
+
+    def clear(self) -> None:
+        """Discard the wake-ups so far."""
+        cdef uint64_t count
+        if self.fd >= 0:
+            read(self.fd, &count, 8)
+
+    def close(self) -> None:
+        """Close the descriptor, without waking the loop."""
+        if self.fd >= 0:
+            close(self.fd)
+            self.fd = -1
+
+    def __dealloc__(self):
+        if self.fd >= 0:
+            close(self.fd)
+
+
+# ---------------------------------------------------------------- the pump
+
+@cython.final
+@cython.no_gc                      # nothing that it holds refers to it; the collector would clear it before `__dealloc__`
+cdef class Pump:
+    """The open sockets of one loop, by link."""
+
+    cdef readonly Waker waker
+    cdef dict conns                # link -> address of its Conn
+    cdef int epoll
+    cdef bint woken, abandoned
+    cdef int64_t max_frame
+    cdef char* scratch
+    cdef _Pool pool
+    cdef Block* spare              # blocks that `run` may take without the GIL
+    cdef size_t taken              # bytes that it took of them
+    cdef Block* frames             # finished, in order of arrival
+    cdef Block** frames_end
+    cdef Conn* with_news           # lost, dialled or written
+    cdef Conn* to_write            # something was queued since the last `run`
+    cdef Out* done                 # written; their buffers are released under the GIL
+
+    def __cinit__(self, int64_t max_frame):
+        self.max_frame = max_frame
+        self.conns = {}
+        self.pool = _Pool()
+        self.frames_end = &self.frames
+        self.epoll = -1
+        self.scratch = <char*>malloc(SCRATCH)
+        if self.scratch == NULL:
+            raise MemoryError
+        self.waker = Waker()
+        self.epoll = epoll_create1(EPOLL_CLOEXEC)
+        if self.epoll < 0 or watch(self.epoll, EPOLL_CTL_ADD, self.waker.fd, EPOLLIN, NULL) < 0:
+            raise OSError(errno, os.strerror(errno))
+
+    def __dealloc__(self):
+        if not self.abandoned:     # what a forked child has may be half changed
+            self.free_all()
+        if self.epoll >= 0:
+            close(self.epoll)
+        free(self.scratch)
+
+    cdef void free_all(self):
+        cdef Block* block
+        for link in list(self.conns):
+            self.remove(link)
+        self.release_written()
+        while self.frames != NULL:
+            block = self.frames
+            self.frames = block.next
+            free(block)
+        self.frames_end = &self.frames
+        while self.spare != NULL:
+            block = self.spare
+            self.spare = block.next
+            free(block)
+
+    def shut(self) -> None:
+        """Forget every connection. The sockets are the caller's."""
+        self.free_all()
+        if self.epoll >= 0:
+            close(self.epoll)
+            self.epoll = -1
+
+    def abandon(self) -> None:
+        """In a forked child: close the descriptor, touch nothing else."""
+        self.abandoned = True
+        if self.epoll >= 0:
+            close(self.epoll)
+            self.epoll = -1
+
+    # ------------------------------------------------------------ connections
+
+    cdef Conn* find(self, object link) except? NULL:
+        address = self.conns.get(link)
+        return NULL if address is None else <Conn*><size_t>address
+
+    def add(self, int64_t link, int fd, int kind) -> None:
+        """Watch the socket: until it is writable (DIALLING: reported once as DIALLED), or for reading and writing (OPEN)."""
+        cdef Conn* c
+        self.remove(link)
+        c = <Conn*>calloc(1, sizeof(Conn))
+        if c == NULL:
+            raise MemoryError
+        c.link = link
+        c.fd = fd
+        c.kind = kind
+        if watch(self.epoll, EPOLL_CTL_ADD, fd, EPOLLOUT if kind == C_DIALLING else EPOLLIN, c) < 0:
+            error = errno
+            free(c)
+            raise OSError(error, os.strerror(error))
+        try:
+            self.conns[link] = <size_t>c
+        except BaseException:
+            watch(self.epoll, EPOLL_CTL_DEL, fd, 0, NULL)
+            free(c)
+            raise
+
+    def remove(self, link) -> None:
+        """Forget the connection, with what it has not written. Its frames that were read already are discarded. The socket is still open."""
+        cdef Conn* c = self.find(link)
+        cdef Out* out
+        if c == NULL:
+            return
+        del self.conns[link]
+        watch(self.epoll, EPOLL_CTL_DEL, c.fd, 0, NULL)
+        self.forget_frames(c)
+        self.unlist(c)
+        while c.first != NULL:
+            out = c.first
+            c.first = out.next
+            release(out)
+        free(c.block)
+        free(c)
+
+    cdef void forget_frames(self, Conn* c) noexcept:
+        cdef Block** at = &self.frames
+        cdef Block* block
+        while at[0] != NULL:
+            block = at[0]
+            if block.connection == c:
+                at[0] = block.next
+                free(block)
+            else:
+                at = &block.next
+        self.frames_end = at
+
+    cdef void unlist(self, Conn* c) noexcept:
+        cdef Conn** at = &self.with_news
+        while at[0] != NULL:
+            if at[0] == c:
+                at[0] = c.next
+            else:
+                at = &at[0].next
+        at = &self.to_write
+        while at[0] != NULL:
+            if at[0] == c:
+                at[0] = c.next_to_write
+            else:
+                at = &at[0].next_to_write
+
+    def write(self, link, buffers, bint report=False) -> None:
+        """Queue the buffers; the next `run` begins to write them. With `report` it ends with WRITTEN as soon as the connection has no more to write."""
+        cdef Conn* c = self.find(link)
+        cdef Out* out
+        cdef Py_ssize_t n = len(buffers)
+        if c == NULL or c.dead or n == 0:
+            return
+        out = <Out*>calloc(1, sizeof(Out) + <size_t>n * (sizeof(iovec) + sizeof(Py_buffer)))
+        if out == NULL:
+            raise MemoryError
+        out.views = <Py_buffer*>(out + 1)
+        out.pieces = <iovec*>(out.views + n)
+        out.report = report
+        try:
+            for buffer in buffers:
+                PyObject_GetBuffer(buffer, out.views + out.count, PyBUF_SIMPLE)
+                out.pieces[out.count].iov_base = out.views[out.count].buf
+                out.pieces[out.count].iov_len = <size_t>out.views[out.count].len
+                out.count += 1
+        except BaseException:
+            release(out)
+            raise
+        if c.last != NULL:
+            c.last.next = out
+        else:
+            c.first = out
+        c.last = out
+        if not c.to_write:
+            c.to_write = True
+            c.next_to_write = self.to_write
+            self.to_write = c
+
+    # ------------------------------------------------------------ the stretch without the GIL
+
+    cdef void tell(self, Conn* c) noexcept nogil:
+        """There is news of `c` for Python."""
+        if not c.news:
+            c.news = True
+            c.next = self.with_news
+            self.with_news = c
+
+    cdef void lose(self, Conn* c, int error) noexcept nogil:
+        c.dead = True
+        c.error = error
+        watch(self.epoll, EPOLL_CTL_DEL, c.fd, 0, NULL)
+        self.tell(c)
+
+    cdef void watch_writing(self, Conn* c, bint wanted) noexcept nogil:
+        if c.registered_out != wanted:
+            c.registered_out = wanted
+            watch(self.epoll, EPOLL_CTL_MOD, c.fd, EPOLLIN | EPOLLOUT if wanted else EPOLLIN, c)
+
+    cdef void flush(self, Conn* c) noexcept nogil:
+        """Write what the socket takes now, the rest when it is writable."""
+        cdef Out* out
+        cdef ssize_t n
+        cdef int64_t budget = TURN_BYTES
+        while c.first != NULL and budget > 0:
+            out = c.first
+            n = gather(c.fd, out.pieces + out.at, min(out.count - out.at, MOST_PIECES))
+            if n == BROKEN:
+                self.lose(c, errno)
+                return
+            if n == AGAIN:
+                break
+            budget -= n
+            while out.at < out.count and <size_t>n >= out.pieces[out.at].iov_len:
+                n -= <ssize_t>out.pieces[out.at].iov_len
+                out.at += 1
+            if out.at < out.count:
+                out.pieces[out.at].iov_base = <char*>out.pieces[out.at].iov_base + n
+                out.pieces[out.at].iov_len -= <size_t>n
+                continue
+            if out.report:
+                c.written = True
+            c.first = out.next
+            out.next = self.done
+            self.done = out
+        if c.first == NULL:
+            c.last = NULL
+            if c.written:
+                self.tell(c)
+        self.watch_writing(c, c.first != NULL)
+
+    cdef Block* obtain(self, size_t size) noexcept nogil:
+        """A block of at least `size` bytes; of a large frame, of the first piece."""
+        cdef Block** at = &self.spare
+        cdef Block* block
+        cdef size_t room = size
+        if size >= POOLED_FROM:
+            room = min(size, <size_t>FIRST_PIECE)
+            while at[0] != NULL:
+                block = at[0]
+                if block.room >= room and block.room <= 2 * room:
+                    at[0] = block.next
+                    self.taken += block.room
+                    return block
+                at = &block.next
+            room = (room + (room >> 3) + 4095) & ~<size_t>4095   # frames of similar sizes fit into it later
+        block = <Block*>malloc(sizeof(Block) + room)
+        if block != NULL:
+            block.room = room
+        return block
+
+    cdef void begin(self, Conn* c, size_t size, const char* data, size_t n) noexcept nogil:
+        """Begin a frame of `size` bytes with the first `n` of them."""
+        c.block = self.obtain(size)
+        if c.block == NULL:
+            self.lose(c, ENOMEM)
+            return
+        c.size = size
+        c.filled = n
+        memcpy(bytes_of(c.block), data, n)
+        if n == size:
+            self.finish(c)
+
+    cdef void finish(self, Conn* c) noexcept nogil:
+        c.block.size = c.size
+        c.block.connection = c
+        c.block.next = NULL
+        self.frames_end[0] = c.block
+        self.frames_end = &c.block.next
+        c.block = NULL
+
+    cdef void cut(self, Conn* c, const char* p, size_t n) noexcept nogil:
+        """Cut whole frames out of `n` bytes; the rest begins the next frame."""
+        cdef size_t take, size
+        while n and not c.dead:
+            take = min(n, <size_t>(SIZE - c.got))
+            memcpy(c.head + c.got, p, take)
+            c.got += <int>take
+            p += take
+            n -= take
+            if c.got < SIZE:
+                return
+            size = big_endian(c.head)
+            if size > <size_t>self.max_frame:     # negative ones, too
+                take = min(n, <size_t>(HEAD - SIZE))
+                memcpy(c.head + SIZE, p, take)
+                c.got = SIZE + <int>take
+                self.lose(c, WRONG_SIZE)
+                return
+            c.got = 0
+            take = min(n, size)
+            self.begin(c, size, p, take)
+            p += take
+            n -= take
+            if c.block != NULL:
+                return
+
+    cdef bint grow(self, Conn* c) noexcept nogil:
+        """A longer block for the frame that fills its block."""
+        cdef size_t room = min(c.size, 2 * c.block.room)
+        cdef Block* block = <Block*>realloc(c.block, sizeof(Block) + room)
+        if block == NULL:
+            self.lose(c, ENOMEM)
+            return False
+        block.room = room
+        c.block = block
+        return True
+
+    cdef void fill(self, Conn* c) noexcept nogil:
+        """Read what has arrived; the rest of a frame goes straight to its place."""
+        cdef ssize_t n
+        cdef size_t room
+        cdef int64_t budget = TURN_BYTES
+        while budget > 0 and not c.dead:
+            if c.block == NULL:
+                room = SCRATCH
+                n = receive(c.fd, self.scratch, room)
+            else:
+                if c.filled == c.block.room and not self.grow(c):
+                    return
+                room = min(c.size, c.block.room) - c.filled
+                n = receive(c.fd, bytes_of(c.block) + c.filled, room)
+            if n == AGAIN:
+                return
+            if n == BROKEN or n == 0:
+                self.lose(c, errno if n == BROKEN else 0)
+                return
+            budget -= n
+            if c.block == NULL:
+                self.cut(c, self.scratch, <size_t>n)
+            else:
+                c.filled += <size_t>n
+                if c.filled == c.size:
+                    self.finish(c)
+            if <size_t>n < room:
+                return
+
+    cdef void handle(self, Conn* c, uint32_t events) noexcept nogil:
+        if c.dead:
+            return
+        if c.kind == C_DIALLING:
+            c.dialled = True
+            watch(self.epoll, EPOLL_CTL_DEL, c.fd, 0, NULL)
+            self.tell(c)
+            return
+        if events & EPOLLOUT:
+            self.flush(c)
+        if events & ~<uint32_t>EPOLLOUT and not c.dead:
+            self.fill(c)
+
+    cdef void stretch(self, int64_t timeout) noexcept nogil:
+        """Move bytes until there is something for Python, up to `timeout` microseconds."""
+        cdef epoll_event events[MOST_EVENTS]
+        cdef Conn* c
+        cdef uint64_t count
+        cdef int i, n
+        cdef int64_t left = timeout
+        cdef int64_t end = monotonic_us() + timeout
+        while self.to_write != NULL:
+            c = self.to_write
+            self.to_write = c.next_to_write
+            c.to_write = False
+            if not c.dead and not c.registered_out:
+                self.flush(c)
+        while True:
+            if self.frames != NULL or self.with_news != NULL:
+                left = 0           # still look once at the sockets
+            n = wait_for(self.epoll, events, MOST_EVENTS, left)
+            for i in range(n):
+                if events[i].data.ptr == NULL:
+                    read(self.waker.fd, &count, 8)
+                    self.woken = True
+                else:
+                    self.handle(<Conn*>events[i].data.ptr, events[i].events)
+            if self.frames != NULL or self.with_news != NULL or self.woken:
+                return
+            left = end - monotonic_us()
+            if left <= 0:
+                return
+
+    cdef void pace(self) noexcept nogil:
+        """A thread gave way a moment ago, so it computes: leave it the GIL for a while. More frames and batches gather meanwhile."""
+        if pause():
+            self.stretch(0)
+
+    # ------------------------------------------------------------ a turn
+
+    def run(self, double timeout) -> list:
+        """What happened, as (what, link, payload): FRAME, WRITTEN, LOST (errno, or the first bytes of a wrong frame; whether in a frame), DIALLED.
+
+        Waits up to `timeout` seconds; a wake-up ends it early.
+        """
+        cdef list out = []
+        cdef int64_t us = <int64_t>(timeout * 1e6)
+        if self.spare == NULL:
+            self.spare, self.pool.blocks = self.pool.blocks, NULL
+        with nogil:
+            self.woken = False
+            self.stretch(us)
+            swap_flag(&self.waker.sleeping, 0)
+            self.pace()
+            ask()
+        got()
+        self.pool.total -= self.taken
+        self.taken = 0
+        self.release_written()
+        self.collect(out)
+        return out
+
+    cdef void release_written(self):
+        cdef Out* out
+        while self.done != NULL:
+            out = self.done
+            self.done = out.next
+            release(out)
+
+    cdef int collect(self, list out) except -1:
+        cdef Frame frame
+        cdef Block* block
+        cdef Conn* c
+        while self.frames != NULL:
+            frame = Frame.__new__(Frame)
+            block = self.frames
+            self.frames = block.next
+            if block.next == NULL:
+                self.frames_end = &self.frames
+            frame.pool = self.pool
+            frame.block = block
+            out.append((FRAME, (<Conn*>block.connection).link, frame))
+        while self.with_news != NULL:
+            c = self.with_news
+            self.with_news = c.next
+            c.news = False
+            if c.dialled:
+                c.dialled = False
+                out.append((DIALLED, c.link, None))
+            if c.written:
+                c.written = False
+                if not c.dead:
+                    out.append((WRITTEN, c.link, None))
+            if c.dead:
+                reason = PyBytes_FromStringAndSize(c.head, c.got) if c.error == WRONG_SIZE else c.error
+                out.append((LOST, c.link, (reason, c.error != WRONG_SIZE and (c.block != NULL or c.got > 0))))
+        return 0
+
+
+cdef void release(Out* out):
+    """Release the buffers: their owners may be freed, and run code."""
+    while out.count:
+        out.count -= 1
+        PyBuffer_Release(out.views + out.count)
+    free(out)

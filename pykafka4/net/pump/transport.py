@@ -1,0 +1,110 @@
+"""The transport over the compiled pump. Rule: Python dials and closes sockets; the pump moves their bytes in between."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+
+from pykafka4.errors import ConnectionLost, DecodeError, caused_by
+from pykafka4.net.dialling import Dialler
+from pykafka4.net.handoff.workers import Helper
+from pykafka4.net.pump._pump import DIALLED, DIALLING, FRAME, OPEN, WRITTEN, Pump
+from pykafka4.net.transport import Event, EventKind, Post, end_of_stream
+from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.protocol.frame import frame_size
+
+__all__ = ["PumpTransport"]
+
+
+class PumpTransport:
+    """See `net.transport.Transport`. `post` runs a call on the loop thread; `max_frame` is receive_message_max_bytes."""
+
+    def __init__(self, max_frame: int, helper: Helper, post: Post) -> None:
+        self._pump = Pump(max_frame)
+        self.wakeup = self._pump.waker
+        self._max_frame = max_frame
+        self._sockets: dict[int, tuple[socket.socket, str]] = {}  # the open ones, with their addresses
+        self._dialler = Dialler(helper, post, self._watch, self._unwatch)
+
+    def connect(self, link: int, host: str, port: int) -> None:
+        """Dial."""
+        self._dialler.dial(link, host, port)
+
+    def write(self, link: int, buffers: Sequence[Buffer], report: bool) -> bool:
+        """Queue the buffers; the next `select` begins to write them."""
+        self._pump.write(link, buffers, report)
+        return False
+
+    def close(self, link: int) -> None:
+        """Close `link`; frames that were read but not reported are discarded."""
+        self._dialler.cancel(link)
+        self._pump.remove(link)
+        if (opened := self._sockets.pop(link, None)) is not None:
+            opened[0].close()
+
+    def select(self, timeout: float) -> list[Event]:
+        """Wait for the sockets, move bytes, and return the resulting events."""
+        events: list[Event] = []
+        for kind, link, payload in self._pump.run(self._dialler.limit(timeout)):
+            if kind == FRAME:
+                events.append(Event(EventKind.FRAME, link, payload))
+            elif kind == WRITTEN:
+                events.append(Event(EventKind.WRITTEN, link))
+            elif kind == DIALLED:
+                self._dialler.writable(link)
+            else:
+                events.append(Event(EventKind.LOST, link, self._lost(link, *payload)))
+        self._dialler.skip_slow_addresses()
+        if self._dialler.finished:
+            self._take_dialled(events)
+        return events
+
+    def shut(self) -> None:
+        """Close every socket, and the pump."""
+        self._dialler.shut()
+        for link in list(self._sockets):
+            self.close(link)
+        self._pump.shut()
+        self.wakeup.close()
+
+    def abandon(self) -> None:
+        """Close the child's copies of the descriptors. Nothing is unregistered, as the epoll set is shared with the parent."""
+        for sock, _ in self._sockets.values():
+            sock.close()
+        self._dialler.abandon()
+        self._pump.abandon()
+        self.wakeup.close()
+
+    def _watch(self, link: int, sock: socket.socket) -> None:
+        self._pump.add(link, sock.fileno(), DIALLING)
+
+    def _unwatch(self, link: int, sock: socket.socket) -> None:
+        self._pump.remove(link)
+
+    def _take_dialled(self, events: list[Event]) -> None:
+        finished, self._dialler.finished = self._dialler.finished, []
+        for dialled in finished:
+            if dialled.sock is None:
+                events.append(Event(EventKind.LOST, dialled.link, dialled.error))
+            else:
+                self._pump.add(dialled.link, dialled.sock.fileno(), OPEN)
+                self._sockets[dialled.link] = dialled.sock, dialled.address
+                events.append(Event(EventKind.CONNECTED, dialled.link))
+
+    def _lost(self, link: int, reason: int | bytes, in_frame: bool) -> ConnectionLost:
+        """`reason` is an errno, 0 at the end of the stream, or the first bytes of a frame whose size is wrong."""
+        self._pump.remove(link)
+        sock, address = self._sockets.pop(link)
+        sock.close()
+        if isinstance(reason, bytes):
+            return self._wrong_size(address, reason)
+        why = os.strerror(reason).lower() if reason else end_of_stream(in_frame=in_frame)
+        return ConnectionLost(f"{address}: {why}")
+
+    def _wrong_size(self, address: str, head: bytes) -> ConnectionLost:
+        try:
+            frame_size(head, self._max_frame)
+        except DecodeError as error:
+            return caused_by(ConnectionLost(f"{address}: {error}"), error)  # the cause tells a consumer to request less
+        raise AssertionError(f"{head!r} was refused by the pump alone")

@@ -1,0 +1,70 @@
+"""Turns a transport in the test's own thread."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from net_helpers import SECONDS
+
+from pykafka4.net.handoff.wakeup import Inbox
+from pykafka4.net.handoff.workers import Helper
+from pykafka4.net.portable import PortableTransport
+from pykafka4.net.transport import Event, EventKind
+
+try:
+    from pykafka4.net.pump.transport import PumpTransport
+except ImportError:  # built on Linux only
+    PumpTransport = None  # type: ignore[assignment, misc]
+
+CONNECTED, FRAME, LOST, WRITTEN = EventKind.CONNECTED, EventKind.FRAME, EventKind.LOST, EventKind.WRITTEN
+MAX_FRAME = 64 << 20
+TRANSPORTS = {"portable": PortableTransport, "pump": PumpTransport}
+KINDS = [kind for kind, transport in TRANSPORTS.items() if transport is not None]
+
+
+class Driver:
+    """A transport, and the events that it has reported."""
+
+    def __init__(self, kind: str) -> None:
+        self.inbox = Inbox()
+        self.transport: Any = TRANSPORTS[kind](MAX_FRAME, Helper(), self.post)
+        self.dialler: Any = self.transport._dialler
+        self.events: list[Event] = []
+
+    def post(self, fn: Callable[[float], object]) -> None:
+        self.inbox.post(fn)
+        self.transport.wakeup.asleep = True
+        self.transport.wakeup.wake()
+
+    def step(self, timeout: float = 0.5) -> list[Event]:
+        self.inbox.run(time.monotonic())
+        events: list[Event] = self.transport.select(timeout)
+        self.events += events
+        return events
+
+    def until(self, kind: EventKind, count: int = 1, link: int = 1) -> list[Any]:
+        """Payloads of `count` events of this kind."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            found = [event.payload for event in self.events if event.kind is kind and event.link == link]
+            if len(found) >= count:
+                return found
+            assert time.monotonic() < deadline, f"{len(found)} of {count} {kind} in {[e[:2] for e in self.events]}"
+            self.step()
+
+    def connect(self, port: int, link: int = 1, host: str = "127.0.0.1") -> None:
+        self.transport.connect(link, host, port)
+        self.until(CONNECTED, link=link)
+
+    def socket_of(self, link: int) -> socket.socket:
+        """The socket of an open link."""
+        opened = self.transport._sockets[link]
+        found: socket.socket = opened[0] if isinstance(opened, tuple) else opened.sock
+        return found
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
