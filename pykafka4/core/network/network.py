@@ -242,7 +242,10 @@ class Network:
         if connection.muted_until > now:
             self._muted[endpoint.node] = connection.muted_until
             self._wake_at = min(self._wake_at, connection.muted_until)
-        self._dirty[endpoint.node] = endpoint
+        if connection.state is not READY or connection.has_output or endpoint.leaving or endpoint.node < 0:
+            self._dirty[endpoint.node] = endpoint
+        elif not connection.in_flight:
+            self._set_alarm(endpoint, endpoint.due())  # otherwise its alarm is early enough: a response only moves deadlines, to a later time
         self._answer(now, connection.answers)
 
     def lost(self, now: float, link: int, reason: KafkaError) -> None:

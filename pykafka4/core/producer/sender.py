@@ -11,7 +11,7 @@ import random as _random
 from collections.abc import Callable
 
 from pykafka4.config import ProducerConfig
-from pykafka4.core import INFINITY, Effects, Job, Request
+from pykafka4.core import INFINITY, Effects, Job, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
@@ -25,7 +25,7 @@ from pykafka4.core.producer.outcomes import Callbacks, Outcomes
 from pykafka4.core.producer.parking import Parking
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.ready import ReadyQueues
-from pykafka4.core.producer.requests import ProduceRequests
+from pykafka4.core.producer.requests import InFlightProduce, ProduceRequests
 from pykafka4.error_table import Written
 from pykafka4.errors import KafkaError, short_name
 from pykafka4.logs import get_log
@@ -72,7 +72,7 @@ class Sender:
         self.ledger = self._outcomes.ledger
         self._deadlines = Deadlines(config, self._ready, self._outcomes, self._seal_due, self._why_late)
         self._answers = Answers(config, network, cluster, recovery, self._ready, self._deadlines, self._outcomes, self._compress)
-        self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answers.answered)
+        self._requests = ProduceRequests(config, network, cluster, self.ledger, self._answered)
         self._unready: list[PartitionQueue] = []  # queues whose next batch is still being compressed
         self._unnumbered: dict[PartitionQueue, None] = {}  # queues that wait for a producer id
         self._changes = TopicChanges(cluster, recovery)
@@ -111,6 +111,12 @@ class Sender:
         if wake_at != self._nothing.wake_at:
             self._nothing = Effects(wake_at=wake_at)
         return self._nothing
+
+    def _answered(self, flight: InFlightProduce, now: float, outcome: Outcome) -> None:
+        """A request has ended. Threads that wait for its batches are woken here, while the rest of the turn still has to run."""
+        self._answers.answered(flight, now, outcome)
+        if self._outcomes.take_finished():
+            self._outcomes.progress()
 
     def crash(self, reason: KafkaError) -> tuple[Callbacks, ...]:
         """The loop or this sender crashed: fail all records with `reason`.

@@ -271,7 +271,7 @@ def test_a_burst_of_blocking_work_gets_a_thread_for_each_although_one_is_idle() 
     idle = threading.Event()
     helper.submit(lambda: None, lambda _: idle.set())
     assert idle.wait(SECONDS)
-    until(lambda: helper._workers._idle == 1)
+    until(lambda: len(helper._workers._idle) == 1)
     results: list[object] = []
     for _ in range(2):
         helper.submit(lambda: both.wait(SECONDS), results.append)
