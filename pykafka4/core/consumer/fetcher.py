@@ -270,4 +270,5 @@ class Fetcher:
         self._due[source] = None
         self._short_of_room.clear()
         self.answers.apply(now, source, fetch, outcome)
+        self._intake.news()  # the records are handed out while this turn requests the next ones
         self._sources.retire(source)

@@ -65,8 +65,7 @@ class ConsumerMachine:
         if was_busy and not self.offsets.busy:
             wake_at = now  # a member that leaves or rejoins waits for that
         wake_at = min(wake_at, self.coordinator.poll(now))
-        if self._reader.arrivals:
-            self._reader.news()
+        self._reader.news()
         if self._requests:
             requests = tuple(self._requests)
             self._requests.clear()

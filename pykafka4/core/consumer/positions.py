@@ -27,6 +27,9 @@ class Intake(Protocol):
     def put(self, item: object) -> None:
         """Hand over a chunk or event."""
 
+    def news(self) -> None:
+        """Wake the thread that polls, if something was handed over that it does not know of."""
+
 
 class Positions(dict[TopicPartition, Position]):
     """The positions of all partitions that a consumer reads."""

@@ -109,8 +109,9 @@ class Reader:
             iterator.stopped = True
 
     def news(self) -> None:
-        """Wake the thread that polls, if it waits."""
-        self._notify()
+        """Wake the thread that polls, if it waits and something has arrived."""
+        if self.arrivals:
+            self._notify()
 
     def idle_since(self) -> float | None:
         """When the last poll returned, or a `for` loop last took a record; None during a poll, -INFINITY before the first."""
