@@ -55,7 +55,7 @@ class ProduceRequests:
 
     def all_full(self) -> bool:
         """Whether each connection in use has the maximum of requests in flight."""
-        if not any(self._network.ready(node) for node in self._full):
+        if not self._full or not any(self._network.ready(node) for node in self._full):
             return False
         return not any(self.room(node) and self._network.ready(node) for node in self._in_flight)
 

@@ -63,7 +63,7 @@ cdef enum:
     FIRST_PIECE = 4194304          # first block of a larger frame; it grows as bytes arrive, so that a wrong size alone costs no more
     MOST_PIECES = 64               # buffers of one system call; more are slower (measured)
     MOST_EVENTS = 64
-    POOLED_FROM = 16384            # smaller blocks are the C library's business
+    POOLED_FROM = 16384            # smaller frames become bytes, and their blocks are the C library's business
     POOL_BYTES = 8388608           # kept for later frames
     WRONG_SIZE = -1                # in place of an errno
 
@@ -136,7 +136,7 @@ cdef class Frame:
         cdef Block* block = self.block
         if block == NULL:
             return
-        if block.room < POOLED_FROM or self.pool.total + block.room > POOL_BYTES:
+        if self.pool.total + block.room > POOL_BYTES:
             free(block)
         else:
             block.next = self.pool.blocks
@@ -610,14 +610,22 @@ cdef class Pump:
         cdef Block* block
         cdef Conn* c
         while self.frames != NULL:
-            frame = Frame.__new__(Frame)
             block = self.frames
+            link = (<Conn*>block.connection).link
+            if block.size < POOLED_FROM:
+                payload = PyBytes_FromStringAndSize(bytes_of(block), <Py_ssize_t>block.size)  # decoding bytes costs less
+            else:
+                frame = Frame.__new__(Frame)
+                frame.pool = self.pool
+                payload = frame
             self.frames = block.next
             if block.next == NULL:
                 self.frames_end = &self.frames
-            frame.pool = self.pool
-            frame.block = block
-            out.append((FRAME, (<Conn*>block.connection).link, frame))
+            if block.size < POOLED_FROM:
+                free(block)
+            else:
+                frame.block = block
+            out.append((FRAME, link, payload))
         while self.with_news != NULL:
             c = self.with_news
             self.with_news = c.next
