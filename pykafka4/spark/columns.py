@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -11,11 +11,12 @@ import attrs
 
 from pykafka4.errors import ConfigError
 
-__all__ = ["Column", "columns", "records"]
+__all__ = ["Column", "columns", "send_rows"]
 
 Arguments: TypeAlias = dict[str, Any]
 
 BYTES = (bytes, str, bytearray, memoryview)
+PLAIN = {bytes, bytearray, str, type(None)}  # nothing to check
 
 
 @attrs.frozen
@@ -45,15 +46,71 @@ def columns(**names: str | None) -> tuple[Column, ...]:
     return tuple(Column(option, name) for option, name in names.items() if name is not None)
 
 
-def records(wanted: tuple[Column, ...], rows: Iterable[Any]) -> Iterator[Arguments]:
-    """The arguments of `send` for each row. The positions of the columns are looked up when the fields of the rows change."""
+@attrs.frozen
+class Places:
+    """Where the columns are in rows with certain fields."""
+
+    columns: tuple[tuple[str, Callable[[Column, Any], Any], Column, Any], ...]  # (argument, converter, column, what to index a row with)
+    value: tuple[Column, int] | None  # if rows are of Row, and nothing but a value and a key is wanted: the place of the value
+    key: tuple[Column, int] | None  # and of the key
+
+    @classmethod
+    def find(cls, wanted: tuple[Column, ...], row: Any, fields: list[str]) -> Places:
+        """The places of `wanted` in rows like `row`."""
+        found = tuple((column.argument, column.converter(), column, place(column, row, fields)) for column in wanted)
+        by_option = {column.option: (column, where) for _, _, column, where in found}
+        simple = isinstance(row, tuple) and "value" in by_option and by_option.keys() <= {"key", "value"}
+        return cls(found, by_option["value"] if simple else None, by_option.get("key") if simple else None)
+
+    def arguments(self, row: Any) -> Arguments:
+        """The arguments of `send` for `row`."""
+        return {argument: convert(column, row[where]) for argument, convert, column, where in self.columns}
+
+
+def send_rows(
+    send: Callable[..., object],
+    topic: str,
+    wanted: tuple[Column, ...],
+    rows: Iterable[Any],
+    clock: Callable[[], float],
+    look: Callable[[], float],
+) -> None:
+    """Send every row, and call `look()` whenever it is time: it returns the next time, or raises.
+
+    The places of the columns are looked up when the fields of the rows change. Nearly all rows are a `Row` with a value, or with a value and
+    a key. For these nothing is called but `send` and the clock.
+    """
     fields: Any = None
-    places: list[tuple[str, Callable[[Column, Any], Any], Column, Any]] = []
+    kind: Any = None
+    look_at = look()
+    cell, plain = tuple.__getitem__, PLAIN  # Row's own indexing is a Python function
+    value_column = key_column = value_at = key_at = None
     for row in rows:
-        found = names(row)
-        if found is not fields and found != fields:
-            fields, places = found, [(c.argument, c.converter(), c, place(c, row, found)) for c in wanted]
-        yield {argument: convert(column, row[where]) for argument, convert, column, where in places}
+        try:
+            found = row.__fields__
+        except AttributeError:
+            found = names(row)
+        if found is not fields:  # Spark shares the list of names among about a hundred rows
+            if found != fields or type(row) is not kind:
+                places = Places.find(wanted, row, found)
+                value_column, value_at = places.value or (None, None)
+                key_column, key_at = places.key or (None, None)
+            fields, kind = found, type(row)
+        if value_column is None:
+            send(topic, **places.arguments(row))
+        else:
+            value = cell(row, value_at)
+            if type(value) not in plain:
+                value = as_bytes(value_column, value)
+            if key_column is None:
+                send(topic, value)
+            else:
+                key = cell(row, key_at)
+                if type(key) not in plain:
+                    key = as_bytes(key_column, key)
+                send(topic, value, key=key)
+        if clock() >= look_at:
+            look_at = look()
 
 
 def names(row: Any) -> list[str]:

@@ -15,7 +15,7 @@ from pykafka4.errors import BufferFull, KafkaTimeoutError
 from pykafka4.misuse import check_topic
 from pykafka4.producer import Producer
 from pykafka4.spark._pool import pool
-from pykafka4.spark.columns import Arguments, Column, columns, records
+from pykafka4.spark.columns import Column, columns, send_rows
 
 __all__ = ["PartitionWriter", "partition_writer", "worker_stats"]
 
@@ -41,20 +41,20 @@ class PartitionWriter:
         patience = ProducerConfig.parse(self.config).delivery_timeout_ms / 1000
         with pool().lease(self.config) as producer, producer.delivery_scope():
             failed = producer.stats().lost
-            send_all(producer, self.topic, records(self.columns, rows), failed)
+            send_all(producer, self.topic, self.columns, rows, failed)
             wait(producer, failed, patience)
 
 
-def send_all(producer: Producer, topic: str, calls: Iterable[Arguments], failed: int) -> None:
+def send_all(producer: Producer, topic: str, wanted: tuple[Column, ...], rows: Iterable[Any], failed: int) -> None:
     """Send everything; stop early if more than `failed` records have failed."""
-    send, clock = producer.send, time.monotonic
-    look = clock() + LOOK
+    clock = time.monotonic
+
+    def look() -> float:
+        check(producer, failed)
+        return clock() + LOOK
+
     try:
-        for arguments in calls:
-            send(topic, **arguments)
-            if clock() >= look:
-                check(producer, failed)
-                look = clock() + LOOK
+        send_rows(producer.send, topic, wanted, rows, clock, look)
     except BufferFull as error:
         error.add_note(trouble(producer))
         raise

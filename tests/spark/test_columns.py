@@ -8,14 +8,26 @@ from datetime import UTC, datetime
 
 import pytest
 from pyspark.sql import Row
+from pyspark.sql.types import _create_row
 
 from pykafka4.errors import ConfigError
-from pykafka4.spark.columns import columns, records
+from pykafka4.spark.columns import columns, send_rows
 
 
 def call(row, **names):
     """The arguments that one row gives to `send`."""
-    return next(records(columns(**names), [row]))
+    return calls([row], **names)[0]
+
+
+def calls(rows, **names):
+    """The arguments that rows give to `send`; None for a key that is not passed."""
+    sent = []
+
+    def send(topic, value=None, **rest):
+        sent.append({"value": value, **rest} if "value" in names else rest)
+
+    send_rows(send, "t", columns(**names), rows, lambda: 0.0, lambda: 1.0)
+    return sent
 
 
 def test_columns_are_found_by_name_whatever_their_order():
@@ -32,7 +44,23 @@ def test_dicts_are_rows_too():
 
 def test_rows_whose_fields_change_on_the_way_are_read_by_name_all_the_same():
     rows = [Row(a="1", b="2"), Row(b="3", a="4"), {"a": "5", "b": "6"}]
-    assert [r["value"] for r in records(columns(value="a"), rows)] == ["1", "4", "5"]
+    assert [r["value"] for r in calls(rows, value="a")] == ["1", "4", "5"]
+
+
+def test_a_dict_with_the_fields_of_the_row_before_it_is_read_by_name():
+    rows = [Row(a="1", b="2"), {"a": "3", "b": "4"}, Row(a="5", b="6")]
+    assert [r["value"] for r in calls(rows, value="a")] == ["1", "3", "5"]
+    assert calls(rows, value="a", partition=None, headers=None, key="b")[1] == {"value": "3", "key": "4"}
+
+
+def test_rows_that_share_their_list_of_names_are_read_like_others():
+    fields = ["k", "v"]
+    rows = [_create_row(fields, [f"k{n}", n if n == 2 else f"v{n}"]) for n in range(2)]
+    assert calls(rows, key="k", value="v") == [{"value": "v0", "key": "k0"}, {"value": "v1", "key": "k1"}]
+    assert calls(rows, value="v") == [{"value": "v0"}, {"value": "v1"}]
+    rows.append(_create_row(fields, ["k", 7]))
+    with pytest.raises(TypeError, match=r"column 'v' \(option value\) is int"):
+        calls(rows, key="k", value="v")
 
 
 @pytest.mark.parametrize("value", [None, b"", "", b"x", bytearray(b"x"), "ü"])
