@@ -77,8 +77,8 @@ def send_rows(
 ) -> None:
     """Send every row, and call `look()` whenever it is time: it returns the next time, or raises.
 
-    The places of the columns are looked up when the fields of the rows change. Nearly all rows are a `Row` with a value, or with a value and
-    a key. For these nothing is called but `send` and the clock.
+    The places of the columns are looked up when the fields of the rows change. Nearly all rows are a `Row` with a value, or with a value
+    and a key. For these nothing is called but `send` and the clock.
     """
     fields: Any = None
     kind: Any = None

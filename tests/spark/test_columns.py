@@ -55,12 +55,13 @@ def test_a_dict_with_the_fields_of_the_row_before_it_is_read_by_name():
 
 def test_rows_that_share_their_list_of_names_are_read_like_others():
     fields = ["k", "v"]
-    rows = [_create_row(fields, [f"k{n}", n if n == 2 else f"v{n}"]) for n in range(2)]
+    rows = [_create_row(fields, [f"k{n}", f"v{n}"]) for n in range(2)]
     assert calls(rows, key="k", value="v") == [{"value": "v0", "key": "k0"}, {"value": "v1", "key": "k1"}]
     assert calls(rows, value="v") == [{"value": "v0"}, {"value": "v1"}]
-    rows.append(_create_row(fields, ["k", 7]))
     with pytest.raises(TypeError, match=r"column 'v' \(option value\) is int"):
-        calls(rows, key="k", value="v")
+        calls([*rows, _create_row(fields, ["k", 7])], key="k", value="v")
+    with pytest.raises(TypeError, match=r"column 'k' \(option key\) is float"):
+        calls([*rows, _create_row(fields, [1.5, "v"])], key="k", value="v")
 
 
 @pytest.mark.parametrize("value", [None, b"", "", b"x", bytearray(b"x"), "ü"])

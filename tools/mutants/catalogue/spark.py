@@ -74,10 +74,31 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/spark/columns.py",
-        old="if found is not fields and found != fields:",
+        old="if found != fields or type(row) is not kind:",
         new="if fields is None:",
         breaks="rows whose fields change are read by the places of the first",
         tests=("tests/spark/test_columns.py::test_rows_whose_fields_change_on_the_way_are_read_by_name_all_the_same",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old="if found != fields or type(row) is not kind:",
+        new="if found != fields:",
+        breaks="a dict is read by the places of the Row before it",
+        tests=("tests/spark/test_columns.py::test_a_dict_with_the_fields_of_the_row_before_it_is_read_by_name",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old="                if type(key) not in plain:\n                    key = as_bytes(key_column, key)\n",
+        new="",
+        breaks="keys that are no bytes reach the producer",
+        tests=("tests/spark/test_columns.py::test_rows_that_share_their_list_of_names_are_read_like_others",),
+    ),
+    Mutant(
+        file="pykafka4/spark/columns.py",
+        old="        if clock() >= look_at:\n",
+        new="        if False:\n",
+        breaks="a task sends all its rows although the first has failed",
+        tests=("tests/spark/test_writer.py::test_a_failure_ends_the_task_long_before_its_last_row",),
     ),
     Mutant(
         file="pykafka4/spark/columns.py",
