@@ -6,16 +6,21 @@ Deliveries may outlive their producer; this object is all that they keep alive o
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pykafka4.errors import ForkedClientError
 from pykafka4.misuse import check_timeout
 from pykafka4.net.handoff.waiting import Signal
 from pykafka4.net.handoff.workers import Callbacks
 from pykafka4.records import RecordMetadata
+from pykafka4.wire.records.common import Waker
 from pykafka4.wire.records.hot import Delivery
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 __all__ = ["FORKED", "Deliveries"]
 
@@ -28,12 +33,13 @@ FORKED: Final = "this producer was created in the parent process; create a Produ
 class Deliveries(Signal):
     """All that a `Delivery` needs of its producer, which it may outlive. In a forked child no outcome arrives."""
 
-    __slots__ = ("_callbacks", "_seen", "forked")
+    __slots__ = ("_callbacks", "_seen", "_tasks", "forked")
 
     def __init__(self, callbacks: Callbacks) -> None:
         super().__init__()
         self._callbacks = callbacks
         self._seen: deque[int] = deque()
+        self._tasks: weakref.WeakKeyDictionary[AbstractEventLoop, Tasks] = weakref.WeakKeyDictionary()
         self.forked = False
 
     @property
@@ -61,10 +67,10 @@ class Deliveries(Signal):
         self._callbacks.post(fn)
 
     def awaiting(self, delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
-        """What `await delivery` does: a callback on the callback executor wakes the task in the running asyncio loop.
+        """What `await delivery` does: the thread that sets the outcome wakes the task in the running asyncio loop.
 
-        Callbacks may themselves wait for this task. So it also polls the delivery: rarely, or often if the calling thread is needed to run
-        callbacks.
+        An asyncio loop of somebody else's making is called on the callback executor instead, as it may block. Callbacks may themselves wait
+        for this task. So it also polls the delivery: rarely, or often if the calling thread is needed to run callbacks.
         """
         import asyncio  # imported here: only `await` needs it, and it takes longer to import than all the rest
 
@@ -77,14 +83,14 @@ class Deliveries(Signal):
             if not future.done():  # the task may be gone
                 future.set_result(None)
 
-        def done(_: Delivery) -> None:
-            with contextlib.suppress(RuntimeError):  # the asyncio loop is closed: no task waits any more
-                loop.call_soon_threadsafe(look)
-
-        often = self._callbacks.on_executor() or self._callbacks.in_callback()
+        often = False
+        if _never_blocks(loop):
+            tasks = self._tasks.setdefault(loop, Tasks(loop))
+            delivery.add_done_callback(Waker(lambda: tasks.wake(look)))
+        elif not (often := self._callbacks.on_executor() or self._callbacks.in_callback()):
+            tasks = Tasks(loop)
+            delivery.add_done_callback(lambda _: tasks.wake(look))
         pause = AWAIT_SECONDS if often else AWAIT_CALLBACK_SECONDS
-        if not often:
-            delivery.add_done_callback(done)
         while not self.wait(delivery.done, 0):
             timer = loop.call_later(pause, look)
             try:
@@ -94,3 +100,34 @@ class Deliveries(Signal):
             future = loop.create_future()
             pause = pause if often else min(2 * pause, AWAIT_LONGEST_SECONDS)
         return delivery.result(0)
+
+
+class Tasks:
+    """Wakes tasks of one asyncio loop, from any thread: those of one batch with one call."""
+
+    __slots__ = ("_asleep", "_loop", "_woken")
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = weakref.ref(loop)  # `Deliveries` has the loop as a weak key
+        self._woken: deque[Callable[[], None]] = deque()
+        self._asleep = True  # whether the loop has nothing to do for `_woken`
+
+    def wake(self, look: Callable[[], None]) -> None:
+        """Call `look()` on the asyncio loop soon."""
+        self._woken.append(look)
+        loop = self._loop()
+        if self._asleep and loop is not None:
+            self._asleep = False
+            with contextlib.suppress(RuntimeError):  # the asyncio loop is closed: no task waits any more
+                loop.call_soon_threadsafe(self._look)
+
+    def _look(self) -> None:
+        self._asleep = True  # before the queue is emptied: a later `wake` calls again
+        while self._woken:
+            self._woken.popleft()()
+
+
+def _never_blocks(loop: AbstractEventLoop) -> bool:
+    """Whether `call_soon_threadsafe` of this loop only queues the call, as that of asyncio and of uvloop does."""
+    call = getattr(type(loop), "call_soon_threadsafe", None)
+    return getattr(call, "__module__", None) == "asyncio.base_events" or type(loop).__module__.partition(".")[0] == "uvloop"

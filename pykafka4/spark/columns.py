@@ -84,7 +84,9 @@ def send_rows(
     kind: Any = None
     look_at = look()
     cell, plain = tuple.__getitem__, PLAIN  # Row's own indexing is a Python function
-    value_column = key_column = value_at = key_at = None
+    value_column = key_column = None
+    value_at: Any = None
+    key_at: Any = None
     for row in rows:
         try:
             found = row.__fields__

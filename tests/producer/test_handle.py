@@ -249,6 +249,71 @@ def test_a_delivery_is_awaited_while_a_callback_waits_for_that(
     assert got == [1]
 
 
+class Loop(asyncio.SelectorEventLoop):
+    """Notes on which threads it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.callers: list[str] = []
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> Any:
+        self.callers.append(threading.current_thread().name)
+        return super().call_soon_threadsafe(callback, *args, context=context)
+
+
+def test_a_delivery_is_awaited_while_a_callback_hangs(server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that sets the outcome wakes the task: neither the executor nor a timer."""
+    monkeypatch.setattr("pykafka4.producer.deliveries.AWAIT_CALLBACK_SECONDS", 3_600.0)
+    producer, hangs, release = make(linger_ms=0), threading.Event(), threading.Event()
+
+    def hang(_: Any) -> None:
+        hangs.set()
+        release.wait(SECONDS)
+
+    async def main() -> int:
+        producer.send("t", b"1", partition=0, on_delivery=hang)
+        while not hangs.is_set():
+            await asyncio.sleep(0.001)
+        server.delay("Produce", 0.05)  # the outcome is not there yet when the task begins to wait
+        return (await asyncio.wait_for(producer.send("t", b"2", partition=0), SECONDS / 2)).offset
+
+    assert asyncio.run(main()) == 1
+    release.set()
+
+
+def test_tasks_that_await_records_of_one_batch_are_woken_by_one_call(make: Maker) -> None:
+    producer = make(linger_ms=50)
+
+    async def one(n: int) -> int:
+        return (await producer.send("t", b"%d" % n, partition=0)).offset
+
+    async def main() -> list[int]:
+        return await asyncio.gather(*(one(n) for n in range(200)))
+
+    loop = asyncio.SelectorEventLoop()
+    calls: list[object] = []
+    loop._write_to_self = lambda: calls.append(loop._csock.send(b"\0"))  # type: ignore[attr-defined, method-assign]
+    try:
+        assert loop.run_until_complete(main()) == list(range(200))
+    finally:
+        loop.close()
+    assert 1 <= len(calls) <= 5
+
+
+def test_a_loop_of_the_applications_own_is_called_on_the_callback_executor(server: ModelServer, make: Maker) -> None:
+    producer, loop = make(linger_ms=0), Loop()
+
+    async def main() -> int:
+        server.delay("Produce", 0.05)  # the outcome is not there yet when the task begins to wait
+        return (await asyncio.wait_for(producer.send("t", b"v", partition=0), SECONDS)).offset
+
+    try:
+        assert loop.run_until_complete(main()) == 0
+    finally:
+        loop.close()
+    assert set(loop.callers) <= {"pykafka4-callbacks"}
+
+
 def test_send_gives_up_after_max_block_ms(server: ModelServer, make: Maker) -> None:
     producer = make(**FEW, max_block_ms=400)
     stop_all(server)

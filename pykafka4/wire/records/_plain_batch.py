@@ -16,7 +16,7 @@ from pykafka4.records import ProducerRecord
 from pykafka4.wire.records._plain_account import Account, Callbacks, Hooks
 from pykafka4.wire.records._plain_arguments import Item
 from pykafka4.wire.records._plain_topic import Callback, Handle, Topic
-from pykafka4.wire.records.common import fresh
+from pykafka4.wire.records.common import fresh, wake_tasks
 from pykafka4.wire.records.compression import decompress, is_interruption
 from pykafka4.wire.records.decoder import RawRecord, read_records
 from pykafka4.wire.records.encoder import encode_header, encode_record
@@ -210,15 +210,25 @@ class Batch(bytearray):
             self._acc._detach(self)
         self.state = state
 
-    def _conclude(self) -> Callbacks | None:
-        """Release what is no longer needed after the outcome; returns a callable that runs the callbacks, if there are any."""
+    def _conclude(self) -> list[tuple[Handle, Callback]]:
+        """Release what is no longer needed after the outcome; returns the callbacks."""
         acc = self._acc
         rows, self._callbacks, self._extras = self._callbacks + self._extras, [], []
         if not rows:
             self._settle()
         if not self._let_go():
             acc._zombies.append(self)
-        return (lambda: self._run(rows)) if rows else None
+        return rows
+
+    def _left_to_call(self, rows: list[tuple[Handle, Callback]]) -> Callbacks | None:
+        """Wake the tasks; returns a callable that runs the other callbacks, if there are any."""
+        self._acc._nudge()
+        others = wake_tasks(rows)
+        if rows and not others:
+            with self._acc._lock():
+                self._settle()
+            self._acc._wake()
+        return (lambda: self._run(others)) if others else None
 
     def _run(self, rows: list[tuple[Handle, Callback]]) -> None:
         """Run the callbacks, once; the batch keeps its reservation of memory until they have returned."""
@@ -244,9 +254,8 @@ class Batch(bytearray):
             self._base_offset = base_offset
             self._append_time = -1 if self.attempts > 1 and log_append_time_ms == self._max_timestamp else log_append_time_ms
             self._acc.acked += self.count
-            callbacks = self._conclude()
-        self._acc._nudge()
-        return callbacks
+            rows = self._conclude()
+        return self._left_to_call(rows)
 
     def fail(self, code: str, written: Written, cause: BaseException | None = None) -> Callbacks | None:
         """Fail it; the records are kept to be handed back. Returns None, or a callable that runs the callbacks."""
@@ -256,9 +265,8 @@ class Batch(bytearray):
             self._kept, self._code, self._outcome_written, self._cause = kept, code, written, fresh(cause)
             self._failed_before = self._acc.failed
             self._acc.failed += self.count
-            callbacks = self._conclude()
-        self._acc._nudge()
-        return callbacks
+            rows = self._conclude()
+        return self._left_to_call(rows)
 
     def _raws(self) -> Iterator[RawRecord]:
         if self.state not in (OPEN, SEALED, FAILED) or isinstance(self._kept, list):

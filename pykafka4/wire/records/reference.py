@@ -435,7 +435,8 @@ class Accumulator(Account[Batch]):
         with self._lock():
             lost = self._failed_batch(t, "UNKNOWN_TOPIC_OR_PARTITION", error)
             self._fail_oldest(t, lost)
-            return lost._code, error, lost._conclude()
+            rows = lost._conclude()
+        return lost._code, error, lost._left_to_call(rows)
 
     def _place(self, t: Topic[Batch], p: Parked) -> None:
         """Move `p`, the oldest parked record of `t`, into a batch. Its bytes are already accounted for, so it needs no room."""
@@ -459,9 +460,8 @@ class Accumulator(Account[Batch]):
             lost = self._failed_batch(t, short_name(error), error)
             while t.parked and t.parked[0].created <= before:
                 self._fail_oldest(t, lost)
-            callbacks = lost._conclude()
-        self._nudge()
-        return lost.count, callbacks
+            rows = lost._conclude()
+        return lost.count, lost._left_to_call(rows)
 
     def _failed_batch(self, t: Topic[Batch], code: str, error: BaseException) -> Batch:
         """A failed batch without bytes, for parked records that will not get a partition."""

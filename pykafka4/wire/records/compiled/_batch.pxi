@@ -307,6 +307,11 @@ cdef class Batch:
         `settlement` is made before the outcome is set: what allocates can fail, and then nothing must have changed.
         """
         cdef Accumulator acc = self.acc
+        if self.extras:
+            try:
+                self.extras = wake_tasks(self.extras)
+            except MemoryError:    # then they are called as the others
+                pass
         if self.callbacks or self.extras:
             settlement.take(self)
             self.let_go()

@@ -43,7 +43,7 @@ from pykafka4.errors import (
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord, RecordMetadata
 from pykafka4.wire.records._plain_decode import Record as PlainRecord
-from pykafka4.wire.records.common import fresh, holds_pointers
+from pykafka4.wire.records.common import fresh, holds_pointers, wake_tasks
 from pykafka4.wire.records.compression import is_interruption
 
 cdef extern from "Python.h":
