@@ -13,7 +13,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz bench bench-against bench-idle bench-first bench-outage bench-scale options states clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration test-all test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz bench bench-against bench-idle bench-first bench-outage bench-scale options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ plain: base
 
 integration: kafka ## tests of the client against the real 3-broker cluster, Spark included
 	$(PYTEST) -m '(cluster or spark) and not (chaos or harness)'
+
+test-all: test ## `test`, and the tests of the transport's users over the portable transport as well
+	PYKAFKA4_LOOP=portable $(PYTEST) -m 'not ($(REAL) or simulation)' tests/net tests/producer tests/consumer tests/test_client.py tests/test_isolation.py
+	PYKAFKA4_LOOP=portable $(PYTEST) -m '(cluster or spark) and not (chaos or harness)'
 
 test-harness: kafka ## tests of the harness: clusters, ports, proxies, jars; and a smoke of Docker and provisioning where this machine can
 	$(PYTEST) -m 'harness and (smoke or not (docker or vagrant))'

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pykafka4.error_table import Written
 from pykafka4.errors import ForkedClientError
+from pykafka4.gil.flag import give_way
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord
 from pykafka4.wire.records._plain_account import Account, Callbacks, Hooks
@@ -223,7 +224,7 @@ class Batch(bytearray):
     def _left_to_call(self, rows: list[tuple[Handle, Callback]]) -> Callbacks | None:
         """Wake the tasks; returns a callable that runs the other callbacks, if there are any."""
         self._acc._nudge()
-        others = wake_tasks(rows)
+        others = wake_tasks(rows, self._acc._hooks.client_id)
         if rows and not others:
             with self._acc._lock():
                 self._settle()
@@ -379,6 +380,7 @@ class Batch(bytearray):
 
 def call_back(hooks: Hooks, function: Callback, delivery: Handle) -> None:
     try:
+        give_way()
         function(delivery)
     except BaseException:  # one failing callback must not keep the others from being called
         _log.exception("%s: the delivery callback %r for topic %s raised an exception", hooks.client_id, function, delivery.topic)

@@ -49,7 +49,7 @@ class Waker:
         self._wake()
 
 
-def wake_tasks(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+def wake_tasks(pairs: Iterable[tuple[Any, Any]], client_id: str) -> list[tuple[Any, Any]]:
     """Call the wakers among the (delivery, callback) pairs; returns the other pairs. For a batch that has its outcome."""
     others = []
     for pair in pairs:
@@ -59,5 +59,5 @@ def wake_tasks(pairs: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         try:
             pair[1](pair[0])
         except Exception:  # one task that cannot be woken must not keep the others asleep
-            log.exception("a task that awaits a delivery could not be woken")
+            log.exception("%s: a task that awaits a delivery could not be woken", client_id)
     return others

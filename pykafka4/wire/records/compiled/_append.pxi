@@ -1,6 +1,5 @@
 # The accumulator. Rule: a record is counted the moment it is written into a batch or parked.
 
-
 @cython.final
 cdef class Accumulator:
     """Where `send` adds records and the loop takes batches. See `reference.Accumulator` for the plain version."""
@@ -474,8 +473,7 @@ cdef class Accumulator:
         cdef Topic t
         cdef Delivery d
         cdef object keep_value, keep_key, keep_headers = None
-        if wanted:
-            give_way()
+        if wanted: give_way()
         if self.refusal is not None:
             self.refuse()
         if topic is self.last_name:

@@ -309,7 +309,7 @@ cdef class Batch:
         cdef Accumulator acc = self.acc
         if self.extras:
             try:
-                self.extras = wake_tasks(self.extras)
+                self.extras = wake_tasks(self.extras, self.hooks.client_id)
             except MemoryError:    # then they are called as the others
                 pass
         if self.callbacks or self.extras:
