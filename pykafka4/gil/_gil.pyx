@@ -4,6 +4,9 @@
 A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers it (`got`). Threads of the application that see it raised release
 the GIL in between (`give_way`). After one did, nobody raises the flag for 400 µs (`pause`): the application computes, and every hand-over
 costs it two thread switches. A loop does more at once afterwards.
+
+If other threads compute, too, one of them may take the GIL instead, for 5 ms, and then the next. A thread that notices this (it has the GIL
+back late) ends giving way for 100 ms: it would hand its share of the processor to threads that never give way.
 """
 
 cimport cython
@@ -28,18 +31,28 @@ cdef extern from "_gil.h" nogil:
 cdef enum:
     PACE_US = 400
 
+    IN_VAIN_US = 3000              # a thread that gave way and has the GIL back later than this gave it to other threads
+    UNHEARD_US = 100000            # for this long nobody gives way then
+
 cdef int wanted = 0
 cdef int64_t given_us = 0       # when a thread gave way last
+cdef int64_t got_us = 0         # when one that had asked took the GIL last
+cdef int64_t unheard_until = 0
 
 taken_init()
 
 
 cdef int give_way() except -1:
     """Release the GIL until a thread that asked for it has taken it. For threads of the application."""
-    global given_us
-    given_us = monotonic_us()
+    global given_us, unheard_until
+    cdef int64_t began = monotonic_us()
+    if began < unheard_until:
+        return 0
+    given_us = began
     with nogil:
         taken_wait(&wanted)
+    if monotonic_us() - max(began, got_us) > IN_VAIN_US:
+        unheard_until = monotonic_us() + UNHEARD_US
     return 0
 
 
@@ -59,6 +72,8 @@ cdef void ask() noexcept nogil:
 
 cdef void got() noexcept:
     """The calling thread has the GIL that it asked for."""
+    global got_us
+    got_us = monotonic_us()
     add(&wanted, -1)
     taken_tell()
 
