@@ -24,7 +24,7 @@ from pykafka4.net.transports import LOOP
 from pykafka4.wire.records.hot import IMPLEMENTATION
 
 OUT = Path(__file__).resolve().parent.parent.parent / "build" / "latency.json"
-NAME, FIGURE = 58, 10  # columns
+NAME, FIGURE = 64, 10  # columns
 UNITS = {"cpu": "CPU us", "pace": "per s"}
 Result = dict[str, Any]
 
@@ -73,7 +73,7 @@ def show(result: Result) -> None:
     for label, row in result["rows"].items():
         print(f"  {label:{NAME}}" + "".join(shown(row[name]) for name in judge.FIGURES))
     for label, ratios in result["ratios"].items():
-        print(f"  {'= ' + label + ', times the best peer':{NAME}}" + "".join(shown(ratios[name]) for name in judge.FIGURES))
+        print(f"  {'times the best peer: ' + label:{NAME}}" + "".join(shown(ratios[name]) for name in judge.FIGURES))
     for label, verdicts in result["verdicts"].items():
         words = {True: "met", False: "MISSED", None: "NOT JUDGED"}
         print(f"  {label}: " + ", ".join(f"{name} {result['bars'][name]}: {words[met]}" for name, met in verdicts.items()), flush=True)

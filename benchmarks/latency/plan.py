@@ -41,7 +41,7 @@ class Contender:
     @property
     def label(self) -> str:
         told = [f"{name.replace('_', '.')}={value}" for name, value in self.options.items()]
-        words = [self.client, *told, *filter(None, [self.way]), *(f"{name}={value}" for name, value in self.environment.items())]
+        words = [self.client, *told, *filter(None, [self.way]), *self.environment.values()]
         return " ".join(words) + ("" if self.judged else " (not judged)")
 
     @property
