@@ -64,6 +64,8 @@ class Orders:
 
 def main() -> None:
     spec = Spec.from_json(json.loads(sys.argv[2]))
+    imported = {"pykafka4", "confluent_kafka", "aiokafka"} & sys.modules.keys()
+    assert not imported, f"{imported} imported before the environment is set, which may choose how it works"
     os.environ.update(spec.environment)
     obey(Orders(spec))
     os._exit(0)  # what was measured is told: closing clients is none of it

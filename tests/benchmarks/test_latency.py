@@ -13,10 +13,11 @@ from benchmarks.latency.__main__ import summary, unmet
 from benchmarks.latency.heartbeats import lateness
 from benchmarks.latency.judge import Bar
 from benchmarks.latency.load import Load, Samples, Spec, Window
-from benchmarks.latency.measure import once
+from benchmarks.latency.measure import check, once
 from benchmarks.latency.places import Ground
 from benchmarks.latency.plan import Case, Contender, also, cases
 from benchmarks.latency.plot import panels
+from benchmarks.scale.orders import Failed
 
 NOTHING: dict[str, float | None] = dict.fromkeys(judge.FIGURES)
 
@@ -181,3 +182,10 @@ def test_a_contender_that_fails_is_named(capfd: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit, match=r"nowhere, waiting: unknown failed: .*ended; its words are above"):
         once(case(), unknown, Nowhere())
     assert "KeyError: 'unknown'" in capfd.readouterr().err
+
+
+def test_records_that_the_brokers_do_not_have_are_a_failure() -> None:
+    ground = Ground("127.0.0.1:1", "bench", lambda: 9)
+    check(9, ground)
+    with pytest.raises(Failed, match="claims 10 records, the brokers have 9"):
+        check(10, ground)
