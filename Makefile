@@ -13,7 +13,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration test-all test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz bench bench-against bench-idle bench-first bench-outage bench-scale options states clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration test-all test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz sanitize bench bench-rates bench-latency bench-against bench-idle bench-first bench-outage bench-scale options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,8 +89,17 @@ chaos: kafka ## half an hour: ten runs of about two minutes, six drawn from a se
 fuzz: base ## hostile bytes into every decoder, hostile arguments into the public API, Ctrl-C at every place: from a new seed, FUZZ times as many (FUZZ=… SEED=…)
 	PYKAFKA4_FUZZ=$(FUZZ) PYKAFKA4_FUZZ_SEED=$(FUZZ_SEED) $(PYTEST) --timeout 0 --hypothesis-seed=$(FUZZ_SEED) tests/wire tests/test_hostile_calls.py tests/producer/test_interrupts.py tests/consumer/test_interrupts.py
 
-bench: kafka ## produce and consume against confluent-kafka, on the sink and on the real cluster (BENCH_ROUNDS=…)
+sanitize: base ## the tests of the compiled modules with the address and undefined-behaviour sanitizers
+	tools/sanitize
+
+bench: kafka ## what records cost and how long they take, beside other clients, on the sink and on the real cluster (BENCH_ROUNDS=…)
+	@$(MAKE) --no-print-directory --keep-going bench-rates bench-latency
+
+bench-rates: kafka ## produce and consume: rate and CPU per record, beside confluent-kafka (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.bench --rounds $(BENCH_ROUNDS)
+
+bench-latency: kafka ## acknowledgements, end to end, heartbeats: beside confluent-kafka and aiokafka (BENCH_ROUNDS=…)
+	$(PY) -m benchmarks.latency --rounds $(BENCH_ROUNDS)
 
 bench-against: base ## CPU per record of this checkout against another commit's, in turns (BASE=commit BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.against $(or $(BASE),origin/main) --rounds $(BENCH_ROUNDS)
