@@ -6,11 +6,13 @@ import collections
 import contextlib
 import errno
 import gc
+import os
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -208,6 +210,16 @@ def test_a_frame_that_comes_in_pieces_is_whole_whatever_its_size(it: Pumped, siz
     assert bytes(it.get(b"after")) == b"after"
 
 
+def test_a_size_alone_takes_no_memory(it: Pumped) -> None:
+    def address_space() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+    before = address_space()
+    it.peers[1].sendall((60 * MB).to_bytes(4, "big") + b"x" * 1000)
+    it.run()
+    assert address_space() < before + 2 * FIRST_PIECE
+
+
 def test_a_frame_cannot_be_written_to(it: Pumped) -> None:
     with pytest.raises(TypeError, match="read-write"):
         it.peers[1].recv_into(it.get(b"x"))
@@ -382,7 +394,9 @@ def test_many_wake_ups_end_one_wait(it: Pumped) -> None:
     waker = it.pump.waker
     waker.wake()
     assert waker.news
+    began = time.monotonic()
     assert not it.pump.run(0.02)
+    assert time.monotonic() - began >= 0.02, "a loop that is awake needs no wake-up"
     waker.asleep = True
     for _ in range(3):
         waker.wake()
