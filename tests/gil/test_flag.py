@@ -119,8 +119,8 @@ def test_giving_way_ends_when_the_other_thread_has_taken_the_gil(stubborn: None,
     took = []
     for _ in range(100):
         waiter.wake(lambda: took.append(seconds(give_way)))
-    gave_way = [each for each in took if each > 20e-6]
-    assert min(gave_way) < 0.7 * LONGEST
+    gave_way = [each for each in took if each > 20e-6]  # what takes less found nobody who asked
+    assert statistics.median(gave_way) < 0.7 * LONGEST
 
 
 def test_one_who_computes_is_asked_no_more_often_than_every_400_microseconds(stubborn: None, waiter: Waiter) -> None:

@@ -77,6 +77,22 @@ def test_a_thread_that_waits_gets_it_when_it_is_released(lock: Any, timeout: flo
     assert lock.locked()
 
 
+def test_a_wait_without_limit_sleeps(lock: Any) -> None:
+    lock.acquire()
+    used: list[float] = []
+
+    def wait() -> None:
+        before = time.thread_time()
+        lock.acquire()
+        used.append(time.thread_time() - before)
+
+    thread = in_thread(wait)
+    assert lock.acquire(True, 0.5) is False
+    lock.release()
+    thread.join(SECONDS)
+    assert used[0] < 0.05
+
+
 def test_another_thread_may_release_it(lock: Any) -> None:
     lock.acquire()
     in_thread(lock.release).join(SECONDS)
@@ -179,8 +195,15 @@ def signalled(act: Callable[[], object], raises: type[BaseException] | None, giv
 @pytest.mark.parametrize("timeout", [-1, 1000.0])
 def test_ctrl_c_ends_a_wait(lock: Any, timeout: float) -> None:
     lock.acquire()
+    released: list[None] = []
+
+    def give_up() -> None:
+        released.append(None)
+        lock.release()
+
     with pytest.raises(Stop):
-        signalled(lambda: lock.acquire(True, timeout), Stop, lock.release)
+        signalled(lambda: lock.acquire(True, timeout), Stop, give_up)
+    assert not released, "the wait has ended before"
     assert lock.locked(), "the one that holds it still does"
     thread = in_thread(lambda: lock.acquire(True, SECONDS) and lock.release())
     lock.release()

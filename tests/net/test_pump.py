@@ -210,6 +210,22 @@ def test_a_frame_that_comes_in_pieces_is_whole_whatever_its_size(it: Pumped, siz
     assert bytes(it.get(b"after")) == b"after"
 
 
+def test_frames_that_come_byte_by_byte_are_whole(it: Pumped) -> None:
+    bodies = [b"one", b"", b"x" * 300]
+    for byte in framed(*bodies):
+        it.peers[1].sendall(bytes([byte]))
+        it.run()
+    assert [bytes(frame) for frame in it.frames[1]] == bodies
+
+
+@pytest.mark.parametrize("rest", [b"", b"HTTP", b"x" * 100])
+def test_the_first_bytes_of_a_wrong_frame_are_shown(it: Pumped, rest: bytes) -> None:
+    it.peers[1].sendall(framed(b"right") + b"\xff\xff\xff\xff" + rest)
+    it.until(lambda: it.events)
+    assert it.events == [(LOST, 1, (b"\xff\xff\xff\xff" + rest[:12], False))]
+    assert bytes(it.frames[1][0]) == b"right"
+
+
 def test_a_size_alone_takes_no_memory(it: Pumped) -> None:
     def address_space() -> int:
         return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")

@@ -141,13 +141,12 @@ port = listener.getsockname()[1]
 driver.transport.connect(1, "127.0.0.1", port)
 peer = listener.accept()[0]
 driver.until(CONNECTED)
-driver.transport.connect(2, "127.0.0.1", port)  # dialled, and not reported yet
 out = b"".join(b"%09d " % n for n in range(800_000))
 incoming = b"i" * 300_000
 peer.sendall(framed(b"whole", incoming)[:150_000])
 driver.transport.write(1, [out], True)
 driver.until(FRAME)
-asked = threading.Event()
+driver.transport.connect(2, "127.0.0.1", port)  # being dialled
 sys.stdout.flush()
 pid = os.fork()
 if not pid:
