@@ -98,13 +98,6 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/gil/_gil.h",
-        old="    if (taken_waiting) pthread",
-        new="    if (taken_waiting && !{on}) pthread",
-        breaks="a thread that gives way waits its millisecond although the other was there",
-        tests=("tests/gil/test_flag.py::test_giving_way_ends_when_the_other_thread_has_taken_the_gil",),
-    ),
-    Mutant(
-        file="pykafka4/gil/_gil.h",
         old="(int)ms + ((int)ms < ms)",
         new="(int)ms + ((int)ms < ms && !{on})",
         breaks="a portable loop spins for the last millisecond of a wait",
