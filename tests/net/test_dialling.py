@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -63,18 +65,24 @@ def test_every_address_of_a_name_is_tried(driver: Driver, monkeypatch: pytest.Mo
             assert bytes(driver.until(FRAME, link=link)[0]) == b"hello"
 
 
-def test_an_address_that_drops_packets_is_followed_by_the_next(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialling, "ADDRESS_SECONDS", 0.05)
+@contextlib.contextmanager
+def silence() -> Iterator[tuple[str, int]]:
+    """An address that does not answer: its backlog is full."""
     with contextlib.ExitStack() as stack:
-        port = stack.enter_context(serving(lambda c: c.sendall(framed(b"hello"))))
-        full = stack.enter_context(socket.socket())  # its backlog is full: the next connection is not answered
+        full = stack.enter_context(socket.socket())
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         for _ in range(3):
             filler = stack.enter_context(socket.socket())
             filler.setblocking(False)
             filler.connect_ex(full.getsockname())
-        addresses = [(socket.AF_INET, full.getsockname()), (socket.AF_INET, ("127.0.0.1", port))]
+        yield full.getsockname()
+
+
+def test_an_address_that_drops_packets_is_followed_by_the_next(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialling, "ADDRESS_SECONDS", 0.05)
+    with serving(lambda c: c.sendall(framed(b"hello"))) as port, silence() as silent:
+        addresses = [(socket.AF_INET, silent), (socket.AF_INET, ("127.0.0.1", port))]
         monkeypatch.setattr(dialling, "_look_up", lambda host, port: addresses)
         for link in (1, 2):
             driver.connect(9092, link, "kafka")
@@ -186,3 +194,72 @@ def test_small_requests_do_not_wait_for_each_other(driver: Driver) -> None:
     with serving(lambda connection: None) as port:
         driver.connect(port)
         assert driver.socket_of(1).getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_peer_that_vanished_is_noticed_some_day(driver: Driver) -> None:
+    with serving(lambda connection: None) as port:
+        driver.connect(port)
+        assert driver.socket_of(1).getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+
+
+def test_an_address_of_ipv6_is_named_in_brackets(driver: Driver) -> None:
+    driver.transport.connect(1, "::1", -1)
+    assert str(driver.until(LOST)[0]).startswith("[::1]:-1: ")
+
+
+class Late(socket.socket):
+    """Says only later that it was refused, as across a network."""
+
+    code = 0
+
+    def connect_ex(self, address: Any) -> int:
+        self.code = super().connect_ex(address)
+        return errno.EINPROGRESS
+
+    def getsockopt(self, level: int, option: int, *size: int) -> Any:
+        if (level, option) == (socket.SOL_SOCKET, socket.SO_ERROR) and self.code not in dialling.IN_PROGRESS:
+            return self.code
+        return super().getsockopt(level, option, *size)
+
+
+def test_an_address_that_refuses_later_is_followed_by_the_next(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(family: int) -> socket.socket:
+        sock = Late(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        return sock
+
+    monkeypatch.setattr(dialling, "_socket", late)
+    refusing = [(socket.AF_INET, ("127.0.0.1", closed_port())), (socket.AF_INET, ("127.0.0.2", closed_port()))]
+    with serving(lambda c: c.sendall(framed(b"hello"))) as port:
+        addresses = [*refusing, (socket.AF_INET, ("127.0.0.1", port))]
+        monkeypatch.setattr(dialling, "_look_up", lambda host, port: addresses)
+        for link in (1, 2, 3):
+            driver.connect(9092, link, "kafka")
+            assert bytes(driver.until(FRAME, link=link)[0]) == b"hello"
+    monkeypatch.setattr(dialling, "_look_up", lambda host, port: refusing)
+    driver.transport.connect(4, "kafka", 9092)
+    reason = str(driver.until(LOST, link=4)[0])
+    assert sorted(reason.removeprefix("kafka:9092: ").split("; ")) == [f"connection refused (127.0.0.{n})" for n in (1, 2)]
+
+
+def test_a_wait_ends_when_the_next_address_is_to_be_tried(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    with contextlib.ExitStack() as stack:
+        silent = stack.enter_context(silence())
+        monkeypatch.setattr(dialling, "_look_up", lambda host, port: [(socket.AF_INET, silent)] * 2)
+        driver.transport.connect(1, "kafka", 9092)
+        assert driver.dialler.limit(100.0) == 100.0, "its name is being looked up"
+        while not driver.dialler._connecting:
+            driver.step(0.1)
+        assert 0.0 < driver.dialler.limit(100.0) <= dialling.ADDRESS_SECONDS
+        assert driver.dialler.limit(0.0) == 0.0
+        driver.transport.close(1)
+        driver.transport.connect(2, *silent)
+        assert driver.dialler.limit(100.0) == 100.0, "there is no other address"
+
+
+def test_an_outcome_that_is_known_keeps_select_from_sleeping(driver: Driver) -> None:
+    driver.transport.connect(1, "127.0.0.1", -1)
+    began = time.monotonic()
+    (event,) = driver.transport.select(SECONDS)
+    assert (event.kind, event.link) == (LOST, 1)
+    assert time.monotonic() - began < SECONDS / 2

@@ -11,7 +11,7 @@ import pytest
 
 from tools.mutants.catalogue import MODULES, MUTANTS
 from tools.mutants.mutant import Mutant, Stale
-from tools.mutants.run import ROOT, Fate, Tree, control, judged, run_one
+from tools.mutants.run import EXTENSIONS, ROOT, Fate, Tree, control, judged, run_one, switched
 
 MUTANT = Mutant("code.py", "return a + b", "return a - b", "sums are differences", ("test_code.py::test_sum",))
 
@@ -72,6 +72,20 @@ def test_a_compiled_mutant_is_switched_on_by_its_number() -> None:
     assert mutant.apply("if a:\n", on="(mutant_on == 7)") == "if a and not (mutant_on == 7):\n"
     with pytest.raises(Stale):
         mutant.apply("if b:\n")
+
+
+def test_every_compiled_module_can_switch_mutants_and_has_those_of_its_folder() -> None:
+    assert {str(path.relative_to(ROOT)) for path in (ROOT / "pykafka4").rglob("*.pyx")} == set(EXTENSIONS)
+    for name, anchor in EXTENSIONS.items():
+        source = switched(name, (ROOT / name).read_text(), anchor)
+        assert source.index("int mutant_on") < source.index(anchor)
+    folders = {Path(name).parent for name in EXTENSIONS}
+    assert {Path(mutant.file).parent for mutant in MUTANTS if mutant.compiled} <= folders
+
+
+def test_a_compiled_module_without_a_place_for_the_number_is_refused() -> None:
+    with pytest.raises(SystemExit, match=r"core\.pyx lacks the line 'here'"):
+        switched("core.pyx", "nothing", "here")
 
 
 def test_the_catalogue_holds_different_bugs_each_with_its_tests() -> None:

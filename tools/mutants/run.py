@@ -33,8 +33,24 @@ SCHEDULES = "100"  # of the simulation, for a drawn mutation that no unit test n
 MEMORY = 6 << 30  # bytes of address space for the tests of one mutant: a bug may allocate without end
 BUILD = 900.0
 SWITCH = "PYKAFKA4_MUTANT"  # which compiled mutant is on, by number
-CORE = "pykafka4/wire/records/compiled/_hot.pyx"
-ANCHOR = 'cdef extern from "_plat.h" nogil:'
+# Compiled modules, each with the line before which the number is declared: its own headers come later, and may have mutants, too.
+EXTENSIONS = {
+    "pykafka4/gil/_gil.pyx": 'cdef extern from "_gil.h" nogil:',
+    "pykafka4/net/pump/_pump.pyx": 'cdef extern from "_pump.h" nogil:',
+    "pykafka4/wire/records/compiled/_hot.pyx": 'cdef extern from "_plat.h" nogil:',
+}
+NUMBER = f'''cdef extern from *:
+    """
+    #include <stdlib.h>
+    static int mutant_on;
+    __attribute__((constructor)) static void read_mutant_on(void) {{
+        const char *number = getenv("{SWITCH}");
+        mutant_on = number ? atoi(number) : 0;
+    }}
+    """
+    int mutant_on
+
+'''
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
@@ -65,7 +81,7 @@ class Tree:
 
     @classmethod
     def of(cls, source: Path, folder: Path) -> Tree:
-        """A new copy of the files of a working tree, its built extension among them."""
+        """A new copy of the files of a working tree, its built extensions among them."""
         command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
         listed = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True).stdout.splitlines()
         built = [str(path.relative_to(source)) for path in (source / "pykafka4").rglob("*.so")]
@@ -181,18 +197,15 @@ def run_one(tree: Tree, mutant: Mutant, tests: Sequence[str], on: int) -> Verdic
 
 
 def build(tree: Tree, compiled: Sequence[tuple[int, Mutant]]) -> list[Verdict]:
-    """Build the extension once with all compiled mutants in it; those that do not apply are left out and returned."""
+    """Build the extensions once with all compiled mutants in them; those that do not apply are left out and returned."""
     stale = []
     for number, mutant in compiled:
         try:
             tree.write(mutant.file, mutant.apply((tree.folder / mutant.file).read_text(), on=f"(mutant_on == {number})"))
         except Stale as error:
             stale.append(Verdict(mutant, Fate.STALE, str(error), 0.0))
-    core = (tree.folder / CORE).read_text()
-    if core.count(ANCHOR) != 1:
-        raise SystemExit(f"{CORE} lacks the line {ANCHOR!r}, before which the number of the mutant is declared")
-    switch = f'cdef int mutant_on = int(__import__("os").environ.get("{SWITCH}", "0"))'
-    tree.write(CORE, core.replace(ANCHOR, f"{switch}\n\n{ANCHOR}"))
+    for name, anchor in EXTENSIONS.items():
+        tree.write(name, switched(name, (tree.folder / name).read_text(), anchor))
     for old in (tree.folder / "pykafka4").rglob("*.so"):
         old.unlink()
     environment = {**os.environ, "PYKAFKA4_BUILD_EXTENSION": "yes"}
@@ -206,8 +219,15 @@ def build(tree: Tree, compiled: Sequence[tuple[int, Mutant]]) -> list[Verdict]:
         check=False,
     )
     if done.returncode:
-        raise SystemExit(f"the extension with the compiled mutants does not build:\n{(done.stdout + done.stderr)[-3000:]}")
+        raise SystemExit(f"the extensions with the compiled mutants do not build:\n{(done.stdout + done.stderr)[-3000:]}")
     return stale
+
+
+def switched(name: str, source: str, anchor: str) -> str:
+    """The source of a compiled module, with the number of the mutant that is on. Its C code reads it, too."""
+    if source.count(anchor) != 1:
+        raise SystemExit(f"{name} lacks the line {anchor!r}, before which the number of the mutant is declared")
+    return source.replace(anchor, NUMBER + anchor)
 
 
 def control(tree: Tree, mutants: Iterable[Mutant]) -> str:

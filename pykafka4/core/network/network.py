@@ -245,7 +245,8 @@ class Network:
         if connection.state is not READY or connection.has_output or endpoint.leaving or endpoint.node < 0:
             self._dirty[endpoint.node] = endpoint
         elif not connection.in_flight:
-            self._set_alarm(endpoint, endpoint.due())  # otherwise its alarm is early enough: a response only moves deadlines
+            # Otherwise its alarm is early enough: a response only moves deadlines, to a later time.
+            self._set_alarm(endpoint, endpoint.due())
         self._answer(now, connection.answers)
 
     def lost(self, now: float, link: int, reason: KafkaError) -> None:

@@ -112,13 +112,13 @@ class _Workers:
                     return self._queue.popleft()
                 latch = new_latch()
                 self._idle.append(latch)
-            if latch.acquire(True, IDLE_SECONDS):
-                continue  # another thread may have been faster
+            woken = latch.acquire(True, IDLE_SECONDS)  # another thread may be faster
             with self._lock:
-                if latch in self._idle:  # otherwise it was woken just now
+                if latch in self._idle:  # its time is over, or Ctrl-C came to the thread that woke it
                     self._idle.remove(latch)
-                    self._threads -= 1
-                    return None
+                    if not woken:
+                        self._threads -= 1
+                        return None
 
 
 class _Callback:

@@ -210,6 +210,7 @@ cdef class Pump:
     cdef _Pool pool
     cdef Block* spare              # blocks that `run` may take without the GIL
     cdef size_t taken              # bytes that it took of them
+    cdef bint crowded              # whether there is hardly room for more of them
     cdef Block* frames             # finished, in order of arrival
     cdef Block** frames_end
     cdef Conn* with_news           # lost, dialled or written
@@ -247,10 +248,12 @@ cdef class Pump:
             self.frames = block.next
             free(block)
         self.frames_end = &self.frames
-        while self.spare != NULL:
-            block = self.spare
-            self.spare = block.next
-            free(block)
+        self.drop_spare()
+
+    @property
+    def kept(self) -> int:
+        """Bytes that are kept for later frames."""
+        return self.pool.total
 
     def shut(self) -> None:
         """Forget every connection. The sockets are the caller's."""
@@ -341,7 +344,7 @@ cdef class Pump:
         cdef Conn* c = self.find(link)
         cdef Out* out
         cdef Py_ssize_t n = len(buffers)
-        if c == NULL or c.dead or n == 0:
+        if c == NULL or c.dead or (n == 0 and not report):
             return
         out = <Out*>calloc(1, sizeof(Out) + <size_t>n * (sizeof(iovec) + sizeof(Py_buffer)))
         if out == NULL:
@@ -434,11 +437,21 @@ cdef class Pump:
                     self.taken += block.room
                     return block
                 at = &block.next
+            if self.crowded:       # frames have other sizes than before, and their blocks would find no room
+                self.drop_spare()
             room = (room + (room >> 3) + 4095) & ~<size_t>4095   # frames of similar sizes fit into it later
         block = <Block*>malloc(sizeof(Block) + room)
         if block != NULL:
             block.room = room
         return block
+
+    cdef void drop_spare(self) noexcept nogil:
+        cdef Block* block
+        while self.spare != NULL:
+            block = self.spare
+            self.spare = block.next
+            self.taken += block.room
+            free(block)
 
     cdef void begin(self, Conn* c, size_t size, const char* data, size_t n) noexcept nogil:
         """Begin a frame of `size` bytes with the first `n` of them."""
@@ -583,8 +596,7 @@ cdef class Pump:
         """
         cdef list out = []
         cdef int64_t us = <int64_t>(timeout * 1e6)
-        if self.spare == NULL:
-            self.spare, self.pool.blocks = self.pool.blocks, NULL
+        self.restock()
         with nogil:
             self.woken = False
             self.stretch(us)
@@ -597,6 +609,16 @@ cdef class Pump:
         self.release_written()
         self.collect(out)
         return out
+
+    cdef void restock(self) noexcept:
+        """Blocks that were returned since the last turn may be taken in this one."""
+        cdef Block* last = self.pool.blocks
+        if last != NULL:
+            while last.next != NULL:
+                last = last.next
+            last.next = self.spare
+            self.spare, self.pool.blocks = self.pool.blocks, NULL
+        self.crowded = self.pool.total > POOL_BYTES // 2
 
     cdef void release_written(self):
         cdef Out* out

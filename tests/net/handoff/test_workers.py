@@ -14,6 +14,7 @@ from interrupts import interrupted
 from net_helpers import SECONDS, in_thread, python, until
 
 from pykafka4.net.handoff import workers
+from pykafka4.net.handoff.latch import new_latch
 from pykafka4.net.handoff.workers import Callbacks, Feed, Helper
 
 
@@ -277,3 +278,61 @@ def test_a_burst_of_blocking_work_gets_a_thread_for_each_although_one_is_idle() 
         helper.submit(lambda: both.wait(SECONDS), results.append)
     until(lambda: len(results) == 2)
     assert sorted(map(str, results)) == ["0", "1"], "each waits for the other"
+
+
+def test_a_thread_that_is_woken_just_when_it_gives_up_waiting_takes_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    helper, results = Helper(most=1), list[object]()
+
+    class Late:
+        """Its time is over; meanwhile there is a call."""
+
+        calls = [1, 2, 3]
+
+        def acquire(self, blocking: bool, timeout: float) -> bool:
+            if not self.calls:
+                return False
+            n = self.calls.pop()
+            helper.submit(lambda: n, results.append)
+            return False
+
+        def locked(self) -> bool:
+            return True
+
+        def release(self) -> None:
+            pass
+
+    monkeypatch.setattr(workers, "new_latch", Late)
+    helper.submit(lambda: 4, results.append)
+    until(lambda: len(results) == 4)
+    assert results == [4, 3, 2, 1]
+    until(lambda: not helper._workers._threads, "the end of the thread")
+    assert not helper._workers._idle
+
+
+def test_an_interrupt_while_an_idle_thread_is_woken_leaves_no_trace_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a later call would wake a thread that is not there any more, and wait for the one after it."""
+
+    class Latch:
+        def __init__(self) -> None:
+            self.lock, self.opened = new_latch(), 0
+            self.acquire, self.locked = self.lock.acquire, self.lock.locked
+            made.append(self)
+
+        def release(self) -> None:
+            self.lock.release()
+            self.opened += 1
+
+    made: list[Latch] = []
+    monkeypatch.setattr(workers, "new_latch", Latch)
+    pool, ran = Helper(most=1)._workers, list[int]()
+    pool.submit(lambda: ran.append(0))
+    until(lambda: made and made[-1] in pool._idle)
+    for at in range(1, 1000):
+        latch = made[-1]
+        place = interrupted(lambda: pool.submit(lambda: ran.append(at)), at)  # noqa: B023
+        if latch.opened:
+            until(lambda: made[-1] is not latch and made[-1] in pool._idle)  # noqa: B023
+            assert pool._idle == [made[-1]], f"interrupted at {place}"
+        if place is None:
+            return
+    pytest.fail("submit never ended undisturbed")

@@ -1,0 +1,227 @@
+"""How connections end: cut at any byte, again and again, and in a forked child. Nothing stays behind.
+
+1,000 connections, with PYKAFKA4_FUZZ (`make fuzz`) 10,000.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from net_helpers import SECONDS, python, until
+from transport_driver import CONNECTED, FRAME, KINDS, LOST, WRITTEN, Driver, framed
+
+from pykafka4.errors import ConnectionLost
+
+TIMES = 10_000 if os.environ.get("PYKAFKA4_FUZZ") else 1000  # connections
+BODIES = b"one", b"", b"three"
+STREAM = framed(*BODIES)
+LARGE = framed(b"x" * 300_000)
+MEMORY = 6 << 20  # bytes that a run may seem to need more than before; each lost frame of LARGE would be 300,000
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("0.0.0.0" if sys.platform == "linux" else "127.0.0.1", 0)) as listener:
+        listener.settimeout(SECONDS)
+        yield listener
+
+
+class Footprint:
+    """What this process uses: memory, descriptors, threads."""
+
+    def __init__(self) -> None:
+        gc.collect()
+        statm, descriptors = Path("/proc/self/statm"), Path("/proc/self/fd")
+        self.resident = int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
+        self.blocks = sys.getallocatedblocks()
+        self.descriptors = len(list(descriptors.iterdir())) if descriptors.exists() else 0
+        self.threads = threading.active_count()
+
+
+def lost_after(driver: Driver, link: int) -> tuple[list[bytes], str]:
+    """(frames, reason) of a connection that ends. Its events are in order, and forgotten afterwards."""
+    (reason,) = driver.until(LOST, link=link)
+    assert isinstance(reason, ConnectionLost)
+    kinds = [event.kind for event in driver.events if event.link == link and event.kind is not WRITTEN]
+    frames = [bytes(event.payload) for event in driver.events if event.kind is FRAME]
+    assert kinds == [CONNECTED, *[FRAME] * len(frames), LOST]
+    assert driver.events[-1].kind is LOST
+    driver.events.clear()
+    return frames, str(reason)
+
+
+def whole_frames(cut: int) -> list[bytes]:
+    """The frames that are complete in the first `cut` bytes of STREAM."""
+    return [body for n, body in enumerate(BODIES) if len(framed(*BODIES[: n + 1])) <= cut]
+
+
+def test_connections_that_are_cut_at_any_byte_leave_nothing_behind(driver: Driver) -> None:
+    hosts = 100 if sys.platform == "linux" else 1  # more addresses than one, as each is in use for a minute after a connection
+    began = None
+    with listening() as listener:
+        port = listener.getsockname()[1]
+        for n in range(TIMES):
+            if n == TIMES // 5:
+                began = Footprint()
+            driver.transport.connect(n, f"127.0.0.{1 + n % hosts}", port)
+            with listener.accept()[0] as peer:
+                driver.until(CONNECTED, link=n)
+                cut = n % (len(STREAM) + 1)
+                peer.sendall(STREAM[:cut])
+                if n % 10 == 0:
+                    peer.sendall((STREAM + LARGE)[cut : len(STREAM) + 150_000])
+                elif n % 2:
+                    driver.transport.write(n, [b"x" * 100, bytes(1000)], True)
+                    driver.step(0.0)
+                peer.shutdown(socket.SHUT_WR)
+                frames, reason = lost_after(driver, n)
+            expected = list(BODIES) if n % 10 == 0 else whole_frames(cut)
+            assert frames == expected
+            ends_whole = n % 10 and cut == len(framed(*expected))
+            assert reason.endswith("closed the connection" if ends_whole else "in the middle of a response")
+            with contextlib.suppress(KeyError):
+                driver.socket_of(n)
+                pytest.fail("the socket of a lost connection is still there")
+    assert began is not None
+    ended = Footprint()
+    assert ended.threads <= began.threads
+    assert ended.descriptors <= began.descriptors
+    assert ended.blocks < began.blocks + 2000
+    assert ended.resident < began.resident + MEMORY
+
+
+def test_connections_that_are_closed_at_any_byte_leave_nothing_behind(driver: Driver) -> None:
+    """By this side: with a part of a frame read, and with a part of a buffer written."""
+    buffers = [bytearray(4 << 20) for _ in range(2)]
+    references = [sys.getrefcount(buffer) for buffer in buffers]
+    began = None
+    with listening() as listener:
+        port = listener.getsockname()[1]
+        for n in range(TIMES // 5):
+            if n == TIMES // 25:
+                began = Footprint()
+            driver.transport.connect(n, "127.0.0.1", port)
+            with listener.accept()[0] as peer:
+                driver.until(CONNECTED, link=n)
+                peer.sendall((STREAM + LARGE)[: 200_000 if n % 3 == 0 else n % len(STREAM)])
+                driver.transport.write(n, buffers, True)
+                driver.step(0.0)
+                driver.transport.close(n)
+            driver.events.clear()
+            assert [sys.getrefcount(buffer) for buffer in buffers] == references
+            buffers[0].append(0)  # nobody has a view of it any more
+            del buffers[0][-1]
+            assert driver.step(0.0) == []
+    assert began is not None
+    ended = Footprint()
+    assert ended.threads <= began.threads
+    assert ended.descriptors <= began.descriptors
+    assert ended.blocks < began.blocks + 2000
+    assert ended.resident < began.resident + MEMORY
+
+
+FORK = """
+import gc, os, signal, socket, sys, threading, time, warnings
+sys.path[:0] = ["tests/net"]
+warnings.simplefilter("ignore", DeprecationWarning)
+from transport_driver import *
+before = 2  # sockets that belong to no transport: the listener, and the peer of link 1
+driver = Driver({kind!r})
+listener = socket.create_server(("127.0.0.1", 0))
+port = listener.getsockname()[1]
+driver.transport.connect(1, "127.0.0.1", port)
+peer = listener.accept()[0]
+driver.until(CONNECTED)
+out = b"".join(b"%09d " % n for n in range(800_000))
+incoming = b"i" * 300_000
+peer.sendall(framed(b"whole", incoming)[:150_000])
+driver.transport.write(1, [out], True)
+driver.until(FRAME)
+driver.transport.connect(2, "127.0.0.1", port)  # being dialled
+sys.stdout.flush()
+pid = os.fork()
+if not pid:
+    signal.alarm(60)
+    link = driver.socket_of(1)
+    driver.transport.abandon()
+    assert link.fileno() == -1 and driver.transport.wakeup.fileno() == -1
+    if sys.platform == "linux":
+        left = [os.readlink(entry) for entry in map("/proc/self/fd/{{}}".format, os.listdir("/proc/self/fd")) if os.path.exists(entry)]
+        assert not [name for name in left if "event" in name], left
+        assert len([name for name in left if "socket" in name]) == before, left
+    del driver
+    gc.collect()
+    sys.exit(7)
+_, status = os.waitpid(pid, 0)
+assert os.waitstatus_to_exitcode(status) == 7, status
+got = bytearray()
+def drain():
+    while len(got) < len(out):
+        got.extend(peer.recv(1 << 20))
+thread = threading.Thread(target=drain, daemon=True)
+thread.start()
+peer.sendall(framed(b"whole", incoming)[150_000:] + framed(b"after"))
+whole, large, after = driver.until(FRAME, 3)
+driver.until(WRITTEN)
+thread.join(60)
+assert bytes(got) == out and bytes(large) == incoming and bytes(after) == b"after"
+driver.until(CONNECTED, link=2)
+driver.transport.shut()
+peer.close()
+listener.close()
+print("the parent goes on")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_forked_child_abandons_its_copy_and_the_parent_goes_on(kind: str) -> None:
+    """In the middle of a frame, of a buffer, and of a dial."""
+    done = python(FORK.format(kind=kind))
+    assert done.stdout == "the parent goes on\n", done.stderr
+
+
+def test_the_collector_may_run_while_a_transport_waits(driver: Driver) -> None:
+    ended = threading.Event()
+
+    def collect() -> None:
+        while not ended.is_set():
+            gc.collect()
+
+    with listening() as listener:
+        driver.transport.connect(1, "127.0.0.1", listener.getsockname()[1])
+        with listener.accept()[0] as peer:
+            thread = threading.Thread(target=collect, daemon=True)
+            thread.start()
+            driver.until(CONNECTED)
+            for n in range(20):
+                peer.sendall(framed(b"%d" % n, bytes(20_000)))
+            frames = driver.until(FRAME, 40)
+            ended.set()
+            thread.join(SECONDS)
+    assert [bytes(frame) for frame in frames[::2]] == [b"%d" % n for n in range(20)]
+
+
+def test_wake_ups_of_many_threads_end_each_wait(driver: Driver) -> None:
+    """What they post is run; `Driver.post` wakes as the loop's `_post` does."""
+    threads, rounds, ran = 4, 100, list[float]()
+    deadline = time.monotonic() + SECONDS
+    workers = [threading.Thread(target=lambda: [driver.post(ran.append) for _ in range(rounds)], daemon=True) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    while len(ran) < threads * rounds:
+        driver.step(SECONDS)
+        driver.inbox.run(0.0)
+        assert time.monotonic() < deadline
+    for worker in workers:
+        worker.join(SECONDS)
+    until(lambda: not any(worker.is_alive() for worker in workers))

@@ -1,0 +1,61 @@
+"""Bugs of the transport on `selectors`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+MUTANTS: Final = (
+    Mutant(
+        file="pykafka4/net/portable.py",
+        old="                budget -= sent\n                _advance(s.out, sent)",
+        new="                budget -= sent\n                s.out.clear()",
+        breaks="what the socket does not take at once is not written",
+        tests=("tests/net/test_transport.py::test_what_does_not_fit_is_kept_in_order_until_it_does",),
+    ),
+    Mutant(
+        file="pykafka4/net/portable.py",
+        old="s.sock.send(s.out[0])",
+        new="s.sock.send(s.out[-1])",
+        breaks="without sendmsg, as on Windows, buffers are written in the wrong order",
+        tests=("tests/net/test_transport.py::test_what_does_not_fit_is_kept_in_order_until_it_does",),
+    ),
+    Mutant(
+        file="pykafka4/net/portable.py",
+        old="        self._watch(s, READ | WRITE if s.out else READ)",
+        new="        self._watch(s, READ)",
+        breaks="nobody waits for a full socket",
+        tests=("tests/net/test_transport.py::test_what_does_not_fit_is_kept_in_order_until_it_does",),
+    ),
+    Mutant(
+        file="pykafka4/net/portable.py",
+        old="                if got == 0:\n                    self._lose(s, end_of_stream(in_frame=s.view is not None or bool(s.head)))\n                    return\n",
+        new="                if got == 0:\n                    return\n",
+        breaks="the end of a connection is not noticed",
+        tests=("tests/net/test_transport.py::test_the_end_of_a_connection_says_whether_an_answer_was_cut",),
+    ),
+    Mutant(
+        file="pykafka4/net/portable.py",
+        old="            self._events.append(Event(EventKind.FRAME, s.link, bytes(data[pos : pos + size])))\n            pos += size",
+        new="            self._events.append(Event(EventKind.FRAME, s.link, data[pos : pos + size]))\n            pos += size",
+        breaks="a frame is handed on in the buffer of the next one",
+        tests=("tests/net/test_transport.py::test_frames_arrive_whole_however_they_are_cut",),
+    ),
+    Mutant(
+        file="pykafka4/net/portable.py",
+        old="            pos = missing\n",
+        new="            pos = 0\n",
+        breaks="a size that comes in two pieces is read twice",
+        tests=("tests/net/test_transport.py::test_frames_arrive_whole_however_they_are_cut",),
+    ),
+    Mutant(
+        file="pykafka4/net/portable.py",
+        old='caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # the',
+        new='ConnectionLost(f"{s.address}: {error}"))  # who',
+        breaks="the reason for a refused frame is lost",
+        tests=("tests/net/test_transport.py::test_a_frame_over_the_limit_is_refused_with_its_size",),
+    ),
+)
