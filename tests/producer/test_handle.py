@@ -314,6 +314,29 @@ def test_a_loop_of_the_applications_own_is_called_on_the_callback_executor(serve
     assert set(loop.callers) <= {"pykafka4-callbacks"}
 
 
+def test_a_loop_of_the_applications_own_in_a_callback_waits_for_no_other_callback(
+    server: ModelServer, make: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pykafka4.producer.deliveries.AWAIT_CALLBACK_SECONDS", 3_600.0)
+    producer, got, over = make(linger_ms=0), list[Any](), threading.Event()
+
+    async def again() -> int:
+        server.delay("Produce", 0.05)  # the outcome is not there yet when the task begins to wait
+        return (await asyncio.wait_for(producer.send("t", b"2", partition=0), SECONDS / 2)).offset
+
+    def on_delivery(_: Any) -> None:
+        loop = Loop()
+        try:
+            got.append(loop.run_until_complete(again()))
+        finally:
+            loop.close()
+            over.set()
+
+    producer.send("t", b"1", partition=0, on_delivery=on_delivery)
+    assert over.wait(SECONDS)
+    assert got == [1]
+
+
 def test_send_gives_up_after_max_block_ms(server: ModelServer, make: Maker) -> None:
     producer = make(**FEW, max_block_ms=400)
     stop_all(server)

@@ -10,7 +10,7 @@ __all__ = ["MUTANTS"]
 
 MUTANTS: Final = (
     Mutant(
-        file="pykafka4/net/pump/_pump.pyx",
+        file="pykafka4/net/pump/_frames.pxi",
         old="PyBuffer_FillInfo(view, self, bytes_of",
         new="PyBuffer_FillInfo(view, None if {on} else self, bytes_of",
         breaks="a frame is overwritten while somebody reads it",
@@ -20,18 +20,11 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        file="pykafka4/net/pump/_pump.pyx",
+        file="pykafka4/net/pump/_frames.pxi",
         old="self.pool.total + block.room > POOL_BYTES:",
         new="(self.pool.total + block.room > POOL_BYTES and not {on}):",
         breaks="memory of frames is kept without bound",
         tests=("tests/net/test_pump.py::test_what_is_kept_has_a_bound",),
-    ),
-    Mutant(
-        file="pykafka4/net/pump/_pump.pyx",
-        old="        if block.room < POOLED_FROM or",
-        new="        if (block.room < POOLED_FROM and not {on}) or",
-        breaks="small frames are kept",
-        tests=("tests/net/test_pump.py::test_small_frames_are_not_kept",),
     ),
     Mutant(
         file="pykafka4/net/pump/_pump.pyx",
@@ -195,14 +188,14 @@ MUTANTS: Final = (
         tests=("tests/net/test_pump.py::test_many_wake_ups_end_one_wait",),
     ),
     Mutant(
-        file="pykafka4/net/pump/_pump.pyx",
+        file="pykafka4/net/pump/_waker.pxi",
         old="        self.news = True\n        if load_flag(&self.sleeping) and swap",
         new="        self.news = True\n        if (load_flag(&self.sleeping) or {on}) and {on} + swap",
         breaks="each wake-up costs a system call",
         tests=("tests/net/test_pump.py::test_many_wake_ups_end_one_wait",),
     ),
     Mutant(
-        file="pykafka4/net/pump/_pump.pyx",
+        file="pykafka4/net/pump/_waker.pxi",
         old="        self.news = True\n",
         new="        self.news = not {on}\n",
         breaks="a wake-up between two waits is lost",

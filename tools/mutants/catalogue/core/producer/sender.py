@@ -141,7 +141,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/requests.py",
-        old="        if not any(self._network.ready(node) for node in self._full):\n",
+        old="        if not self._full or not any(self._network.ready(node) for node in self._full):\n",
         new="        if False:\n",
         breaks="a full batch waits until the linger of another is over while no broker in use is connected",
         tests=(

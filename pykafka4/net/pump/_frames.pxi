@@ -1,0 +1,41 @@
+# Frames and their memory. Rule: a block is in one place: a frame, the pool, or the pump.
+
+@cython.final
+cdef class _Pool:
+    """Blocks of frames, for reuse: fresh pages cost more than reading into them."""
+
+    cdef Block* blocks             # returned ones, last in, first out; touched under the GIL only
+    cdef size_t total              # bytes of these and of the pump's spare ones
+
+    def __dealloc__(self):
+        cdef Block* block = self.blocks
+        while block != NULL:
+            self.blocks = block.next
+            free(block)
+            block = self.blocks
+
+
+@cython.final
+@cython.no_gc                      # the collector never clears it, so that a chunk may rely on it
+cdef class Frame:
+    """A frame without its size. Supports the buffer protocol, read only."""
+
+    cdef Block* block
+    cdef _Pool pool
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, bytes_of(self.block), <Py_ssize_t>self.block.size, 1, flags)
+
+    def __len__(self):
+        return <Py_ssize_t>self.block.size
+
+    def __dealloc__(self):
+        cdef Block* block = self.block
+        if block == NULL:
+            return
+        if self.pool.total + block.room > POOL_BYTES:
+            free(block)
+        else:
+            block.next = self.pool.blocks
+            self.pool.blocks = block
+            self.pool.total += block.room

@@ -1,0 +1,48 @@
+# Wake-ups. Rule: `wake` may be called on any thread, and by a signal handler that interrupts it.
+
+@cython.final
+cdef class Waker:
+    """Wakes the loop out of `run`, from any thread; see `net.handoff.wakeup.Wakeup`. No interrupt can come inside `wake`."""
+
+    cdef int fd, sleeping
+    cdef public bint news
+
+    def __cinit__(self):
+        self.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
+        if self.fd < 0:
+            raise OSError(errno, os.strerror(errno))
+
+    @property
+    def asleep(self) -> bool:
+        return load_flag(&self.sleeping) != 0
+
+    @asleep.setter
+    def asleep(self, bint value):
+        swap_flag(&self.sleeping, value)
+
+    def fileno(self) -> int:
+        """The descriptor to wait for."""
+        return self.fd
+
+    def wake(self) -> None:
+        """There is work."""
+        cdef uint64_t one = 1
+        self.news = True
+        if load_flag(&self.sleeping) and swap_flag(&self.sleeping, 0) and self.fd >= 0:
+            write(self.fd, &one, 8)
+
+    def clear(self) -> None:
+        """Discard the wake-ups so far."""
+        cdef uint64_t count
+        if self.fd >= 0:
+            read(self.fd, &count, 8)
+
+    def close(self) -> None:
+        """Close the descriptor, without waking the loop."""
+        if self.fd >= 0:
+            close(self.fd)
+            self.fd = -1
+
+    def __dealloc__(self):
+        if self.fd >= 0:
+            close(self.fd)
