@@ -246,6 +246,8 @@ class Network:
             self._dirty[endpoint.node] = endpoint
         elif not connection.in_flight:
             self._set_alarm(endpoint, endpoint.due())  # otherwise its alarm is early enough: a response only moves deadlines
+        if self._anyone or self._anyone_wanted:
+            self._wake_at = -INFINITY  # it no longer holds back what it has answered, so it may serve them
         self._answer(now, connection.answers)
 
     def lost(self, now: float, link: int, reason: KafkaError) -> None:
