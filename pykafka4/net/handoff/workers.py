@@ -62,8 +62,10 @@ class _Workers:
         with self._lock:
             self._queue.append(fn)
             if self._idle:
-                open_latch(self._idle[-1])  # first: after Ctrl-C in between, it is opened again
-                self._idle.pop()
+                latch = self._idle[-1]
+                open_latch(latch)  # first: after Ctrl-C in between, its thread removes it
+                if latch in self._idle:  # no signal handler has called `submit` meanwhile
+                    self._idle.remove(latch)
                 return
             if self._threads >= self._most or self._start() or self._threads:
                 return
@@ -112,13 +114,13 @@ class _Workers:
                     return self._queue.popleft()
                 latch = new_latch()
                 self._idle.append(latch)
-            if latch.acquire(True, IDLE_SECONDS):
-                continue  # another thread may have been faster
+            woken = latch.acquire(True, IDLE_SECONDS)
             with self._lock:
-                if latch in self._idle:  # otherwise it was woken just now
+                if latch in self._idle:  # otherwise it was woken; if it was, and is still there, Ctrl-C came between the two
                     self._idle.remove(latch)
-                    self._threads -= 1
-                    return None
+                    if not woken:
+                        self._threads -= 1
+                        return None
 
 
 class _Callback:
