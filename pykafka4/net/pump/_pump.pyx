@@ -127,10 +127,12 @@ cdef class Frame:
     cdef _Pool pool
 
     def __getbuffer__(self, Py_buffer* view, int flags):
+        if self.block == NULL:
+            raise BufferError("only a pump makes frames")
         PyBuffer_FillInfo(view, self, bytes_of(self.block), <Py_ssize_t>self.block.size, 1, flags)
 
     def __len__(self):
-        return <Py_ssize_t>self.block.size
+        return <Py_ssize_t>self.block.size if self.block != NULL else 0
 
     def __dealloc__(self):
         cdef Block* block = self.block
@@ -583,8 +585,7 @@ cdef class Pump:
         """
         cdef list out = []
         cdef int64_t us = <int64_t>(timeout * 1e6)
-        if self.spare == NULL:
-            self.spare, self.pool.blocks = self.pool.blocks, NULL
+        self.take_returned()
         with nogil:
             self.woken = False
             self.stretch(us)
@@ -597,6 +598,14 @@ cdef class Pump:
         self.release_written()
         self.collect(out)
         return out
+
+    cdef void take_returned(self) noexcept:
+        """Let the stretch use the blocks that were returned, before those that it has: some of those may fit no frame any more."""
+        cdef Block** end = &self.pool.blocks
+        while end[0] != NULL:
+            end = &end[0].next
+        end[0] = self.spare
+        self.spare, self.pool.blocks = self.pool.blocks, NULL
 
     cdef void release_written(self):
         cdef Out* out
