@@ -96,9 +96,21 @@ static void wait_readable(int fd, double seconds) {
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Sleep while *word is `value`, up to `seconds` (negative: no limit); a signal ends it early, and it may also end for no reason. */
+/* The layout that the system call expects. `struct timespec` has another one where time_t is longer than a register (musl, Debian 13). */
+#ifdef SYS_futex
+struct futex_limit { long seconds, nanoseconds; };
+#else
+#define SYS_futex SYS_futex_time64
+struct futex_limit { int64_t seconds, nanoseconds; };
+#endif
+
+/* Sleep while *word is `value`, up to `seconds` (negative: no limit). It may end early: at a signal, after an hour, and for no reason. */
 static void wait_while(int *word, int value, double seconds) {
-    struct timespec limit = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    struct futex_limit limit = {3600, 0};
+    if (seconds < 3600) {
+        limit.seconds = (int)seconds;
+        limit.nanoseconds = (int)((seconds - (int)seconds) * 1e9);
+    }
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, seconds < 0 ? NULL : &limit, NULL, 0);
 }
 static void wake_one(int *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }

@@ -118,8 +118,13 @@ class Tasks:
         loop = self._loop()
         if self._asleep and loop is not None:
             self._asleep = False
-            with contextlib.suppress(RuntimeError):  # the asyncio loop is closed: no task waits any more
+            try:
                 loop.call_soon_threadsafe(self._look)
+            except BaseException as error:
+                self._asleep = True  # the next one calls again
+                if not isinstance(error, RuntimeError):
+                    raise
+                self._woken.clear()  # the asyncio loop is closed: no task waits any more, and its futures would keep the loop alive
 
     def _look(self) -> None:
         self._asleep = True  # before the queue is emptied: a later `wake` calls again

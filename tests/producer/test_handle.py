@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -398,6 +400,25 @@ def test_an_outcome_that_comes_after_the_asyncio_loop_is_closed_is_no_error(
     assert isinstance(delivery.exception(SECONDS), DeliveryFailed)
     producer.flush(SECONDS)
     assert "raised" not in caplog.text
+
+
+def test_an_asyncio_loop_that_was_closed_before_the_outcome_does_not_stay_in_memory(server: ModelServer, make: Maker) -> None:
+    producer = make()
+    producer.send("t", b"known").result(SECONDS)
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    async def main() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        waiting = [asyncio.ensure_future(producer.send("t", b"v", partition=n)) for n in range(3)]  # more than one batch
+        await asyncio.wait(waiting, timeout=0.01)
+        for task in waiting:
+            task.cancel()
+
+    server.delay("Produce", 0.3)
+    asyncio.run(main())
+    producer.flush(SECONDS)
+    gc.collect()
+    assert loops[0]() is None
 
 
 class OtherExecutor(Executor):

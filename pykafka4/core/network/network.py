@@ -247,6 +247,8 @@ class Network:
         elif not connection.in_flight:
             # Otherwise its alarm is early enough: a response only moves deadlines, to a later time.
             self._set_alarm(endpoint, endpoint.due())
+        if self._anyone or self._anyone_wanted:
+            self._wake_at = -INFINITY  # it no longer holds back what it has answered, so it may serve them
         self._answer(now, connection.answers)
 
     def lost(self, now: float, link: int, reason: KafkaError) -> None:

@@ -62,8 +62,10 @@ class _Workers:
         with self._lock:
             self._queue.append(fn)
             if self._idle:
-                open_latch(self._idle[-1])  # first: after Ctrl-C in between, it is opened again
-                self._idle.pop()
+                latch = self._idle[-1]
+                open_latch(latch)  # first: after Ctrl-C in between, its thread removes it
+                if latch in self._idle:  # no signal handler has called `submit` meanwhile
+                    self._idle.remove(latch)
                 return
             if self._threads >= self._most or self._start() or self._threads:
                 return

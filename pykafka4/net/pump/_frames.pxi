@@ -24,10 +24,12 @@ cdef class Frame:
     cdef _Pool pool
 
     def __getbuffer__(self, Py_buffer* view, int flags):
+        if self.block == NULL:
+            raise BufferError("only a pump makes frames")
         PyBuffer_FillInfo(view, self, bytes_of(self.block), <Py_ssize_t>self.block.size, 1, flags)
 
     def __len__(self):
-        return <Py_ssize_t>self.block.size
+        return <Py_ssize_t>self.block.size if self.block != NULL else 0
 
     def __dealloc__(self):
         cdef Block* block = self.block

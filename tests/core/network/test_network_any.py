@@ -280,3 +280,17 @@ def test_the_connections_of_a_lane_do_not_count_as_ways_to_any_broker() -> None:
     assert len(harness.connects) == 3, "the lane's connection is being opened, and it serves nobody else"
     harness.answer(3.0, harness.accept(3.0))
     assert answers.reply
+
+
+def test_a_request_for_any_is_written_as_soon_as_a_broker_has_answered_what_it_held_back() -> None:
+    harness = NetworkHarness(bootstrap_servers="b1:1")
+    harness.network.set_addresses(0.0, {1: HOSTS[1]})
+    link = harness.open(1)
+    harness.submit(1)
+    harness.poll(0.0)
+    harness.submit(ANY, now=3.0)
+    harness.poll(3.0)  # opens a spare connection, which nobody accepts
+    assert [at for at, _, _ in harness.unanswered] == [link]
+    harness.answer(3.01, link)
+    harness.poll(3.01)
+    assert [at for at, _, _ in harness.unanswered] == [link], "the request for any broker"

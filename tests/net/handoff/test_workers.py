@@ -336,3 +336,44 @@ def test_an_interrupt_while_an_idle_thread_is_woken_leaves_no_trace_of_it(monkey
         if place is None:
             return
     pytest.fail("submit never ended undisturbed")
+
+
+def test_a_thread_whose_waking_was_interrupted_is_not_woken_in_place_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "IDLE_SECONDS", 0.2)
+    helper, real = Helper(), workers.open_latch
+    first, done = threading.Event(), threading.Event()
+    helper.submit(lambda: None, lambda _: None)
+    until(lambda: len(helper._workers._idle) == 1)
+
+    def interrupt(latch: Any) -> None:
+        real(latch)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workers, "open_latch", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        helper.submit(lambda: None, lambda _: first.set())
+    monkeypatch.setattr(workers, "open_latch", real)
+    assert first.wait(SECONDS)
+    until(lambda: helper._workers._threads == 0)
+    helper.submit(lambda: None, lambda _: done.set())
+    assert done.wait(SECONDS)
+
+
+@pytest.mark.parametrize("idle", [1, 2])
+def test_a_signal_handler_may_submit_while_its_thread_submits(monkeypatch: pytest.MonkeyPatch, idle: int) -> None:
+    helper, real, both = Helper(), workers.open_latch, threading.Barrier(idle + 1)
+    for _ in range(idle):
+        helper.submit(lambda: both.wait(SECONDS), lambda _: None)
+    both.wait(SECONDS)
+    until(lambda: len(helper._workers._idle) == idle)
+    done = [threading.Event(), threading.Event()]
+
+    def signalled(latch: Any) -> None:
+        real(latch)
+        monkeypatch.setattr(workers, "open_latch", real)
+        helper.submit(lambda: None, lambda _: done[1].set())
+
+    monkeypatch.setattr(workers, "open_latch", signalled)
+    helper.submit(lambda: None, lambda _: done[0].set())
+    assert all(event.wait(SECONDS) for event in done)
+    until(lambda: len(helper._workers._idle) == helper._workers._threads)
