@@ -144,8 +144,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/handoff/workers.py",
-        old="                self._idle.pop()\n",
-        new="",
+        old="                    self._idle.remove(latch)\n                return\n",
+        new="                    pass\n                return\n",
         breaks="a burst of calls waits for one thread",
         tests=("tests/net/handoff/test_workers.py::test_a_burst_of_blocking_work_gets_a_thread_for_each_although_one_is_idle",),
     ),

@@ -185,14 +185,14 @@ MUTANTS: Final = (
         old="                    read(self.waker.fd, &count, 8)\n",
         new="                    read(self.waker.fd, &count, 0 if {on} else 8)\n",
         breaks="after the first wake-up a loop spins",
-        tests=("tests/net/test_pump.py::test_many_wake_ups_end_one_wait",),
+        tests=("tests/net/test_pump_threads.py::test_many_wake_ups_end_one_wait",),
     ),
     Mutant(
         file="pykafka4/net/pump/_waker.pxi",
         old="        self.news = True\n        if load_flag(&self.sleeping) and swap",
         new="        self.news = True\n        if (load_flag(&self.sleeping) or {on}) and {on} + swap",
         breaks="each wake-up costs a system call",
-        tests=("tests/net/test_pump.py::test_many_wake_ups_end_one_wait",),
+        tests=("tests/net/test_pump_threads.py::test_many_wake_ups_end_one_wait",),
     ),
     Mutant(
         file="pykafka4/net/pump/_waker.pxi",
@@ -200,8 +200,8 @@ MUTANTS: Final = (
         new="        self.news = not {on}\n",
         breaks="a wake-up between two waits is lost",
         tests=(
-            "tests/net/test_pump.py::test_wake_ups_of_many_threads_lose_nothing",
-            "tests/net/test_pump.py::test_many_wake_ups_end_one_wait",
+            "tests/net/test_pump_threads.py::test_wake_ups_of_many_threads_lose_nothing",
+            "tests/net/test_pump_threads.py::test_many_wake_ups_end_one_wait",
         ),
     ),
     Mutant(
@@ -209,14 +209,14 @@ MUTANTS: Final = (
         old="            swap_flag(&self.waker.sleeping, 0)\n            self",
         new="            swap_flag(&self.waker.sleeping, {on})\n            self",
         breaks="a loop that is awake is woken",
-        tests=("tests/net/test_pump.py::test_a_turn_ends_the_sleep_that_wake_ups_look_at",),
+        tests=("tests/net/test_pump_threads.py::test_a_turn_ends_the_sleep_that_wake_ups_look_at",),
     ),
     Mutant(
         file="pykafka4/net/pump/_pump.pyx",
         old="        if pause():\n",
         new="        if not {on} and pause():\n",
         breaks="a loop takes the GIL from one that computes at every turn",
-        tests=("tests/net/test_pump.py::test_a_pump_asks_one_that_computes_no_more_often_than_every_400_microseconds",),
+        tests=("tests/net/test_pump_threads.py::test_a_pump_asks_one_that_computes_no_more_often_than_every_400_microseconds",),
     ),
     Mutant(
         file="pykafka4/net/pump/_pump.h",
