@@ -481,9 +481,7 @@ class Watch:
             waiting = flow.waiting
             if not waiting:
                 continue
-            while waiting and waiting[0].done:
-                flow.proven = waiting.popleft().place is not None or flow.proven
-                flow.since = flow.look_at = now
+            flow.go_on(now)
             if waiting and now - flow.since > base and now >= flow.look_at and not self.closed and not self.crashed:
                 calm = self.disturbances.calm(tp if flow.proven else None, flow.since, now)
                 flow.look_at = now + base - calm  # faults of the past are all known: it cannot be over `base` before
@@ -493,6 +491,13 @@ class Watch:
                         f"{tp}: nothing since {flow.since:.3f}, now {now:.3f}, {calm:.3f} s of it without a fault; "
                         f"{len(waiting)} wait, first {waiting[0].value[:40]!r}",
                     )
+
+    def forgot(self, topic: str) -> None:
+        """The client dropped the metadata of `topic`, which was idle. Its partitions need it again, from whichever broker is asked."""
+        for tp, flow in self._flows.items():
+            if tp.topic == topic:
+                flow.go_on(self._clock())  # acknowledged in this turn, which says nothing about the next record
+                flow.proven = False
 
     def look_at_ledger(self, sender: Sender, acc: Accumulator) -> None:
         """The account against a walk over everything. Records whose `send` has not returned may be in it, or not."""
@@ -592,4 +597,10 @@ class Flow:
     waiting: deque[Sent] = attrs.Factory(deque)
     since: float = 0.0  # when it last went on, or began
     look_at: float = 0.0  # when it has to be looked at again
-    proven: bool = False  # whether a record was ever acknowledged: before that it needs metadata and a producer id, as all do
+    proven: bool = False  # whether a record was acknowledged since the topic is known: before that it needs metadata and a producer id
+
+    def go_on(self, now: float) -> None:
+        """Drop the records that have their outcome."""
+        while self.waiting and self.waiting[0].done:
+            self.proven = self.waiting.popleft().place is not None or self.proven
+            self.since = self.look_at = now

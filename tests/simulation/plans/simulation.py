@@ -187,6 +187,8 @@ class Simulation(Schedule[ProducerPlan, Report]):
         core = self.producer._core
         self.sender, self.acc, self.engine = core.machine, core.acc, core.runtime.engine
         self._observe(self.engine.network)
+        if not self.sharp:
+            self.sender.cluster.on_forgotten.append(self._forgot)
         if client is not None:
             for neighbour in self.neighbours:
                 neighbour.start(client, own)
@@ -269,6 +271,12 @@ class Simulation(Schedule[ProducerPlan, Report]):
                 return party.producer.close(limit)
         except KafkaTimeoutError as error:
             raise Broken("progress", f"close raised {error!r}") from error
+
+    def _forgot(self, topic: str) -> None:
+        """The client dropped an idle topic; `metadata_max_idle_ms` is so short that it is soon needed again."""
+        self.note(f"the client forgets {topic}")
+        for party in self.parties:
+            party.watch.forgot(topic)
 
     def _observe(self, network: Any) -> None:
         """See the produce requests on their way, and what came of them."""
