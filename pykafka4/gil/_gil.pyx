@@ -3,7 +3,8 @@
 
 A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers it (`got`). Threads of the application that see it raised release
 the GIL in between (`give_way`). After one did, nobody raises the flag for 400 µs (`pause`): the application computes, and every hand-over
-costs it two thread switches. A loop does more at once afterwards.
+costs it two thread switches. A loop does more at once afterwards. Not if that thread has begun to wait in a `Lock` meanwhile: then it does not
+compute, and whoever it waits for would only be late.
 
 If other threads compute, too, one of them may take the GIL instead, for 5 ms, and then the next. A thread that notices this (it has the GIL
 back late) ends giving way for 100 ms: it would hand its share of the processor to threads that never give way.
@@ -14,6 +15,9 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 
 import os
+
+cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident()
 
 cdef extern from "_gil.h" nogil:
     int load(int*)
@@ -36,6 +40,7 @@ cdef enum:
 
 cdef int wanted = 0
 cdef int64_t given_us = 0       # when a thread gave way last
+cdef unsigned long given_by = 0 # that thread
 cdef int64_t got_us = 0         # when one that had asked took the GIL last
 cdef int64_t unheard_until = 0
 
@@ -44,11 +49,12 @@ taken_init()
 
 cdef int give_way() except -1:
     """Release the GIL until a thread that asked for it has taken it. For threads of the application."""
-    global given_us, unheard_until
+    global given_us, given_by, unheard_until
     cdef int64_t began = monotonic_us()
     if began < unheard_until:
         return 0
     given_us = began
+    given_by = PyThread_get_thread_ident()
     with nogil:
         taken_wait(&wanted)
     if monotonic_us() - max(began, got_us) > IN_VAIN_US:
@@ -104,6 +110,7 @@ cdef class Lock:
 
     def acquire(self, bint blocking=True, double timeout=-1.0) -> bool:
         """Whether the lock was acquired; `timeout` in seconds, negative for no limit. Raises what a signal handler raises meanwhile."""
+        global given_us
         cdef int64_t end = 0
         cdef double left = -1.0
         cdef bint acquired
@@ -111,6 +118,8 @@ cdef class Lock:
             return True
         if not blocking or timeout == 0:
             return False
+        if given_by == PyThread_get_thread_ident():
+            given_us = 0           # it computes no more
         if timeout > 0:
             end = monotonic_us() + <int64_t>(min(timeout, 1e12) * 1e6)
         while True:
