@@ -19,7 +19,14 @@ PUMP = Path("pykafka4/net/pump/_pump.pyx")
 WANTED = os.environ.get("PYKAFKA4_BUILD_EXTENSION", "auto")
 
 
+said: list[Exception] = []
+
+
 def not_built(error: Exception) -> None:
+    """Say so, once for all modules."""
+    said.append(error)
+    if len(said) > 1:
+        return
     print(
         f"pykafka4: compiled core not built ({error}); the plain-Python core is used, 15 to 40 times the CPU per record. pip keeps this "
         "wheel: once the cause is mended, install with --force-reinstall --no-cache-dir",

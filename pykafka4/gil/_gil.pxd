@@ -5,4 +5,5 @@ cdef int wanted                 # threads that wait for the GIL, or will in a mo
 cdef int give_way() except -1
 cdef bint pause() noexcept nogil
 cdef void ask() noexcept nogil
+cdef void let_go() noexcept
 cdef void got() noexcept

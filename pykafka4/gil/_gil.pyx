@@ -41,7 +41,7 @@ cdef enum:
 cdef int wanted = 0
 cdef int64_t given_us = 0       # when a thread gave way last
 cdef unsigned long given_by = 0 # that thread
-cdef int64_t got_us = 0         # when one that had asked took the GIL last
+cdef int64_t got_us = 0         # when one that had asked took the GIL, or released it again
 cdef int64_t unheard_until = 0
 
 taken_init()
@@ -84,10 +84,21 @@ cdef void got() noexcept:
     taken_tell()
 
 
+cdef void let_go() noexcept:
+    """The calling thread, which had asked for the GIL, is about to release it."""
+    global got_us
+    got_us = monotonic_us()
+
+
 def give_way_to_others() -> None:
     """Give way if a thread wants the GIL."""
     if load(&wanted):
         give_way()
+
+
+def is_raised() -> bool:
+    """Whether a thread wants the GIL."""
+    return load(&wanted) > 0
 
 
 def wait(int fd, double timeout) -> None:
@@ -99,7 +110,7 @@ def wait(int fd, double timeout) -> None:
 
 def done() -> None:
     """The loop that called `wait` sleeps again, or ends."""
-    got()
+    got()                          # only now: it may have released the GIL and taken it many times since
 
 
 @cython.final

@@ -249,6 +249,13 @@ class Loop:
     def _finish(self) -> None:
         """Fail everything that waits, then close the sockets."""
         self._ended = True
+        try:
+            self._fail_waiters()
+        finally:  # the descriptors, and the flag of a portable loop
+            self._transport.shut()
+            _LOOPS.discard(self)
+
+    def _fail_waiters(self) -> None:
         self._callbacks.serve(None)
         reason = self.crashed or self._end()
         self._deliver += self.engine.crash(reason)
@@ -259,8 +266,6 @@ class Loop:
         for reference in list(self._promises):
             if (promise := reference()) is not None:
                 promise.set_exception(reason)
-        self._transport.shut()
-        _LOOPS.discard(self)
 
     def abandon(self) -> None:
         """In a forked child: its thread does not exist, and the sockets are the parent's. Takes no lock, as its owner may be gone."""

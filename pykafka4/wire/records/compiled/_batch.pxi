@@ -310,7 +310,7 @@ cdef class Batch:
         if self.extras:
             try:
                 self.extras = wake_tasks(self.extras, self.hooks.client_id)
-            except MemoryError:    # then they are called as the others
+            except Exception:      # then they are called as the others
                 pass
         if self.callbacks or self.extras:
             settlement.take(self)

@@ -142,7 +142,7 @@ MUTANTS: Final = (
         file="pykafka4/net/pump/_pump.pyx",
         old="            if size > <size_t>self.max_frame:  ",
         new="            if size > <size_t>self.max_frame and not {on}:  ",
-        breaks="receive_message_max_bytes is ignored",
+        breaks="the pump takes frames of any size",
         tests=("tests/net/test_transport.py::test_a_frame_over_the_limit_is_refused_with_its_size",),
     ),
     Mutant(
