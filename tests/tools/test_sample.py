@@ -11,7 +11,7 @@ pytest.importorskip("cosmic_ray", reason="needs cosmic-ray; pip install -e '.[de
 
 from tools.mutants.equivalent import EQUIVALENT, Equivalent
 from tools.mutants.run import Fate, Tree, run_one
-from tools.mutants.sample import candidates, draw, forgotten
+from tools.mutants.sample import NEAR, REST, candidates, draw, forgotten
 
 CODE = """from __future__ import annotations
 
@@ -54,6 +54,14 @@ def test_a_seed_draws_the_same_mutations_every_time_and_another_seed_others(root
     assert changes(root, 1, 4) == changes(root, 1, 4)
     assert len(set(changes(root, 1, 4))) == 4
     assert len({tuple(changes(root, seed, 4)) for seed in range(5)}) > 1
+
+
+@pytest.mark.parametrize("test", sorted({*REST, *(test for tests in NEAR.values() for test in tests)}))
+def test_what_is_run_for_the_sample_is_there(test: str) -> None:
+    path, _, function = test.partition("::")
+    place = Path(__file__).parents[2] / path
+    assert place.exists()
+    assert not function or f"def {function}(" in place.read_text()
 
 
 def test_a_changed_line_changes_no_other_mutation_of_the_sample(root: Path) -> None:

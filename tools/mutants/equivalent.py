@@ -22,6 +22,48 @@ class Equivalent:
 
 EQUIVALENT: Final[tuple[Equivalent, ...]] = (
     Equivalent(
+        "pykafka4/core/network/call.py",
+        "NumberReplacer",
+        "_first: int = 0",
+        "_first: int = 1",
+        "requests are numbered from 1",
+    ),
+    Equivalent(
+        "pykafka4/core/producer/queues.py",
+        "ReplaceUnaryOperator_USub_Not",
+        "session: tuple[int | None, int] = (None, -1)",
+        "session: tuple[int | None, int] = (None, not 1)",
+        "nothing is sent without a connection, so the first session differs from it in any case",
+    ),
+    Equivalent(
+        "pykafka4/core/subscription.py",
+        "ReplaceFalseWithTrue",
+        "@attrs.define(eq=False)",
+        "@attrs.define(eq=True)",
+        "nobody compares them",
+    ),
+    Equivalent(
+        "pykafka4/core/producer/answers.py",
+        "NumberReplacer",
+        "self._outcomes.acknowledge(queue, batch, -1, -1)",
+        "self._outcomes.acknowledge(queue, batch, -1, - 2)",
+        "without a response there is no append time: any negative one means that the records keep their own",
+    ),
+    Equivalent(
+        "pykafka4/core/producer/identity.py",
+        "ReplaceUnaryOperator_Delete_USub",
+        "self.first_epoch = -1",
+        "self.first_epoch = 1",
+        "nobody reads it before an id has arrived, and its epoch with it",
+    ),
+    Equivalent(
+        "pykafka4/core/producer/parking.py",
+        "NumberReplacer",
+        "self._expires = 0.0",
+        "self._expires = 1.0",
+        "the monotonic clock is past its first second, and a new producer has no idle topics",
+    ),
+    Equivalent(
         "pykafka4/core/producer/answers.py",
         "ReplaceComparisonOperator_Eq_LtE",
         "if batch.count == 1:",

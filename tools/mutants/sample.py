@@ -62,7 +62,7 @@ NEAR = {
 # What is run when the tests near a file notice nothing: the other machines, then the whole client in the simulation.
 REST = (
     "tests/core",
-    "tests/wire/test_json.py::test_the_client_throttles_from_the_versions_on_that_kafka_names",
+    "tests/wire/protocol/test_json.py::test_the_client_throttles_from_the_versions_on_that_kafka_names",
     "tests/simulation/test_schedules.py::test_every_promise_holds_in_every_schedule",
     "tests/simulation/test_consumer_schedules.py::test_every_promise_holds_in_every_schedule",
 )

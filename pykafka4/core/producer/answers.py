@@ -16,7 +16,7 @@ from pykafka4.core.producer.deadlines import Deadlines
 from pykafka4.core.producer.outcomes import Outcomes
 from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.ready import ReadyQueues
-from pykafka4.core.producer.requests import InFlightProduce
+from pykafka4.core.producer.requests import NO_ID, InFlightProduce
 from pykafka4.error_table import Produce, Refresh, Written, error_code
 from pykafka4.errors import BrokerError, KafkaError, broker_error, short_name
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
@@ -76,10 +76,14 @@ class Answers:
             if found is None:
                 self._left_out(queue, batch, now)
                 continue
-            if found.current_leader.leader_id >= 0:
+            if found.current_leader.leader_id >= 0 and self._is_same_topic(flight, queue.tp.topic):
                 hinted = found.current_leader
                 self._cluster.hint(queue.tp, hinted.leader_id, hinted.leader_epoch, endpoints.get(hinted.leader_id))
             self._act(queue, batch, now, found)
+
+    def _is_same_topic(self, flight: InFlightProduce, topic: str) -> bool:
+        """False if the topic was recreated since `flight` was sent: leader epochs of the deleted one may be higher than those to come."""
+        return flight.topics[topic].topic_id == (self._cluster.topic_id(topic) or NO_ID)
 
     def _left_out(self, queue: PartitionQueue, batch: Batch, now: float) -> None:
         """The response lacks this partition: its batch is maybe written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 import attrs
@@ -16,7 +16,7 @@ from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
 from pykafka4.wire.records.hot import Batch
 
-__all__ = ["InFlightProduce", "ProduceRequests"]
+__all__ = ["NO_ID", "InFlightProduce", "ProduceRequests"]
 
 BY_NAME_ONLY = 12  # Produce identifies topics by id from v13 on
 MOST_IN_FLIGHT = 5  # batches per partition that brokers remember of an idempotent producer, from Kafka 1.0 on
@@ -31,6 +31,7 @@ class InFlightProduce:
 
     node: int
     entries: tuple[tuple[PartitionQueue, Batch], ...]
+    topics: Mapping[str, ProduceRequest.Topic]  # by name, as sent
 
 
 class ProduceRequests:
@@ -86,7 +87,7 @@ class ProduceRequests:
             timeout_ms=max(1, int(self._config.request_timeout_ms * BROKERS_SHARE)),
             topic_data=list(topics.values()),
         )
-        flight = InFlightProduce(node, tuple(entries))
+        flight = InFlightProduce(node, tuple(entries), topics)
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
         if not self.room(node):
             self._full[node] = None

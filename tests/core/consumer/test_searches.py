@@ -110,3 +110,10 @@ def test_an_abandoned_search_is_neither_requested_nor_answered(harness: Consumer
     harness.recovery.bring_back()
     harness.run()
     assert harness.pending(ListOffsetsRequest) == []
+
+
+@pytest.mark.parametrize("missing", ["wanted", "found", "refused"])
+def test_a_search_says_what_to_do_with_every_result(missing: str) -> None:
+    methods = {name: lambda self, *given: None for name in ("wanted", "found", "refused") if name != missing}
+    with pytest.raises(TypeError, match=missing):
+        type("Half", (Search,), methods)(tp(0), Start.EARLIEST)

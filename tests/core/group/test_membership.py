@@ -31,6 +31,14 @@ def test_nothing_is_asked_before_the_application_polls(harness: ConsumerHarness)
     assert [type(r.message) for r in harness.run()] == [FindCoordinatorRequest]
 
 
+def test_a_poll_that_begins_while_the_lease_is_looked_at_is_not_missed(harness: ConsumerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It began before the loop asked to be woken by the next poll, so it does not wake the loop."""
+    reader = harness.reader
+    monkeypatch.setattr(type(reader), "idle_since", lambda self: None if self.loop_wanted else float("-inf"))
+    harness.machine.membership.subscribe(("t",))
+    assert [type(r.message) for r in harness.run()] == [FindCoordinatorRequest]
+
+
 def test_status_names_a_generation_only_while_the_member_is_in_it(harness: ConsumerHarness) -> None:
     def shown() -> int:
         generation: int = harness.machine.status(harness.now)["generation"]

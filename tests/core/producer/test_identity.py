@@ -168,6 +168,16 @@ def test_a_broker_without_producer_ids_is_fatal() -> None:
     assert isinstance(h.identity.fatal, UnsupportedVersion)
 
 
+@pytest.mark.parametrize("producer_id", [0, 8])
+def test_a_producer_that_has_an_id_goes_on_with_it_when_another_one_is_refused(producer_id: int) -> None:
+    """Brokers number from 0."""
+    h = Harness()
+    h.give(producer_id, 0)
+    assert h.identity.after(producer_id, 0, True) is None
+    h.refuse("CLUSTER_AUTHORIZATION_FAILED")
+    assert h.identity.fatal is None
+
+
 @pytest.mark.parametrize("name", ["COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "UNKNOWN_SERVER_ERROR"])
 def test_passing_errors_are_tried_again_after_a_pause(name: str) -> None:
     h = Harness()

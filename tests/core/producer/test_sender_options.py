@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sender_harness import ID, SenderHarness, header
@@ -144,6 +145,17 @@ def test_the_leader_that_a_refusal_names_is_passed_on(node: int) -> None:
     leader = ProduceResponse.Topic.Partition.Leader(leader_id=node, leader_epoch=9)
     answer(harness, harness.requests.pop(), current_leader=leader)
     assert hints == [(TP, node, 9, None)]
+
+
+def test_the_leader_of_a_topic_that_was_deleted_meanwhile_is_not_passed_on() -> None:
+    """Its epoch may be higher than all those of the new topic, whose leaders would then be taken for outdated."""
+    harness = SenderHarness()
+    hints: list[tuple[Any, ...]] = []
+    harness.cluster.hint = lambda *hint: hints.append(hint)  # type: ignore[method-assign]
+    harness.batch()
+    harness.cluster.id = UUID(int=8)
+    answer(harness, harness.requests.pop(), current_leader=ProduceResponse.Topic.Partition.Leader(leader_id=3, leader_epoch=9))
+    assert not hints
 
 
 def test_halves_of_a_batch_that_may_be_in_the_log_fail_as_maybe_written() -> None:

@@ -221,6 +221,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/answers.py",
+        old="found.current_leader.leader_id >= 0 and self._is_same_topic(flight, queue.tp.topic):",
+        new="found.current_leader.leader_id >= 0:",
+        breaks="a late response names the leader of a deleted topic, and the leaders of the new one are taken for outdated",
+        tests=("tests/core/producer/test_sender_options.py::test_the_leader_of_a_topic_that_was_deleted_meanwhile_is_not_passed_on",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/answers.py",
         old="            self._requeue(queue, batch)\n            if not outcome.passing and not batch.done:",
         new="            self._requeue(queue, batch)\n            if not batch.done:",
         breaks="the producer never sends again after a lost request",
