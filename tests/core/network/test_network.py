@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from network_harness import HOSTS, NetworkHarness
 from scripted_brokers import FAR, REFUSED, Answers, frame, metadata, request
 
-from pykafka4.core import ANY
+from pykafka4.core import ANY, CONTROLLER
 from pykafka4.core.network.network import via
 from pykafka4.error_table import Written
 from pykafka4.wire.protocol.messages_produce import ProduceRequest
@@ -389,3 +389,10 @@ def test_a_handshake_that_cannot_be_encoded_ends_the_connection_and_says_why(cli
             harness.network.connected(now, connect.link)
     assert "cannot be encoded" in str(answers.failure.reason)
     assert len(harness.connects) < 30, "after growing pauses"
+
+
+@pytest.mark.parametrize("place", [ANY, CONTROLLER])
+def test_a_place_that_is_no_broker_has_the_number_of_none(place: int) -> None:
+    """Brokers number from 0, bootstrap servers from -1 downwards."""
+    assert place < -1_000_000
+    assert ANY != CONTROLLER

@@ -7,12 +7,13 @@ its own account, which has to balance.
 from __future__ import annotations
 
 import bisect
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import attrs
+from flow import Flow
 
 from pykafka4.core import INFINITY
 from pykafka4.core.metadata.topic import CONTRADICTED
@@ -588,19 +589,3 @@ class Watch:
                     for older, other in failed
                 ):
                     raise Broken("no needless failure", f"{tp}: given up after {seen - sent.at:.3f} s of {self._delivery_timeout:g}")
-
-
-@attrs.define
-class Flow:
-    """Records for one partition without an outcome."""
-
-    waiting: deque[Sent] = attrs.Factory(deque)
-    since: float = 0.0  # when it last went on, or began
-    look_at: float = 0.0  # when it has to be looked at again
-    proven: bool = False  # whether a record was acknowledged since the topic is known: before that it needs metadata and a producer id
-
-    def go_on(self, now: float) -> None:
-        """Drop the records that have their outcome."""
-        while self.waiting and self.waiting[0].done:
-            self.proven = self.waiting.popleft().place is not None or self.proven
-            self.since = self.look_at = now
