@@ -201,7 +201,7 @@ STAGES = Transitions(
 )
 
 
-@attrs.define(eq=False)
+@attrs.define
 class Rest:
     """The back-off of a partition after an error that concerns only this consumer, not the client's other users."""
 

@@ -36,13 +36,6 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
         "nothing is sent without a connection, so the first session differs from it in any case",
     ),
     Equivalent(
-        "pykafka4/core/subscription.py",
-        "ReplaceFalseWithTrue",
-        "@attrs.define(eq=False)",
-        "@attrs.define(eq=True)",
-        "nobody compares them",
-    ),
-    Equivalent(
         "pykafka4/core/producer/answers.py",
         "NumberReplacer",
         "self._outcomes.acknowledge(queue, batch, -1, -1)",
