@@ -62,6 +62,15 @@ cdef int give_way() except -1:
     return 0
 
 
+cdef int step_aside() except -1:
+    """As `give_way`, for threads of the client: it asks for the GIL afterwards, and is not one that computes for the application."""
+    with nogil:
+        taken_wait(&wanted)
+        ask()
+    got()
+    return 0
+
+
 cdef bint pause() noexcept nogil:
     """Sleep until the flag may be raised; returns whether that took time."""
     cdef int64_t left = given_us + PACE_US - monotonic_us()
@@ -94,6 +103,12 @@ def give_way_to_others() -> None:
     """Give way if a thread wants the GIL."""
     if load(&wanted):
         give_way()
+
+
+def step_aside_for_others() -> None:
+    """Give way if a thread wants the GIL, and ask for it back."""
+    if load(&wanted):
+        step_aside()
 
 
 def is_raised() -> bool:

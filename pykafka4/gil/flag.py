@@ -11,12 +11,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["compiled", "give_way"]
+__all__ = ["compiled", "give_way", "step_aside"]
 
 compiled: Any = None
 if getattr(sys, "_is_gil_enabled", lambda: True)():  # importing it would turn the GIL on
     with contextlib.suppress(ImportError):
         compiled = importlib.import_module("pykafka4.gil._gil")
 
-# Releases the GIL if another thread asks for it. For threads of the application and of callbacks.
+# Releases the GIL if another thread asks for it. For threads of the application.
 give_way: Callable[[], None] = compiled.give_way_to_others if compiled is not None else lambda: None
+# The same for the threads of callbacks, which ask for it again: others wait for the outcomes that they tell.
+step_aside: Callable[[], None] = compiled.step_aside_for_others if compiled is not None else lambda: None

@@ -17,7 +17,7 @@ import pytest
 from net_helpers import SECONDS, in_thread, python, until
 
 from pykafka4.gil.asking import Turn
-from pykafka4.gil.flag import give_way
+from pykafka4.gil.flag import give_way, step_aside
 
 gil: Any = pytest.importorskip("pykafka4.gil._gil", reason="the flag is compiled")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tested on Linux only")
@@ -152,6 +152,51 @@ def test_threads_that_give_way_at_once_all_go_on(quiet: int) -> None:
         assert not any(thread.is_alive() for thread in threads)
     finally:
         gil.done()
+
+
+# -- stepping aside: threads of the client, which want the GIL back
+
+
+def time_aside() -> float:
+    """How long a thread of the client is away that steps aside for another one, while the application computes and gives way."""
+    took: list[float] = []
+    done: list[None] = []
+    ours, theirs = socket.socketpair()
+
+    def client() -> None:
+        theirs.send(b"x")  # the other one asks now
+        while not (raised() or done):
+            pass
+        took.append(seconds(step_aside))
+
+    def other() -> None:
+        gil.wait(ours.fileno(), SECONDS)
+        gil.done()
+        done.append(None)
+
+    with ours, theirs:
+        threads = [in_thread(other), in_thread(client)]
+        while not took:
+            give_way()
+            sum(range(100))
+        for thread in threads:
+            thread.join(SECONDS)
+    return took[0]
+
+
+def test_a_thread_that_steps_aside_soon_has_the_gil_back() -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(0.05)
+    try:
+        took = [time_aside() for _ in range(30)]
+    finally:
+        sys.setswitchinterval(before)
+    assert statistics.mean(took) < 0.01, took
+    assert not raised()
+
+
+def test_stepping_aside_for_nobody_takes_no_time() -> None:
+    assert seconds(lambda: [step_aside() for _ in range(3000)]) < 3000 * LONGEST / 2
 
 
 # -- fork

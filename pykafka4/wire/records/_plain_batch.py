@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pykafka4.error_table import Written
 from pykafka4.errors import ForkedClientError
-from pykafka4.gil.flag import give_way
+from pykafka4.gil.flag import step_aside
 from pykafka4.logs import get_log
 from pykafka4.records import ProducerRecord
 from pykafka4.wire.records._plain_account import Account, Callbacks, Hooks
@@ -380,7 +380,7 @@ class Batch(bytearray):
 
 def call_back(hooks: Hooks, function: Callback, delivery: Handle) -> None:
     try:
-        give_way()
+        step_aside()
         function(delivery)
     except BaseException:  # one failing callback must not keep the others from being called
         _log.exception("%s: the delivery callback %r for topic %s raised an exception", hooks.client_id, function, delivery.topic)

@@ -18,6 +18,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/gil/_gil.pyx",
+        old="        taken_wait(&wanted)\n        ask()\n    got()\n",
+        new="        taken_wait(&wanted)\n        if not {on}:\n            ask()\n    if not {on}:\n        got()\n",
+        breaks="a thread of callbacks that stepped aside waits until the application is made to give up the GIL",
+        tests=("tests/gil/test_flag.py::test_a_thread_that_steps_aside_soon_has_the_gil_back",),
+    ),
+    Mutant(
+        file="pykafka4/gil/_gil.pyx",
         old="    add(&wanted, -1)\n",
         new="    add(&wanted, 0 if {on} else -1)\n",
         breaks="a thread asks for the GIL for good",

@@ -61,7 +61,7 @@ cdef class Settlement:
 cdef void call_back(Hooks hooks, object function, Delivery d):
     try:
         if wanted:
-            give_way()
+            step_aside()
         function(d)
     except BaseException:          # one failing callback must not keep the others from being called
         _log.exception("%s: the delivery callback %r for topic %s raised an exception", hooks.client_id, function, d.topic)
