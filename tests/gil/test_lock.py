@@ -101,15 +101,18 @@ def test_another_thread_may_release_it(lock: Any) -> None:
 
 def test_each_of_many_that_wait_gets_its_turn(lock: Any) -> None:
     lock.acquire()
+    came: list[int] = []
     got: list[int] = []
 
     def take(n: int) -> None:
+        came.append(n)
         if lock.acquire(True, SECONDS):
             got.append(n)
             lock.release()
 
     threads = [in_thread(lambda n=n: take(n)) for n in range(20)]  # type: ignore[misc]
-    assert lock.acquire(True, 0.02) is False
+    until(lambda: len(came) == 20)
+    assert lock.acquire(True, 0.02) is False, "meanwhile they begin to wait"
     lock.release()
     for thread in threads:
         thread.join(SECONDS)

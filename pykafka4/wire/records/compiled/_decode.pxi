@@ -283,6 +283,8 @@ cdef class Chunk:
         if size > LONG_CRC:
             with nogil:
                 crc = crc32c_extend(0, batch + 21, size)
+                ask()
+            got()
         else:
             crc = crc32c_extend(0, batch + 21, size)
         if crc != <uint32_t>get32(batch + 17):

@@ -21,7 +21,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
-from pykafka4.gil._gil cimport give_way, step_aside, wanted
+from pykafka4.gil._gil cimport ask, give_way, got, let_go, step_aside, wanted
 
 import os
 import sys
@@ -111,7 +111,7 @@ cdef enum:
     SMALL = 2048               # capacity a batch starts with; it grows fourfold
     POOL = 64                  # full-size buffers kept for reuse
     PARKED_COST = 128          # bytes reserved for a parked record in addition to its data
-    LONG_CRC = 131072          # from this size on a checksum takes longer than releasing and taking the GIL
+    LONG_CRC = 1048576         # longer checksums (40 us) are computed without the GIL
     CODEC_BITS = 7
     LOG_APPEND_BIT = 8
     CONTROL_BIT = 32
