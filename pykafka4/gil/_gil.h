@@ -54,7 +54,7 @@ static void taken_init(void) {
     taken_waiting = 0;
 }
 
-/* Sleep while *flag is set, until `taken_tell`, at most LONGEST_NS. */
+/* Sleep while *flag is set, at most LONGEST_NS. */
 static void taken_wait(int *flag) {
     struct timespec until;
 #ifdef __linux__
@@ -65,15 +65,14 @@ static void taken_wait(int *flag) {
     until.tv_nsec += LONGEST_NS;
     if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
     pthread_mutex_lock(&taken_lock);
-    if (load(flag) > 0) {
-        taken_waiting++;
-        pthread_cond_timedwait(&taken, &taken_lock, &until);
-        taken_waiting--;
+    taken_waiting++;
+    while (load(flag) > 0 && !pthread_cond_timedwait(&taken, &taken_lock, &until)) {
     }
+    taken_waiting--;
     pthread_mutex_unlock(&taken_lock);
 }
 
-/* Wake the threads in `taken_wait`. *flag was changed before: one that has not slept yet sees that under the lock. */
+/* The threads in `taken_wait` look at the flag, which was changed before: one that has not slept yet sees that under the lock. */
 static void taken_tell(void) {
     pthread_mutex_lock(&taken_lock);
     if (taken_waiting) pthread_cond_broadcast(&taken);

@@ -6,5 +6,5 @@ cdef int give_way() except -1
 cdef int step_aside() except -1
 cdef bint pause() noexcept nogil
 cdef void ask() noexcept nogil
-cdef void let_go() noexcept
+cdef void taken() noexcept
 cdef void got() noexcept

@@ -1,9 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, embedsignature=False, auto_pickle=False
 """The flag behind `pykafka4.gil`. Rule: no thread waits longer than a millisecond for another to take the GIL.
 
-A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers it (`got`). Threads of the application that see it raised release
-the GIL in between (`give_way`). After one did, nobody raises the flag for 400 µs (`pause`): the application computes, and every hand-over
-costs it two thread switches. A loop does more at once afterwards. Not if that thread has begun to wait in a `Lock` meanwhile: then it does not
+A thread without the GIL raises the flag (`ask`), takes the GIL, and lowers it (`got`); a loop lowers it at the end of its turn. Threads of the
+application that see it raised release the GIL in between (`give_way`), until it is lowered.
+
+Every hand-over costs a thread that computes two thread switches. So each one is to be followed by 400 µs in which nobody raises the flag
+(`pause`), and a loop does more at once afterwards. Up to four may come in a row, as that is what a batch needs: to send it, to read the answer, and
+to run its callbacks; the time for them follows then. Nobody pauses for a thread that has begun to wait in a `Lock` meanwhile: it does not
 compute, and whoever it waits for would only be late.
 
 If other threads compute, too, one of them may take the GIL instead, for 5 ms, and then the next. A thread that notices this (it has the GIL
@@ -33,15 +36,15 @@ cdef extern from "_gil.h" nogil:
     void sleep_us(int64_t)
 
 cdef enum:
-    PACE_US = 400
-
+    PACE_US = 400                  # for a thread that computes, after each time that it gave way
+    BURST = 4                      # hand-overs that may come in a row
     IN_VAIN_US = 3000              # a thread that gave way and has the GIL back later than this gave it to other threads
     UNHEARD_US = 100000            # for this long nobody gives way then
 
 cdef int wanted = 0
-cdef int64_t given_us = 0       # when a thread gave way last
-cdef unsigned long given_by = 0 # that thread
-cdef int64_t got_us = 0         # when one that had asked took the GIL, or released it again
+cdef int64_t paced_until = 0    # the end of the time for a thread that gave way; PACE_US more for each hand-over
+cdef unsigned long given_by = 0 # the last thread that gave way
+cdef int64_t got_us = 0         # when a thread that asked took the GIL last, or no longer asked for it
 cdef int64_t unheard_until = 0
 
 taken_init()
@@ -49,11 +52,11 @@ taken_init()
 
 cdef int give_way() except -1:
     """Release the GIL until a thread that asked for it has taken it. For threads of the application."""
-    global given_us, given_by, unheard_until
+    global paced_until, given_by, unheard_until
     cdef int64_t began = monotonic_us()
     if began < unheard_until:
         return 0
-    given_us = began
+    paced_until = max(paced_until, began) + PACE_US
     given_by = PyThread_get_thread_ident()
     with nogil:
         taken_wait(&wanted)
@@ -72,9 +75,9 @@ cdef int step_aside() except -1:
 
 
 cdef bint pause() noexcept nogil:
-    """Sleep until the flag may be raised; returns whether that took time."""
-    cdef int64_t left = given_us + PACE_US - monotonic_us()
-    if not 0 < left <= PACE_US:
+    """Sleep until the flag may be raised. Returns whether that took time."""
+    cdef int64_t left = paced_until - (BURST - 1) * PACE_US - monotonic_us()
+    if left <= 0:
         return False
     sleep_us(left)
     return True
@@ -85,18 +88,18 @@ cdef void ask() noexcept nogil:
     add(&wanted, 1)
 
 
+cdef void taken() noexcept:
+    """The calling thread has the GIL that it asked for, and wants it back whenever it releases it, until `got`."""
+    global got_us
+    got_us = monotonic_us()
+
+
 cdef void got() noexcept:
-    """The calling thread has the GIL that it asked for."""
+    """The calling thread no longer asks: it has the GIL, and if others get it, it waits for its turn."""
     global got_us
     got_us = monotonic_us()
     add(&wanted, -1)
     taken_tell()
-
-
-cdef void let_go() noexcept:
-    """The calling thread, which had asked for the GIL, is about to release it."""
-    global got_us
-    got_us = monotonic_us()
 
 
 def give_way_to_others() -> None:
@@ -136,7 +139,7 @@ cdef class Lock:
 
     def acquire(self, bint blocking=True, double timeout=-1.0) -> bool:
         """Whether the lock was acquired; `timeout` in seconds, negative for no limit. Raises what a signal handler raises meanwhile."""
-        global given_us
+        global paced_until
         cdef int64_t end = 0
         cdef double left = -1.0
         cdef bint acquired
@@ -145,7 +148,7 @@ cdef class Lock:
         if not blocking or timeout == 0:
             return False
         if given_by == PyThread_get_thread_ident():
-            given_us = 0           # it computes no more
+            paced_until = 0        # it computes no more
         if timeout > 0:
             end = monotonic_us() + <int64_t>(min(timeout, 1e12) * 1e6)
         while True:

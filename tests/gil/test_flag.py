@@ -186,12 +186,12 @@ def time_aside() -> float:
 
 def test_a_thread_that_steps_aside_soon_has_the_gil_back() -> None:
     before = sys.getswitchinterval()
-    sys.setswitchinterval(0.05)
+    sys.setswitchinterval(0.5)
     try:
-        took = [time_aside() for _ in range(30)]
+        for _ in range(30):
+            assert time_aside() < 0.25, "it waits until the interpreter takes the GIL from the application"
     finally:
         sys.setswitchinterval(before)
-    assert statistics.mean(took) < 0.01, took
     assert not raised()
 
 

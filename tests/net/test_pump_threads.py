@@ -20,7 +20,7 @@ from net_helpers import SECONDS, in_thread, until
 from pumped import KB, MB, OPEN, POOL, Pumped, is_held, pumps
 from transport_driver import framed
 
-from pykafka4.gil.flag import give_way
+from pykafka4.gil.flag import compiled, give_way
 
 
 @pytest.fixture
@@ -199,6 +199,40 @@ def test_a_pump_asks_one_that_computes_no_more_often_than_every_400_microseconds
         if shortest > 0.0002:
             return
     pytest.fail(f"a quarter of the turns began {shortest * 1e6:.0f} us after the one before")
+
+
+def test_after_a_while_a_pump_may_ask_several_times_in_a_row() -> None:
+    """A batch of an application that computes needs several turns. Several attempts, as above."""
+    for _ in range(10):
+        pumped = Pumped()
+        try:
+            pumped.pump.run(0.01)  # longer than any pace
+            shortest = min(gaps_beside_one_that_computes(pumped.pump, 4))
+        finally:
+            pumped.end()
+        if shortest < 0.0003:
+            return
+    pytest.fail(f"no turn began sooner than {shortest * 1e6:.0f} us after the one before")
+
+
+def test_a_pump_asks_for_the_gil_during_a_turn_as_what_it_calls_may_release_it(it: Pumped) -> None:
+    it.pump.run(0.0)
+    assert compiled.is_raised()
+    lowered = threading.Event()
+
+    def run() -> None:
+        lowered.set()
+        it.pump.run(SECONDS)
+
+    thread = in_thread(run)
+    lowered.wait(SECONDS)
+    until(lambda: not compiled.is_raised())
+    it.pump.waker.asleep = True
+    it.pump.waker.wake()
+    thread.join(SECONDS)
+    assert compiled.is_raised()
+    it.pump.shut()
+    assert not compiled.is_raised()
 
 
 # -- how a pump ends

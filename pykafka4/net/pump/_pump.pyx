@@ -3,7 +3,7 @@
 
 `run` is the one call of a turn that waits. Without the GIL it writes what is queued, waits, reads, and cuts frames, until there is something
 for Python: a whole frame, the end of a connection, a finished dial, a wake-up, or the end of the timeout. Then it asks for the GIL
-(`pykafka4.gil`). Memory that Python and the stretch without the GIL both touch: none. Queues, connections and finished frames are changed by
+(`pykafka4.gil`) until the next `run`, as code of the turn may release it. Memory that Python and the stretch without the GIL both touch: none. Queues, connections and finished frames are changed by
 the thread that calls `run`, in it or between two calls; a freed frame's block is returned under the GIL and taken at the start of `run`.
 """
 
@@ -15,7 +15,7 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
-from pykafka4.gil._gil cimport ask, got, let_go, pause
+from pykafka4.gil._gil cimport ask, got, pause, taken
 
 import os
 
@@ -116,6 +116,7 @@ cdef class Pump:
     cdef dict conns                # link -> address of its Conn
     cdef int epoll
     cdef bint woken, abandoned
+    cdef bint asks                 # for the GIL: from the end of one `run` until the next one
     cdef int64_t max_frame
     cdef char* scratch
     cdef _Pool pool
@@ -144,6 +145,7 @@ cdef class Pump:
 
     def __dealloc__(self):
         if not self.abandoned:     # what a forked child has may be half changed
+            self.lower()
             self.free_all()
         if self.epoll >= 0:
             close(self.epoll)
@@ -168,6 +170,7 @@ cdef class Pump:
 
     def shut(self) -> None:
         """Forget every connection. The sockets are the caller's."""
+        self.lower()
         self.free_all()
         if self.epoll >= 0:
             close(self.epoll)
@@ -176,6 +179,7 @@ cdef class Pump:
     def abandon(self) -> None:
         """In a forked child: close the descriptor, touch nothing else."""
         self.abandoned = True
+        self.asks = False          # the child's flag is its own
         if self.epoll >= 0:
             close(self.epoll)
             self.epoll = -1
@@ -508,19 +512,26 @@ cdef class Pump:
         cdef list out = []
         cdef int64_t us = <int64_t>(timeout * 1e6)
         self.restock()
-        let_go()
+        self.lower()
         with nogil:
             self.woken = False
             self.stretch(us)
             swap_flag(&self.waker.sleeping, 0)
             self.pace()
             ask()
-        got()
+            self.asks = True
+        taken()
         self.pool.total -= self.taken
         self.taken = 0
         self.release_written()
         self.collect(out)
         return out
+
+    cdef void lower(self) noexcept:
+        """Lower the flag: what follows does not need the GIL."""
+        if self.asks:
+            self.asks = False
+            got()
 
     cdef void restock(self) noexcept:
         """Blocks that were returned since the last turn may be taken in this one."""

@@ -228,7 +228,7 @@ class Batch(bytearray):
         if rows and not others:
             with self._acc._lock():
                 self._settle()
-            self._acc._wake()
+            self._acc._nudge()
         return (lambda: self._run(others)) if others else None
 
     def _run(self, rows: list[tuple[Handle, Callback]]) -> None:
@@ -242,7 +242,7 @@ class Batch(bytearray):
         rows.clear()
         with self._acc._lock():
             self._settle()
-        self._acc._wake()
+        self._acc._nudge()
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> Callbacks | None:
         """Acknowledge it, with the first record's offset (-1: unknown) and the broker's append time (-1: the records keep their own).

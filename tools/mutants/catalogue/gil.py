@@ -39,6 +39,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/gil/_gil.pyx",
+        old="paced_until - (BURST - 1) * PACE_US",
+        new="paced_until - (BURST - 1) * (0 if {on} else PACE_US)",
+        breaks="each turn of a batch waits for the pace",
+        tests=("tests/net/test_pump_threads.py::test_after_a_while_a_pump_may_ask_several_times_in_a_row",),
+    ),
+    Mutant(
+        file="pykafka4/gil/_gil.pyx",
         old="    wanted = 0\n    taken_init()\n\n\nif",
         new="    if not {on}:\n        wanted = 0\n    taken_init()\n\n\nif",
         breaks="a forked child waits for threads of its parent",
@@ -91,8 +98,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/gil/_gil.h",
-        old="    if (load(flag) > 0) {\n",
-        new="    if (load(flag) > 0 && !{on}) {\n",
+        old="    while (load(flag) > 0 && ",
+        new="    while (!{on} && load(flag) > 0 && ",
         breaks="a thread that gives way does not wait until the other has taken the GIL",
         tests=("tests/gil/test_flag.py::test_giving_way_ends_after_a_millisecond_if_nobody_comes",),
     ),

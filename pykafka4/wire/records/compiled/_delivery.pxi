@@ -31,7 +31,7 @@ cdef class Settlement:
         finally:
             batch.settle()
             if acc is not None:
-                acc.wake()
+                acc.nudge()
 
     cdef void run(self, Batch batch, Accumulator acc):
         """If a callback forks, the remaining ones run in the parent only."""

@@ -21,7 +21,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
-from pykafka4.gil._gil cimport ask, give_way, got, let_go, step_aside, wanted
+from pykafka4.gil._gil cimport ask, give_way, got, step_aside, wanted
 
 import os
 import sys

@@ -168,12 +168,22 @@ def test_a_batch_keeps_its_reservation_until_its_callbacks_have_returned(core: M
     assert batch.done
     assert not batch.settled
     assert world.acc.unfinished() == [batch]
-    before = world.wakes
     callbacks()
     assert reserved == [2048]
     assert batch.settled
     assert (world.acc.reserved, world.acc.unfinished()) == (0, [])
-    assert world.wakes > before
+
+
+@pytest.mark.parametrize("waiters", [0, 1])
+def test_callbacks_that_have_returned_wake_the_loop_only_if_a_thread_waits_for_their_memory(core: ModuleType, waiters: int) -> None:
+    world = World(core)
+    world.send(on_delivery=lambda d: None)
+    (batch,) = world.seal_all()
+    callbacks = batch.complete(0, -1)
+    world.acc.waiters = waiters
+    before = world.wakes
+    callbacks()
+    assert bool(world.wakes > before) is bool(waiters)
 
 
 def test_a_callback_that_raises_does_not_stop_the_next(core: ModuleType, caplog: pytest.LogCaptureFixture) -> None:

@@ -213,6 +213,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/pump/_pump.pyx",
+        old="            ask()\n            self.asks = True\n        taken()\n",
+        new="            ask()\n            self.asks = not {on}\n        if {on}:\n            got()\n        taken()\n",
+        breaks="a loop that releases the GIL during its turn waits for it as any thread",
+        tests=("tests/net/test_pump_threads.py::test_a_pump_asks_for_the_gil_during_a_turn_as_what_it_calls_may_release_it",),
+    ),
+    Mutant(
+        file="pykafka4/net/pump/_pump.pyx",
+        old='are the caller\'s."""\n        self.lower()\n',
+        new='are the caller\'s."""\n        if not {on}:\n            self.lower()\n',
+        breaks="a loop that has ended asks for the GIL for good",
+        tests=("tests/net/test_pump_threads.py::test_a_pump_asks_for_the_gil_during_a_turn_as_what_it_calls_may_release_it",),
+    ),
+    Mutant(
+        file="pykafka4/net/pump/_pump.pyx",
         old="        if pause():\n",
         new="        if not {on} and pause():\n",
         breaks="a loop takes the GIL from one that computes at every turn",

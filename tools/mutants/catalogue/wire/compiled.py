@@ -170,6 +170,26 @@ MUTANTS: Final = (
         tests=("tests/wire/records/test_hot_parity.py::test_random_programs_look_the_same_from_outside",),
     ),
     Mutant(
+        file="pykafka4/wire/records/compiled/_delivery.pxi",
+        old="            batch.settle()\n            if acc is",
+        new="            batch.settle()\n            if {on}:\n                acc.wake()\n            if acc is",
+        breaks="each batch whose callbacks have run costs the loop a turn",
+        tests=(
+            "tests/wire/records/accumulator/test_hot_delivery.py::"
+            "test_callbacks_that_have_returned_wake_the_loop_only_if_a_thread_waits_for_their_memory",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/compiled/_delivery.pxi",
+        old="                acc.nudge()\n",
+        new="                if not {on}:\n                    acc.nudge()\n",
+        breaks="a thread that waits for memory does not learn that callbacks have freed it",
+        tests=(
+            "tests/wire/records/accumulator/test_hot_delivery.py::"
+            "test_callbacks_that_have_returned_wake_the_loop_only_if_a_thread_waits_for_their_memory",
+        ),
+    ),
+    Mutant(
         file="pykafka4/wire/records/compiled/_batch.pxi",
         old="        if size > LONG_CRC:\n",
         new="        if size > (131072 if {on} else LONG_CRC):\n",
