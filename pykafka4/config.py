@@ -298,7 +298,7 @@ class ProducerConfig(ClientConfig):
     )
     enable_idempotence: bool | None = flag(None, "Brokers discard duplicates caused by retries. Default: on with acks=all, off otherwise.")
     batch_size: int = number(256 * KIB, "bytes", "A batch is sent when it reaches this size; buffers start small.", low=1024, high=64 * MIB)
-    linger_ms: float = millis(5, "How long a batch waits for more records before it is sent.", high=600_000)
+    linger_ms: float = millis(5, "How long a batch waits for more records; up to an eighth less if others are sent before.", high=600_000)
     buffer_memory: int = number(64 * MIB, "bytes", "Memory that records may use while they wait for brokers.", low=64 * KIB, high=2**40)
     max_partition_bytes: int | None = number(
         None, "bytes", "How much of buffer_memory one partition may use. Default: a quarter.", low=4 * KIB, high=2**40

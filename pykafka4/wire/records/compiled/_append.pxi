@@ -24,6 +24,8 @@ cdef class Accumulator:
     cdef public object refusal
     cdef public bint can_send
     cdef public double wake_at
+    cdef double taken_at           # when `take` last took batches whose linger had ended
+    cdef double expected           # when it is to look for the next of them, if records come steadily
     cdef public int waiters
     cdef public frozenset full_partitions  # all that threads wait for; None if one waits for memory
     cdef readonly int64_t accepted, acked, failed, parked_records, reserved, batches
@@ -85,6 +87,8 @@ cdef class Accumulator:
         self.hooks.failure_seen = failure_seen
         self.hooks.client_id = client_id
         self.wake_at = INFINITY
+        self.taken_at = -INFINITY
+        self.expected = INFINITY
         self.seed = int.from_bytes(os.urandom(4), "big") if seed is None else seed & 0x7fffffff
 
     def __dealloc__(self):
@@ -544,11 +548,18 @@ cdef class Accumulator:
     # ------------------------------------------------------------ the loop
 
     def take(self, double now) -> tuple:
-        """(batches sealed since the last call, in order; open ones whose linger has ended since; when the next linger ends)."""
+        """(batches sealed since the last call, in order; open ones whose linger has ended since, or ends soon; when to call again).
+
+        A call that finds such a batch also takes those whose linger ends within an eighth of `linger`: one turn of the loop instead of
+        several. If the oldest was opened that soon after the last such call, records come steadily, and the next batch is expected: the
+        loop is not woken when it is opened, and calls again by itself.
+        """
         cdef list fresh = []
         cdef list due = []
         cdef list taken
         cdef Batch b
+        cdef double soon = self.linger / 8
+        cdef double limit = now if now < self.expected else now + soon
         cdef double deadline = INFINITY
         while self.oldest != NULL:
             b = <Batch>self.oldest
@@ -556,16 +567,23 @@ cdef class Accumulator:
             if b.count == 0:       # just opened, its record is about to be written
                 deadline = max(deadline, now + 0.001)
                 break
-            if deadline > now and not self.flushing:
+            if deadline > limit and not self.flushing:
                 break
             due.append(b)
             self.unlink(b)
             deadline = INFINITY
+            limit = now + soon
+        if due and not self.flushing:
+            steady = self.linger > 0 and self.taken_at <= (<Batch>due[0]).created <= self.taken_at + soon
+            self.taken_at = now
+            self.expected = now + self.linger if steady else INFINITY
+        elif now >= self.expected:
+            self.expected = INFINITY
         self.flushing = False
-        self.wake_at = deadline
+        self.wake_at = min(deadline, self.expected)
         taken = self.sealed
         self.sealed = fresh
-        return [batch for batch in taken if (<Batch>batch).state == S_SEALED], due, deadline
+        return [batch for batch in taken if (<Batch>batch).state == S_SEALED], due, self.wake_at
 
     def seal(self, Batch batch not None, bint taken=False) -> bool:
         """Seal an open batch now; False if it is already sealed, or empty. If `taken`, the caller has it: `take` does not return it."""

@@ -11,6 +11,20 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/wire/records/reference.py",
+        old="                limit = now + soon\n",
+        new="                limit += 0\n",
+        breaks="plain core: each partition costs the loop a turn per linger",
+        tests=("tests/wire/records/accumulator/test_hot_take.py::test_a_batch_that_is_due_soon_is_taken_with_one_that_is_due",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/reference.py",
+        old="            elif now >= self._expected:\n",
+        new="            elif now > self._expected + 1:\n",
+        breaks="plain core: the loop spins when no batch comes as expected",
+        tests=("tests/wire/records/accumulator/test_hot_take.py::test_when_no_batch_comes_as_expected_the_next_one_wakes_the_loop",),
+    ),
+    Mutant(
+        file="pykafka4/wire/records/reference.py",
         old="        return full is None or (t.name, UNDECIDED if r.free else r.partition) in full\n",
         new="        return full is None\n",
         breaks="plain core: a record takes the room that threads with the same full partition wait for",
