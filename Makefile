@@ -13,7 +13,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration test-all test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz sanitize bench bench-rates bench-latency bench-against bench-idle bench-first bench-outage bench-scale options states clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration test-all test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,13 +93,16 @@ sanitize: base ## the tests of the compiled modules with the address and undefin
 	tools/sanitize
 
 bench: kafka ## what records cost and how long they take, beside other clients, on the sink and on the real cluster (BENCH_ROUNDS=…)
-	@$(MAKE) --no-print-directory --keep-going bench-rates bench-latency
+	@$(MAKE) --no-print-directory --keep-going bench-rates bench-latency bench-spark
 
 bench-rates: kafka ## produce and consume: rate and CPU per record, beside confluent-kafka (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.bench --rounds $(BENCH_ROUNDS)
 
 bench-latency: kafka ## acknowledgements, end to end, heartbeats: beside confluent-kafka and aiokafka (BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.latency --rounds $(BENCH_ROUNDS)
+
+bench-spark: kafka ## rows per second of `partition_writer`, beside foreachPartition with confluent-kafka, on the real cluster (BENCH_ROUNDS=…)
+	$(PY) -m benchmarks.spark --rounds $(BENCH_ROUNDS)
 
 bench-against: base ## CPU per record of this checkout against another commit's, in turns (BASE=commit BENCH_ROUNDS=…)
 	$(PY) -m benchmarks.against $(or $(BASE),origin/main) --rounds $(BENCH_ROUNDS)

@@ -1,0 +1,69 @@
+"""What a Spark task of the benchmark calls with its rows, in a Python worker. Rule: it returns when all of them are acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from pykafka4.spark import partition_writer
+
+__all__ = ["WRITERS", "Confluent", "nothing"]
+
+Writer = Callable[[Iterable[Any]], None]
+SERVED = 1000  # records between two calls of `poll`, which the client needs to tell of failures
+FLUSH = 60.0  # seconds
+_producers: dict[str, Any] = {}  # one in each worker, as with `partition_writer`
+
+
+def nothing(rows: Iterable[Any]) -> None:
+    """What Spark itself costs."""
+    for _ in rows:
+        pass
+
+
+@attrs.frozen
+class Confluent:
+    """foreachPartition with a confluent-kafka producer, which a worker keeps; reports of failures only, so that no success costs a call."""
+
+    bootstrap: str
+    topic: str
+
+    def __call__(self, rows: Iterable[Any]) -> None:
+        import confluent_kafka as ck
+
+        failures: list[Any] = []
+        producer = _producers.get(self.bootstrap)
+        if producer is None:
+            options = {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "acks": "all", "delivery.report.only.error": True}
+            producer = _producers[self.bootstrap] = ck.Producer(options)
+
+        def failed(error: Any, message: Any) -> None:
+            failures.append(error)
+
+        produce, topic, left = producer.produce, self.topic, SERVED
+        for row in rows:
+            while True:
+                try:
+                    produce(topic, row.value, on_delivery=failed)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            left -= 1
+            if not left:
+                producer.poll(0)
+                left = SERVED
+        if producer.flush(FLUSH) or failures:
+            raise RuntimeError(f"not all rows were delivered: {failures[:1]}")
+
+
+def ours(bootstrap: str, topic: str) -> Writer:
+    return partition_writer({"bootstrap_servers": bootstrap}, topic=topic)
+
+
+WRITERS: dict[str, Callable[[str, str], Writer]] = {
+    "empty foreachPartition": lambda bootstrap, topic: nothing,
+    "confluent": Confluent,
+    "pykafka4": ours,
+}
