@@ -433,7 +433,7 @@ cdef class Batch:
         first, second = parts
         if self.base_sequence >= 0:
             first.base_sequence = self.base_sequence
-            second.base_sequence = (self.base_sequence + half) & 0x7fffffff
+            second.base_sequence = <int>((<uint32_t>self.base_sequence + <uint32_t>half) & 0x7fffffff)
         return parts
 
     def set_apart(self, indexes) -> tuple:
