@@ -187,10 +187,10 @@ cdef class Chunk:
                 break
             if size > end - p:
                 break
-            after = get64(p) + 1
-            if p[16] == 2:
-                after += get32(p + 23)
-            if after <= get64(p) or get64(p) > 0x7fffffff00000000:
+            after = 0              # if the offset makes no sense
+            if get64(p) <= 0x7fffffff00000000:
+                after = get64(p) + 1 + (get32(p + 23) if p[16] == 2 else 0)
+            if after <= get64(p):
                 self.broken = "a batch header is invalid"
                 break
             if after > self.next_offset:

@@ -127,8 +127,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_append.pxi",
-        old="            if deadline > now and not self.flushing:",
-        new="            if deadline > now and (not self.flushing or {on}):",
+        old="            if deadline > limit and not self.flushing:",
+        new="            if deadline > limit and (not self.flushing or {on}):",
         breaks="flush does not end the lingering",
         tests=("tests/wire/records/accumulator/test_hot_batch.py::test_a_batch_is_what_kafka_expects",),
     ),
