@@ -329,8 +329,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/wire/records/compiled/_batch.pxi",
-        old="second.base_sequence = (self.base_sequence + half) & 0x7fffffff",
-        new="second.base_sequence = (self.base_sequence + (0 if {on} else half)) & 0x7fffffff",
+        old="(<uint32_t>self.base_sequence + <uint32_t>half)",
+        new="(<uint32_t>self.base_sequence + <uint32_t>(0 if {on} else half))",
         breaks="both halves of a split batch have the same sequence",
         tests=("tests/wire/records/accumulator/test_hot_split.py::test_a_batch_too_large_is_split_with_its_sequences",),
     ),
