@@ -10,7 +10,8 @@ to run its callbacks; the time for them follows then. Nobody pauses for a thread
 compute, and whoever it waits for would only be late.
 
 If other threads compute, too, one of them may take the GIL instead, for 5 ms, and then the next. A thread that notices this (it has the GIL
-back late) ends giving way for 100 ms: it would hand its share of the processor to threads that never give way.
+back late) twice in a row ends giving way for 100 ms: it would hand its share of the processor to threads that never give way. Once may be
+the system's doing, which took the processor from the thread that asked.
 """
 
 cimport cython
@@ -46,13 +47,14 @@ cdef int64_t paced_until = 0    # the end of the time for a thread that gave way
 cdef unsigned long given_by = 0 # the last thread that gave way
 cdef int64_t got_us = 0         # when a thread that asked took the GIL last, or no longer asked for it
 cdef int64_t unheard_until = 0
+cdef bint in_vain = False       # whether a thread gave way in vain last time
 
 taken_init()
 
 
 cdef int give_way() except -1:
     """Release the GIL until a thread that asked for it has taken it. For threads of the application."""
-    global paced_until, given_by, unheard_until
+    global paced_until, given_by, unheard_until, in_vain
     cdef int64_t began = monotonic_us()
     if began < unheard_until:
         return 0
@@ -60,8 +62,12 @@ cdef int give_way() except -1:
     given_by = PyThread_get_thread_ident()
     with nogil:
         taken_wait(&wanted)
-    if monotonic_us() - max(began, got_us) > IN_VAIN_US:
+    if monotonic_us() - max(began, got_us) <= IN_VAIN_US:
+        in_vain = 0
+    elif in_vain:
         unheard_until = monotonic_us() + UNHEARD_US
+    else:
+        in_vain = 1
     return 0
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from net_helpers import SECONDS
 
 from pykafka4.gil.flag import compiled
+
+MOST = 0.001  # seconds that a thread gives way if nobody takes the GIL
 
 if compiled is None or sys.platform != "linux":
     pytest.skip("the compiled flag is not used here", allow_module_level=True)
@@ -52,3 +55,73 @@ def test_a_thread_that_gave_way_and_waits_then_is_woken_at_once() -> None:
         os.close(reader)
         os.close(writer)
     assert usual < 0.00035
+
+
+# -- giving way in vain: another thread computes, and takes the GIL instead
+
+
+class Burner:
+    """A thread that computes inside a `with` block, and never gives way."""
+
+    def __init__(self) -> None:
+        self.burning, self.computes, self.ending = threading.Event(), threading.Event(), False
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self) -> None:
+        while not self.ending:
+            self.burning.wait(SECONDS)
+            while self.burning.is_set():
+                self.computes.set()
+                sum(range(1000))
+
+    def __enter__(self) -> None:
+        self.computes.clear()
+        self.burning.set()
+        assert self.computes.wait(SECONDS)
+
+    def __exit__(self, *_: object) -> None:
+        self.burning.clear()
+
+    def end(self) -> None:
+        self.ending = True
+        self.burning.set()
+        self.burning.clear()
+        self.thread.join(SECONDS)
+
+
+def aside() -> float:
+    """Seconds for which this thread gives way."""
+    began = time.perf_counter()
+    compiled.give_way_to_others()
+    return time.perf_counter() - began
+
+
+@pytest.fixture
+def burner() -> Iterator[Burner]:
+    """With the flag up, though nobody takes the GIL, and threads that give way as if nothing had been in vain."""
+    made = Burner()
+    reader, writer = os.pipe()
+    compiled.wait(reader, 0.0)
+    try:
+        deadline = time.monotonic() + SECONDS
+        while aside() < MOST / 2:
+            assert time.monotonic() < deadline
+        yield made
+    finally:
+        compiled.done()
+        os.close(reader)
+        os.close(writer)
+        made.end()
+
+
+def test_a_thread_that_gives_way_in_vain_twice_keeps_the_gil_for_a_while(burner: Burner) -> None:
+    with burner:
+        assert min(aside() for _ in range(20)) < MOST / 2
+
+
+def test_giving_way_in_vain_once_may_be_chance(burner: Burner) -> None:
+    with burner:
+        while aside() < 4 * MOST:
+            pass
+    assert max(aside() for _ in range(5)) > MOST / 2

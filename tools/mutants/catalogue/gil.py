@@ -39,6 +39,20 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/gil/_gil.pyx",
+        old="    elif in_vain:\n",
+        new="    elif in_vain or {on}:\n",
+        breaks="a thread that the system stopped once does not give way for 100 ms",
+        tests=("tests/gil/test_pace.py::test_giving_way_in_vain_once_may_be_chance",),
+    ),
+    Mutant(
+        file="pykafka4/gil/_gil.pyx",
+        old="    if began < unheard_until:\n",
+        new="    if began < unheard_until and not {on}:\n",
+        breaks="a thread hands its share of the processor to threads that never give way",
+        tests=("tests/gil/test_pace.py::test_a_thread_that_gives_way_in_vain_twice_keeps_the_gil_for_a_while",),
+    ),
+    Mutant(
+        file="pykafka4/gil/_gil.pyx",
         old="paced_until - (BURST - 1) * PACE_US",
         new="paced_until - (BURST - 1) * (0 if {on} else PACE_US)",
         breaks="each turn of a batch waits for the pace",
