@@ -21,7 +21,7 @@ from typing import Any
 
 import pykafka4
 from benchmarks.places import ClusterPlace, Place, SinkPlace
-from benchmarks.plan import CONSUME, PRODUCE, Case, Entry
+from benchmarks.plan import CONSUME, PRODUCE, Case, Entry, in_turns
 from integration.local.cluster import LocalCluster
 
 OUT = Path(__file__).resolve().parent.parent / "build" / "bench.json"
@@ -31,12 +31,10 @@ Runner = Callable[[Entry], Figures]
 
 
 def rounds(case: Case, runner: Runner, count: int) -> dict[str, list[Figures]]:
-    """Every contender once a round; the order turns, so that no one always runs in another's wake."""
+    """Every contender once a round."""
     runs: dict[str, list[Figures]] = {entry.label: [] for entry in case.entries}
-    for number in range(count):
-        turned = case.entries[number % len(case.entries) :] + case.entries[: number % len(case.entries)]
-        for entry in turned:
-            runs[entry.label].append(runner(entry))
+    for entry in in_turns(case.entries, count):
+        runs[entry.label].append(runner(entry))
     return runs
 
 

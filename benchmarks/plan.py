@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 import attrs
 
 THIRD = 1 / 3
+T = TypeVar("T")
+
+
+def in_turns(contenders: Sequence[T], rounds: int) -> Iterator[T]:
+    """Each once a round; the order turns, so that no one always runs in another's wake."""
+    for number in range(rounds):
+        first = number % len(contenders)
+        yield from contenders[first:]
+        yield from contenders[:first]
 
 
 @attrs.frozen

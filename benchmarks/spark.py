@@ -20,6 +20,7 @@ from typing import Any
 
 from benchmarks.bench import conditions
 from benchmarks.places import ClusterPlace
+from benchmarks.plan import in_turns
 from benchmarks.spark_writers import WRITERS
 from integration.local.cluster import LocalCluster
 
@@ -62,14 +63,14 @@ def seconds(frame: Any, place: ClusterPlace, label: str, rows: int) -> float:
         began = time.perf_counter()
         frame.foreachPartition(writer)
         took = time.perf_counter() - began
-        found, expected = sum(place.filled(topic).values()), 0 if label not in (OURS, PEER) else rows
+        found, expected = sum(place.filled(topic).values()), rows if label in (OURS, PEER) else 0
         if found != expected:
             raise SystemExit(f"{label}: {expected:,} rows were written, the topic has {found:,}")
     return took
 
 
 def measure(rounds: int, rows: int) -> dict[str, list[float]]:
-    """Rows per second of each writer, by round; the order turns."""
+    """Rows per second of each writer, by round."""
     from pyspark.sql import functions as F  # noqa: N812
 
     labels, rates = list(WRITERS), {label: list[float]() for label in WRITERS}
@@ -83,10 +84,8 @@ def measure(rounds: int, rows: int) -> dict[str, list[float]]:
         frame.count()
         for label in labels:
             seconds(frame, place, label, rows)
-        for number in range(rounds):
-            turn = number % len(labels)
-            for label in labels[turn:] + labels[:turn]:
-                rates[label].append(rows / seconds(frame, place, label, rows))
+        for label in in_turns(labels, rounds):
+            rates[label].append(rows / seconds(frame, place, label, rows))
     return rates
 
 

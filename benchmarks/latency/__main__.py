@@ -20,6 +20,7 @@ from benchmarks.latency import judge
 from benchmarks.latency.measure import once
 from benchmarks.latency.places import NAMES, Place, open_places
 from benchmarks.latency.plan import Case, cases
+from benchmarks.plan import in_turns
 from pykafka4.net.transports import LOOP
 from pykafka4.wire.records.hot import IMPLEMENTATION
 
@@ -30,12 +31,10 @@ Result = dict[str, Any]
 
 
 def rounds(case: Case, place: Place, count: int) -> dict[str, list[Result]]:
-    """Every contender once a round; the order turns, so that no one always runs in another's wake."""
+    """Every contender once a round."""
     runs: dict[str, list[Result]] = {contender.label: [] for contender in case.contenders}
-    for number in range(count):
-        first = number % len(case.contenders)
-        for contender in case.contenders[first:] + case.contenders[:first]:
-            runs[contender.label].append(once(case, contender, place))
+    for contender in in_turns(case.contenders, count):
+        runs[contender.label].append(once(case, contender, place))
     return runs
 
 

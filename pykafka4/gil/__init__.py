@@ -7,6 +7,6 @@ loop over a consumer's records look at that flag, which costs one load, and rele
 There is one flag in a process, as there is one GIL. Modules; each line imports only from lines below it:
 
     asking   `Lock`, and the wait of a portable loop: both end with a request for the GIL
-    flag     `give_way`; chooses the compiled flag, if it was built
+    flag     `give_way`, `step_aside`; chooses the compiled flag, if it was built
     _gil     the flag (compiled)
 """

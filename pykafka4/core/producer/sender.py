@@ -97,11 +97,11 @@ class Sender:
         if self._flush or self._parking.take_hurried():
             self._flush = False
             self.acc.expedite()  # wakes the loop, so only when there is something new to flush
-        linger_ends = self._collect(now, no_linger=self.acc.waiters > 0 and self._starved())
+        take_at = self._collect(now, no_linger=self.acc.waiters > 0 and self._starved())
         self._look_at_leaders(changed)
         requests = self._produce(now)
         identity_due = self._poll_identity(now, requests.append)
-        wake_at = min(linger_ends, parked_until, self._deadlines.wake_at, identity_due, self._look_again)
+        wake_at = min(take_at, parked_until, self._deadlines.wake_at, identity_due, self._look_again)
         if self._outcomes.take_finished() or self.acc.waiters:  # memory may also be freed later, when a socket has written a batch
             self._outcomes.progress()
         deliver = self._outcomes.take_deliver()
@@ -177,8 +177,8 @@ class Sender:
     # ---------------------------------------------------------------- taking batches
 
     def _collect(self, now: float, no_linger: bool = False) -> float:
-        """Move sealed batches to their queues; returns when the next linger ends. With `no_linger` every open batch is due."""
-        sealed, due, linger_ends = self.acc.take(now + self.config.linger_ms / 1000 if no_linger else now)
+        """Move sealed batches to their queues; returns when to call again. With `no_linger` every open batch is due."""
+        sealed, due, take_at = self.acc.take(now + self.config.linger_ms / 1000 if no_linger else now)
         for topic in dict.fromkeys([batch.topic for batch in (*sealed, *due)]):
             self._parking.used(topic, now)
         for batch in sealed:
@@ -194,7 +194,7 @@ class Sender:
             self._deadlines.watch(queue)
             self._deadlines.watch_due(queue)
             self._ready.place(queue)
-        return linger_ends
+        return take_at
 
     def _busy(self, topic: str) -> bool:
         """Whether batches for `topic` are queued or in flight."""
