@@ -16,6 +16,7 @@ from pykafka4.core import INFINITY, Failed, Outcome, Request, Transitions
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.group.assignors import assigned_partitions
 from pykafka4.core.group.coordinator import Coordinator, Reaction, reaction
+from pykafka4.core.group.heartbeats import HeartbeatTimer
 from pykafka4.core.group.leadership import Leadership
 from pykafka4.core.group.protocol import Assignee, CommitsInFlight
 from pykafka4.core.group.requests import fit_leave, heartbeat_request, join_request, leave_request, sync_request
@@ -109,8 +110,9 @@ class ClassicProtocol:
         self._held = False  # the coordinator has not responded to the attempt yet
         self._rest_until = 0.0
         self._join_by = INFINITY  # join at that time, even if commits of the last generation are not complete
-        self._alive = self._next_beat = 0.0
-        self._beating = False
+        self._alive = 0.0
+        self._heartbeat = HeartbeatTimer(config.heartbeat_interval_ms / 1000)
+        self._beating = False  # a heartbeat is in flight
         self._leave_by = INFINITY
         self._leave: object = None  # the LeaveGroup in flight
 
@@ -261,18 +263,18 @@ class ClassicProtocol:
     def _beat(self, now: float) -> float:
         if self._beating:
             return INFINITY
-        if now < self._next_beat:
-            return self._next_beat
+        if (due := self._heartbeat.wait(now)) is not None:
+            return due
         node = self._coordinator.node
         if node is None:
+            self._heartbeat.blocked()
             self._coordinator.want()
             return INFINITY
-        interval = self._config.heartbeat_interval_ms / 1000
         self._beating = True
-        self._next_beat = now + interval
+        self._heartbeat.sent(now)
         message = heartbeat_request(self._config, self.member_id, self.generation)
         # A coordinator that hangs must be noticed while there is still time to find a new one.
-        patience = min(self._config.request_timeout_ms / 1000, max(self._session / 3, interval))
+        patience = min(self._config.request_timeout_ms / 1000, max(self._session / 3, self._heartbeat.interval))
         credentials = self.credentials
         self._ask(node, message, now + patience, lambda at, outcome: self._beat_answered(at, now, credentials, node, outcome))
         return INFINITY
@@ -364,8 +366,8 @@ class ClassicProtocol:
         self._coordinator.well()
         # The session starts when the coordinator responds, however long it has held the request back. A response that took longer may have
         # been delayed on its way, so a heartbeat is sent at once.
-        pause = self._config.heartbeat_interval_ms / 1000
-        self._alive, self._next_beat = now, now + pause if now - sent_at < pause else now
+        self._alive, pause = now, self._heartbeat.interval
+        self._heartbeat.start(now + pause if now - sent_at < pause else now)
         instance = self._config.group_instance_id
         self.credentials = Credentials(self._config.group_id or "", self.generation, self.member_id, instance)
         self._assignee.assigned(tps)
@@ -410,7 +412,7 @@ class ClassicProtocol:
             return
         if isinstance(outcome, Failed):
             self.error = outcome.reason
-            self._next_beat = now
+            self._heartbeat.start(now)
             self._coordinator.lost(now, node, outcome.reason)
             return
         code = outcome.message.error_code
@@ -421,10 +423,10 @@ class ClassicProtocol:
             self._alive = max(self._alive, sent_at)
             self._coordinator.well()
         if verdict is Reaction.REFIND:
-            self._next_beat = now
+            self._heartbeat.start(now)
             self._coordinator.lost(now, node, error)
         elif verdict is Reaction.RETRY:
-            self._next_beat = now + self._backoff.next()
+            self._heartbeat.start(now + self._backoff.next())
         elif verdict is not Reaction.NONE:
             self._react(now, verdict, error)
         self.error = error if verdict is not Reaction.NONE else None

@@ -113,7 +113,7 @@ def test_heartbeats_follow_each_other_at_their_interval(interval: float) -> None
     for _ in range(3):
         harness.run(interval - 0.1)
         assert harness.pending(HeartbeatRequest) == []
-        harness.run(0.2)
+        harness.run(0.1 + 1e-6)
         harness.beat(harness.one(HeartbeatRequest))
 
 
