@@ -1,197 +1,33 @@
-"""Options. Rule: every option is declared once, here, with type, unit, default, range and meaning; the docs are generated from it."""
+"""Options. Rule: every option is declared once, with type, unit, default, range and meaning; the docs are generated from it.
+
+Those of security are in `security.py`, the kinds of fields in `option_fields.py`.
+"""
 
 from __future__ import annotations
 
 import difflib
 import logging
-import operator
-from collections.abc import Callable, Iterable, Mapping
-from ipaddress import IPv6Address
-from numbers import Real
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import attrs
 
-from pykafka4.errors import ConfigError, shown
+from pykafka4.errors import ConfigError
+from pykafka4.option_fields import KIB, MIB, bad, choice, flag, millis, number, plain, text, whole
 from pykafka4.peers import peers_option
+from pykafka4.security import SecurityConfig
+from pykafka4.servers import parse_servers
 
 __all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "describe", "parse_servers", "typed"]
 
 log = logging.getLogger("pykafka4.config")
-MAX_INT = 2**31 - 1
-KIB, MIB = 1024, 1024 * 1024
-
-
-LONGEST_STRING = 32_767  # bytes, the protocol's limit
-WRONG_IN_HOSTS = frozenset(",;/@[]")
-
-
-def _bad(name: str, value: object, allowed: str) -> ConfigError:
-    return ConfigError(f"{name}={shown(value)}: {allowed}")
-
-
-def _whole(value: Any) -> Any:
-    """A plain int for any integer type (numpy's, an enum …); anything else unchanged, for the validator to reject."""
-    return value if isinstance(value, bool) or not hasattr(type(value), "__index__") else int(operator.index(value))
-
-
-def _real(value: Any) -> Any:
-    """The same for numbers that may have a fraction."""
-    value = _whole(value)
-    if isinstance(value, (bool, int)) or not isinstance(value, Real):
-        return value
-    try:
-        return float(value)
-    except OverflowError:  # too large for a float
-        return value
-
-
-def _plain(value: Any) -> Any:
-    """A plain str for an instance of any str subclass."""
-    return str.__str__(value) if isinstance(value, str) else value
-
-
-def _check_number(low: float, high: float, unit: str, kinds: tuple[type, ...]) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if value is None and attribute.default is None:
-            return
-        if type(value) not in kinds or not low <= value <= high:  # excludes bool; NaN is in no range
-            raise _bad(attribute.name, value, f"must be a number of {unit} from {low:,} to {high:,}")
-
-    return check
-
-
-def number(default: int | None, unit: str, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
-    """An integer with unit and range."""
-    return attrs.field(
-        default=default,
-        converter=_whole,
-        validator=_check_number(low, high, unit, (int,)),
-        metadata={"unit": unit, "range": f"{low:,} to {high:,}", "doc": doc},
-    )
-
-
-def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
-    """A duration in milliseconds; fractions allowed."""
-    return attrs.field(
-        default=default,
-        converter=_real,
-        validator=_check_number(low, high, "milliseconds", (int, float)),
-        metadata={"unit": "ms", "range": f"{low:,} to {high:,}", "doc": doc},
-    )
-
-
-def choice(default: str, allowed: Iterable[str], doc: str) -> Any:
-    """One of a fixed set of strings."""
-    words = tuple(allowed)
-
-    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if not isinstance(value, str) or value not in words:
-            raise _bad(attribute.name, value, f"must be one of {', '.join(words)}{_tls_hint(attribute.name, value)}")
-
-    return attrs.field(default=default, converter=_plain, validator=check, metadata={"unit": "", "range": ", ".join(words), "doc": doc})
-
-
-def _tls_hint(name: str, value: object) -> str:
-    secured = name == "security_protocol" and str(value).upper() in ("SSL", "SASL_SSL", "SASL_PLAINTEXT")
-    return "; this version supports neither TLS nor SASL: connect to a PLAINTEXT listener" if secured else ""
-
-
-def flag(default: bool | None, doc: str) -> Any:
-    """True or false."""
-
-    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if not isinstance(value, bool) and not (value is None and attribute.default is None):
-            raise _bad(attribute.name, value, "must be True or False")
-
-    return attrs.field(default=default, validator=check, metadata={"unit": "", "range": "True, False", "doc": doc})
-
-
-def text(default: str | None, doc: str) -> Any:
-    """A non-empty string that the protocol can encode, or None if that is the default."""
-
-    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if value is None and attribute.default is None:
-            return
-        if not isinstance(value, str) or not value:
-            raise _bad(attribute.name, value, "must be a non-empty string" + (" or None" if attribute.default is None else ""))
-        try:
-            size = len(value.encode())
-        except UnicodeEncodeError as error:
-            raise _bad(attribute.name, value, f"cannot be sent as UTF-8: {error.reason} at {error.start}") from None
-        if size > LONGEST_STRING:
-            raise _bad(attribute.name, value, f"has {size:,} bytes as UTF-8; the protocol allows at most {LONGEST_STRING:,}")
-
-    return attrs.field(default=default, converter=_plain, validator=check, metadata={"unit": "", "range": "text", "doc": doc})
-
-
-def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
-    """Parse `"a:9092,b"`, or a list of such, into ((host, port), …); the port defaults to 9092, IPv6 is written `[::1]:9092`."""
-    parts = str.split(value, ",") if isinstance(value, str) else value
-    if isinstance(parts, (bytes, bytearray, Mapping)) or not isinstance(parts, Iterable):
-        raise _bad("bootstrap_servers", value, 'must be a string such as "host1:9092,host2:9092", or a list of such')
-    servers = tuple(_parse_server(part) for part in parts if not (isinstance(part, str) and not part.strip()))
-    if not servers:
-        raise _bad("bootstrap_servers", value, 'is empty; name at least one broker, such as "localhost:9092"')
-    return servers
-
-
-def _parse_server(part: object) -> tuple[str, int]:
-    part = _plain(part)
-    if isinstance(part, tuple) and len(part) == 2:
-        host, port = _plain(part[0]), _whole(part[1])
-    elif isinstance(part, str):
-        if "://" in part:
-            raise _bad("bootstrap_servers", part, "must be host:port without a scheme (set the option security_protocol instead)")
-        host, _, port = part.strip().rpartition(":") if _has_port(part) else (part.strip(), "", "9092")
-        host, port = host.strip(), port.strip()
-    else:
-        raise _bad("bootstrap_servers", part, "must be a string such as host:9092")
-    number = port if type(port) is int else int(port) if isinstance(port, str) and port.isdecimal() and len(port) < 6 else 0
-    if not isinstance(host, str) or not host or not 0 < number < 65536:
-        raise _bad("bootstrap_servers", part, f"must be host:port with a port from 1 to 65535{_way_out(part)}")
-    host = _host(part, host)
-    try:
-        host.encode("idna")  # as the resolver will
-    except UnicodeError as error:
-        raise _bad("bootstrap_servers", part, f"{host!r} is not a valid host name: {error}") from None
-    return host, number
-
-
-def _host(part: object, host: str) -> str:
-    """The host without brackets."""
-    address = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if ":" in address:  # `::1` is an address, `a:b:c` is not
-        try:
-            IPv6Address(address)
-        except ValueError:
-            raise _bad("bootstrap_servers", part, f"{host!r} is neither a host name nor an IPv6 address{_way_out(part)}") from None
-        return address
-    if wrong := [character for character in host if character in WRONG_IN_HOSTS or character.isspace() or not character.isprintable()]:
-        raise _bad("bootstrap_servers", part, f"{wrong[0]!r} cannot be in a host name{_way_out(part)}")
-    return host
-
-
-def _way_out(part: object) -> str:
-    """A hint at what was probably meant."""
-    if not isinstance(part, str):
-        return ""
-    if "," in part or ";" in part:
-        return '; separate brokers with commas, "host1:9092,host2:9092", or pass a list with one broker per item'
-    if "[" in part or "]" in part or part.count(":") > 1:
-        return "; an IPv6 address with a port is written [::1]:9092"
-    return "; remove the user name" if "@" in part else "; remove the path" if "/" in part else ""
-
-
-def _has_port(part: str) -> bool:
-    return ":" in part.rpartition("]")[2] and (part.strip().startswith("[") or part.count(":") == 1)
 
 
 def _acks(value: object) -> int:
     table = {"all": -1, "-1": -1, -1: -1, "0": 0, 0: 0, "1": 1, 1: 1}
-    value = _plain(_whole(value))
+    value = plain(whole(value))
     if isinstance(value, bool) or not isinstance(value, (str, int)) or value not in table:
-        raise _bad("acks", value, "must be 'all', 1 or 0")
+        raise bad("acks", value, "must be 'all', 1 or 0")
     return table[value]
 
 
@@ -204,7 +40,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 @attrs.frozen(kw_only=True)
-class ClientConfig:
+class ClientConfig(SecurityConfig):
     """Options of every client."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = attrs.field(
@@ -233,7 +69,6 @@ class ClientConfig:
     receive_message_max_bytes: int = number(
         100 * MIB, "bytes", "A larger response is rejected before memory is allocated for it.", low=1024
     )
-    security_protocol: str = choice("PLAINTEXT", ("PLAINTEXT",), "Protocol of the connections.")
 
     @classmethod
     def parse(cls: type[C], options: Mapping[str, Any]) -> C:
@@ -323,6 +158,7 @@ class ProducerConfig(ClientConfig):
     compression_type: str = choice("none", ("none", "gzip", "snappy", "lz4", "zstd"), "Codec for batches.")
 
     def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if self.enable_idempotence is None:
             object.__setattr__(self, "enable_idempotence", self.acks == -1)
             _warn_without_idempotence(self.client_id, self.acks)
@@ -355,7 +191,9 @@ class ConsumerConfig(ClientConfig):
     group_id: str | None = text(None, "Consumer group; None: no group, no commits, partitions by `assign`.")
     group_instance_id: str | None = text(None, "Id of a static member, which may restart within session_timeout_ms without a rebalance.")
     session_timeout_ms: float = millis(45_000, "A member that sends no heartbeat for this long is removed from the group.", low=1)
-    heartbeat_interval_ms: float = millis(3_000, "Longest interval of heartbeats to the group coordinator; shorter by as much as recent ones were late.", low=1)
+    heartbeat_interval_ms: float = millis(
+        3_000, "Longest interval of heartbeats to the group coordinator; shorter by as much as recent ones were late.", low=1
+    )
     max_poll_interval_ms: float = millis(
         300_000, "Maximum time between two polls, or two records of a `for` loop, before the member leaves the group.", low=1
     )
@@ -386,9 +224,10 @@ class ConsumerConfig(ClientConfig):
     max_decompressed_bytes: int = number(64 * MIB, "bytes", "A batch whose decompressed size is larger is rejected.", low=1024)
 
     def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         unknown = [name for name in self.partition_assignment_strategy if name != "range"]
         if unknown or not self.partition_assignment_strategy:
-            raise _bad("partition_assignment_strategy", ",".join(self.partition_assignment_strategy), "must be 'range'")
+            raise bad("partition_assignment_strategy", ",".join(self.partition_assignment_strategy), "must be 'range'")
         if self.group_id is not None and self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
                 f"heartbeat_interval_ms={self.heartbeat_interval_ms} must be less than session_timeout_ms={self.session_timeout_ms}; "
@@ -409,16 +248,21 @@ def _shown(name: str, default: object) -> str:
     return ", ".join(default) if isinstance(default, tuple) else str(default)
 
 
-def typed(cls: type[ClientConfig]) -> list[tuple[str, str]]:
+def _inherited(cls: type[SecurityConfig]) -> set[str]:
+    """The options of the class that `cls` extends."""
+    return {a.name for a in attrs.fields(cls.__base__)} if cls is not SecurityConfig else set()  # type: ignore[arg-type]
+
+
+def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
     """(name, type) of every option that `cls` adds to its base, as a type checker should see them in a call."""
-    base = {a.name for a in attrs.fields(cls.__base__)} if cls is not ClientConfig else set()  # type: ignore[arg-type]
+    base = _inherited(cls)
     special = {"bootstrap_servers": "Servers", "acks": "str | int", "partition_assignment_strategy": "str | Iterable[str]"}
     return [(a.name, special.get(a.name, str(a.type))) for a in attrs.fields(cls) if a.name not in base]
 
 
-def describe(cls: type[ClientConfig]) -> list[tuple[str, str, str, str, str]]:
+def describe(cls: type[SecurityConfig]) -> list[tuple[str, str, str, str, str]]:
     """(name, default, unit, range, meaning) of every option that `cls` adds to its base."""
-    base = {a.name for a in attrs.fields(cls.__base__)} if cls is not ClientConfig else set()  # type: ignore[arg-type]
+    base = _inherited(cls)
     rows = []
     for a in attrs.fields(cls):
         if a.name not in base:

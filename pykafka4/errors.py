@@ -94,6 +94,15 @@ class ConnectionLost(KafkaError, ConnectionError):
     code = "CONNECTION_LOST"
 
 
+class AuthenticationError(ConnectionLost):
+    """The client and a broker could not authenticate each other, or do not agree on the security protocol.
+
+    The message names the broker, the mechanism and the reason. The client tries again, with a back-off: credentials may be corrected.
+    """
+
+    code = "AUTHENTICATION_FAILED"
+
+
 class KafkaTimeoutError(KafkaError, TimeoutError):
     """The timeout expired before the operation finished; the message says what it was waiting for."""
 
@@ -235,10 +244,6 @@ class LogTruncated(InvalidOffset):
         return error
 
 
-class AuthenticationError(BrokerError):
-    """The broker rejected the credentials."""
-
-
 class AuthorizationError(BrokerError, PermissionError):
     """The credentials are valid but not authorized for this operation."""
 
@@ -285,9 +290,6 @@ _CLASSES: dict[str, type[BrokerError]] = {
     "CLUSTER_AUTHORIZATION_FAILED": AuthorizationError,
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": AuthorizationError,
     "DELEGATION_TOKEN_AUTHORIZATION_FAILED": AuthorizationError,
-    "SASL_AUTHENTICATION_FAILED": AuthenticationError,
-    "UNSUPPORTED_SASL_MECHANISM": AuthenticationError,
-    "ILLEGAL_SASL_STATE": AuthenticationError,
     "PRODUCER_FENCED": ProducerFencedError,
     **dict.fromkeys(
         (

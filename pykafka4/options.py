@@ -5,15 +5,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias, TypedDict
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypedDict
 
-__all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Servers"]
+__all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Secret", "SecurityOptions", "Servers"]
 
 Servers: TypeAlias = str | Iterable[str | tuple[str, int]]
+Secret: TypeAlias = str | Callable[[], str] | None
 
 
-class ClientOptions(TypedDict, total=False):
+class SecurityOptions(TypedDict, total=False):
+    """Options of encryption and authentication."""
+
+    security_protocol: str
+    ssl_cafile: str | None
+    ssl_certfile: str | None
+    ssl_keyfile: str | None
+    ssl_password: Secret
+    ssl_ca_pem: str | None
+    ssl_cert_pem: str | None
+    ssl_key_pem: Secret
+    ssl_check_hostname: bool
+    ssl_ciphers: str | None
+    ssl_context: Any
+    sasl_mechanism: str | None
+    sasl_username: str | Callable[[], str] | None
+    sasl_password: Secret
+    sasl_oauth_token: Callable[[], Any] | None
+
+
+class ClientOptions(SecurityOptions, total=False):
     """Options of every client, producer and consumer."""
 
     bootstrap_servers: Servers
@@ -30,7 +51,6 @@ class ClientOptions(TypedDict, total=False):
     allow_auto_create_topics: bool
     unknown_topic_timeout_ms: float
     receive_message_max_bytes: int
-    security_protocol: str
 
 
 class ProducerOptions(ClientOptions, total=False):

@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, Final, Protocol
 
 from pykafka4.config import ClientConfig
+from pykafka4.core import ANY
 from pykafka4.core.engine import Engine
 from pykafka4.core.metadata.cluster import BrokerAdded, BrokerRemoved, Change, Waiter
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
@@ -175,7 +176,7 @@ class Runtime:
     def partitions_of(self, topic: str, timeout: float, create: bool = False) -> list[int]:
         """See Client.partitions_for; with `create`, brokers may create the topic (allow_auto_create_topics)."""
         wait: Promise[list[int]] = self.loop.promise()
-        cluster = self.engine.cluster
+        cluster, refusals = self.engine.cluster, self.engine.network.refusals.listeners
 
         def look(change: Change | None = None) -> None:
             error = cluster.topic_error(topic)
@@ -184,7 +185,12 @@ class Runtime:
             elif error is not None and not error.retriable:
                 wait.set_exception(broker_error(error.code, f"topic {topic}"))
 
+        def refused(now: float, broker: int, error: KafkaError) -> None:
+            if broker == ANY:
+                wait.set_exception(error)
+
         def ask(now: float) -> Promise[list[int]]:
+            refusals.append(refused)
             cluster.want(topic, look, create)
             cluster.on_change.append(look)
             look()
@@ -194,6 +200,8 @@ class Runtime:
             if look in cluster.on_change:
                 cluster.on_change.remove(look)
             cluster.forget(topic, look)
+            if refused in refusals:
+                refusals.remove(refused)
 
         try:
             return self.loop.ask(ask, timeout, f"looking up topic {topic}")

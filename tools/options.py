@@ -8,11 +8,13 @@ from __future__ import annotations
 import sys
 
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig, describe, typed
+from pykafka4.security import SecurityConfig
 from tools.rendered import ROOT, write_or_check
 
 PAGE, MODULE = ROOT / "docs" / "options.md", ROOT / "pykafka4" / "options.py"
 CLASSES = (
-    ("ClientOptions", "TypedDict", ClientConfig, "Options of every client, producer and consumer."),
+    ("SecurityOptions", "TypedDict", SecurityConfig, "Options of encryption and authentication."),
+    ("ClientOptions", "SecurityOptions", ClientConfig, "Options of every client, producer and consumer."),
     ("ProducerOptions", "ClientOptions", ProducerConfig, "Options of producers."),
     ("ConsumerOptions", "ClientOptions", ConsumerConfig, "Options of consumers."),
 )
@@ -23,14 +25,15 @@ MODULE_HEAD = '''"""Options as types, for type checkers and editors. Rule: rende
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeAlias, TypedDict
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, TypedDict
 
-__all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Servers"]
+__all__ = ["ClientOptions", "ConsumerOptions", "ProducerOptions", "Secret", "SecurityOptions", "Servers"]
 
 Servers: TypeAlias = str | Iterable[str | tuple[str, int]]
+Secret: TypeAlias = str | Callable[[], str] | None
 '''
-PARTS = (("Every client", ClientConfig), ("Producer", ProducerConfig), ("Consumer", ConsumerConfig))
+PARTS = (("Every client", ClientConfig), ("Security", SecurityConfig), ("Producer", ProducerConfig), ("Consumer", ConsumerConfig))
 INTRODUCTION = """# Options
 
 Rendered from `pykafka4/config.py` by `make options`; change the options there. Producers and consumers take the options of every client as
@@ -38,7 +41,7 @@ well as their own. Names are Kafka's with underscores; options ending in `_ms` a
 """
 
 
-def table(cls: type[ClientConfig]) -> str:
+def table(cls: type[SecurityConfig]) -> str:
     rows = ["| option | default | unit | range | meaning |", "|---|---|---|---|---|"]
     for name, default, unit, span, meaning in describe(cls):
         rows.append(f"| `{name}` | {shown(default)} | {unit} | {span} | {meaning} |")

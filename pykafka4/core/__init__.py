@@ -12,6 +12,7 @@ Modules; each line imports only from lines below it (`make contracts`):
     subscription      the partitions that are read, and what `consumer` and `group` report about them to the application
     metadata/         brokers, topics, leaders; partitions that are offline
     network/          connections, and the choice of the one for each request
+    sasl/             how the client and a broker authenticate each other
     backoff, timers   pauses between retries; calls that are due at a time
 """
 
@@ -100,10 +101,14 @@ class Request:
 
 @attrs.frozen(eq=False)
 class Job:
-    """Work that may block (a slow codec): `run` on the helper executor, then `then(now, result or exception)` on the loop thread."""
+    """Work that may block (a slow codec): `run` on the helper executor, then `then(now, result or exception)` on the loop thread.
+
+    A `slow` one may wait for the application or for another server, so it has threads of its own.
+    """
 
     run: Callable[[], Any]
     then: Callable[[float, Any], None]
+    slow: bool = False
 
 
 @attrs.frozen

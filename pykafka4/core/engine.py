@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -22,6 +22,9 @@ from pykafka4.core.network.network import Network
 from pykafka4.errors import KafkaError
 from pykafka4.logs import get_log
 from pykafka4.wire.buffers import Buffer
+
+if TYPE_CHECKING:
+    from pykafka4.core.sasl.mechanism import Mechanism
 
 __all__ = ["Engine", "Turn", "describe"]
 
@@ -52,10 +55,15 @@ class Slot:
 class Engine:
     """All machines of one client. Loop thread only, except `failure`."""
 
-    def __init__(self, config: ClientConfig, random: Random, emit: Callable[[object], None]) -> None:
-        """`emit(event)` gets what `Client.events` reports, on the loop thread; it must not block."""
+    def __init__(
+        self, config: ClientConfig, random: Random, emit: Callable[[object], None], prepare: Callable[[], Mechanism] | None = None
+    ) -> None:
+        """`emit(event)` gets what `Client.events` reports, on the loop thread; it must not block.
+
+        `prepare` makes a SASL mechanism with the current credentials; it may block. None: there is no SASL.
+        """
         self.config, self.random = config, random
-        self.network = Network(config, random)
+        self.network = Network(config, random, prepare)
         self.cluster = Cluster(config, self.network, random, emit)
         self.recovery = Recovery(config, self.cluster, self.network, random, emit)
         self.on_failure: list[Callable[[Machine, KafkaError], None]] = []  # called when an exception stopped a machine
@@ -119,7 +127,7 @@ class Engine:
             if effects.deliver:
                 self._deliver += effects.deliver
             if effects.jobs:
-                jobs += [Job(job.run, partial(self._answer, slot, job.then)) for job in effects.jobs]
+                jobs += [Job(job.run, partial(self._answer, slot, job.then), job.slow) for job in effects.jobs]
             if effects.wake_at < wake_at:
                 wake_at = effects.wake_at
         for machine in self._shared:
@@ -130,6 +138,7 @@ class Engine:
         for request in requests:
             self.network.submit(now, request)
         net = self.network.poll(now)
+        jobs += net.jobs
         if self.cluster.version != version or self.recovery.changes != changes:
             wake_at = now  # machines that were polled before the change have to see it
         deliver, self._deliver = self._deliver, []

@@ -18,7 +18,7 @@ from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.wakeup import Inbox
 from pykafka4.net.handoff.workers import Callbacks, Helper
 from pykafka4.net.transport import Event, EventKind, Transport
-from pykafka4.net.transports import open_transport
+from pykafka4.net.transports import open_contexts, open_transport
 
 __all__ = ["CALLER_GONE", "Loop"]
 
@@ -27,6 +27,7 @@ T = TypeVar("T")
 LONGEST_SLEEP = 3600.0  # `select` does not accept infinity
 JOIN_SECONDS = 10.0
 LOOKUPS = 16  # concurrent name look-ups: a resolver may take half a minute to fail, and good names must not wait for bad ones
+WAITING = 4  # concurrent calls of the application's callables for credentials
 FORKED = "this client was created in another process; threads and sockets do not survive a fork: create a client in this process"
 CALLER_GONE: Final = KafkaError("the caller no longer waits")
 _LOOPS: weakref.WeakSet[Loop] = weakref.WeakSet()
@@ -42,9 +43,11 @@ class Loop:
         self.forked = False
         client_id = engine.config.client_id
         self._callbacks, self._helper = callbacks, Helper(client_id=client_id)
+        self._slow_helper = Helper("pykafka4-credentials", WAITING, client_id)
         self._inbox = Inbox()
         names = Helper("pykafka4-names", LOOKUPS, client_id)
-        self._transport: Transport = open_transport(engine.config.receive_message_max_bytes, names, self._post)
+        contexts = open_contexts(engine.config)
+        self._transport: Transport = open_transport(engine.config.receive_message_max_bytes, names, self._post, contexts)
         self._wakeup = self._transport.wakeup
         callbacks.serve(self._wakeup)
         self._logs = logs.current()
@@ -217,7 +220,8 @@ class Loop:
             self._callbacks.submit(self._deliver.popleft())
 
     def _start_job(self, job: Job) -> None:
-        self._helper.submit(job.run, lambda result: self.call(lambda now: job.then(now, result)))
+        helper = self._slow_helper if job.slow else self._helper
+        helper.submit(job.run, lambda result: self.call(lambda now: job.then(now, result)))
 
     # -- how calls and the loop end
 

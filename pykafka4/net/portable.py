@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, caused_by
 from pykafka4.gil.asking import Turn
-from pykafka4.net.dialling import Dialler
+from pykafka4.net.dialling import Dialled, Dialler
 from pykafka4.net.handoff.wakeup import Wakeup
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.transport import Event, EventKind, Post, end_of_stream, explain
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol.frame import SIZE, frame_size
 
-__all__ = ["PortableTransport"]
+__all__ = ["READ", "TURN_BYTES", "WRITE", "PortableTransport", "Socket", "advance"]
 
 TURN_BYTES = 4 << 20  # most that one connection may read or write per turn, to be fair to the others
 SCRATCH = 256 << 10  # size of one read; frames that fit are cut out of it
@@ -31,10 +31,11 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 class Socket:
     """One open connection: the socket, what is still to be written, and the frame that is partly read."""
 
-    __slots__ = ("address", "body", "events", "filled", "head", "link", "out", "report", "size", "sock", "view")
+    __slots__ = ("address", "body", "events", "filled", "head", "link", "out", "report", "size", "sock", "target", "view")
 
     def __init__(self, link: int, sock: socket.socket, address: str) -> None:
         self.link, self.sock, self.address = link, sock, address
+        self.target: tuple[str, int] | None = None  # where it was dialled, if that matters
         self.events = READ
         self.out: deque[Buffer] = deque()
         self.report = False  # whether the end of what is in `out` is to be reported
@@ -98,8 +99,7 @@ class PortableTransport:
         self._dialler.skip_slow_addresses()
         if self._dialler.finished:
             self._take_dialled()
-        events, self._events = self._events, []
-        return events
+        return self._take_events()
 
     def shut(self) -> None:
         """Close every socket, the selector and the wake-up."""
@@ -133,9 +133,17 @@ class PortableTransport:
             if dialled.sock is None:
                 self._events.append(Event(EventKind.LOST, dialled.link, dialled.error))
             else:
-                s = self._sockets[dialled.link] = Socket(dialled.link, dialled.sock, dialled.address)
-                self._selector.register(s.sock, READ, s)
-                self._events.append(Event(EventKind.CONNECTED, s.link))
+                self._opened(dialled)
+
+    def _opened(self, dialled: Dialled) -> None:
+        assert dialled.sock is not None
+        s = self._sockets[dialled.link] = Socket(dialled.link, dialled.sock, dialled.address)
+        self._selector.register(s.sock, READ, s)
+        self._events.append(Event(EventKind.CONNECTED, s.link))
+
+    def _take_events(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
 
     def _ready(self, s: Socket, mask: int) -> None:
         if self._sockets.get(s.link) is not s:
@@ -173,7 +181,7 @@ class PortableTransport:
             while s.out and budget > 0:
                 sent = s.sock.sendmsg(list(itertools.islice(s.out, IOV_MAX))) if GATHERS else s.sock.send(s.out[0])
                 budget -= sent
-                _advance(s.out, sent)
+                advance(s.out, sent)
         except BlockingIOError:
             pass
         except OSError as error:
@@ -270,8 +278,8 @@ class PortableTransport:
         s.view = memoryview(body)
 
 
-def _advance(out: deque[Buffer], sent: int) -> None:
-    """Remove `sent` bytes from the front."""
+def advance(out: deque[Buffer], sent: int) -> None:
+    """Remove `sent` bytes from the front of `out`."""
     while sent:
         first = out[0]
         if sent < len(first):

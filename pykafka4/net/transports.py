@@ -1,7 +1,8 @@
 """Which transport moves the bytes. Rule: this module alone decides.
 
 `PYKAFKA4_LOOP=pump` requires the compiled pump, `portable` the transport on `selectors`; if unset, the pump is used if it was built. It is
-built on Linux only, and never used in an interpreter without the GIL.
+built on Linux only, and never used in an interpreter without the GIL. TLS has a transport of its own, on `selectors`, whatever the variable
+says: encryption takes far longer than moving the bytes.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import PortableTransport
 from pykafka4.net.transport import Post, Transport
+from pykafka4.security import SecurityConfig
 
-__all__ = ["LOOP", "open_transport"]
+if TYPE_CHECKING:
+    from pykafka4.net.tls import Contexts
+
+__all__ = ["LOOP", "open_contexts", "open_transport"]
 
 Opener: TypeAlias = Callable[[int, Helper, Post], Transport]
 
@@ -45,6 +50,19 @@ def _pump() -> Opener:
 LOOP, _opener = _choose(os.environ.get("PYKAFKA4_LOOP"))
 
 
-def open_transport(max_frame: int, helper: Helper, post: Post) -> Transport:
-    """A transport for a new loop. See `net.transport.Transport`."""
-    return _opener(max_frame, helper, post)
+def open_transport(max_frame: int, helper: Helper, post: Post, contexts: Contexts | None = None) -> Transport:
+    """A transport for a new loop, with TLS if there are `contexts`. See `net.transport.Transport`."""
+    if contexts is None:
+        return _opener(max_frame, helper, post)
+    from pykafka4.net.secure import SecureTransport  # imported here: without TLS, nobody has to load OpenSSL
+
+    return SecureTransport(max_frame, helper, post, contexts)
+
+
+def open_contexts(config: SecurityConfig) -> Contexts | None:
+    """What TLS needs, if the options ask for it. Reads the certificates; raises ConfigError if they cannot be used."""
+    if not config.encrypts:
+        return None
+    from pykafka4.net.tls import Contexts
+
+    return Contexts(config)

@@ -17,7 +17,7 @@ from pykafka4.core.group.offsets import Commit, Offsets
 from pykafka4.core.metadata.cluster import MISSING, Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
-from pykafka4.core.subscription import Trouble
+from pykafka4.core.subscription import Lasting, Trouble
 from pykafka4.errors import KafkaError
 from pykafka4.logs import get_log
 from pykafka4.records import OffsetAndMetadata, TopicPartition
@@ -54,6 +54,8 @@ class ConsumerMachine:
         )
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False
+        self._told: Trouble | None = None  # the last refusal that was passed on
+        network.refusals.listeners.append(self._refused_by)
         self._nothing = Effects()
 
     def poll(self, now: float) -> Effects:
@@ -93,6 +95,7 @@ class ConsumerMachine:
 
     def gone(self) -> None:
         """The consumer is closed: release everything."""
+        self._network.refusals.listeners.remove(self._refused_by)
         self.fetcher.end()
         self.offsets.end()
         self.membership.gone()
@@ -166,6 +169,13 @@ class ConsumerMachine:
         """False if brokers reported that the topic does not exist. Only topics that are subscribed or read are requested from them."""
         error = self._cluster.topic_error(topic)
         return error is None or error.code not in MISSING
+
+    def _refused_by(self, now: float, broker: int, error: KafkaError) -> None:
+        """A broker refuses this client, and has never accepted it: the next `poll` raises that, unless one that was passed on still waits."""
+        if self._told not in tuple(self._reader.arrivals) and not self._reader.notices:
+            self._told = Trouble(None, error, Lasting.ONCE)
+            self._reader.put(self._told)
+            self._reader.news()
 
     def _refused(self, error: KafkaError) -> None:
         """The coordinator cannot be used."""

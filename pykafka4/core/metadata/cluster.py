@@ -131,6 +131,7 @@ class Cluster:
         self._wake_at = -INFINITY
         self._nothing = Effects()
         network.on_lost.append(self._lost)
+        network.refusals.listeners.append(self._refused)
 
     # -- lookups
 
@@ -345,6 +346,11 @@ class Cluster:
         """A connection to a broker was lost: its partitions may have moved, and perhaps no other request would show that."""
         if node >= 0 or not self._network.up:
             self.refresh(now)
+
+    def _refused(self, now: float, broker: int, error: KafkaError) -> None:
+        """No broker accepts this client: callers need not wait for their time-outs."""
+        if broker == ANY:
+            self.crash(error)
 
     def _expire(self, now: float) -> None:
         """Request everything again after `metadata_max_age_ms`, and whatever a slow broker has not returned yet."""

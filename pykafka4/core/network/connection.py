@@ -1,24 +1,38 @@
 """Connection. Rule: responses arrive in the order of requests, and the first error ends the connection with all its requests.
 
 A request whose bytes were handed out may have reached the broker: when the connection ends, it fails as MAYBE, a queued one as NO.
+While the client authenticates itself, for the first time or again, nothing else is written.
 Outcomes are collected in `answers`; `Network` passes them on between its own steps, so `on_reply` may call it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pykafka4.config import ClientConfig
 from pykafka4.core import INFINITY, Failed, Outcome, Reply, Request, Transitions
 from pykafka4.error_table import BY_NAME, Written
-from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion, broker_error, caused_by
+from pykafka4.errors import (
+    AuthenticationError,
+    ConnectionLost,
+    DecodeError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnsupportedVersion,
+    broker_error,
+    caused_by,
+)
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol import frame as frames
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsRequest, ApiVersionsResponse
 from pykafka4.wire.protocol.schema import REQUESTS
+
+if TYPE_CHECKING:
+    from pykafka4.core.network.authentication import Authentication
+    from pykafka4.core.sasl.mechanism import Mechanism
 
 __all__ = ["SOFTWARE_NAME", "SOFTWARE_VERSION", "Answer", "Connection", "ConnectionState", "usable"]
 
@@ -37,6 +51,9 @@ FIRST_TO_MUTE = {
 }  # fmt: skip
 # API keys as numbers: importing the messages would declare those of producers in every consumer, and vice versa.
 PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
+SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
+SASL: Final = {SASL_HANDSHAKE, SASL_AUTHENTICATE}
+AGAIN_AFTER: Final = 0.85  # of the time for which an authentication is valid: brokers end connections that are not authenticated again
 WRITES = {PRODUCE, INIT_PRODUCER_ID}
 TOO_OLD = "; the broker is older than Kafka 0.11, from which pykafka4 can only consume: upgrade it to produce"
 Answer: TypeAlias = tuple[Request, Outcome]
@@ -65,7 +82,7 @@ TABLE = Transitions[S](
     {
         S.CONNECTING: "the socket is connecting",
         S.NEGOTIATING: "ApiVersions is in flight",
-        S.AUTHENTICATING: "reserved for SASL; left at once, as only PLAINTEXT is supported",
+        S.AUTHENTICATING: "the client authenticates itself with SASL; left at once if it need not",
         S.READY: "requests are sent",
         S.CLOSED: "closed, with the reason; reconnecting makes a new connection",
     },
@@ -109,18 +126,22 @@ class Connection:
 
     __slots__ = (
         "_asked_version",
+        "_authenticate_at",
+        "_authentication",
         "_client_id",
         "_config",
         "_correlation",
         "_flying",
         "_offered",
         "_own",
+        "_prepare",
         "_queued",
         "_setup_deadline",
         "_silent",
         "address",
         "answers",
         "idle_since",
+        "jobs",
         "link",
         "muted_until",
         "node",
@@ -129,8 +150,19 @@ class Connection:
         "wake_at",
     )
 
-    def __init__(self, node: int, link: int, config: ClientConfig, setup_deadline: float, address: str = "broker") -> None:
-        """`setup_deadline`: when the connection must be READY; `address` is for messages."""
+    def __init__(
+        self,
+        node: int,
+        link: int,
+        config: ClientConfig,
+        setup_deadline: float,
+        address: str = "broker",
+        prepare: Callable[[], Mechanism] | None = None,
+    ) -> None:
+        """`setup_deadline`: when the connection must be READY; `address` is for messages.
+
+        `prepare` makes a SASL mechanism with the current credentials, and may block; None: the client need not authenticate itself.
+        """
         self.node, self.link, self.address = node, link, address
         self.state = S.CONNECTING
         self.reason: KafkaError | None = None  # why it is CLOSED
@@ -141,6 +173,10 @@ class Connection:
         self._offered: Mapping[int, tuple[int, int]] = {}
         self._config, self._client_id = config, config.client_id
         self._setup_deadline = setup_deadline
+        self._prepare = prepare
+        self._authentication: Authentication | None = None  # the exchange under way
+        self._authenticate_at = INFINITY  # when the client has to authenticate itself again
+        self.jobs: list[Callable[[], Any]] = []  # steps of the exchange that may block; the result goes to `authenticated`
         self._queued: deque[Request] = deque()
         self._flying: deque[Flight] = deque()
         self._silent: deque[Flight] = deque()  # written, without a response to expect
@@ -225,6 +261,9 @@ class Connection:
         for pile in (self._flying, self._silent, self._queued):
             pile.clear()
         self._own.clear()
+        self.jobs.clear()
+        self._authentication = None
+        handed_out = [request for request in handed_out if request.on_reply is not _ignore]
         self.answers += [(request, Failed(reason, Written.MAYBE)) for request in handed_out]
         self.answers += [(request, Failed(reason, Written.NO)) for request in queued]
         self.wake_at = INFINITY
@@ -233,9 +272,11 @@ class Connection:
         """Fail requests that are past their deadlines, and set `wake_at`."""
         if now < self.wake_at or self.state is S.CLOSED:
             return
-        if self.state is not S.READY and now >= self._setup_deadline:
-            self.poison(ConnectionLost(f"{self.address}: {self._waited_for()}"))
+        if (self.state is not S.READY or self._authentication is not None) and now >= self._setup_deadline:
+            self.poison(self._waited_for())
             return
+        if now >= self._authenticate_at:
+            self._authenticate(now)
         self._drop_late_unwritten(now)
         self._drop_late_written(now)
         self._set_alarm()
@@ -243,10 +284,10 @@ class Connection:
     def outgoing(self, now: float) -> list[Buffer]:
         """The bytes to write now. Their requests count as written from here on."""
         buffers, self._own = self._own, []
-        if self.state is S.READY and now >= self.muted_until:
+        if self.state is S.READY and now >= self.muted_until and not self.is_engaged:
             while self._queued:
                 buffers += self._encode(now, self._queued.popleft())
-        elif self.state is S.READY and self._queued:
+        elif self.state is S.READY and self._queued and not self.is_engaged:
             self.wake_at = min(self.wake_at, self.muted_until)
         return buffers
 
@@ -272,7 +313,13 @@ class Connection:
             return
         self._offered = {api.api_key: (api.min_version, api.max_version) for api in message.api_keys}
         self.state = TABLE.move(self.state, S.AUTHENTICATING)
-        self.state = TABLE.move(self.state, S.READY)  # PLAINTEXT has no authentication
+        if self._prepare is None:
+            self._be_ready(now)
+        else:
+            self._authenticate(now)
+
+    def _be_ready(self, now: float) -> None:
+        self.state = TABLE.move(self.state, S.READY)
         self._set_alarm()
         self._mark_idle(now)
 
@@ -281,10 +328,72 @@ class Connection:
         offered = [api.max_version for api in message.api_keys if api.api_key == ApiVersionsRequest.api_key]
         return max(0, min(offered[0], self._asked_version - 1)) if offered else 0
 
-    def _waited_for(self) -> str:
+    def _waited_for(self) -> KafkaError:
         if self.state is S.CONNECTING:
-            return "no response within the setup timeout"
-        return "connected, but no ApiVersions response within the setup timeout; is it a Kafka broker?"
+            return ConnectionLost(f"{self.address}: no response within the setup timeout")
+        if self._authentication is not None:
+            return AuthenticationError(f"{self.address}: {self._authentication.waits_for} within the setup timeout")
+        return ConnectionLost(f"{self.address}: connected, but no ApiVersions response within the setup timeout; is it a Kafka broker?")
+
+    # -- authentication
+
+    @property
+    def exchange(self) -> object:
+        """The exchange under way; None if there is none."""
+        return self._authentication
+
+    @property
+    def is_engaged(self) -> bool:
+        """Whether messages of an authentication are exchanged, so that nothing else may be written."""
+        return self._authentication is not None and self._authentication.is_talking
+
+    def authenticated(self, now: float, exchange: object, result: Any) -> None:
+        """A job of `exchange` has ended with this result or exception."""
+        if exchange is self._authentication and self.state is not S.CLOSED:
+            self._advance(now, result)
+
+    def _authenticate(self, now: float) -> None:
+        """Begin: requests are written until the first message of the exchange is."""
+        from pykafka4.core.network.authentication import Authentication  # imported here: few clients need it
+
+        assert self._prepare is not None
+        self._authentication = Authentication(self._config.sasl_mechanism or "", self.address, self._prepare)
+        self._authenticate_at = INFINITY
+        if self.state is S.READY:
+            self._setup_deadline = now + self._config.socket_connection_setup_timeout_ms / 1000
+        self.jobs.append(self._authentication.begin)
+        self._set_alarm()
+
+    def _advance(self, now: float, result: Any) -> None:
+        assert self._authentication is not None
+        try:
+            step = self._authentication.step(result)
+        except AuthenticationError as error:
+            self.poison(error)
+            return
+        if step is None:
+            self._end_authentication(now)
+        elif callable(step):
+            self.jobs.append(step)
+        else:
+            self._say(now, step)
+
+    def _say(self, now: float, message: Any) -> None:
+        """Send a message of the exchange ahead of all requests."""
+        request = Request(self.node, message, self._setup_deadline, _ignore)
+        version = self.version(message.api_key)
+        if version is None or (message.api_key == SASL_HANDSHAKE and version < 1):
+            self.poison(AuthenticationError(f"{self.address}: the broker is older than Kafka 1.0, and cannot authenticate this client"))
+            return
+        self._own += self._launch(now, request, version)
+
+    def _end_authentication(self, now: float) -> None:
+        assert self._authentication is not None
+        lifetime, self._authentication = self._authentication.lifetime, None
+        self._authenticate_at = now + lifetime * AGAIN_AFTER if lifetime > 0 else INFINITY
+        if self.state is S.AUTHENTICATING:
+            self._be_ready(now)
+        self._set_alarm()
 
     # -- requests and responses
 
@@ -328,6 +437,9 @@ class Connection:
         self._mute(now, message, flight)
         if self.state is S.NEGOTIATING:
             self._take_versions(now, message)
+            return
+        if flight.request.message.api_key in SASL:
+            self._advance(now, message)
             return
         self.answers.append((flight.request, Reply(message, flight.version, self.node)))
         if not self._flying:
@@ -386,8 +498,9 @@ class Connection:
             return
         times = [request.deadline for request in self._queued]
         times += [flight.deadline for flight in (*self._flying, *self._silent)]
-        if self.state is not S.READY:
+        if self.state is not S.READY or self._authentication is not None:
             times.append(self._setup_deadline)
+        times.append(self._authenticate_at)
         self.wake_at = min(times, default=INFINITY)
 
     def _mark_idle(self, now: float) -> None:

@@ -15,23 +15,27 @@ from collections.abc import Callable, Mapping
 from heapq import heappop, heappush, heapreplace
 from itertools import count
 from random import Random
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from pykafka4.config import ClientConfig
-from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Request
+from pykafka4.core import ANY, CONTROLLER, INFINITY, Close, Connect, Failed, Job, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.chooser import BrokerChooser, least_failed
 from pykafka4.core.network.connection import Answer, Connection, ConnectionState
 from pykafka4.core.network.endpoint import LANE, Endpoint, LinkStatus, broker_of, via
+from pykafka4.core.network.journal import Journal
+from pykafka4.core.network.refusals import Refusals
 from pykafka4.error_table import Written
-from pykafka4.errors import ConnectionLost, DecodeError, KafkaError
-from pykafka4.logs import get_log
+from pykafka4.errors import ConnectionLost, KafkaError
 from pykafka4.wire.buffers import Buffer
+
+if TYPE_CHECKING:
+    from pykafka4.core.sasl.mechanism import Mechanism
 
 __all__ = ["LinkStatus", "Network", "NetworkEffects", "via"]
 
-log = get_log("pykafka4.network")
 STAGGER = 0.5  # seconds until the next address is tried as well
 GAP = 0.1  # seconds between attempts for ANY while all attempts fail
 SPARE_IDLE = 30.0  # seconds until an unused spare connection is closed; longer than the pauses between checks of a coordinator
@@ -47,16 +51,19 @@ class NetworkEffects:
     close: tuple[Close, ...] = ()
     write: tuple[tuple[int, list[Buffer]], ...] = ()
     wake_at: float = INFINITY
+    jobs: tuple[Job, ...] = ()  # steps of authentication
 
 
 class Network:
     """All connections. Machines call `ready`, `want`, `in_flight` and `version`; the engine submits requests; the loop reports events."""
 
-    def __init__(self, config: ClientConfig, random: Random) -> None:
+    def __init__(self, config: ClientConfig, random: Random, prepare: Callable[[], Mechanism] | None = None) -> None:
+        """`prepare` makes a SASL mechanism with the current credentials, for each connection; it may block. None: there is no SASL."""
         self.changes = 0  # incremented whenever a node becomes READY or ceases to be
         self.controller: int | None = None  # set by the cluster
         self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
-        self._config, self._random = config, random
+        self._config, self._random, self._prepare = config, random, prepare
+        self._jobs: list[Job] = []
         self._max_idle = config.connections_max_idle_ms / 1000
         self._endpoints: dict[int, Endpoint] = {}
         self._links: dict[int, Endpoint] = {}
@@ -66,7 +73,8 @@ class Network:
         self._lanes: set[int] = set()
         self._spare = self.new_lane()  # connections for ANY while all others are stalled
         self._any = BrokerChooser(self._endpoints, self._ready, self._spare, self._endpoint)
-        self._unreachable: set[int] = set()  # brokers whose failure has been logged
+        self._journal = Journal(config.client_id, self._is_connected)
+        self.refusals = Refusals(self._endpoints, self._ready)
         self._anyone: deque[Request] = deque()  # requests for ANY that wait for a connection
         self._anyone_wanted = False
         self._attempted_at = -INFINITY  # when the last attempt for ANY started
@@ -230,18 +238,24 @@ class Network:
         connection = endpoint.connection
         before = connection.state
         connection.receive(now, frame)
+        self._follow(now, endpoint, connection, before)
+
+    def _follow(self, now: float, endpoint: Endpoint, connection: Connection, before: ConnectionState) -> None:
+        """Do what follows from a frame, or from a step of authentication. `before`: the state before that."""
+        if connection.jobs:
+            self._take_jobs(endpoint, connection)
         if connection.state is not before:
             self._state_changed(endpoint, connection)
         if connection.state is CLOSED:  # before `_answer`: handlers must not see this node as READY
             self._ended(now, endpoint, connection)
             self._answer(now, self._answers)
             return
-        if connection.answers and endpoint.backoff.attempts:
+        if connection.answers and (endpoint.backoff.attempts or not self.refusals.has_answered(endpoint.node)):
+            self.refusals.answered(endpoint.node)
             endpoint.backoff.reset()  # not as soon as it is READY: a broker that sends only undecodable responses becomes READY, too
             endpoint.undecodable = False
-        if connection.muted_until > now:
-            self._muted[endpoint.node] = connection.muted_until
-            self._wake_at = min(self._wake_at, connection.muted_until)
+        if connection.muted_until > now or connection.is_engaged or endpoint.node in self._muted:
+            self._mute(now, endpoint.node, connection)
         if connection.state is not READY or connection.has_output or endpoint.leaving or endpoint.node < 0:
             self._dirty[endpoint.node] = endpoint
         elif not connection.in_flight:
@@ -291,8 +305,15 @@ class Network:
         self._wake_at = min(self._wake_at, max(any_due, now), self._next_alarm(), *self._muted.values())
         connect, self._connect = tuple(self._connect), []
         close, self._close = tuple(self._close), []
+        jobs, self._jobs = tuple(self._jobs), []
         answered = self._answer(now, self._answers)
-        return NetworkEffects(connect, close, tuple(writes), now if answered or unmuted or self._dirty else self._wake_at)
+        return NetworkEffects(connect, close, tuple(writes), now if answered or unmuted or self._dirty else self._wake_at, jobs)
+
+    def _mute(self, now: float, node: int, connection: Connection) -> None:
+        """Nothing is written while the broker throttles this client, or while it authenticates itself again."""
+        if node in self._ready:
+            self._muted[node] = INFINITY if connection.is_engaged else max(connection.muted_until, now)
+            self._wake_at = min(self._wake_at, self._muted[node])
 
     def _unmute(self, now: float) -> bool:
         """Whether throttling of a connection is over. Machines were polled before this, and have to be polled again."""
@@ -358,7 +379,7 @@ class Network:
             self.changes += 1
 
     def _move(self, now: float, endpoint: Endpoint, host: str, port: int) -> None:
-        log.info("%s: broker %d moved from %s to %s:%d", self._config.client_id, broker_of(endpoint.node), endpoint.address, host, port)
+        self._journal.moved(endpoint, host, port)
         connection = endpoint.connection
         reason = ConnectionLost(f"{endpoint.address}: broker {broker_of(endpoint.node)} moved to {host}:{port}")
         endpoint.host, endpoint.port, endpoint.leaving = host, port, self._is_dropped(endpoint)
@@ -420,6 +441,8 @@ class Network:
             return None
         connection = endpoint.connection
         connection.poll(now)
+        if connection.jobs:
+            self._take_jobs(endpoint, connection)
         if connection.state is CLOSED:
             self._ended(now, endpoint, connection)
             return None
@@ -449,7 +472,14 @@ class Network:
     def _open(self, now: float, endpoint: Endpoint) -> None:
         self._last_link += 1
         link = self._last_link
-        connection = Connection(broker_of(endpoint.node), link, self._config, now + endpoint.setup.next(), endpoint.address)
+        connection = Connection(
+            broker_of(endpoint.node),
+            link,
+            self._config,
+            now + endpoint.setup.next(),
+            endpoint.address,
+            self._prepare,
+        )
         endpoint.connection = connection
         for request in endpoint.waiting:
             connection.submit(now, request)
@@ -457,6 +487,28 @@ class Network:
         self._links[link] = endpoint
         self._connect.append(Connect(link, endpoint.host, endpoint.port))
         self._set_alarm(endpoint, connection.wake_at)
+
+    def _take_jobs(self, endpoint: Endpoint, connection: Connection) -> None:
+        """The steps of authentication that may block. Not started any more once the connection is closed."""
+        for run in connection.jobs:
+            exchange = connection.exchange
+            self._jobs.append(
+                Job(
+                    lambda run=run: None if connection.state is CLOSED else run(),  # type: ignore[misc]
+                    lambda now, result, exchange=exchange: self._authenticated(now, endpoint, connection, exchange, result),  # type: ignore[misc]
+                    slow=True,
+                )
+            )
+        connection.jobs.clear()
+        self._dirty[endpoint.node] = endpoint
+
+    def _authenticated(self, now: float, endpoint: Endpoint, connection: Connection, exchange: object, result: Any) -> None:
+        """A step has ended."""
+        if endpoint.connection is connection:
+            before = connection.state
+            connection.authenticated(now, exchange, result)
+            self._dirty[endpoint.node] = endpoint
+            self._follow(now, endpoint, connection, before)
 
     def _unused(self, now: float, endpoint: Endpoint, connection: Connection) -> str | None:
         """The reason to close the connection; None: keep it, at least while requests are in flight."""
@@ -475,7 +527,7 @@ class Network:
     def _state_changed(self, endpoint: Endpoint, connection: Connection) -> None:
         if connection.state is not READY:
             return
-        self._log_connected(endpoint)
+        self._journal.connected(endpoint)
         endpoint.failures, endpoint.error, endpoint.wanted = 0, None, False
         endpoint.setup.reset()
         if not endpoint.leaving:
@@ -491,35 +543,16 @@ class Network:
         assert reason is not None
         was_ready = endpoint.node in self._ready
         self._part(endpoint, connection)
-        self._log_ended(endpoint, reason, was_ready)
+        self._journal.ended(endpoint, reason, was_ready)
         endpoint.error, endpoint.failed_at = reason, now
         endpoint.failures += not was_ready
         endpoint.not_before = now + endpoint.backoff.next()
+        self.refusals.ended(now, endpoint)
         for listener in self.on_lost:
             listener(now, broker_of(endpoint.node))
 
-    def _log_connected(self, endpoint: Endpoint) -> None:
-        """Log a broker's first connection, but not further lanes."""
-        broker = broker_of(endpoint.node)
-        if broker in self._unreachable or (broker >= 0 and not self._is_connected(broker)):
-            self._unreachable.discard(broker)
-            log.info("%s: connected to %s (%s)", self._config.client_id, _name(broker), endpoint.address)
-
     def _is_connected(self, broker: int) -> bool:
         return broker in self._ready or any(via(lane, broker) in self._ready for lane in self._lanes)
-
-    def _log_ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
-        """Log the end of a broker's last connection, and the first failed attempt to connect, whatever the lane."""
-        broker = broker_of(endpoint.node)
-        if isinstance(reason.__cause__, DecodeError) and was_ready:
-            if not endpoint.undecodable:  # requests are retried, perhaps forever, so the log has to show the reason
-                log.warning("%s: reconnecting to %s: %s", self._config.client_id, _name(broker), reason)
-            endpoint.undecodable = True
-        elif was_ready and not self._is_connected(broker):
-            log.info("%s: %s disconnected: %s", self._config.client_id, _name(broker), reason)
-        elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
-            self._unreachable.add(broker)
-            log.warning("%s: cannot reach %s: %s", self._config.client_id, _name(broker), reason)
 
     def _part(self, endpoint: Endpoint, connection: Connection) -> None:
         """Drop a CLOSED connection; the outcomes of its requests are passed on later."""
@@ -590,8 +623,3 @@ class Network:
             for request, outcome in batch:
                 request.on_reply(now, outcome)
         return given
-
-
-def _name(broker: int) -> str:
-    """The name for the log; a bootstrap server has no broker id yet."""
-    return f"broker {broker}" if broker >= 0 else "bootstrap server"

@@ -46,6 +46,10 @@ class ReadyQueues:
             if not queues:
                 del self._queues[node]
 
+    def of(self, node: int) -> list[PartitionQueue]:
+        """The ready queues of `node`."""
+        return list(self._queues.get(node, ()))
+
     def nodes(self) -> list[int]:
         """The nodes with ready queues."""
         return list(self._queues)

@@ -11,7 +11,7 @@ import random as _random
 from collections.abc import Callable
 
 from pykafka4.config import ProducerConfig
-from pykafka4.core import INFINITY, Effects, Job, Outcome, Request
+from pykafka4.core import ANY, INFINITY, Effects, Job, Outcome, Request
 from pykafka4.core.backoff import Backoff
 from pykafka4.core.metadata.changes import TopicChanges
 from pykafka4.core.metadata.cluster import Cluster
@@ -79,6 +79,8 @@ class Sender:
         self._parking = Parking(
             config, accumulator, cluster, network, self._outcomes.lose_parked, self._busy, self._drop, self._changes.note
         )
+        self._refusals: dict[int, KafkaError] = {}  # brokers that refuse this client, and have never accepted it; ANY: the whole cluster
+        network.refusals.listeners.append(self._note_refusal)
         self._ended = False  # nothing more can be delivered
         self._flush = False  # open batches are due now
         self._look_again = INFINITY  # when to take batches that were sealed without waking the loop
@@ -92,6 +94,8 @@ class Sender:
         """Take sealed batches, do what is due, and send what can be sent."""
         self.acc.can_send = True  # until `_produce` has looked for room: batches that other threads seal meanwhile cause another turn
         self._deadlines.run(now)
+        if self._refusals:
+            self._fail_refused(now)
         changed = self._changes.take_topics()
         parked_until = self._parking.poll(now, changed)
         if self._flush or self._parking.take_hurried():
@@ -142,6 +146,7 @@ class Sender:
 
     def gone(self) -> None:
         """Drop all topics, when the producer is closed."""
+        self.network.refusals.listeners.remove(self._note_refusal)
         self._parking.gone()
         self._changes.end()
 
@@ -161,6 +166,20 @@ class Sender:
             for batch in list(queue.batches):
                 queue.abandon(batch)
                 self._outcomes.fail(queue, batch, short_name(reason), reason)
+
+    def _note_refusal(self, now: float, broker: int, error: KafkaError) -> None:
+        self._refusals[broker] = error
+
+    def _fail_refused(self, now: float) -> None:
+        """Fail what waits for brokers that refuse this client: it would wait for its delivery time-out, and only then name the reason."""
+        refusals, self._refusals = self._refusals, {}
+        for broker, error in refusals.items():
+            for topic in self._parking.topics if broker == ANY else ():
+                self._parking.fail(topic, error)
+            for queue in self._ready.of(broker):
+                self._seal_due(queue, now)
+                for batch in [batch for batch in queue.batches if not batch.in_flight]:
+                    self._outcomes.fail(queue, batch, short_name(error), error)
 
     def _fail_unsettled(self, reason: KafkaError) -> None:
         """Fail what the accumulator still holds but no queue has; batches as MAYBE."""

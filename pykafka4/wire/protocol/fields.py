@@ -122,8 +122,11 @@ def wire(
     tag: int | None = None,
     tagged: str | None = None,
     ignorable: bool = False,
+    secret: bool = False,
 ) -> Any:
     """Declare a field: its wire type, the versions that have it, those that allow null, its tag and the versions that tag it.
+
+    A `secret` one is not shown by `repr`.
 
     Without `default`, Kafka's default: 0, false, "", no elements, the zero uuid, null for records, the struct's own defaults.
     The type of a field that is one struct must be a `@value` class, because its default is shared by all messages that lack the field.
@@ -132,7 +135,7 @@ def wire(
     tags = Versions.parse(tagged) if tagged is not None else has if tag is not None else Versions.parse(None)
     spec = Spec(type, has, Versions.parse(nullable), tag, tags, ignorable)
     given = _default(type) if default is attrs.NOTHING else default
-    return attrs.field(default=given, metadata={"wire": spec}, repr=_short if type is records else True)
+    return attrs.field(default=given, metadata={"wire": spec}, repr=_short if type is records else not secret)
 
 
 def spec_of(attribute: attrs.Attribute[Any]) -> Spec:

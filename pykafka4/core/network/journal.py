@@ -1,0 +1,52 @@
+"""Journal. Rule: the log has a line when a broker is first reached, when its last connection ends, and when it cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pykafka4.core.network.endpoint import Endpoint, broker_of
+from pykafka4.errors import DecodeError, KafkaError
+from pykafka4.logs import get_log
+
+__all__ = ["Journal"]
+
+log = get_log("pykafka4.network")
+
+
+class Journal:
+    """What one client logs of its connections, whatever their lanes."""
+
+    __slots__ = ("_client_id", "_is_connected", "_unreachable")
+
+    def __init__(self, client_id: str, is_connected: Callable[[int], bool]) -> None:
+        self._client_id, self._is_connected = client_id, is_connected
+        self._unreachable: set[int] = set()  # brokers whose failure has been logged
+
+    def connected(self, endpoint: Endpoint) -> None:
+        """A broker's first connection is logged, further lanes are not."""
+        broker = broker_of(endpoint.node)
+        if broker in self._unreachable or (broker >= 0 and not self._is_connected(broker)):
+            self._unreachable.discard(broker)
+            log.info("%s: connected to %s (%s)", self._client_id, _name(broker), endpoint.address)
+
+    def ended(self, endpoint: Endpoint, reason: KafkaError, was_ready: bool) -> None:
+        """The end of a broker's last connection is logged, and the first failed attempt to connect."""
+        broker = broker_of(endpoint.node)
+        if isinstance(reason.__cause__, DecodeError) and was_ready:
+            if not endpoint.undecodable:  # requests are retried, perhaps forever, so the log has to show the reason
+                log.warning("%s: reconnecting to %s: %s", self._client_id, _name(broker), reason)
+            endpoint.undecodable = True
+        elif was_ready and not self._is_connected(broker):
+            log.info("%s: %s disconnected: %s", self._client_id, _name(broker), reason)
+        elif not was_ready and not endpoint.leaving and broker not in self._unreachable:
+            self._unreachable.add(broker)
+            log.warning("%s: cannot reach %s: %s", self._client_id, _name(broker), reason)
+
+    def moved(self, endpoint: Endpoint, host: str, port: int) -> None:
+        """The metadata has another address."""
+        log.info("%s: broker %d moved from %s to %s:%d", self._client_id, broker_of(endpoint.node), endpoint.address, host, port)
+
+
+def _name(broker: int) -> str:
+    """The name for the log; a bootstrap server has no broker id yet."""
+    return f"broker {broker}" if broker >= 0 else "bootstrap server"

@@ -1,0 +1,68 @@
+"""Refusals. Rule: a broker that never accepted this client fails what waits for it soon; one that once did may have it back.
+
+Whoever has the wrong password must not wait for a delivery time-out to learn it. But while passwords or certificates of a running client
+are being replaced, brokers refuse it for a while, and no record may be lost by that. So a refusal counts only while the broker (or, where
+no broker is connected, every broker) has never answered a request of this client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from pykafka4.core import ANY
+from pykafka4.core.network.endpoint import LANE, Endpoint, broker_of
+from pykafka4.errors import AuthenticationError
+
+__all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "Refusals", "Refused"]
+
+Refused: TypeAlias = Callable[[float, int, AuthenticationError], None]
+GUESSES: Final = 3  # attempts in a row until a guess is believed: a broker that is just stopping closes connections, too
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0  # seconds until the next attempt at a broker that refused: some lock accounts after many
+
+
+class Refusals:
+    """Which brokers refuse this client."""
+
+    __slots__ = ("_accepted", "_endpoints", "_ready", "listeners")
+
+    def __init__(self, endpoints: Mapping[int, Endpoint], ready: Mapping[int, Any]) -> None:
+        self.listeners: list[Refused] = []  # (now, broker, error): broker ANY stands for the whole cluster
+        self._endpoints, self._ready = endpoints, ready
+        self._accepted: set[int] = set()  # brokers that have answered a request
+
+    def has_answered(self, node: int) -> bool:
+        """Whether this broker has ever answered such a request."""
+        return broker_of(node) in self._accepted
+
+    def answered(self, node: int) -> None:
+        """A broker has answered a request that is not part of the handshake."""
+        self._accepted.add(broker_of(node))
+
+    def ended(self, now: float, endpoint: Endpoint) -> None:
+        """A connection or an attempt has failed."""
+        error = endpoint.error
+        if not isinstance(error, AuthenticationError):
+            endpoint.refusals = 0
+            return
+        endpoint.refusals += 1
+        endpoint.not_before = max(endpoint.not_before, now + min(FIRST_PAUSE * 2 ** min(endpoint.refusals - 1, 10), LONGEST_PAUSE))
+        broker = broker_of(endpoint.node)
+        if broker >= 0 and broker not in self._accepted and _is_certain(endpoint):
+            self._tell(now, broker, error)
+        if not self._accepted and not self._ready and all(_has_failed(e) for e in self._endpoints.values() if e.node < LANE):
+            certain = [e.error for e in self._endpoints.values() if isinstance(e.error, AuthenticationError) and _is_certain(e)]
+            if certain:
+                self._tell(now, ANY, certain[0])
+
+    def _tell(self, now: float, broker: int, error: AuthenticationError) -> None:
+        for listener in list(self.listeners):
+            listener(now, broker, error)
+
+
+def _is_certain(endpoint: Endpoint) -> bool:
+    return endpoint.refusals >= (1 if getattr(endpoint.error, "certain", False) else GUESSES)
+
+
+def _has_failed(endpoint: Endpoint) -> bool:
+    return endpoint.error is not None

@@ -1,0 +1,179 @@
+"""Option fields. Rule: a field checks its value; an error names the option, what is allowed, and the value unless it is secret.
+
+An option is an `attrs` field with its unit, range and meaning as metadata, from which the documentation is rendered.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from numbers import Real
+from typing import Any
+
+import attrs
+
+from pykafka4.errors import ConfigError, shown
+
+__all__ = [
+    "KIB",
+    "MIB",
+    "Secret",
+    "bad",
+    "choice",
+    "flag",
+    "given",
+    "millis",
+    "number",
+    "one_of_kind",
+    "plain",
+    "document",
+    "secret",
+    "text",
+    "whole",
+]
+
+Secret = str | Callable[[], str] | None
+
+MAX_INT = 2**31 - 1
+KIB, MIB = 1024, 1024 * 1024
+
+
+LONGEST_STRING = 32_767  # bytes, the protocol's limit
+
+
+def bad(name: str, value: object, allowed: str) -> ConfigError:
+    return ConfigError(f"{name}={shown(value)}: {allowed}")
+
+
+def whole(value: Any) -> Any:
+    """A plain int for any integer type (numpy's, an enum …); anything else unchanged, for the validator to reject."""
+    return value if isinstance(value, bool) or not hasattr(type(value), "__index__") else int(operator.index(value))
+
+
+def real(value: Any) -> Any:
+    """The same for numbers that may have a fraction."""
+    value = whole(value)
+    if isinstance(value, (bool, int)) or not isinstance(value, Real):
+        return value
+    try:
+        return float(value)
+    except OverflowError:  # too large for a float
+        return value
+
+
+def plain(value: Any) -> Any:
+    """A plain str for an instance of any str subclass."""
+    return str.__str__(value) if isinstance(value, str) else value
+
+
+def _check_number(low: float, high: float, unit: str, kinds: tuple[type, ...]) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is None and attribute.default is None:
+            return
+        if type(value) not in kinds or not low <= value <= high:  # excludes bool; NaN is in no range
+            raise bad(attribute.name, value, f"must be a number of {unit} from {low:,} to {high:,}")
+
+    return check
+
+
+def number(default: int | None, unit: str, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
+    """An integer with unit and range."""
+    return attrs.field(
+        default=default,
+        converter=whole,
+        validator=_check_number(low, high, unit, (int,)),
+        metadata={"unit": unit, "range": f"{low:,} to {high:,}", "doc": doc},
+    )
+
+
+def millis(default: int | None, doc: str, *, low: int = 0, high: int = MAX_INT) -> Any:
+    """A duration in milliseconds; fractions allowed."""
+    return attrs.field(
+        default=default,
+        converter=real,
+        validator=_check_number(low, high, "milliseconds", (int, float)),
+        metadata={"unit": "ms", "range": f"{low:,} to {high:,}", "doc": doc},
+    )
+
+
+def choice(default: str | None, allowed: Iterable[str], doc: str) -> Any:
+    """One of a fixed set of strings."""
+    words = tuple(allowed)
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is None and attribute.default is None:
+            return
+        if not isinstance(value, str) or value not in words:
+            raise bad(attribute.name, value, f"must be one of {', '.join(words)}")
+
+    return attrs.field(default=default, converter=plain, validator=check, metadata={"unit": "", "range": ", ".join(words), "doc": doc})
+
+
+def flag(default: bool | None, doc: str) -> Any:
+    """True or false."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, bool) and not (value is None and attribute.default is None):
+            raise bad(attribute.name, value, "must be True or False")
+
+    return attrs.field(default=default, validator=check, metadata={"unit": "", "range": "True, False", "doc": doc})
+
+
+def text(default: str | None, doc: str) -> Any:
+    """A non-empty string that the protocol can encode, or None if that is the default."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is None and attribute.default is None:
+            return
+        if not isinstance(value, str) or not value:
+            raise bad(attribute.name, value, "must be a non-empty string" + (" or None" if attribute.default is None else ""))
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError as error:
+            raise bad(attribute.name, value, f"cannot be sent as UTF-8: {error.reason} at {error.start}") from None
+        if size > LONGEST_STRING:
+            raise bad(attribute.name, value, f"has {size:,} bytes as UTF-8; the protocol allows at most {LONGEST_STRING:,}")
+
+    return attrs.field(default=default, converter=plain, validator=check, metadata={"unit": "", "range": "text", "doc": doc})
+
+
+def document(doc: str) -> Any:
+    """A text of any length, such as a certificate; None: not set."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is not None and (not isinstance(value, str) or not value):
+            raise bad(attribute.name, value, "must be a non-empty string or None")
+
+    return attrs.field(default=None, converter=plain, validator=check, repr=False, metadata={"unit": "", "range": "text", "doc": doc})
+
+
+def one_of_kind(kind: str, fits: Callable[[object], bool], doc: str, *, hidden: bool = False) -> Any:
+    """An object for which `fits` is true; None: not set. `kind` says what it must be."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is not None and not fits(value):
+            raise ConfigError(f"{attribute.name} is of type {type(value).__name__}: must be {kind}")
+
+    return attrs.field(default=None, validator=check, repr=not hidden, metadata={"unit": "", "range": kind, "doc": doc})
+
+
+def secret(doc: str, *, callables: bool = True) -> Any:
+    """A string that is never shown, or a callable that returns it; None: not set."""
+
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is None or (isinstance(value, str) and value) or (callables and callable(value)):
+            return
+        allowed = "a non-empty string" + (" or a callable that returns one" if callables else "")
+        what = "an empty string" if value == "" else f"of type {type(value).__name__}"
+        raise ConfigError(f"{attribute.name} is {what}: must be {allowed}")
+
+    kinds = "text or callable" if callables else "text"
+    return attrs.field(
+        default=None, converter=plain, validator=check, repr=False, metadata={"unit": "", "range": kinds, "doc": doc, "secret": True}
+    )
+
+
+def given(options: object, names: Iterable[str]) -> list[str]:
+    """Those of `names` that differ from their default."""
+    fields = attrs.fields_dict(type(options))  # type: ignore[arg-type]
+    return [name for name in names if getattr(options, name) != fields[name].default]

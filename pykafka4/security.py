@@ -1,0 +1,121 @@
+"""Security options. Rule: secrets are shown by no error and no `repr`; an option that would have no effect is refused."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.errors import ConfigError
+from pykafka4.option_fields import Secret, choice, document, flag, given, one_of_kind, secret, text
+
+__all__ = ["MECHANISMS", "SecurityConfig"]
+
+log = logging.getLogger("pykafka4.config")
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+TLS: Final = (
+    "ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_ca_pem", "ssl_cert_pem", "ssl_key_pem", "ssl_check_hostname",
+    "ssl_ciphers", "ssl_context",
+)  # fmt: skip
+SASL: Final = ("sasl_mechanism", "sasl_username", "sasl_password", "sasl_oauth_token")
+EXCLUSIVE: Final = (("ssl_cafile", "ssl_ca_pem"), ("ssl_certfile", "ssl_cert_pem"), ("ssl_keyfile", "ssl_key_pem"))
+
+
+def _is_context(value: object) -> bool:
+    return hasattr(value, "wrap_socket") and hasattr(value, "check_hostname")  # not by its class: `core` imports this, and no `ssl`
+
+
+@attrs.frozen(kw_only=True)
+class SecurityConfig:
+    """How connections are encrypted, and how the client and the brokers authenticate each other."""
+
+    security_protocol: str = choice(
+        "PLAINTEXT", PROTOCOLS, "Protocol of the connections: SSL encrypts them, SASL authenticates the client."
+    )
+    ssl_cafile: str | None = text(None, "PEM file with the certificates of the authorities to trust. Default: those of the system.")
+    ssl_certfile: str | None = text(None, "PEM file with the client's certificate and those that lead to its authority.")
+    ssl_keyfile: str | None = text(None, "PEM file with the key of that certificate. Default: it is in `ssl_certfile`.")
+    ssl_password: Secret = secret("Password of the key.")
+    ssl_ca_pem: str | None = document("The content of `ssl_cafile`, in place of a file.")
+    ssl_cert_pem: str | None = document("The content of `ssl_certfile`, in place of a file.")
+    ssl_key_pem: Secret = secret("The content of `ssl_keyfile`, in place of a file.", callables=False)
+    ssl_check_hostname: bool = flag(True, "Whether a broker's certificate has to name the host that the client connects to.")
+    ssl_ciphers: str | None = text(None, "Ciphers for TLS 1.2 as OpenSSL names them. Default: those of Python.")
+    ssl_context: Any = one_of_kind(
+        "an ssl.SSLContext", _is_context, "A context of the application's, used as it is, in place of all other `ssl_*` options."
+    )
+    sasl_mechanism: str | None = choice(None, MECHANISMS, "How the client authenticates itself.")
+    sasl_username: str | Callable[[], str] | None = secret("User name for PLAIN and SCRAM; a callable is called for each connection.")
+    sasl_password: Secret = secret("Password for PLAIN and SCRAM; a callable is called for each connection.")
+    sasl_oauth_token: Callable[[], Any] | None = one_of_kind(
+        "a callable that returns a token",
+        callable,
+        "For OAUTHBEARER: returns a token; called on a helper thread, again before the token expires.",
+        hidden=True,
+    )
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether connections use TLS."""
+        return self.security_protocol.endswith("SSL")
+
+    @property
+    def authenticates(self) -> bool:
+        """Whether the client has to authenticate itself with SASL."""
+        return self.security_protocol.startswith("SASL")
+
+    def __attrs_post_init__(self) -> None:
+        self._refuse_without_effect()
+        if self.encrypts:
+            self._check_tls()
+        if self.authenticates:
+            self._check_sasl()
+
+    def _refuse_without_effect(self) -> None:
+        for names, needed, active in ((TLS, "SSL or SASL_SSL", self.encrypts), (SASL, "SASL_SSL or SASL_PLAINTEXT", self.authenticates)):
+            idle = [] if active else given(self, names)
+            if idle:
+                raise ConfigError(
+                    f"{idle[0]} has no effect with security_protocol={self.security_protocol}; set security_protocol to {needed}, "
+                    f"or drop {', '.join(idle)}"
+                )
+
+    def _check_tls(self) -> None:
+        if self.ssl_context is not None and (others := [name for name in given(self, TLS) if name != "ssl_context"]):
+            raise ConfigError(f"{others[0]} has no effect beside ssl_context: set it in the context, or drop one of the two")
+        for file, content in EXCLUSIVE:
+            if getattr(self, file) is not None and getattr(self, content) is not None:
+                raise ConfigError(f"{file} and {content} are both set: drop one of the two")
+        certificate = self.ssl_certfile or self.ssl_cert_pem
+        key = self.ssl_keyfile or self.ssl_key_pem
+        if key is not None and certificate is None:
+            raise ConfigError("a key without a certificate: set ssl_certfile (or ssl_cert_pem), too")
+        if self.ssl_password is not None and certificate is None:
+            raise ConfigError("ssl_password is the password of a key: set ssl_certfile and ssl_keyfile, too")
+
+    def _check_sasl(self) -> None:
+        mechanism = self.sasl_mechanism
+        if mechanism is None:
+            raise ConfigError(f"security_protocol={self.security_protocol} needs sasl_mechanism, one of {', '.join(MECHANISMS)}")
+        needed = ("sasl_oauth_token",) if mechanism == "OAUTHBEARER" else ("sasl_username", "sasl_password")
+        for name in needed:
+            if getattr(self, name) is None:
+                raise ConfigError(f"{name} is missing: sasl_mechanism={mechanism} needs {' and '.join(needed)}")
+        if idle := [name for name in given(self, SASL[1:]) if name not in needed]:
+            raise ConfigError(f"{idle[0]} has no effect with sasl_mechanism={mechanism}; it takes {' and '.join(needed)}")
+        if mechanism in ("PLAIN", "OAUTHBEARER") and not self.encrypts:
+            _warn_of_clear_text(mechanism)
+
+
+_warned: set[str] = set()
+
+
+def _warn_of_clear_text(mechanism: str) -> None:
+    """Once per process."""
+    if mechanism not in _warned:
+        _warned.add(mechanism)
+        log.warning("security_protocol=SASL_PLAINTEXT with %s sends the credentials in clear text: use SASL_SSL", mechanism)

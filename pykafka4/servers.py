@@ -1,0 +1,74 @@
+"""Servers. Rule: an address in an option is checked when it is given, and an error shows what was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv6Address
+
+from pykafka4.option_fields import bad, plain, whole
+
+__all__ = ["parse_servers"]
+
+WRONG_IN_HOSTS = frozenset(",;/@[]")
+
+
+def parse_servers(value: object) -> tuple[tuple[str, int], ...]:
+    """Parse `"a:9092,b"`, or a list of such, into ((host, port), …); the port defaults to 9092, IPv6 is written `[::1]:9092`."""
+    parts = str.split(value, ",") if isinstance(value, str) else value
+    if isinstance(parts, (bytes, bytearray, Mapping)) or not isinstance(parts, Iterable):
+        raise bad("bootstrap_servers", value, 'must be a string such as "host1:9092,host2:9092", or a list of such')
+    servers = tuple(_parse_server(part) for part in parts if not (isinstance(part, str) and not part.strip()))
+    if not servers:
+        raise bad("bootstrap_servers", value, 'is empty; name at least one broker, such as "localhost:9092"')
+    return servers
+
+
+def _parse_server(part: object) -> tuple[str, int]:
+    part = plain(part)
+    if isinstance(part, tuple) and len(part) == 2:
+        host, port = plain(part[0]), whole(part[1])
+    elif isinstance(part, str):
+        if "://" in part:
+            raise bad("bootstrap_servers", part, "must be host:port without a scheme (set the option security_protocol instead)")
+        host, _, port = part.strip().rpartition(":") if _has_port(part) else (part.strip(), "", "9092")
+        host, port = host.strip(), port.strip()
+    else:
+        raise bad("bootstrap_servers", part, "must be a string such as host:9092")
+    number = port if type(port) is int else int(port) if isinstance(port, str) and port.isdecimal() and len(port) < 6 else 0
+    if not isinstance(host, str) or not host or not 0 < number < 65536:
+        raise bad("bootstrap_servers", part, f"must be host:port with a port from 1 to 65535{_way_out(part)}")
+    host = _host(part, host)
+    try:
+        host.encode("idna")  # as the resolver will
+    except UnicodeError as error:
+        raise bad("bootstrap_servers", part, f"{host!r} is not a valid host name: {error}") from None
+    return host, number
+
+
+def _host(part: object, host: str) -> str:
+    """The host without brackets."""
+    address = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if ":" in address:  # `::1` is an address, `a:b:c` is not
+        try:
+            IPv6Address(address)
+        except ValueError:
+            raise bad("bootstrap_servers", part, f"{host!r} is neither a host name nor an IPv6 address{_way_out(part)}") from None
+        return address
+    if wrong := [character for character in host if character in WRONG_IN_HOSTS or character.isspace() or not character.isprintable()]:
+        raise bad("bootstrap_servers", part, f"{wrong[0]!r} cannot be in a host name{_way_out(part)}")
+    return host
+
+
+def _way_out(part: object) -> str:
+    """A hint at what was probably meant."""
+    if not isinstance(part, str):
+        return ""
+    if "," in part or ";" in part:
+        return '; separate brokers with commas, "host1:9092,host2:9092", or pass a list with one broker per item'
+    if "[" in part or "]" in part or part.count(":") > 1:
+        return "; an IPv6 address with a port is written [::1]:9092"
+    return "; remove the user name" if "@" in part else "; remove the path" if "/" in part else ""
+
+
+def _has_port(part: str) -> bool:
+    return ":" in part.rpartition("]")[2] and (part.strip().startswith("[") or part.count(":") == 1)

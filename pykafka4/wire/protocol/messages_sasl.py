@@ -1,0 +1,42 @@
+"""Messages of authentication. Rule: what a mechanism sends and gets is never shown.
+
+Only clients that authenticate themselves import this module.
+"""
+
+from __future__ import annotations
+
+from pykafka4.wire.protocol.schema import Request, Response, array, bytestring, int16, int64, request, response, string, wire
+
+__all__ = ["SaslAuthenticateRequest", "SaslAuthenticateResponse", "SaslHandshakeRequest", "SaslHandshakeResponse"]
+
+
+@response(api_key=17, versions="0-1")
+class SaslHandshakeResponse(Response):
+    """Whether the broker supports the mechanism, and which ones it supports."""
+
+    error_code: int = wire(int16)
+    mechanisms: list[str] = wire(array(string))
+
+
+@request(api_key=17, versions="0-1")
+class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
+    """Begin to authenticate, or to authenticate again. With v1 the messages of the mechanism follow in SaslAuthenticate."""
+
+    mechanism: str = wire(string)
+
+
+@response(api_key=36, versions="0-2", flexible="2+")
+class SaslAuthenticateResponse(Response):
+    """The broker's message to the mechanism, and how long the authentication is valid (0: as long as the connection)."""
+
+    error_code: int = wire(int16)
+    error_message: str | None = wire(string, nullable="0+")
+    auth_bytes: bytes = wire(bytestring, secret=True)
+    session_lifetime_ms: int = wire(int64, "1+", ignorable=True)
+
+
+@request(api_key=36, versions="0-2", flexible="2+")
+class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
+    """The mechanism's message to the broker."""
+
+    auth_bytes: bytes = wire(bytestring, secret=True)
