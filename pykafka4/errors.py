@@ -98,9 +98,11 @@ class AuthenticationError(ConnectionLost):
     """The client and a broker could not authenticate each other, or do not agree on the security protocol.
 
     The message names the broker, the mechanism and the reason. The client tries again, with a back-off: credentials may be corrected.
+    `certain` is False if the reason is a guess, because the broker only closed the connection.
     """
 
-    code = "AUTHENTICATION_FAILED"
+    code: ErrorCode | str = "AUTHENTICATION_FAILED"
+    certain = True
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):

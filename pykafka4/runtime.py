@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from random import Random
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pykafka4.config import ClientConfig
 from pykafka4.core import ANY
@@ -28,6 +28,9 @@ from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks, Feed
 from pykafka4.net.loop import CALLER_GONE, Loop
+
+if TYPE_CHECKING:
+    from pykafka4.core.sasl.mechanism import Mechanism
 
 __all__ = ["Listener", "Runtime", "User", "warn_unclosed"]
 
@@ -85,7 +88,7 @@ class Runtime:
         self.config = config
         self.callbacks = Callbacks(executor, config.client_id)
         self.events = Events(self.callbacks)
-        self.engine = Engine(config, Random(), self.events.emit)  # loop thread only
+        self.engine = Engine(config, Random(), self.events.emit, _prepare(config))  # loop thread only
         self.loop = Loop(self.engine, self.callbacks)
         self._private = False
         self._users: dict[int, User] = {}  # by id: attaching and detaching are atomic under the GIL
@@ -267,6 +270,15 @@ class Runtime:
         """As a `Client`, because error messages show it to applications."""
         servers = ",".join(f"{host}:{port}" for host, port in self.config.bootstrap_servers)
         return f"<Client {self.config.client_id!r} of {servers}>"
+
+
+def _prepare(config: ClientConfig) -> Callable[[], Mechanism] | None:
+    """What makes a SASL mechanism, if the options ask for one."""
+    if not config.authenticates:
+        return None
+    from pykafka4.net.credentials import Credentials  # imported here: few clients need it
+
+    return Credentials(config).mechanism
 
 
 def _left(deadline: float | None) -> float | None:

@@ -12,7 +12,7 @@ Modules; each line imports only from lines below it (`make contracts`):
     subscription      the partitions that are read, and what `consumer` and `group` report about them to the application
     metadata/         brokers, topics, leaders; partitions that are offline
     network/          connections, and the choice of the one for each request
-    sasl/             how the client and a broker authenticate each other
+    sasl/             the mechanisms with which a connection authenticates
     backoff, timers   pauses between retries; calls that are due at a time
 """
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, KafkaError
+from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, KafkaError, caused_by
 from pykafka4.logs import get_log
 from pykafka4.security import SecurityConfig
 
@@ -222,6 +222,7 @@ def _warn_of_open_key(path: str, mode: int) -> None:
 
 def explain_tls(address: str, error: BaseException, *, shaking: bool) -> KafkaError:
     """The error for a connection that ended with `error`; `shaking`: during the handshake."""
+    certain = True
     if isinstance(error, ssl.SSLCertVerificationError):
         what = VERIFY.get(error.verify_code, "")
         reason = f"the broker's certificate is refused: {error.verify_message}{f' ({what})' if what else ''}"
@@ -229,6 +230,7 @@ def explain_tls(address: str, error: BaseException, *, shaking: bool) -> KafkaEr
         if not shaking:
             return ConnectionLost(f"{address}: the broker closed the connection")
         reason = HANDSHAKE_ENDED
+        certain = False
     else:
         name = error.reason or type(error).__name__
         hint = HINTS.get(name)
@@ -236,5 +238,5 @@ def explain_tls(address: str, error: BaseException, *, shaking: bool) -> KafkaEr
             return ConnectionLost(f"{address}: TLS: {name}")
         reason = f"TLS handshake failed: {name}{f' ({hint})' if hint else ''}"
     failed = AuthenticationError(f"{address}: {reason}")
-    failed.__cause__ = error.with_traceback(None)
-    return failed
+    failed.certain = certain
+    return caused_by(failed, error)

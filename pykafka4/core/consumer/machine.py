@@ -171,7 +171,7 @@ class ConsumerMachine:
         return error is None or error.code not in MISSING
 
     def _refused_by(self, now: float, broker: int, error: KafkaError) -> None:
-        """A broker refuses this client, and has never accepted it: the next `poll` raises that, unless one that was passed on still waits."""
+        """A broker refuses this client, and has never accepted it: the next `poll` raises that, unless it has one to raise already."""
         if self._told not in tuple(self._reader.arrivals) and not self._reader.notices:
             self._told = Trouble(None, error, Lasting.ONCE)
             self._reader.put(self._told)

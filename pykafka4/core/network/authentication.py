@@ -72,24 +72,32 @@ class Authentication:
         if response.error_code:
             raise self._error(error_code(response.error_code).name)
         assert self._mechanism is not None
-        mechanism = self._mechanism
-        return lambda: mechanism.first()
+        try:
+            return SaslAuthenticateRequest(auth_bytes=self._mechanism.first())
+        except KafkaError as error:
+            raise self._failed(error) from None
 
     def _answered(self, response: SaslAuthenticateResponse) -> Step:
         mechanism = self._mechanism
         assert mechanism is not None
         if response.error_code:
-            reason = "".join(c for c in response.error_message or "" if c.isprintable())[:SHOWN]
-            complaint = getattr(mechanism, "complaint", None)
-            raise self._error(f"authentication failed: {complaint or reason or error_code(response.error_code).name}")
+            raise self._failed(mechanism.refused(response.error_message))
         self.lifetime = max(0, response.session_lifetime_ms) / 1000
         challenge = response.auth_bytes
-        return lambda: mechanism.next(challenge)
+        if mechanism.slow(challenge):
+            return lambda: mechanism.next(challenge)
+        try:
+            answer = mechanism.next(challenge)
+        except KafkaError as error:
+            raise self._failed(error) from None
+        return None if answer is None else SaslAuthenticateRequest(auth_bytes=answer)
 
     def _failed(self, error: BaseException) -> AuthenticationError:
         """A mechanism or the application's callable raised `error`, whose text is not repeated unless it is one of ours."""
         if isinstance(error, KafkaError):
-            return self._error(str(error))
+            reason = self._error(str(error))
+            reason.code = error.code
+            return reason
         return caused_by(self._error(f"the application's callable for the credentials raised {type(error).__name__}"), error)
 
     def _error(self, why: str) -> AuthenticationError:

@@ -61,7 +61,7 @@ class Refusals:
 
 
 def _is_certain(endpoint: Endpoint) -> bool:
-    return endpoint.refusals >= (1 if getattr(endpoint.error, "certain", False) else GUESSES)
+    return endpoint.refusals >= (1 if (isinstance(endpoint.error, AuthenticationError) and endpoint.error.certain) else GUESSES)
 
 
 def _has_failed(endpoint: Endpoint) -> bool:

@@ -1,0 +1,12 @@
+"""SASL: how a client proves to a broker who it is. Rule: no secret is in a `repr`, a message, a cause or a pickle.
+
+The mechanisms have no sockets, no clock and no randomness: the connection moves their bytes, nonces and times are arguments.
+
+Modules; each line imports only from lines below it:
+
+    plain, scram, oauthbearer   the mechanisms; `oauthbearer` also has the token
+    mechanism                   the interface of mechanisms, the states of an exchange, and what a message may repeat of a broker's words
+    saslprep                    RFC 4013, which Kafka leaves out: not applied by any mechanism
+    credentials                 user name and password, and the check of what a callable returned
+    salted                      SCRAM's keys, derived once for each salt
+"""

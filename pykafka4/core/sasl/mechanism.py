@@ -1,0 +1,164 @@
+"""Mechanism. Rule: only DONE is success, a broker's message leads there or to AuthenticationError, and no message repeats a secret.
+
+An error is made outside of an `except` block whose exception would hold what was received: `from None` hides a context, but keeps it.
+A mechanism serves one exchange: each connection, and each renewed authentication on it, makes a new one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from enum import Enum
+from typing import ClassVar, Final, Protocol
+
+from pykafka4.core import Transitions
+from pykafka4.error_table import BY_NAME, ErrorCode
+from pykafka4.errors import SHOWN, AuthenticationError
+
+__all__ = ["Exchange", "Mechanism", "Step", "failed", "harmless"]
+
+FAILED: Final = BY_NAME["SASL_AUTHENTICATION_FAILED"]
+OUT_OF_ORDER: Final = BY_NAME["ILLEGAL_SASL_STATE"]
+TELLING: Final = 12  # characters in a row that a secret and a broker's words must not share
+
+
+class Mechanism(Protocol):
+    """One exchange with one broker. Errors are the reason alone; who catches them adds the address and the mechanism."""
+
+    @property
+    def name(self) -> str:
+        """As in SaslHandshake."""
+
+    def first(self) -> bytes:
+        """The client's first message."""
+
+    def slow(self, challenge: bytes) -> bool:
+        """Whether `next` with this message takes long: then call it off the loop. No two calls may overlap."""
+
+    def next(self, challenge: bytes) -> bytes | None:
+        """The answer to the broker's message; None: complete, and the broker has proved what it had to."""
+
+    def refused(self, message: str | None) -> AuthenticationError:
+        """The error for a broker that answered with an error code, and `message`, instead of a challenge."""
+
+
+class Step(Enum):
+    """The state of an exchange."""
+
+    NEW = "new"
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+
+
+TABLE = Transitions[Step](
+    "mechanism",
+    {
+        Step.NEW: {Step.WAITING, Step.FAILED},
+        Step.WAITING: {Step.DONE, Step.FAILED},
+        Step.DONE: {Step.FAILED},
+        Step.FAILED: set(),
+    },
+    {
+        Step.NEW: "nothing is sent",
+        Step.WAITING: "the broker's next message is awaited",
+        Step.DONE: "complete: the broker has proved what the mechanism wants it to prove",
+        Step.FAILED: "refused by either side; the connection has to be closed",
+    },
+)
+
+
+def failed(reason: str) -> AuthenticationError:
+    """The error with this reason."""
+    return _error(FAILED, reason)
+
+
+def _error(code: ErrorCode, reason: str) -> AuthenticationError:
+    error = AuthenticationError(reason)
+    error.code, error.certain = code, True
+    return error
+
+
+def harmless(words: str, secrets: Iterable[str]) -> str:
+    """What a broker said, quoted for a message: short, printable ASCII, and nothing at all if it repeats a part of a secret."""
+    start = words[: SHOWN + TELLING]
+    parts = {start[at : at + TELLING] for at in range(len(start) - TELLING + 1)}
+    for secret in filter(None, secrets):
+        if any(part in secret for part in parts) if len(secret) >= TELLING else secret in start:
+            return "(its words are not shown, as they repeat a secret)"
+    plain = "".join(c if " " <= c <= "~" else "?" for c in words[:SHOWN])
+    return f"'{plain}'" if len(words) <= SHOWN else f"'{plain}…' ({len(words):,} characters)"
+
+
+class Exchange(ABC):
+    """The states of a mechanism. Its messages are in `_opening` and `_answer`."""
+
+    name: str
+    longest: ClassVar[int] = 8 * 1024  # bytes of a broker's message
+
+    def __init__(self) -> None:
+        self._step = Step.NEW
+
+    @abstractmethod
+    def _opening(self) -> bytes:
+        """The first message."""
+
+    @abstractmethod
+    def _answer(self, challenge: bytes) -> bytes | None:
+        """The answer to the broker's message, as `next` returns it."""
+
+    @abstractmethod
+    def _secrets(self) -> tuple[str, ...]:
+        """What no message may repeat."""
+
+    @abstractmethod
+    def _advice(self) -> str:
+        """What to check after the broker has refused."""
+
+    @property
+    def step(self) -> Step:
+        """The state."""
+        return self._step
+
+    def first(self) -> bytes:
+        if self._step is not Step.NEW:
+            raise self._out_of_order("the exchange was begun twice; each authentication needs a new mechanism")
+        try:
+            message = self._opening()
+        except BaseException:
+            self._move(Step.FAILED)
+            raise
+        self._move(Step.WAITING)
+        return message
+
+    def slow(self, challenge: bytes) -> bool:
+        return False
+
+    def next(self, challenge: bytes) -> bytes | None:
+        if self._step is not Step.WAITING:
+            raise self._out_of_order(f"the broker sent a message to an exchange that is {self._step.value}; close the connection")
+        try:
+            if len(challenge) > self.longest:
+                raise failed(f"the broker's message has {len(challenge):,} bytes, more than {self.longest:,}; check what listens there")
+            answer = self._answer(challenge)
+        except BaseException:
+            self._move(Step.FAILED)
+            raise
+        self._move(Step.DONE if answer is None else Step.WAITING)
+        return answer
+
+    def refused(self, message: str | None) -> AuthenticationError:
+        self._move(Step.FAILED)
+        said = self._quoted(message) if message else "without a reason"
+        return failed(f"the broker refused the credentials: {said}; {self._advice()}")
+
+    def _quoted(self, words: str) -> str:
+        return harmless(words, self._secrets())
+
+    def _out_of_order(self, reason: str) -> AuthenticationError:
+        self._move(Step.FAILED)
+        return _error(OUT_OF_ORDER, reason)
+
+    def _move(self, to: Step) -> None:
+        if to is not self._step:
+            self._step = TABLE.move(self._step, to)

@@ -1,0 +1,52 @@
+"""Salted. Rule: it keeps keys, never the password, and a key is derived once for each salt: each derivation takes milliseconds of CPU.
+
+A user has the same salt and iterations at every broker, so reconnecting costs nothing. Whoever has the keys can authenticate as the user:
+nothing here shows them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import Final, TypeAlias
+
+import attrs
+
+__all__ = ["MOST_KEYS", "Keys", "Salted"]
+
+MOST_KEYS: Final = 16  # a user has a salt per mechanism; a peer that invents salts must not fill the memory
+_Source: TypeAlias = tuple[str, bytes, int]
+
+
+@attrs.frozen(repr=False)
+class Keys:
+    """ClientKey and ServerKey of RFC 5802, section 3."""
+
+    client: bytes
+    server: bytes
+
+
+class Salted:
+    """The keys of one password, by algorithm, salt and iterations. Threads may derive at once: the dict is replaced, never changed."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self) -> None:
+        self._keys: dict[_Source, Keys] = {}
+
+    def __repr__(self) -> str:
+        return f"<Salted: {len(self._keys)} keys>"
+
+    def find(self, algorithm: str, salt: bytes, iterations: int) -> Keys | None:
+        """The keys, if they are derived."""
+        return self._keys.get((algorithm, salt, iterations))
+
+    def derive(self, algorithm: str, password: bytes, salt: bytes, iterations: int) -> Keys:
+        """The keys; slow when `find` does not have them. ValueError if the system's OpenSSL rejects the parameters (FIPS has minima)."""
+        if (known := self.find(algorithm, salt, iterations)) is not None:
+            return known
+        salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)
+        keys = Keys(hmac.digest(salted, b"Client Key", algorithm), hmac.digest(salted, b"Server Key", algorithm))
+        kept = list(self._keys.items())[-(MOST_KEYS - 1) :]
+        self._keys = {**dict(kept), (algorithm, salt, iterations): keys}
+        return keys

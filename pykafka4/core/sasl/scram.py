@@ -1,0 +1,185 @@
+"""Scram (RFC 5802, RFC 7677). Rule: complete only after the broker has proved that it knows the password's keys, for our nonce.
+
+What a broker sends is bounded before work is done for it: length, salt, and iterations, which decide how long the client computes.
+User name and password are used as UTF-8, as Kafka does, without SASLprep (the reason is in `saslprep`). Without channel binding ("n"):
+Kafka has none.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+import re
+from typing import Final
+
+import attrs
+
+from pykafka4.core.sasl.credentials import SaslCredentials
+from pykafka4.core.sasl.mechanism import Exchange, Step, failed
+from pykafka4.core.sasl.salted import Keys
+from pykafka4.errors import AuthenticationError
+
+__all__ = ["ALGORITHMS", "FEWEST_ITERATIONS", "LONGEST_SALT", "MOST_ITERATIONS", "SHORTEST_NONCE", "Scram"]
+
+ALGORITHMS: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+FEWEST_ITERATIONS: Final = 4_096  # RFC 7677, section 4, and Kafka's own minimum: with fewer, guessing passwords is cheap
+MOST_ITERATIONS: Final = 1_000_000  # about half a second of CPU; Kafka stores at most 16,384
+LONGEST_SALT: Final = 1_024  # bytes; Kafka's has 26, Redpanda's 130
+SHORTEST_NONCE: Final = 15  # bytes, as in the example of RFC 7677; the client uses more
+
+HEADER: Final = "n,,"  # no channel binding, no other identity
+FIELD: Final = re.compile(r"([A-Za-z]+)=([^\0]+)", re.DOTALL)
+NONCE: Final = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
+NUMBER: Final = re.compile(r"[1-9][0-9]*")
+ODD: Final = "the broker does not speak SCRAM as in RFC 5802: check what listens there"
+
+
+@attrs.frozen(repr=False)
+class Challenge:
+    """The broker's first message."""
+
+    text: str
+    nonce: str
+    salt: bytes
+    iterations: int
+
+
+class Scram(Exchange):
+    """SCRAM-SHA-256 or SCRAM-SHA-512."""
+
+    def __init__(self, name: str, credentials: SaslCredentials, nonce: bytes) -> None:
+        """`nonce`: 24 or more bytes from `secrets`, new for each exchange."""
+        super().__init__()
+        if len(nonce) < SHORTEST_NONCE:
+            raise ValueError(f"a nonce of {len(nonce)} bytes can be guessed: pass at least {SHORTEST_NONCE}")
+        self.name, self._algorithm, self._credentials = name, ALGORITHMS[name], credentials
+        self._nonce = binascii.b2a_base64(nonce, newline=False).decode().rstrip("=")
+        self._bare = ""  # the first message without its header, as it is signed
+        self._sent: tuple[str, ...] = ()  # what only the two sides know
+        self._expected: bytes | None = None  # the broker's signature, once our proof is sent
+
+    def slow(self, challenge: bytes) -> bool:
+        if self.step is not Step.WAITING or self._expected is not None or len(challenge) > self.longest:
+            return False
+        try:
+            found = self._read_first(challenge)
+        except AuthenticationError:
+            return False  # `next` raises it again
+        return self._credentials.salted.find(self._algorithm, found.salt, found.iterations) is None
+
+    def _opening(self) -> bytes:
+        name = self._credentials.username
+        if "\0" in name:
+            raise failed("the user name has a NUL character, which SCRAM does not allow; choose one without it")
+        name = name.replace("=", "=3D").replace(",", "=2C")
+        self._bare = f"n={name},r={self._nonce}"
+        return (HEADER + self._bare).encode()
+
+    def _answer(self, challenge: bytes) -> bytes | None:
+        if self._expected is None:
+            return self._prove(self._read_first(challenge))
+        self._verify(challenge, self._expected)
+        return None
+
+    def _read_first(self, challenge: bytes) -> Challenge:
+        text, fields = self._fields(challenge)
+        if [name for name, _ in fields[:3]] != ["r", "s", "i"]:
+            raise failed(f"the broker's first message lacks a nonce, a salt or the iterations; {ODD}")
+        nonce, salt, iterations = (value for _, value in fields[:3])
+        if not NONCE.fullmatch(nonce):
+            raise failed(f"the broker's nonce has characters that are not allowed; {ODD}")
+        if not nonce.startswith(self._nonce):
+            raise failed("the broker's nonce does not begin with the client's: the message belongs to another exchange, or was replayed")
+        if len(nonce) == len(self._nonce):
+            raise failed(f"the broker added nothing to the client's nonce; {ODD}")
+        return Challenge(text, nonce, _checked_salt(salt), _checked_iterations(iterations))
+
+    def _fields(self, message: bytes) -> tuple[str, list[tuple[str, str]]]:
+        """The message as text, and its fields in their order. An error that the broker reports is raised."""
+        text = _decoded(message)
+        found = [FIELD.fullmatch(part) for part in text.split(",")] if text else []
+        fields = [(match[1], match[2]) for match in found if match is not None]
+        if text is None or len(fields) < len(found):
+            raise failed(f"the broker's message is not a list of fields; {ODD}")
+        names = [name for name, _ in fields]
+        if names[:1] == ["e"]:
+            raise failed(f"the broker reports an error: {self._quoted(fields[0][1])}; {self._advice()}")
+        if "m" in names:
+            raise failed("the broker requires an extension of SCRAM (m=) that this client does not know; disable it in the broker")
+        if len(set(names)) < len(names):
+            raise failed(f"the broker's message has a field twice; {ODD}")
+        return text, fields
+
+    def _prove(self, found: Challenge) -> bytes:
+        keys = self._keys(found)
+        final = f"c={binascii.b2a_base64(HEADER.encode(), newline=False).decode()},r={found.nonce}"
+        signed = f"{self._bare},{found.text},{final}".encode()
+        stored = hashlib.new(self._algorithm, keys.client).digest()
+        mask = hmac.digest(stored, signed, self._algorithm)
+        proof = binascii.b2a_base64(bytes(a ^ b for a, b in zip(keys.client, mask, strict=True)), newline=False).decode()
+        self._sent = (found.nonce, proof)
+        self._expected = hmac.digest(keys.server, signed, self._algorithm)
+        return f"{final},p={proof}".encode()
+
+    def _keys(self, found: Challenge) -> Keys:
+        try:
+            return self._credentials.salted.derive(self._algorithm, self._credentials.password.encode(), found.salt, found.iterations)
+        except ValueError:
+            pass  # raised below, without its context
+        raise failed("OpenSSL rejects the salt or the number of iterations (in FIPS mode); store the credential again with more of both")
+
+    def _verify(self, message: bytes, expected: bytes) -> None:
+        if not message:
+            raise failed("the broker reports success without its signature: it may not know the password; do not trust it")
+        _, fields = self._fields(message)
+        signature = _unbase64(fields[0][1]) if fields[0][0] == "v" else None
+        if signature is None:
+            raise failed(f"the broker's last message has no signature; {ODD}")
+        if not hmac.compare_digest(signature, expected):
+            raise failed("the broker's signature is wrong: it does not know the password, so do not trust it; check the address, use TLS")
+
+    def _secrets(self) -> tuple[str, ...]:
+        return (self._credentials.password, self._nonce, *self._sent)
+
+    def _advice(self) -> str:
+        advice = f"check user name and password, and that the user has a {self.name} credential (kafka-configs.sh --entity-type users)"
+        return advice if self._credentials.username.isascii() else f"{advice}; Kafka accepts only ASCII user names with SCRAM"
+
+
+def _checked_salt(value: str) -> bytes:
+    salt = _unbase64(value)
+    if not salt:
+        raise failed(f"the broker's salt is not base64; {ODD}")
+    if len(salt) > LONGEST_SALT:
+        raise failed(f"the broker's salt has {len(salt):,} bytes, more than {LONGEST_SALT:,}; store the credential with a shorter one")
+    return salt
+
+
+def _checked_iterations(value: str) -> int:
+    if not NUMBER.fullmatch(value):
+        raise failed(f"the broker's number of iterations is not a number; {ODD}")
+    if len(value) > len(str(MOST_ITERATIONS)) or int(value) > MOST_ITERATIONS:  # `int` of thousands of digits raises
+        raise failed(
+            f"the broker asks for more than {MOST_ITERATIONS:,} iterations, which would take long; store the credential with fewer"
+        )
+    if int(value) < FEWEST_ITERATIONS:
+        raise failed(
+            f"the broker asks for {int(value):,} iterations, fewer than {FEWEST_ITERATIONS:,}: who records them could guess the password; "
+            "store the credential with more"
+        )
+    return int(value)
+
+
+def _decoded(message: bytes) -> str | None:
+    try:
+        return message.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _unbase64(text: str) -> bytes | None:
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        return None
