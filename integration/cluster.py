@@ -13,14 +13,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from integration.admin import Admin, Partition
 from integration.judge import reader
 from integration.judge.reader import LogRecord
 from integration.seam import READY, Brokers, PortTaken, State, Unsupported, died
+from integration.security.settings import Mechanism
 from integration.waiting import Deadline, until
 from pykafka4.errors import KafkaError
+
+if TYPE_CHECKING:
+    from integration.access import Access
+    from integration.security.certificates import Certificate
 
 __all__ = ["NOT_YET", "Cluster", "LogRecord", "State", "Unsupported"]
 
@@ -40,6 +45,19 @@ class Cluster(Brokers):
     @functools.cached_property
     def admin(self) -> Admin:
         return Admin(self)
+
+    @functools.cached_property
+    def access(self) -> Access:
+        """Users, rights and certificates; RuntimeError where clients need none."""
+        from integration.access import Access  # only here: it needs trustme, and the offline tests, which import this module, do without
+
+        if self.security is None:
+            raise RuntimeError("this cluster was made without `security`")
+        return Access(self, self.admin, self.security)
+
+    def client_security(self, user: str | None = None, mechanism: Mechanism | None = None, password: str | None = None) -> dict[str, Any]:
+        """pykafka4's options beside `bootstrap_servers`, for a client of that user; nothing where the brokers demand nothing."""
+        return {} if self.security is None else self.access.options(user, mechanism, password)
 
     # -- life --------------------------------------------------------------------------------------------------------------
 
@@ -75,6 +93,13 @@ class Cluster(Brokers):
         """A clean stop and a start."""
         deadline = Deadline(timeout)
         self.stop(node, timeout=min(30.0, deadline.left()))
+        self.start(node, timeout=deadline.left())
+
+    def restart_with(self, node: int, certificate: Certificate, timeout: float = READY) -> None:
+        """A restart after which the broker shows another certificate; `access.replace_certificate` needs no restart."""
+        deadline = Deadline(timeout)
+        self.stop(node, timeout=min(30.0, deadline.left()))
+        self.put_keystore(node, certificate.keystore)
         self.start(node, timeout=deadline.left())
 
     def start_all(self, timeout: float = READY) -> None:
@@ -132,6 +157,8 @@ class Cluster(Brokers):
                 for node in self.nodes:
                     self.launch(node)
                 self.wait_ready(timeout=deadline.left())
+                if self.security is not None:
+                    self.access.begin(deadline.left())
                 return
             except PortTaken:
                 self.close()

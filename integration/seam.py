@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar, TypeAlias
 
 from integration.kafka.jars import KAFKA
+from integration.security.settings import Security
 
 __all__ = ["Address", "Advertised", "BrokerDied", "Brokers", "PortTaken", "Properties", "State", "Unsupported", "died"]
 
@@ -55,16 +56,22 @@ class Brokers(abc.ABC):
     """`brokers` brokers of Kafka `version`, their ids `nodes` from 1.
 
     `advertised`: the address clients are told for a broker, `{1: (host, port)}` or a callable `(node, real address) -> address`,
-    asked before the start. `properties`: added to every broker's settings, a mapping or a callable of the node.
+    asked before the start. `properties`: added to every broker's settings, a mapping or a callable of the node. `security`: what the
+    brokers demand of clients, by default nothing.
     """
 
     lacks: ClassVar[Mapping[str, str]] = {}  # the operations a backend has not got: name -> why
 
     def __init__(
-        self, brokers: int = 3, version: str = KAFKA, advertised: Advertised | None = None, properties: Properties | None = None
+        self,
+        brokers: int = 3,
+        version: str = KAFKA,
+        advertised: Advertised | None = None,
+        properties: Properties | None = None,
+        security: Security | None = None,
     ) -> None:
         self.nodes = tuple(range(1, brokers + 1))
-        self.version, self.advertised, self.properties = version, advertised, properties
+        self.version, self.advertised, self.properties, self.security = version, advertised, properties, security
 
     def advertise(self, node: int, real: Address) -> Address:
         """What clients are told where a broker listens at `real`."""
@@ -137,6 +144,22 @@ class Brokers(abc.ABC):
     def clean(cls) -> list[str]:
         """Remove what killed runs of this backend left on the machine; a line for each thing removed. What is in use stays."""
         return []
+
+    # -- what a backend gives that takes `security` ---------------------------------------------------------------------------
+
+    secured: ClassVar[bool] = False  # whether it does
+
+    def private_folder(self) -> Path:
+        """A folder of this machine that goes with the cluster, for the files that its clients need."""
+        raise self.lacking("security")
+
+    def listener_address(self, node: int) -> Address:
+        """Where clients reach the broker itself, past any proxy."""
+        raise self.lacking("security")
+
+    def put_keystore(self, node: int, keystore: bytes) -> Mapping[str, str]:
+        """Write the PEM file from which a broker takes key and certificate; the options that, set again, have a running one read it."""
+        raise self.lacking("security")
 
     # -- what only some backends can do --------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ TARGETS = {
 }
 # Folders whose modules cannot even be imported without these packages.
 NEEDED = {
-    "tests/harness": ("docker", "psutil"),
+    "tests/harness": ("docker", "psutil", "trustme"),
     "tests/integration": ("psutil",),
     "tests/compat": ("psutil",),
     "tests/spark": ("pyspark", "pyarrow", "psutil"),

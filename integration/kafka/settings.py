@@ -28,7 +28,14 @@ def expand(brokers: int) -> dict[str, str]:
 
 
 def write_properties(path: Path, properties: Mapping[str, str]) -> None:
-    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+    """As Java reads them: a backslash and whatever is not ASCII are escaped, so that every value arrives as it is here."""
+    path.write_text("".join(f"{key}={escaped(value)}\n" for key, value in properties.items()))
+
+
+def escaped(value: str) -> str:
+    units = value.replace("\\", "\\\\").encode("utf-16-be")
+    codes = [int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2)]
+    return "".join(chr(code) if 32 <= code < 127 else f"\\u{code:04x}" for code in codes)
 
 
 def random_id() -> str:

@@ -23,11 +23,13 @@ from integration.kafka.settings import JVM, write_properties
 from integration.local.quorum import Node, Quorum, Raft, Site
 from integration.local.zookeeper import ZooKeeper
 from integration.seam import READY, Address, Advertised, Properties, State
+from integration.security.settings import Security
 from integration.waiting import until
 
 __all__ = ["LocalCluster"]
 
 STOP = 30.0
+KEYSTORE = "listener.name.client.ssl.keystore.location"
 QUORUMS: Mapping[Kind, Callable[[Site], Quorum]] = {Kind.RAFT: Raft, Kind.ZOOKEEPER: ZooKeeper}
 
 
@@ -42,6 +44,8 @@ class LocalCluster(Cluster):
         "cut": "all brokers are at 127.0.0.1, where the ways between brokers cannot be told from the ways to clients",
     }
 
+    secured = True
+
     def __init__(
         self,
         brokers: int = 3,
@@ -50,8 +54,11 @@ class LocalCluster(Cluster):
         properties: Properties | None = None,
         scratch: Path | str | None = None,
         jvm: Sequence[str] = JVM,
+        security: Security | None = None,
     ) -> None:
-        super().__init__(brokers, version, advertised, properties)
+        super().__init__(brokers, version, advertised, properties, security)
+        if security is not None and release(version).quorum is not Kind.RAFT:
+            raise ValueError(f"security: only brokers that are their own quorum (Kafka 4.0 or newer) are set up for it, not {version}")
         self.jvm = tuple(jvm)
         self.parent = Path(scratch) if scratch else Path(tempfile.gettempdir())
         self.members: dict[int, Node] = {}
@@ -91,20 +98,32 @@ class LocalCluster(Cluster):
         self.quorum = QUORUMS[release(self.version).quorum](Site(self.version, self.ports, self.ward))
         self.members = {node: self.quorum.node(node) for node in self.nodes}
         self.quorum.begin(self.members)
+        if self.security is not None:
+            self.access.authority.write(self.private_folder())
         for member in self.members.values():
             self.quorum.furnish(member)
             (member.folder / "tmp").mkdir()
             write_properties(member.config, self.settings(member))
+            if self.security is not None:
+                self.put_keystore(member.id, self.access.certificate(self.address(member.id)[0]).keystore)
 
     def settings(self, node: Node) -> dict[str, str]:
         host, port = self.advertise(node.id, (HOST, node.client))
+        usual = self.quorum.settings(node, len(self.nodes))
         return {
-            **self.quorum.settings(node, len(self.nodes)),
+            **usual,
+            **self.demands(node, usual),
             "broker.rack": f"rack-{node.id}",
             "advertised.listeners": f"CLIENT://{host}:{port},ADMIN://{HOST}:{node.admin}",
             "log.dirs": str(node.data),
             **self.extra(node.id),
         }
+
+    def demands(self, node: Node, usual: Mapping[str, str]) -> dict[str, str]:
+        """The settings that `security` asks for."""
+        if self.security is None:
+            return {}
+        return self.security.settings(usual, str(node.keystore), str(self.private_folder() / "ca.pem"))
 
     def launch(self, node: int) -> None:
         """Start the process of one broker; does not wait for it, but for the end of what is left of its last run."""
@@ -188,6 +207,19 @@ class LocalCluster(Cluster):
     def controller_address(self, node: int) -> Address:
         member = self.members[node]
         return HOST, member.admin if member.controller is None else member.controller
+
+    def listener_address(self, node: int) -> Address:
+        return HOST, self.members[node].client
+
+    def private_folder(self) -> Path:
+        return self.guarded().scratch / "security"
+
+    def put_keystore(self, node: int, keystore: bytes) -> dict[str, str]:
+        path = self.members[node].keystore
+        fresh = path.with_suffix(".new")
+        fresh.write_bytes(keystore)
+        fresh.rename(path)
+        return {KEYSTORE: str(path)}
 
     def server_log(self, node: int) -> Path:
         return self.members[node].log

@@ -44,6 +44,10 @@ class Node:
         return self.folder / "server.properties"
 
     @property
+    def keystore(self) -> Path:
+        return self.folder / "client.pem"
+
+    @property
     def data(self) -> Path:
         return self.folder / "data"
 

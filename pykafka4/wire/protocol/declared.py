@@ -6,8 +6,16 @@ decodes any request, needs them all.
 
 from __future__ import annotations
 
-from pykafka4.wire.protocol import messages_admin, messages_cluster, messages_fetch, messages_group, messages_produce, messages_txn
+from pykafka4.wire.protocol import (
+    messages_access,
+    messages_admin,
+    messages_cluster,
+    messages_fetch,
+    messages_group,
+    messages_produce,
+    messages_txn,
+)
 
 __all__ = ["DECLARED"]
 
-DECLARED = (messages_admin, messages_cluster, messages_fetch, messages_group, messages_produce, messages_txn)
+DECLARED = (messages_access, messages_admin, messages_cluster, messages_fetch, messages_group, messages_produce, messages_txn)

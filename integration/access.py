@@ -1,0 +1,308 @@
+"""Access. Rule: an order about a user, a right or a certificate returns when every running broker obeys it.
+
+So a test never meets a broker that has not heard of it yet. Orders go through the admin listener; whether a password or a certificate
+counts is found out by a login at the clients' listener, past any proxy.
+"""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from integration.admin import Admin, check
+from integration.seam import Brokers
+from integration.security.certificates import Authority, Certificate
+from integration.security.credentials import ITERATIONS, SCRAM, salted
+from integration.security.login import Refused, Session, login, served_certificate, trusting
+from integration.security.settings import Mechanism, Security
+from integration.waiting import Deadline, until
+from pykafka4.errors import KafkaError
+from pykafka4.wire.protocol.messages_access import (
+    AlterUserScramCredentialsRequest,
+    CreateAclsRequest,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+from pykafka4.wire.protocol.messages_admin import IncrementalAlterConfigsRequest
+
+__all__ = ["Access", "Acl"]
+
+WAIT = 30.0
+NOT_FOUND = 91
+BROKER, SET = 4, 0  # of IncrementalAlterConfigs: the type of resource, the operation
+OPERATIONS = {
+    "all": 2, "read": 3, "write": 4, "create": 5, "delete": 6, "alter": 7, "describe": 8, "cluster_action": 9, "describe_configs": 10,
+    "alter_configs": 11, "idempotent_write": 12,
+}  # fmt: skip
+RESOURCES = {"topic": 2, "group": 3, "cluster": 4, "transactional_id": 5}
+PATTERNS = {"literal": 3, "prefixed": 4}
+PERMISSIONS = {"deny": 2, "allow": 3}
+
+Operation: TypeAlias = Literal[
+    "all",
+    "read",
+    "write",
+    "create",
+    "delete",
+    "alter",
+    "describe",
+    "cluster_action",
+    "describe_configs",
+    "alter_configs",
+    "idempotent_write",
+]
+Resource: TypeAlias = Literal["topic", "group", "cluster", "transactional_id"]
+Pattern: TypeAlias = Literal["literal", "prefixed"]
+Permission: TypeAlias = Literal["allow", "deny"]
+
+
+@attrs.frozen
+class Acl:
+    """One right, or with `permission="deny"` a prohibition, in Kafka's numbers."""
+
+    resource_type: int
+    resource_name: str
+    pattern: int
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+    def filter(self) -> dict[str, Any]:
+        """The fields of a request that means exactly this one."""
+        return {
+            "resource_type_filter": self.resource_type,
+            "resource_name_filter": self.resource_name,
+            "pattern_type_filter": self.pattern,
+            "principal_filter": self.principal,
+            "host_filter": self.host,
+            "operation": self.operation,
+            "permission_type": self.permission,
+        }
+
+
+class Access:
+    """Users, rights and certificates of a secured cluster."""
+
+    def __init__(self, brokers: Brokers, admin: Admin, security: Security) -> None:
+        self.brokers, self.admin, self.security = brokers, admin, security
+        self.authority = Authority()
+        named = security.mechanisms if security.sasl else ()
+        self.passwords: dict[tuple[str, Mechanism], str] = {
+            (user, name): word for user, word in security.users.items() for name in named if name != "OAUTHBEARER"
+        }
+
+    # -- what clients need -------------------------------------------------------------------------------------------------
+
+    def options(self, user: str | None = None, mechanism: Mechanism | None = None, password: str | None = None) -> dict[str, Any]:
+        """pykafka4's options for a client of that user, by default the first one, by the first mechanism with the password it has now.
+
+        For OAUTHBEARER the client has to be given its token beside them.
+        """
+        security = self.security
+        who = user if user is not None else next(iter(security.users), "client")
+        found: dict[str, Any] = {"security_protocol": security.protocol}
+        if security.tls:
+            found["ssl_cafile"] = str(self.brokers.private_folder() / "ca.pem")
+        if security.client_auth == "required":
+            found["ssl_certfile"], found["ssl_keyfile"] = self.client_files(who)
+        if security.sasl:
+            found["sasl_mechanism"] = name = mechanism or security.mechanisms[0]
+            if name != "OAUTHBEARER":
+                found["sasl_username"] = who
+                found["sasl_password"] = self.passwords[who, name] if password is None else password
+        return found
+
+    def client_files(self, user: str, certificate: Certificate | None = None) -> tuple[str, str]:
+        """Certificate and key of a client as files, by default new and right ones; they go with the cluster."""
+        made = certificate or self.authority.client(user)
+        cert, key = made.write(self.brokers.private_folder() / "clients", secrets.token_hex(8))
+        return str(cert), str(key)
+
+    # -- logins ------------------------------------------------------------------------------------------------------------
+
+    def own_certificate(self) -> tuple[str, str] | None:
+        """The harness's own, where the brokers want one."""
+        return self.client_files("harness") if self.security.client_auth == "required" else None
+
+    def context(self) -> ssl.SSLContext | None:
+        """It looks at no certificate: what a server shows may be wrong on purpose."""
+        if not self.security.tls:
+            return None
+        context = trusting(self.authority, self.own_certificate())
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return context
+
+    def login(self, node: int, user: str, mechanism: Mechanism, password: str, timeout: float = WAIT) -> Session:
+        """Log in at one broker and be served; `Refused` where the broker says no. `password` is the token for OAUTHBEARER."""
+        return login(self.brokers.listener_address(node), self.context(), mechanism, user, password, timeout)
+
+    def admits(self, node: int, user: str, mechanism: Mechanism, password: str) -> bool:
+        try:
+            self.login(node, user, mechanism, password)
+        except Refused:
+            return False
+        return True
+
+    # -- users -------------------------------------------------------------------------------------------------------------
+
+    def begin(self, timeout: float = WAIT) -> None:
+        """Tell the brokers the users that they keep in their metadata; those of PLAIN stand in their settings."""
+        deadline = Deadline(timeout)
+        for user, word in self.security.users.items():
+            for name in self.security.scram:
+                self.set_password(user, name, word, deadline.left())
+
+    def set_password(self, user: str, mechanism: Mechanism, password: str, timeout: float = WAIT) -> None:
+        """Of a new user or a known one, while the brokers run."""
+        self.check_scram(mechanism)
+        deadline = Deadline(timeout)
+        row = credential(user, mechanism, password)  # Kafka refuses two of the same user in one request
+        self.alter(AlterUserScramCredentialsRequest(deletions=[], upsertions=[row]), deadline)
+        self.passwords[user, mechanism] = password
+        self.wait_admitted(user, mechanism, password, True, deadline)
+
+    def drop_user(self, user: str, mechanism: Mechanism | None = None, timeout: float = WAIT) -> None:
+        """Forget its password, of one mechanism or all; a connection that it has goes on."""
+        if mechanism is not None:
+            self.check_scram(mechanism)
+        deadline = Deadline(timeout)
+        gone = [name for name in self.security.scram if mechanism in (None, name) and (user, name) in self.passwords]
+        if not gone:
+            raise ValueError(f"{user} has no password of {mechanism or 'SCRAM'}")
+        for name in gone:
+            row = AlterUserScramCredentialsRequest.Deletion(name=user, mechanism=SCRAM[name].number)
+            self.alter(AlterUserScramCredentialsRequest(deletions=[row], upsertions=[]), deadline)
+            self.wait_admitted(user, name, self.passwords.pop((user, name)), False, deadline)
+
+    def wait_admitted(self, user: str, mechanism: Mechanism, password: str, wanted: bool, deadline: Deadline) -> None:
+        what = f"every broker to {'admit' if wanted else 'refuse'} {user} by {mechanism}"
+        self.everywhere(lambda node: self.admits(node, user, mechanism, password) is wanted, deadline, what)
+
+    def alter(self, request: AlterUserScramCredentialsRequest, deadline: Deadline) -> None:
+        def judge(response: Any, again: bool) -> None:
+            for row in response.results:
+                if not (again and row.error_code == NOT_FOUND):  # the attempt before dropped it and its answer was lost
+                    check(row.error_code, f"change the password of {row.user}", row.error_message)
+
+        self.admin.order(request, judge, deadline.left())
+
+    def check_scram(self, mechanism: str) -> None:
+        if mechanism not in self.security.scram:
+            have = ", ".join(self.security.scram) or "none"
+            raise ValueError(f"{mechanism}: only passwords of SCRAM change while brokers run; enabled here: {have}")
+
+    # -- rights ------------------------------------------------------------------------------------------------------------
+
+    def grant(
+        self,
+        user: str,
+        operation: Operation,
+        resource_type: Resource,
+        name: str,
+        pattern: Pattern = "literal",
+        host: str = "*",
+        permission: Permission = "allow",
+        timeout: float = WAIT,
+    ) -> Acl:
+        """Allow it, or with `permission="deny"` forbid it; the name of the cluster is `kafka-cluster`."""
+        acl = acl_of(user, operation, resource_type, name, pattern, host, permission)
+        row = CreateAclsRequest.Creation(
+            resource_type=acl.resource_type,
+            resource_name=acl.resource_name,
+            resource_pattern_type=acl.pattern,
+            principal=acl.principal,
+            host=acl.host,
+            operation=acl.operation,
+            permission_type=acl.permission,
+        )
+
+        def judge(response: Any, _again: bool) -> None:
+            check(response.results[0].error_code, f"grant {acl}", response.results[0].error_message)
+
+        deadline = Deadline(timeout)
+        self.admin.order(CreateAclsRequest(creations=[row]), judge, deadline.left())
+        self.everywhere(lambda node: self.has(node, acl), deadline, f"every broker to know {acl}")
+        return acl
+
+    def revoke(
+        self,
+        user: str,
+        operation: Operation,
+        resource_type: Resource,
+        name: str,
+        pattern: Pattern = "literal",
+        host: str = "*",
+        permission: Permission = "allow",
+        timeout: float = WAIT,
+    ) -> None:
+        """Undo a `grant`; that there is none is fine."""
+        acl = acl_of(user, operation, resource_type, name, pattern, host, permission)
+
+        def judge(response: Any, _again: bool) -> None:
+            (told,) = response.filter_results
+            check(told.error_code, f"revoke {acl}", told.error_message)
+            for row in told.matching_acls:
+                check(row.error_code, f"revoke {acl}", row.error_message)
+
+        deadline = Deadline(timeout)
+        self.admin.order(DeleteAclsRequest(filters=[DeleteAclsRequest.Filter(**acl.filter())]), judge, deadline.left())
+        self.everywhere(lambda node: not self.has(node, acl), deadline, f"every broker to forget {acl}")
+
+    def has(self, node: int, acl: Acl) -> bool:
+        told = self.admin.ask(node, DescribeAclsRequest(**acl.filter()))
+        check(told.error_code, f"describe ACLs of broker {node}", told.error_message)
+        return bool(told.resources)
+
+    # -- certificates ------------------------------------------------------------------------------------------------------
+
+    def certificate(self, *hosts: str) -> Certificate:
+        """The right one for a broker that clients reach at 127.0.0.1, localhost, or these hosts."""
+        return self.authority.server(*dict.fromkeys(("localhost", "127.0.0.1", *hosts)))
+
+    def replace_certificate(self, node: int, certificate: Certificate, timeout: float = WAIT) -> None:
+        """Have a running broker show another one to every new connection; it keeps it when it is restarted."""
+        deadline = Deadline(timeout)
+        for name, value in self.brokers.put_keystore(node, certificate.keystore).items():
+            self.set_option(node, name, value, deadline)
+        until(
+            lambda: self.shows(node, certificate),
+            deadline.left(),
+            f"broker {node} to show another certificate",
+            forgive=(OSError, KafkaError),
+        )
+
+    def shows(self, node: int, certificate: Certificate) -> bool:
+        return served_certificate(self.brokers.listener_address(node), self.own_certificate()) == certificate.der
+
+    def set_option(self, node: int, name: str, value: str, deadline: Deadline) -> None:
+        """A broker's dynamic option; to the value it has already, which has a broker read again the file that the option names."""
+        row = IncrementalAlterConfigsRequest.Resource.Config(name=name, config_operation=SET, value=value)
+        resource = IncrementalAlterConfigsRequest.Resource(resource_type=BROKER, resource_name=str(node), configs=[row])
+        answer = self.admin.ask(node, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), deadline.left())
+        check(answer.responses[0].error_code, f"set {name} of broker {node}", answer.responses[0].error_message)
+
+    # -- waiting -----------------------------------------------------------------------------------------------------------
+
+    def everywhere(self, condition: Callable[[int], bool], deadline: Deadline, what: str) -> None:
+        """Until it holds for every running broker; one that does not answer has not answered yet."""
+        until(lambda: all(map(condition, self.brokers.running())), deadline.left(), what, forgive=(OSError, KafkaError))
+
+
+def credential(user: str, mechanism: str, password: str) -> AlterUserScramCredentialsRequest.Upsertion:
+    salt = secrets.token_bytes(16)
+    return AlterUserScramCredentialsRequest.Upsertion(
+        name=user,
+        mechanism=SCRAM[mechanism].number,
+        iterations=ITERATIONS,
+        salt=salt,
+        salted_password=salted(mechanism, password, salt, ITERATIONS),
+    )
+
+
+def acl_of(user: str, operation: str, resource_type: str, name: str, pattern: str, host: str, permission: str) -> Acl:
+    return Acl(RESOURCES[resource_type], name, PATTERNS[pattern], f"User:{user}", host, OPERATIONS[operation], PERMISSIONS[permission])
