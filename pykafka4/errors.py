@@ -91,7 +91,7 @@ class ConfigError(KafkaError, ValueError):
 class ConnectionLost(KafkaError, ConnectionError):
     """A broker could not be reached, or the connection broke."""
 
-    code = "CONNECTION_LOST"
+    code: ErrorCode | str = "CONNECTION_LOST"
 
 
 class AuthenticationError(ConnectionLost):
