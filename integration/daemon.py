@@ -10,13 +10,13 @@ import socket
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from integration.backends import backend
 from integration.cluster import Cluster
 from integration.host.cache import cache
 from integration.host.prerequisites import MissingPrerequisite
-from integration.security.settings import Security
+from integration.security.settings import Protocol, Security
 from pykafka4.errors import KafkaError
 
 __all__ = ["NODE_ORDERS", "state_file"]
@@ -98,7 +98,7 @@ def serve(cluster: Cluster, listener: socket.socket) -> None:
 
 def main(name: str, brokers: int, version: str, protocol: str) -> None:
     """`protocol`: what clients have to speak, or empty for PLAINTEXT."""
-    security: dict[str, Any] = {"security": Security(protocol)} if protocol else {}  # type: ignore[arg-type] # checked there
+    security: dict[str, Any] = {"security": Security(cast(Protocol, protocol))} if protocol else {}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     folder = Path(tempfile.mkdtemp(prefix="pykafka4-daemon-"))
     try:

@@ -133,6 +133,8 @@ def test_users_come_change_and_go_while_the_brokers_run(cluster: Proxied) -> Non
     assert not any(access.admits(node, "carol", "SCRAM-SHA-512", "two") for node in cluster.nodes)
     with pytest.raises(ValueError, match="carol has no password"):
         access.drop_user("carol")
+    with pytest.raises(ValueError, match="carol has no password of SCRAM-SHA-512; known are alice by"):
+        cluster.client_security("carol", "SCRAM-SHA-512")
     with pytest.raises(ValueError, match="PLAIN: only passwords of SCRAM"):
         access.set_password("alice", "PLAIN", "new")
 
