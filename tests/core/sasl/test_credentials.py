@@ -14,9 +14,10 @@ from pykafka4.errors import ConfigError
 
 def test_the_password_is_not_shown() -> None:
     credentials = SaslCredentials("alice", "hunter2")
-    credentials.salted.derive("sha256", b"hunter2", b"salt", 1)
+    keys = credentials.salted.derive("sha256", b"hunter2", b"salt", 1)
     assert repr(credentials) == str(credentials) == "SaslCredentials(username='alice', password=<hidden>)"
-    assert_hidden([repr(credentials.salted), repr(credentials.salted.find("sha256", b"salt", 1))], "hunter2")
+    assert repr(credentials.salted) == "<Salted: 1 keys>"
+    assert "b'" not in repr(keys)
 
 
 def test_equal_credentials_are_equal_whatever_is_derived() -> None:

@@ -34,3 +34,9 @@ def test_a_challenge_that_is_not_empty_is_refused() -> None:
     error = refusal(plain, b"hunter2")
     assert reason(error) == "the broker sent 7 bytes where PLAIN has none; check what listens there"
     assert_hidden(shown(error), "hunter2")
+
+
+def test_a_broker_that_repeats_the_password_is_not_quoted() -> None:
+    plain = Plain(SaslCredentials("alice", "hunter2"))
+    plain.first()
+    assert_hidden(shown(plain.refused("alice has another password than hunter2")), "hunter2")

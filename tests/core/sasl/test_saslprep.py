@@ -18,7 +18,7 @@ from pykafka4.errors import ConfigError
         ("USER", "USER"),
         ("\u00aa", "a"),
         ("\u2168", "IX"),
-        ("a\u00a0b", "a b"),  # another space
+        ("a\u00a0b\u1680c", "a b c"),  # other spaces, the second with no other form
         ("e\u0301", "\u00e9"),
         ("\u0627\u0031\u0628", "\u0627\u0031\u0628"),  # RFC 3454, section 6
         ("pass word~", "pass word~"),

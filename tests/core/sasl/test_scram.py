@@ -57,6 +57,12 @@ def test_a_broker_that_knows_the_password_is_believed(name: str, user: str) -> N
     assert client.next(broker.final(proof)) is None
 
 
+@pytest.mark.parametrize("password", [" spaces ", "e\u0301\t", "\ufb01,=\0", "x" * 5000])
+def test_a_password_is_used_as_it_is(password: str) -> None:
+    client, broker = scram(password=password), ScramBroker(password=password)
+    assert client.next(broker.final(client.next(broker.first(client.first())) or b"")) is None
+
+
 def test_a_nonce_is_encoded_without_what_a_field_must_not_have() -> None:
     for nonce in (b"\xff" * 24, bytes(range(25)), b"\xfb\xef" * 13):
         client, broker = Scram("SCRAM-SHA-256", SaslCredentials("alice", PASSWORD), nonce), ScramBroker()

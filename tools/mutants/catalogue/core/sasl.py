@@ -119,7 +119,7 @@ MUTANTS: Final = (
         old="        return (self._credentials.password,)\n",
         new="        return ()\n",
         breaks="a broker that repeats the password of PLAIN is quoted",
-        tests=("tests/core/sasl/test_hostile_sasl.py::test_a_refusal_in_the_words_of_the_broker",),
+        tests=("tests/core/sasl/test_plain.py::test_a_broker_that_repeats_the_password_is_not_quoted",),
     ),
     Mutant(
         file="pykafka4/core/sasl/salted.py",
@@ -427,7 +427,7 @@ MUTANTS: Final = (
         old="self._credentials.password.encode(), found",
         new="self._credentials.password.strip().encode(), found",
         breaks="a password is changed before it is used",
-        tests=("tests/core/sasl/test_scram.py::test_known_exchanges",),
+        tests=("tests/core/sasl/test_scram.py::test_a_password_is_used_as_it_is",),
     ),
     Mutant(
         file="pykafka4/core/sasl/scram.py",
