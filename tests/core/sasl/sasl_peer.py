@@ -77,8 +77,7 @@ def refusal(mechanism: Mechanism, challenge: bytes) -> AuthenticationError:
 
 
 def reason(error: AuthenticationError) -> str:
-    assert error.detail is not None
-    return error.detail
+    return str(error)
 
 
 def shown(error: BaseException) -> Iterator[str]:

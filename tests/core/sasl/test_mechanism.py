@@ -94,7 +94,7 @@ def test_a_failure_that_is_no_refusal_ends_the_exchange_too(monkeypatch: pytest.
 def test_a_broker_that_refuses_is_quoted(mechanism: Mechanism) -> None:
     mechanism.first()
     error = mechanism.refused("Authentication failed: Invalid username or password")
-    assert (error.code.name, error.what) == ("SASL_AUTHENTICATION_FAILED", "SASL")
+    assert error.code.name == "SASL_AUTHENTICATION_FAILED"
     assert reason(error).startswith("the broker refused the credentials: 'Authentication failed: Invalid username or password'; check ")
     assert "without a reason" in reason(mechanism.refused(None))
     refusal(mechanism, b"")
