@@ -149,6 +149,8 @@ OPTIONS: Final[dict[str, str]] = {
     "heartbeat_thread_close_timeout_ms": Harmless("pass `timeout` to close"),
     "interceptor_classes": Needless("subclass Producer and override `send`"),
     "interceptors": _PLUGINS,
+    "internal_termination_signal": _LATER,
+    "internal_throw_on_fetch_stable_offset_unsupported": _LATER,
     "kafka_client": Needless("pass `client`, a pykafka4.Client"),
     "key_deserializer": _DESERIALIZE,
     "key_serializer": _SERIALIZE,
