@@ -513,6 +513,10 @@ def test_any_text_is_jaas_or_a_value_error(text: str) -> None:
         assert parse_jaas(text)[0]
 
 
+def test_a_keyword_replaces_even_a_value_that_is_not_supported() -> None:
+    assert options({"isolation.level": "read_committed"}, ConsumerConfig, isolation_level="read_uncommitted") == {}
+
+
 # -- secrets
 
 # Locations are names of files, which the commands that convert them need.
