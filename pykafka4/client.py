@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Never, Unpack
+from typing import TYPE_CHECKING, Any, Never, Self, Unpack
 
 from pykafka4.config import ClientConfig
 from pykafka4.core.metadata.cluster import BrokerAdded, BrokerRemoved, MetadataChanged
@@ -14,6 +14,7 @@ from pykafka4.errors import ConfigError, shown
 from pykafka4.misuse import check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.options import ClientOptions
 from pykafka4.peers import CLIENT_METHODS
+from pykafka4.properties import Properties, create, passed
 from pykafka4.runtime import Listener, Runtime
 
 __all__ = ["BrokerAdded", "BrokerRemoved", "Client", "MetadataChanged", "PartitionOffline", "PartitionOnline"]
@@ -33,6 +34,22 @@ class Client:
             raise ConfigError(f"{shown(wrong[0])}: pass options as keywords: Client(bootstrap_servers=…)")
         self.config = ClientConfig.parse(options)
         self._runtime = Runtime.shared(self.config, callback_executor)
+
+    @classmethod
+    def from_properties(
+        cls, properties: Properties, /, *, callback_executor: Executor | None = None, **options: Unpack[ClientOptions]
+    ) -> Self:
+        """A client with the options of a file or mapping with the names of Java's or librdkafka's clients (docs/guide/properties.md).
+
+        `properties` is the path of a `.properties` file, or a mapping of names to text, numbers, booleans or None.
+        `callback_executor` and `options` are as in the constructor; they win.
+        Names, units and values are converted. Properties without effect here are logged at INFO, on `pykafka4.config`.
+        Options of producers and consumers are refused.
+
+        Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
+        read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
+        """
+        return create(cls, ClientConfig, properties, passed(options, callback_executor=callback_executor))
 
     def events(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(event)` called on the callback executor: PartitionOffline(tp, reason), PartitionOnline(tp), BrokerAdded and

@@ -1,4 +1,4 @@
-"""Peers. Rule: maps option and method names of other Kafka clients to those of this one, for hints in error messages.
+"""Peers. Rule: maps option and method names of other Kafka clients to those of this one, for hints in error messages and `from_properties`.
 
 The other clients are Java's, kafka-python, confluent-kafka (librdkafka) and aiokafka. Option names are compared with dots as underscores.
 """
@@ -8,7 +8,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-__all__ = ["CLIENT_METHODS", "CONSUMER_METHODS", "OPTIONS", "PRODUCER_METHODS", "Needless", "peers_option"]
+__all__ = [
+    "AS_HERE",
+    "CLIENT_METHODS",
+    "CONSUMER_METHODS",
+    "OPTIONS",
+    "PREFIXES",
+    "PRODUCER_METHODS",
+    "UNITS",
+    "Harmless",
+    "Needless",
+    "Similar",
+    "peers_option",
+]
 
 
 class Needless(str):
@@ -17,98 +29,213 @@ class Needless(str):
     __slots__ = ()
 
 
-_SERIALIZE: Final = Needless("there are no serializers: serialize the value and pass bytes or str to `send`")
-_DESERIALIZE: Final = Needless("there are no deserializers: keys and values of records are bytes")
+class Harmless(Needless):
+    """As Needless, of an option without which the client does what the application expects: `from_properties` ignores it."""
+
+    __slots__ = ()
+
+
+class Similar(str):
+    """An option with the same purpose whose values mean something else (seconds, a number of records): for hints only."""
+
+    __slots__ = ()
+
+
+_SERIALIZE: Final = Harmless("there are no serializers: serialize the value and pass bytes or str to `send`")
+_DESERIALIZE: Final = Harmless("there are no deserializers: keys and values of records are bytes")
 _TLS: Final = Needless("this version supports neither TLS nor SASL: connect to a PLAINTEXT listener")
 _TRANSACTIONS: Final = Needless("this version has no transactions; producers are idempotent by default")
 _RETRIES: Final = Needless("sends are retried until delivery_timeout_ms expires")
-_VERSION: Final = Needless("versions are negotiated with each broker")
+_VERSION: Final = Harmless("versions are negotiated with each broker")
 _CALLBACKS: Final = Needless("pass `on_delivery` to `send`, or use the Delivery that it returns")
 _ASYNCIO: Final = Needless("a Delivery is awaitable in any running asyncio loop")
-_BUFFERS: Final = Needless("the operating system sizes the socket buffers")
+_BUFFERS: Final = Harmless("the operating system sizes the socket buffers")
 _PARTITIONER: Final = Needless("keys are hashed with murmur2 as in Java; pass `partition` to `send` to choose a partition yourself")
-_STATISTICS: Final = Needless("call `stats()` or `status()` at any time")
+_STATISTICS: Final = Harmless("call `stats()` or `status()` at any time")
+_LOGGING: Final = Harmless("configure the logger `pykafka4`")
+_EVENTS: Final = Needless("pass a listener to client.events; errors are also logged")
+_REBALANCE: Final = Needless("pass a listener to `subscribe`")
+_COMMITTED: Final = Needless("pass `on_done` to commit_async")
+_LEVEL: Final = Harmless("each codec compresses with its default level")
+_SOCKETS: Final = Harmless("the client sets the options of its sockets itself")
+_KEYLESS: Final = Harmless("a record without a key goes to the partition whose batch is being filled")
+_BACKOFF: Final = Harmless("retry_backoff_ms is the back-off of all requests")
+_BOOTSTRAP: Final = Harmless("the bootstrap servers are tried again whenever no broker is connected")
+_REMOTE: Final = Needless("this version has no group protocol `consumer` (KIP-848)")
+_PLUGINS: Final = Needless("this client loads no code that an option names")
+_LATER: Final = Harmless("nothing here corresponds to it")
 
 OPTIONS: Final[dict[str, str]] = {
     # options that have another name here
     "acknowledgements": "acks",
     "api_version_auto_timeout_ms": "socket_connection_setup_timeout_ms",
-    "batch_num_messages": "batch_size",
-    "broker_address_ttl": "metadata_max_age_ms",
+    "batch_num_messages": Harmless("batch_size, in bytes, limits a batch"),
+    "broker_address_ttl": Harmless("the address of a broker is looked up for each connection; metadata_max_age_ms is for metadata"),
     "brokers": "bootstrap_servers",
-    "check_crcs": Needless("checksums are always verified"),
+    "check_crcs": Harmless("checksums are always verified"),
     "compression": "compression_type",
     "compression_codec": "compression_type",
     "connection_setup_timeout_ms": "socket_connection_setup_timeout_ms",
-    "default_offset_commit_callback": Needless("pass `on_done` to commit_async"),
+    "default_offset_commit_callback": _COMMITTED,
     "enable_auto_offset_store": Needless("commit() commits what poll returned, commit(offsets) any other offsets"),
     "enable_partition_eof": Needless("lag() returns the distance to the end"),
-    "exclude_internal_topics": Needless("subscribe takes topic names, not patterns"),
+    "exclude_internal_topics": Harmless("subscribe takes topic names, not patterns"),
     "fetch_message_max_bytes": "max_partition_fetch_bytes",
     "fetch_wait_max_ms": "fetch_max_wait_ms",
     "group": "group_id",
     "hosts": "bootstrap_servers",
-    "linger": "linger_ms",
+    "linger": Similar("linger_ms"),
     "max_in_flight": "max_in_flight_requests_per_connection",
     "max_in_flight_requests": "max_in_flight_requests_per_connection",
     "message_max_bytes": "max_request_size",
     "message_send_max_retries": _RETRIES,
     "message_timeout_ms": "delivery_timeout_ms",
     "metadata_broker_list": "bootstrap_servers",
-    "metadata_max_age": "metadata_max_age_ms",
+    "metadata_max_age": Similar("metadata_max_age_ms"),
     "offset_reset": "auto_offset_reset",
     "queue_buffering_max_kbytes": "buffer_memory",
-    "queue_buffering_max_messages": "buffer_memory",
+    "queue_buffering_max_messages": Harmless("buffer_memory, in bytes, limits the records that wait"),
     "queue_buffering_max_ms": "linger_ms",
     "queued_max_messages_kbytes": "prefetch_bytes",
-    "queued_min_messages": "prefetch_bytes",
-    "reconnect_backoff": "reconnect_backoff_ms",
+    "queued_min_messages": Harmless("prefetch_bytes limits the records that are fetched ahead"),
+    "reconnect_backoff": Similar("reconnect_backoff_ms"),
     "request_required_acks": "acks",
-    "request_timeout": "request_timeout_ms",
-    "retry_backoff": "retry_backoff_ms",
+    "request_timeout": Similar("request_timeout_ms"),
+    "retry_backoff": Similar("retry_backoff_ms"),
     "socket_timeout_ms": "request_timeout_ms",
+    "topic_metadata_propagation_max_ms": "unknown_topic_timeout_ms",
     "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
     # options that are not needed or not supported
     "api_version": _VERSION,
     "api_version_fallback_ms": _VERSION,
     "api_version_request": _VERSION,
+    "api_version_request_timeout_ms": _VERSION,
+    "auto_commit_enable": Similar("enable_auto_commit"),
+    "auto_include_jmx_reporter": _STATISTICS,
+    "auto_register_schemas": _SERIALIZE,
+    "basic_auth_credentials_source": _SERIALIZE,
+    "basic_auth_user_info": _SERIALIZE,
+    "bootstrap_resolve_timeout_ms": _BOOTSTRAP,
+    "broker_address_family": Harmless("all addresses of a broker are tried, IPv4 and IPv6"),
     "broker_version_fallback": _VERSION,
+    "buffer_memory_allocation_strategy": Harmless("buffers of batches start small and grow"),
+    "builtin_features": _LATER,
+    "client_dns_lookup": Harmless("all addresses of a name are tried"),
+    "client_rack": Harmless("this version fetches from leaders only"),
+    "compression_gzip_level": _LEVEL,
+    "compression_level": _LEVEL,
+    "compression_lz4_level": _LEVEL,
+    "compression_zstd_level": _LEVEL,
+    "config_providers": Needless("placeholders such as ${file:…} are not resolved: replace them before, and pass the result as a mapping"),
+    "consume_cb": Needless("`poll` returns the records"),
     "consumer_timeout_ms": Needless("pass `timeout` (seconds) to `poll`"),
-    "debug": Needless("configure the logger `pykafka4`"),
+    "coordinator_query_interval_ms": Harmless("the coordinator is looked up when it does not respond"),
+    "debug": _LOGGING,
+    "default_api_timeout_ms": Harmless("pass `timeout` (seconds) to a call; the default is 60"),
     "default_topic_config": Needless("pass these options to the producer or consumer itself"),
+    "delivery_report_only_error": Harmless("each Delivery reports its outcome"),
     "dr_cb": _CALLBACKS,
     "dr_msg_cb": _CALLBACKS,
-    "delivery_report_only_error": _CALLBACKS,
-    "error_cb": Needless("pass a listener to client.events; errors are also logged"),
-    "heartbeat_thread_close_timeout_ms": Needless("pass `timeout` to close"),
+    "enable_gapless_guarantee": Needless("a record that fails does not stop the records behind it"),
+    "enable_metrics_push": Harmless("this version sends no metrics to brokers"),
+    "enable_random_seed": _LATER,
+    "enabled_events": _LATER,
+    "error_cb": _EVENTS,
+    "fetch_error_backoff_ms": _BACKOFF,
+    "fetch_queue_backoff_ms": Harmless("fetching goes on as soon as there is room in prefetch_bytes"),
+    "group_protocol": _REMOTE,
+    "group_protocol_type": Needless("members of a group are consumers"),
+    "group_remote_assignor": _REMOTE,
+    "heartbeat_thread_close_timeout_ms": Harmless("pass `timeout` to close"),
     "interceptor_classes": Needless("subclass Producer and override `send`"),
+    "interceptors": _PLUGINS,
+    "internal_termination_signal": _LATER,
+    "internal_throw_on_fetch_stable_offset_unsupported": _LATER,
+    "kafka_client": Needless("pass `client`, a pykafka4.Client"),
     "key_deserializer": _DESERIALIZE,
     "key_serializer": _SERIALIZE,
-    "kafka_client": Needless("pass `client`, a pykafka4.Client"),
-    "logger": Needless("configure the logger `pykafka4`"),
+    "log_cb": _LOGGING,
+    "log_connection_close": _LOGGING,
+    "log_level": _LOGGING,
+    "log_queue": _LOGGING,
+    "log_thread_name": _LOGGING,
+    "logger": _LOGGING,
     "loop": _ASYNCIO,
+    "message_copy_max_bytes": _LATER,
+    "metadata_cluster_check_enable": Harmless("a changed cluster id is always logged"),
+    "metadata_recovery_rebootstrap_trigger_ms": _BOOTSTRAP,
+    "metadata_recovery_strategy": _BOOTSTRAP,
+    "metadata_request_timeout_ms": Similar("request_timeout_ms"),
     "metric_reporters": _STATISTICS,
     "metrics_enabled": _STATISTICS,
     "metrics_num_samples": _STATISTICS,
     "metrics_recording_level": _STATISTICS,
     "metrics_sample_window_ms": _STATISTICS,
+    "offset_commit_cb": _COMMITTED,
+    "offset_store_method": Needless("offsets are stored by the group's coordinator"),
+    "on_commit": _COMMITTED,
     "on_delivery": _CALLBACKS,
     "partitioner": _PARTITIONER,
+    "partitioner_adaptive_partitioning_enable": _KEYLESS,
+    "partitioner_availability_timeout_ms": _KEYLESS,
+    "partitioner_cb": _PARTITIONER,
     "partitioner_class": _PARTITIONER,
+    "partitioner_ignore_keys": _PARTITIONER,
+    "partitioner_rack_aware": _KEYLESS,
+    "plugin_library_paths": _PLUGINS,
+    "produce_offset_report": Harmless("the result of each Delivery has the offset"),
+    "queue_buffering_backpressure_threshold": Harmless("a batch waits while its connection is full"),
+    "queuing_strategy": Needless("records are sent in the order of `send`"),
+    "rebalance_cb": _REBALANCE,
     "receive_buffer_bytes": _BUFFERS,
-    "reconnect_backoff_jitter": Needless("back-off always has jitter"),
+    "reconnect_backoff_jitter": Harmless("back-off always has jitter"),
+    "reconnect_backoff_jitter_ms": Harmless("back-off always has jitter"),
     "retries": _RETRIES,
     "selector": Needless("the client runs its own thread"),
     "send_buffer_bytes": _BUFFERS,
+    "share_acknowledgement_mode": Harmless("this version has no share groups"),
+    "share_acquire_mode": Harmless("this version has no share groups"),
     "sock_chunk_bytes": _BUFFERS,
+    "socket_blocking_max_ms": _SOCKETS,
+    "socket_keepalive_enable": _SOCKETS,
+    "socket_max_fails": _SOCKETS,
+    "socket_nagle_disable": _SOCKETS,
     "socket_options": _BUFFERS,
+    "socket_receive_buffer_bytes": _BUFFERS,
+    "socket_send_buffer_bytes": _BUFFERS,
     "socks5_proxy": Needless("this version does not support proxies"),
-    "stats_cb": _STATISTICS,
+    "specific_avro_reader": _SERIALIZE,
     "statistics_interval_ms": _STATISTICS,
-    "transaction_timeout_ms": _TRANSACTIONS,
+    "stats_cb": _STATISTICS,
+    "sticky_partitioning_linger_ms": _KEYLESS,
+    "throttle_cb": _EVENTS,
+    "topic_blacklist": Needless("subscribe takes topic names, not patterns"),
+    "topic_metadata_refresh_fast_cnt": _BACKOFF,
+    "topic_metadata_refresh_fast_interval_ms": _BACKOFF,
+    "topic_metadata_refresh_sparse": Harmless("metadata is requested of the topics in use only"),
+    "transaction_timeout_ms": Harmless("it concerns transactions, which this version does not have"),
+    "transaction_two_phase_commit_enable": _TRANSACTIONS,
     "transactional_id": _TRANSACTIONS,
+    "use_latest_version": _SERIALIZE,
     "value_deserializer": _DESERIALIZE,
     "value_serializer": _SERIALIZE,
+}
+UNITS: Final = {"queue_buffering_max_kbytes": 1024, "queued_max_messages_kbytes": 1024}  # what one of theirs is in the unit of ours
+# Values of options that are otherwise refused, with which other clients do what this one does: patterns, without regard to case.
+AS_HERE: Final = {
+    "enable_auto_offset_store": "true|t|1",
+    "enable_gapless_guarantee": "false|f|0",
+    "enable_partition_eof": "false|f|0",
+    "group_protocol": "classic",
+    "group_protocol_type": "consumer",
+    "message_send_max_retries": "0*[1-9][0-9]*",
+    "offset_store_method": "broker",
+    "partitioner": "murmur2_random",
+    "partitioner_class": r"(org\.apache\.kafka\.clients\.producer\.internals\.)?DefaultPartitioner",
+    "partitioner_ignore_keys": "false|f|0",
+    "queuing_strategy": "fifo",
+    "retries": "0*[1-9][0-9]*",
+    "transaction_two_phase_commit_enable": "false|f|0",
 }
 PREFIXES: Final = {"sasl_": _TLS, "ssl_": _TLS, "enable_ssl_": _TLS, "oauth_": _TLS, "schema_registry_": _SERIALIZE}
 

@@ -12,15 +12,17 @@ from concurrent.futures import Executor
 from functools import partial
 from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from pykafka4.client import Client
+from pykafka4.config import ConsumerConfig
 from pykafka4.consumer.arguments import Offsets, OnDone, Partitions, SeekOffsets, as_seek_offsets
 from pykafka4.consumer.session import API_SECONDS, Session
 from pykafka4.core.subscription import Start
 from pykafka4.misuse import ShortCuts, check_timeout, hint, refuse_pickling, topic_partition
 from pykafka4.options import ConsumerOptions
 from pykafka4.peers import CONSUMER_METHODS
+from pykafka4.properties import Properties, create, passed
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 from pykafka4.wire.records.hot import Record
 
@@ -46,6 +48,27 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
         Consumer.choose(self)
         self._finalizer = weakref.finalize(self, Session.forgotten, session)
         self._finalizer.atexit = False  # the client drains at exit
+
+    @classmethod
+    def from_properties(
+        cls,
+        properties: Properties,
+        /,
+        client: Client | None = None,
+        *,
+        callback_executor: Executor | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> Self:
+        """A consumer with the options of a file or mapping with the names of Java's or librdkafka's clients (docs/guide/properties.md).
+
+        `properties` is the path of a `.properties` file, or a mapping of names to text, numbers, booleans or None.
+        `client`, `callback_executor` and `options` are as in the constructor; they win.
+        Names, units and values are converted. Properties without effect here are logged at INFO, on `pykafka4.config`.
+
+        Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
+        read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
+        """
+        return create(cls, ConsumerConfig, properties, passed(options, client=client, callback_executor=callback_executor))
 
     # -- what to read
 

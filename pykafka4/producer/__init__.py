@@ -11,17 +11,19 @@ import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import attrs
 
 from pykafka4.client import Client
+from pykafka4.config import ProducerConfig
 from pykafka4.core.producer.ledger import ProducerStats
 from pykafka4.misuse import ShortCuts, check_count, check_timeout, check_topic, hint, refuse_pickling
 from pykafka4.options import ProducerOptions
 from pykafka4.peers import PRODUCER_METHODS
 from pykafka4.producer.core import Core
 from pykafka4.producer.forgotten import deliver_forgotten
+from pykafka4.properties import Properties, create, passed
 from pykafka4.records import HeadersLike, ProducerRecord
 from pykafka4.wire.records.hot import Delivery
 
@@ -57,6 +59,27 @@ class Producer(metaclass=ShortCuts, shortcut="send"):
         except BaseException:  # including Ctrl-C: there will be no handle to close it
             core.undo()
             raise
+
+    @classmethod
+    def from_properties(
+        cls,
+        properties: Properties,
+        /,
+        client: Client | None = None,
+        *,
+        callback_executor: Executor | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> Self:
+        """A producer with the options of a file or mapping with the names of Java's or librdkafka's clients (docs/guide/properties.md).
+
+        `properties` is the path of a `.properties` file, or a mapping of names to text, numbers, booleans or None.
+        `client`, `callback_executor` and `options` are as in the constructor; they win.
+        Names, units and values are converted. Properties without effect here are logged at INFO, on `pykafka4.config`.
+
+        Raises ConfigError with file, line and property for one that is unknown, wrong or not supported; OSError if the file cannot be
+        read; TypeError for another type of `properties`. Sources: the options of Java's clients, librdkafka's CONFIGURATION.md.
+        """
+        return create(cls, ProducerConfig, properties, passed(options, client=client, callback_executor=callback_executor))
 
     def _fast(self) -> Callable[..., Delivery]:
         """`send` with one call less per record; the method below documents it."""

@@ -53,7 +53,8 @@ def run(page: Path, servers: str) -> int:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")  # raised by the other clients
 @pytest.mark.parametrize("page", [page for page in PAGES if CODE.search(page.read_text()) and page not in REAL], ids=name)
-def test_the_code_of_a_page_runs(page: Path, kafka_server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_a_page_runs(page: Path, kafka_server: ModelServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)  # for files that a page writes
     monkeypatch.setattr(logging.getLogger("pykafka4"), "level", logging.NOTSET)  # put back afterwards, whatever a page sets
     kafka_server.create_topic("orders", partitions=2)
     for partition in (0, 1):

@@ -219,7 +219,7 @@ def test_a_wheel_holds_the_package_its_types_and_its_license_and_no_tests(wheel:
 
 def test_a_wheel_requires_crcmod_and_offers_google_crc32c(wheel: Path) -> None:
     requirements, classifiers = metadata(wheel)
-    assert needed(requirements) == {"attrs", "python-snappy", "lz4", "zstandard", "crcmod"}
+    assert needed(requirements) == {"attrs", "python-snappy", "lz4", "zstandard", "crcmod", "javaproperties"}
     assert needed(requirements, "crc32c") - needed(requirements) == {"google-crc32c"}
     assert "Typing :: Typed" in classifiers
 

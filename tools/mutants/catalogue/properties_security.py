@@ -1,0 +1,138 @@
+"""Bugs of the properties of TLS and SASL: what is dropped silently, taken wrongly, or shown although it is secret."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+MUTANTS: Final = (
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old="    value: Any = attrs.field(repr=False)",
+        new="    value: Any",
+        breaks="a property shows its password",
+        tests=("tests/test_properties.py::test_a_secret_is_in_no_error_log_line_or_repr",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='"password|passphrase|jaas',
+        new='"passphrase|jaas',
+        breaks="a wrong password is in the error",
+        tests=("tests/test_properties.py::test_a_secret_is_in_no_error_log_line_or_repr",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='        if form != "PEM":\n',
+        new="        if False:\n",
+        breaks="a JKS store is taken for PEM",
+        tests=("tests/test_properties.py::test_a_store_of_java_is_refused_with_the_commands_that_convert_it",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='"-nokeys" if name == "truststore" else "-nodes"',
+        new='"-nokeys"',
+        breaks="the converted store of a client has no key",
+        tests=("tests/test_properties.py::test_a_store_of_java_is_refused_with_the_commands_that_convert_it",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old="-srckeystore {shlex.quote(location)}",
+        new="-srckeystore {location}",
+        breaks="a blank in a file name breaks the command",
+        tests=("tests/test_properties.py::test_a_store_of_java_is_refused_with_the_commands_that_convert_it",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='pkcs12 += ".p12" if pkcs12 == location else ""',
+        new="pass",
+        breaks="a store is converted onto itself",
+        tests=("tests/test_properties.py::test_a_store_of_java_is_refused_with_the_commands_that_convert_it",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='item, value == "https")',
+        new='item, value != "none")',
+        breaks="an empty algorithm leaves the check of host names on",
+        tests=("tests/test_properties.py::test_names_of_tls_and_sasl_become_options",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='if str(item.value).strip().lower() in ("false", "f", "0"):',
+        new="if False:",
+        breaks="a request not to verify certificates is dropped silently",
+        tests=("tests/test_properties.py::test_what_tls_and_sasl_cannot_do_here_is_refused_with_the_way_out",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='if any(name.startswith(("TLS_", "SSL_")) for name in names):',
+        new="if False:",
+        breaks="Java's names of ciphers reach OpenSSL",
+        tests=("tests/test_properties.py::test_what_tls_and_sasl_cannot_do_here_is_refused_with_the_way_out",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='":".join(names)',
+        new='",".join(names)',
+        breaks="ciphers are separated as in Java",
+        tests=("tests/test_properties.py::test_names_of_tls_and_sasl_become_options",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='if item.value != "probe":',
+        new="if True:",
+        breaks="a file named probe is looked for",
+        tests=("tests/test_properties.py::test_names_of_tls_and_sasl_become_options",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='found.set("security_protocol", item, item.text().strip().upper())',
+        new='found.set("security_protocol", item, item.text().strip())',
+        breaks="librdkafka's sasl_ssl is refused",
+        tests=("tests/test_properties.py::test_names_of_tls_and_sasl_become_options",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old="    elif _sasl(found):\n        raise item.error(KERBEROS)\n",
+        new="    elif True:\n        raise item.error(KERBEROS)\n",
+        breaks="a file with Java's defaults is refused",
+        tests=("tests/test_properties.py::test_a_file_with_all_of_javas_defaults_is_taken",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old="ESCAPE.sub(_unescaped, value[1:-1])",
+        new="value[1:-1]",
+        breaks="a quote in a password keeps its backslash",
+        tests=("tests/test_properties.py::test_quoted_values_of_jaas_are_read_back",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old="[0-3][0-7]{0,2}|[4-7][0-7]?|.",
+        new="[0-7]{1,3}|.",
+        breaks="octal escapes are longer than Java's",
+        tests=("tests/test_properties.py::test_escapes_in_jaas_are_those_of_javas_tokenizer",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old=' or tokens.index(("sign", ";")) != len(tokens) - 1',
+        new="",
+        breaks="of two login modules the second is not noticed",
+        tests=("tests/test_properties.py::test_what_tls_and_sasl_cannot_do_here_is_refused_with_the_way_out",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='if options.get("tokenauth", "").lower() == "true":',
+        new="if False:",
+        breaks="a delegation token is sent as a password",
+        tests=("tests/test_properties.py::test_what_tls_and_sasl_cannot_do_here_is_refused_with_the_way_out",),
+    ),
+    Mutant(
+        file="pykafka4/properties_security.py",
+        old='textwrap.wrap("".join(block[2].split()), 64)',
+        new="block[2].strip()",
+        breaks="PEM on one line stays on one line",
+        tests=("tests/test_properties.py::test_pem_on_one_line_gets_the_line_ends_that_openssl_needs",),
+    ),
+)
