@@ -43,7 +43,10 @@ class Similar(str):
 
 _SERIALIZE: Final = Harmless("there are no serializers: serialize the value and pass bytes or str to `send`")
 _DESERIALIZE: Final = Harmless("there are no deserializers: keys and values of records are bytes")
-_TLS: Final = Needless("this version supports neither TLS nor SASL: connect to a PLAINTEXT listener")
+_STORES: Final = Needless("convert the store to PEM (docs/guide/security.md), then set ssl_cafile, or ssl_certfile and ssl_keyfile")
+_CONTEXT: Final = Needless("make an ssl.SSLContext with it, and pass that as ssl_context")
+_TOKEN: Final = Needless("pass a callable that returns a token as sasl_oauth_token")
+_KERBEROS: Final = Needless("this version does not support GSSAPI (Kerberos)")
 _TRANSACTIONS: Final = Needless("this version has no transactions; producers are idempotent by default")
 _RETRIES: Final = Needless("sends are retried until delivery_timeout_ms expires")
 _VERSION: Final = Harmless("versions are negotiated with each broker")
@@ -105,6 +108,23 @@ OPTIONS: Final[dict[str, str]] = {
     "socket_timeout_ms": "request_timeout_ms",
     "topic_metadata_propagation_max_ms": "unknown_topic_timeout_ms",
     "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
+    # security
+    "enable_ssl_certificate_verification": Needless("certificates are always verified: set ssl_cafile to the authority to trust"),
+    "sasl_jaas_config": Needless("set sasl_username and sasl_password; `from_properties` reads it"),
+    "sasl_mechanisms": "sasl_mechanism",
+    "sasl_oauth_token_provider": _TOKEN,
+    "sasl_plain_password": "sasl_password",
+    "sasl_plain_username": "sasl_username",
+    "ssl_ca_location": "ssl_cafile",
+    "ssl_certificate_location": "ssl_certfile",
+    "ssl_certificate_pem": "ssl_cert_pem",
+    "ssl_cipher_suites": "ssl_ciphers",
+    "ssl_endpoint_identification_algorithm": Similar("ssl_check_hostname"),
+    "ssl_key_location": "ssl_keyfile",
+    "ssl_key_password": "ssl_password",
+    "ssl_keystore_certificate_chain": "ssl_cert_pem",
+    "ssl_keystore_key": "ssl_key_pem",
+    "ssl_truststore_certificates": "ssl_ca_pem",
     # options that are not needed or not supported
     "api_version": _VERSION,
     "api_version_fallback_ms": _VERSION,
@@ -237,7 +257,17 @@ AS_HERE: Final = {
     "retries": "0*[1-9][0-9]*",
     "transaction_two_phase_commit_enable": "false|f|0",
 }
-PREFIXES: Final = {"sasl_": _TLS, "ssl_": _TLS, "enable_ssl_": _TLS, "oauth_": _TLS, "schema_registry_": _SERIALIZE}
+PREFIXES: Final = {
+    "sasl_kerberos_": _KERBEROS,
+    "sasl_oauthbearer_": _TOKEN,
+    "sasl_login_": _TOKEN,
+    "ssl_keystore_": _STORES,
+    "ssl_truststore_": _STORES,
+    "ssl_crl": _CONTEXT,
+    "ssl_engine_": _CONTEXT,
+    "oauth_": _TOKEN,
+    "schema_registry_": _SERIALIZE,
+}
 
 PRODUCER_METHODS: Final[dict[str, str]] = {
     "produce": "send",

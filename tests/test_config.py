@@ -285,9 +285,3 @@ def test_whole_numbers_take_no_fractions_but_ints_of_other_types() -> None:
     )
     with pytest.raises(ConfigError, match=r"batch_size=2048\.0"):
         ProducerConfig.parse({**B, "batch_size": 2048.0})
-
-
-@pytest.mark.parametrize("value", ["SSL", "SASL_SSL", "ssl"])
-def test_the_hint_about_tls_names_nothing_that_is_refused(value: str) -> None:
-    with pytest.raises(ConfigError, match="neither TLS nor SASL: connect to a PLAINTEXT listener"):
-        ProducerConfig.parse({**B, "security_protocol": value})

@@ -26,6 +26,7 @@ from pykafka4.wire.records.compression import CODECS
 from tools.mutants.catalogue import MUTANTS
 
 # The mutant "OPTION is ignored" of each is killed by a unit test.
+TLS_HANDSHAKE = b"\x16"  # the type of the first record of a connection
 ELSEWHERE = (
     "retry_backoff_ms",
     "retry_backoff_max_ms",
@@ -171,8 +172,16 @@ def _(wire: Wire) -> None:
                 sent = connection.recv(1_000)
     _, api, _, _, length = struct.unpack_from(">ihhih", sent)
     assert (api, sent[14 : 14 + length]) == (ApiVersionsRequest.api_key, b"in-clear")
-    for other in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        refused(Producer, "security_protocol", other)
+    with socket.create_server(("127.0.0.1", 0)) as peer:
+        servers = f"127.0.0.1:{peer.getsockname()[1]}"
+        with Client(bootstrap_servers=servers, security_protocol="SSL") as client:
+            with pytest.raises(KafkaTimeoutError):
+                client.refresh_metadata(timeout=0.3)
+            peer.settimeout(SECONDS)
+            connection, _ = peer.accept()
+            with connection:
+                assert connection.recv(1) == TLS_HANDSHAKE
+    refused(Producer, "security_protocol", "TLS")
 
 
 def refused(kind: type[Producer] | type[Consumer], option: str, value: str) -> None:
