@@ -11,9 +11,10 @@ import attrs
 
 from pykafka4.config import ProducerConfig
 from pykafka4.core.producer.ledger import ProducerStats
-from pykafka4.errors import BufferFull, KafkaTimeoutError
+from pykafka4.errors import BufferFull, ConfigError, KafkaTimeoutError
 from pykafka4.misuse import check_topic
 from pykafka4.producer import Producer
+from pykafka4.security import hide_secrets
 from pykafka4.spark._pool import pool
 from pykafka4.spark.columns import Column, columns, send_rows
 
@@ -27,7 +28,7 @@ LOOK = 0.25  # seconds between checks for failures
 class PartitionWriter:
     """What `partition_writer` returns: a function that Spark calls with a partition's rows, inside the task."""
 
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = attrs.field(repr=hide_secrets)
     topic: str
     columns: tuple[Column, ...]
 
@@ -121,6 +122,9 @@ def partition_writer(
     here, a wrong column raises in the task.
     """
     check_topic(topic)
-    ProducerConfig.parse(config)
+    if ProducerConfig.parse(config).ssl_context is not None:
+        raise ConfigError(
+            "an ssl_context cannot be sent to executors: pass certificates as text, with ssl_ca_pem, ssl_cert_pem, ssl_key_pem"
+        )
     wanted = columns(value=value, key=key, headers=headers, timestamp=timestamp, partition=partition)
     return PartitionWriter(dict(config), topic, wanted)

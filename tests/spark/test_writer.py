@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import ssl
 from types import SimpleNamespace
 
 import pytest
@@ -194,3 +195,26 @@ def test_worker_stats_show_producers_at_work_and_idle(fakes):
 
     partition_writer(CONFIG, topic="t")(looking())
     assert len(worker_stats()) == 1
+
+
+def test_no_secret_is_in_the_repr_of_a_writer() -> None:
+    secret = "xyzzy-plugh"
+    config = {
+        **CONFIG,
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "PLAIN",
+        "sasl_username": "alice",
+        "sasl_password": secret,
+        "ssl_cert_pem": secret,
+        "ssl_key_pem": secret,
+        "ssl_password": secret,
+    }
+    shown = repr(partition_writer(config, topic="t"))
+    assert secret not in shown
+    assert "'security_protocol': 'SASL_SSL'" in shown
+
+
+def test_a_context_cannot_travel_to_executors() -> None:
+    config = {**CONFIG, "security_protocol": "SSL", "ssl_context": ssl.create_default_context()}
+    with pytest.raises(ConfigError, match="ssl_context cannot be sent to executors: pass certificates as text"):
+        partition_writer(config, topic="t")
