@@ -13,7 +13,7 @@ FUZZ ?= 50
 SAMPLE ?= 150
 FUZZ_SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: help base kafka demo test unit simulated compiled plain integration test-all test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale options states clean
+.PHONY: help base kafka demo test unit simulated compiled plain integration secured test-secure test-all test-harness test-docker test-vagrant compat mutants check lint formatted types contracts documented docs format sim chaos fuzz sanitize bench bench-rates bench-latency bench-spark bench-against bench-idle bench-first bench-outage bench-scale options states clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ demo: kafka ## Spark writes 336,776 flights, a broker is killed, three consumers
 	$(PY) -m examples.flights_pipeline
 
 test: kafka ## all tests of the client: unit and simulation first, then the real cluster (under 20 minutes on two cores)
-	@$(MAKE) --no-print-directory --keep-going unit integration
+	@$(MAKE) --no-print-directory --keep-going unit integration secured
 
 unit: base ## simulation, and unit tests with the compiled and the plain-Python implementation of the hot part; two at a time
 	@echo "simulation, unit tests, unit tests of the plain-Python core: each shows its output when it ends"
@@ -41,6 +41,13 @@ plain: base
 
 integration: kafka ## tests of the client against the real 3-broker cluster, Spark included
 	$(PYTEST) -m '(cluster or spark) and not (chaos or harness)'
+
+secured: kafka ## the core of these tests again, over TLS and SASL: produce, consume, groups, kills, restarts, cut connections
+	$(PYTEST) --security SASL_SSL -m 'secured and not (chaos or harness)'
+
+test-secure: kafka ## all of them over TLS and SASL
+	$(PYTEST) --security SASL_SSL -m '(cluster or spark) and not (chaos or harness or secured)'
+	$(PYTEST) --security SASL_SSL -m 'secured and not (chaos or harness)'
 
 test-all: test ## `test`, and the tests of the transport's users over the portable transport as well
 	PYKAFKA4_LOOP=portable $(PYTEST) -m 'not ($(REAL) or simulation)' tests/net tests/producer tests/consumer tests/test_client.py tests/test_isolation.py

@@ -61,6 +61,7 @@ def run(cluster: Cluster, topic: str, records: int, cycles: int) -> None:
     assert max(acks) <= FIRST_ACK
 
 
+@pytest.mark.secured
 @pytest.mark.cluster
 def test_nothing_is_lost_duplicated_or_reordered_while_leaders_are_killed(cluster: Cluster, topic: str) -> None:
     run(cluster, topic, records=30_000, cycles=2)

@@ -24,6 +24,7 @@ def test_a_topic_that_does_not_exist_is_waited_for_and_read_once_it_is_created(c
         assert values(read(consumer, 100)) == list(range(100))
 
 
+@pytest.mark.secured
 def test_a_leader_that_dies_at_record_30_costs_a_reader_nothing(cluster: Cluster, topic: str) -> None:
     """All records are written, and most of the 200 are not fetched yet when a broker dies."""
     cluster.create_topic(topic, 3)
@@ -45,6 +46,7 @@ def test_a_leader_that_dies_at_record_30_costs_a_reader_nothing(cluster: Cluster
     assert_in_order(records)
 
 
+@pytest.mark.secured
 def test_reading_follows_leaders_that_move_and_brokers_that_restart(cluster: Cluster, topic: str) -> None:
     """25,000 records: at each fault some are unread and some on their way to the log, and a third of them is sent only after it."""
     cluster.create_topic(topic, 6)

@@ -137,6 +137,7 @@ def offsets_of(consumer: Consumer, tps: list[TopicPartition]) -> dict[TopicParti
     return {tp: stored.offset for tp, stored in consumer.committed(tps, LONG).items()}
 
 
+@pytest.mark.secured
 def test_three_members_share_six_partitions_and_each_record_is_owned_once(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6)
     produce(cluster, topic, 0, 3_000)
@@ -270,6 +271,7 @@ def test_a_killed_members_partitions_are_taken_over_and_only_what_it_had_not_com
     assert session / 2 < took < session + SECONDS  # counted from its last heartbeat
 
 
+@pytest.mark.secured
 def test_a_java_member_and_ours_share_a_group(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 4)
     theirs: list[JavaRecord] = []
@@ -349,6 +351,7 @@ def test_a_member_cut_off_from_its_coordinator_loses_its_partitions_and_returns(
         poll_until(consumer, lambda: notes.kinds == ["assigned", "lost", "assigned"])
 
 
+@pytest.mark.secured
 def test_chaotic_connections_cost_the_group_no_record(proxied_cluster: Proxied, topic: str) -> None:
     """Every connection dies after 0.5 to 1.5 s, for as long as it takes until thirty have died."""
     proxied_cluster.create_topic(topic, 3)

@@ -63,6 +63,7 @@ def test_nulls_and_empty_values_stay_what_they_are(cluster: Cluster, topic: str)
     assert [(r.key, r.value) for r in cluster.log(topic)[0]] == [(b"deleted", None), (b"", b""), (None, "grüße".encode())]
 
 
+@pytest.mark.secured
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_codec_carries_900_kb_and_small_records(cluster: Cluster, topic: str, codec: str) -> None:
     cluster.create_topic(topic, 1)
@@ -105,6 +106,7 @@ def test_many_threads_keep_their_order(cluster: Cluster, topic: str) -> None:
         assert per_thread == {t: list(range(rounds)) for t in range(size)}
 
 
+@pytest.mark.secured
 def test_sending_goes_on_while_a_leader_is_down(cluster: Cluster, topic: str) -> None:
     """200 records; a broker is killed at record 30 with records in flight to it: acknowledged = sent = length of the topic, in order."""
     cluster.create_topic(topic, 3)
@@ -152,6 +154,7 @@ def test_works_when_started_with_a_broker_down_and_after_it_is_back(cluster: Clu
         assert [h.result(60).offset for h in second] == [1, 1, 1]
 
 
+@pytest.mark.secured
 def test_a_clean_restart_costs_the_application_nothing(cluster: Cluster, topic: str) -> None:
     """The controller's, and another's: both lead partitions that are written to, and lead them no more when they are back."""
     cluster.create_topic(topic, 6)
@@ -173,6 +176,7 @@ def test_a_clean_restart_costs_the_application_nothing(cluster: Cluster, topic: 
     assert verdict.acked == verdict.sent
 
 
+@pytest.mark.secured
 def test_a_frozen_leader_neither_loses_nor_repeats(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6)
     stop = threading.Event()
@@ -226,6 +230,7 @@ def test_order_per_key_survives_moved_leaders(cluster: Cluster, topic: str) -> N
     assert per_key == {key: [n for n in range(k, total, 20) if n != moved] for k, key in enumerate(keys)}
 
 
+@pytest.mark.secured
 def test_lost_acknowledgements_make_no_duplicates(proxied_cluster: Proxied, topic: str) -> None:
     """Every connection dies after 0.5 to 1.5 s; in half of these deaths the broker wrote what was never acknowledged."""
     cluster = proxied_cluster
