@@ -77,7 +77,8 @@ class Endpoint:
     @property
     def why(self) -> str:
         """`127.0.0.1:9092 connection refused`: why the last connection or attempt ended; empty if none did."""
-        return "" if self.error is None else f"{self.address} {str(self.error).removeprefix(f'{self.address}: ')}"
+        error = self.error  # looked at once, as any thread may ask
+        return "" if error is None else f"{self.address} {str(error).removeprefix(f'{self.address}: ')}"
 
     def status(self) -> LinkStatus:
         """For `Network.status`."""
