@@ -251,8 +251,9 @@ class Connection:
 
     def lost(self, now: float, reason: KafkaError) -> None:
         """The socket was closed."""
-        if self._authentication is not None and self.is_engaged and reason.__cause__ is None and not isinstance(reason, AuthenticationError):
-            reason = self._authentication.cut_off(reason)
+        exchange = self._authentication
+        if exchange is not None and exchange.is_talking and reason.__cause__ is None and not isinstance(reason, AuthenticationError):
+            reason = exchange.cut_off(reason)
         self.poison(reason)
 
     def poison(self, reason: KafkaError) -> None:
