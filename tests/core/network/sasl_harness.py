@@ -1,0 +1,166 @@
+"""SASL harness. A scripted mechanism, and the broker's side of one connection that authenticates itself with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scripted_brokers import Answers, config, frame, metadata, read, request, versions
+
+from pykafka4.config import ClientConfig
+from pykafka4.core.network.connection import Connection, ConnectionState
+from pykafka4.core.sasl.mechanism import failed
+from pykafka4.errors import AuthenticationError
+from pykafka4.wire.protocol.messages_sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+
+SECRET = "hidden-word"
+SETUP = 10.0  # seconds of socket_connection_setup_timeout_ms
+OFFERED = ["OAUTHBEARER", "PLAIN", "SCRAM-SHA-512"]
+
+
+def sasl_config(**options: Any) -> ClientConfig:
+    given = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_username": "me", "sasl_password": SECRET}
+    return config(**given, socket_connection_setup_timeout_ms=SETUP * 1000, **options)
+
+
+class Puppet:
+    """A mechanism whose next step the broker's message names."""
+
+    name = "PLAIN"
+
+    def first(self) -> bytes:
+        return SECRET.encode()
+
+    def slow(self, challenge: bytes) -> bool:
+        return challenge.startswith(b"slow")
+
+    def next(self, challenge: bytes) -> bytes | None:
+        if challenge.endswith(b"bad"):
+            raise failed("the broker is odd")
+        if challenge.endswith(b"bug"):
+            raise ZeroDivisionError(SECRET)
+        return b"more" if challenge else None
+
+    def refused(self, message: str | None) -> AuthenticationError:
+        return failed(f"the broker refused the credentials: {message}")
+
+
+def accepted(lifetime: float = 0.0, challenge: bytes = b"") -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(auth_bytes=challenge, session_lifetime_ms=int(lifetime * 1000))
+
+
+def refusal(code: int = 58, message: str | None = "wrong password") -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(error_code=code, error_message=message)
+
+
+def shaken(code: int = 0, mechanisms: list[str] = OFFERED) -> SaslHandshakeResponse:  # noqa: B006 - never changed
+    return SaslHandshakeResponse(error_code=code, mechanisms=mechanisms)
+
+
+class Broker:
+    """One connection, and what is at its other end."""
+
+    def __init__(self, prepare: Callable[[], Any] = Puppet, limits: dict[str, Any] | None = None, **options: Any) -> None:
+        self.connection = Connection(1, 7, sasl_config(**options), SETUP, "b1:9092", prepare)
+        self.limits = limits or {}
+        self.unanswered: list[tuple[Any, Any]] = []
+
+    @property
+    def state(self) -> ConnectionState:
+        return self.connection.state
+
+    @property
+    def reason(self) -> str:
+        return str(self.connection.reason)
+
+    def written(self, now: float = 0.0) -> list[Any]:
+        """The requests that are written now."""
+        found = read(self.connection.outgoing(now))
+        self.unanswered += found
+        return [message for _, message in found]
+
+    def kinds(self, now: float = 0.0) -> list[str]:
+        return [type(message).__name__.removesuffix("Request") for message in self.written(now)]
+
+    def answer(self, response: Any, now: float = 0.0) -> None:
+        """Answer the oldest request."""
+        (header, _), *self.unanswered = self.unanswered
+        self.connection.receive(now, frame(response, header.version, header.correlation_id))
+
+    def do(self, now: float = 0.0) -> Any:
+        """Run the only job and report its result."""
+        (run,) = self.connection.jobs
+        self.connection.jobs.clear()
+        try:
+            result = run()
+        except BaseException as error:
+            result = error
+        self.connection.authenticated(now, self.connection.exchange, result)
+        return result
+
+    def submit(self, now: float = 0.0, **options: Any) -> Answers:
+        asked, answers = request(**options)
+        asked.asked_at = now
+        self.connection.submit(now, asked)
+        return answers
+
+    def settle(self, now: float = 0.0) -> None:
+        """Give the answers, as Network does."""
+        answers, self.connection.answers = self.connection.answers, []
+        for asked, outcome in answers:
+            asked.on_reply(now, outcome)
+
+    def tell(self, now: float = 0.0) -> None:
+        """Answer an ordinary request."""
+        self.answer(metadata({}), now)
+
+    # -- stages
+
+    def negotiated(self, now: float = 0.0) -> Broker:
+        self.connection.connected(now)
+        self.written(now)
+        self.answer(versions(**self.limits), now)
+        return self
+
+    def talking(self, now: float = 0.0) -> Broker:
+        """SaslHandshake is written."""
+        self.negotiated(now).do(now)
+        assert self.kinds(now) == ["SaslHandshake"]
+        return self
+
+    def proving(self, now: float = 0.0) -> Broker:
+        """The first SaslAuthenticate is written."""
+        self.talking(now).answer(shaken(), now)
+        assert self.kinds(now) == ["SaslAuthenticate"]
+        return self
+
+    def ready(self, now: float = 0.0, lifetime: float = 0.0) -> Broker:
+        self.proving(now).answer(accepted(lifetime), now)
+        assert self.state is ConnectionState.READY
+        return self
+
+    def again(self, now: float) -> Broker:
+        """It has to authenticate itself again, and does: SaslHandshake is written."""
+        self.connection.poll(now)
+        self.do(now)
+        return self
+
+
+__all__ = [
+    "OFFERED",
+    "SECRET",
+    "SETUP",
+    "Broker",
+    "Puppet",
+    "SaslAuthenticateRequest",
+    "SaslHandshakeRequest",
+    "accepted",
+    "refusal",
+    "sasl_config",
+    "shaken",
+]
