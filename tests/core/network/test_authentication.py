@@ -149,7 +149,7 @@ def test_refused_credentials_are_told_in_the_brokers_words() -> None:
     answers = broker.submit()
     broker.answer(refusal())
     error = failure(broker)
-    assert str(error) == "b1:9092: SASL PLAIN: the broker refused the credentials: wrong password"
+    assert str(error) == "b1:9092: SASL PLAIN: the broker refused the credentials: 'wrong password'"
     assert str(error.code) == "SASL_AUTHENTICATION_FAILED"
     assert error.certain
     broker.settle()
