@@ -27,7 +27,8 @@ MECHANISMS: dict[str, Callable[[], Any]] = {
     "OAUTHBEARER": lambda: OAuthBearer(Token(SECRET)),
 }
 CHALLENGES = [
-    b"", b"slow", b"bad", b"bug", b"slow bug", b"r=", b"r=bm5u,s=c2FsdA==,i=4096", b"e=other-error", b"v=abcd", b'{"status":"x"}', b"[" * 9000,
+    b"", b"slow", b"bad", b"bug", b"slow bug", b"r=", b"r=bm5u,s=c2FsdA==,i=4096", b"e=other-error", b"v=abcd", b'{"status":"x"}',
+    b"[" * 9000,
 ]  # fmt: skip
 
 
