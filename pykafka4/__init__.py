@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pykafka4.core.metadata.recovery import PartitionOffline as PartitionOffline
     from pykafka4.core.metadata.recovery import PartitionOnline as PartitionOnline
     from pykafka4.core.producer.ledger import ProducerStats as ProducerStats
+    from pykafka4.core.sasl.oauthbearer import Token as Token
     from pykafka4.error_table import ErrorCode as ErrorCode
     from pykafka4.error_table import Written as Written
     from pykafka4.errors import AuthenticationError as AuthenticationError
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pykafka4.errors import ProducerFencedError as ProducerFencedError
     from pykafka4.errors import RecordTooLarge as RecordTooLarge
     from pykafka4.errors import UnsupportedVersion as UnsupportedVersion
+    from pykafka4.oidc import OidcToken as OidcToken
     from pykafka4.options import ClientOptions as ClientOptions
     from pykafka4.options import ConsumerOptions as ConsumerOptions
     from pykafka4.options import ProducerOptions as ProducerOptions
@@ -57,6 +59,7 @@ _HOMES = {
     "pykafka4.core.metadata.cluster": ("BrokerAdded", "BrokerRemoved", "MetadataChanged"),
     "pykafka4.core.producer.ledger": ("ProducerStats",),
     "pykafka4.core.metadata.recovery": ("PartitionOffline", "PartitionOnline"),
+    "pykafka4.core.sasl.oauthbearer": ("Token",),
     "pykafka4.error_table": ("ErrorCode", "Written"),
     "pykafka4.errors": (
         "AuthenticationError",
@@ -81,6 +84,7 @@ _HOMES = {
         "RecordTooLarge",
         "UnsupportedVersion",
     ),
+    "pykafka4.oidc": ("OidcToken",),
     "pykafka4.options": ("ClientOptions", "ConsumerOptions", "ProducerOptions"),
     "pykafka4.records": ("OffsetAndMetadata", "ProducerRecord", "RecordMetadata", "TopicPartition"),
     "pykafka4.wire.records.hot": ("Delivery", "Record"),

@@ -315,8 +315,10 @@ _CLASSES: dict[str, type[BrokerError]] = {
 def caused_by(reason: E, error: BaseException) -> E:
     """`reason` with `error` as its cause, without tracebacks, which would keep the response and the client alive in a failed `Delivery`."""
     reason.__cause__ = error
+    seen: set[int] = set()  # an application's exception may be its own cause
     inner: BaseException | None = error
-    while inner is not None:
+    while inner is not None and id(inner) not in seen:
+        seen.add(id(inner))
         inner.__traceback__ = None
         inner = inner.__cause__ or inner.__context__
     return reason

@@ -551,8 +551,8 @@ def test_the_options_of_a_client_are_those_of_its_producers_and_consumers(server
 @pytest.mark.parametrize(
     ("wanted", "of_others", "messages_of_others"),
     [
-        ("Producer", ("consumer", "core.consumer", "core.group"), ("admin", "fetch", "group")),
-        ("Consumer", ("producer", "core.producer"), ("admin", "produce", "txn")),
+        ("Producer", ("consumer", "core.consumer", "core.group"), ("admin", "fetch", "group", "sasl")),
+        ("Consumer", ("producer", "core.producer"), ("admin", "produce", "sasl", "txn")),
     ],
 )
 def test_importing_a_client_loads_nothing_that_only_others_need(

@@ -9,32 +9,65 @@ import random
 import secrets
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
+import attrs
+
+from pykafka4.config import ClientConfig
 from pykafka4.core.sasl.credentials import SaslCredentials
-from pykafka4.core.sasl.mechanism import Exchange, Mechanism, Step
+from pykafka4.core.sasl.mechanism import Mechanism
 from pykafka4.core.sasl.oauthbearer import OAuthBearer, Token, token_of
 from pykafka4.core.sasl.plain import Plain
 from pykafka4.core.sasl.scram import Scram
-from pykafka4.security import SecurityConfig
+from pykafka4.errors import AuthenticationError
+from pykafka4.logs import get_log
 
 __all__ = ["Credentials"]
 
+log = get_log("pykafka4.credentials")
+
 NONCE: Final = 24  # bytes
+
+
+@attrs.define(eq=False, repr=False)
+class Held:
+    """A token and what is known of it."""
+
+    token: Token
+    ask_at: float  # when to ask for the next one
+    refused: bool = False  # by a broker
+    is_told: bool = False  # whether the log says that there is no next one
+
+
+class Bearer(OAuthBearer):
+    """An exchange that tells when the broker refuses its token: first as JSON, then with an error code, or only one of the two."""
+
+    def __init__(self, held: Held) -> None:
+        super().__init__(held.token)
+        self._held = held
+
+    def next(self, challenge: bytes) -> bytes | None:
+        answer = super().next(challenge)
+        if answer is not None:
+            self._held.refused = True
+        return answer
+
+    def refused(self, message: str | None) -> AuthenticationError:
+        self._held.refused = True
+        return super().refused(message)
 
 
 class Credentials:
     """Makes the mechanism for each authentication of one client. For several threads."""
 
-    def __init__(self, config: SecurityConfig, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, config: ClientConfig, clock: Callable[[], float] = time.time) -> None:
         """`clock`: seconds since 1970, as in tokens."""
         self._config, self._clock = config, clock
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # not held while the application is asked
         self._last: SaslCredentials | None = None
-        self._token: tuple[Token, float] | None = None  # and when to ask for the next one
-        self._users: weakref.WeakSet[Exchange] = weakref.WeakSet()  # exchanges with this token
+        self._held: Held | None = None
+        self._asked = self._kept = 0  # the number of calls for a token, and the number of that which returned `_held`
 
     def mechanism(self) -> Mechanism:
         """A mechanism with the current credentials. Raises what a callable raises, and ConfigError for what it must not return."""
@@ -53,23 +86,46 @@ class Credentials:
                 self._last = credentials
             return self._last  # the same object, as it has the derived keys
 
-    def _bearer(self) -> OAuthBearer:
+    def _bearer(self) -> Bearer:
         with self._lock:
-            if self._token is not None and self._clock() < self._token[1] and not any(user.step is Step.FAILED for user in self._users):
-                return self._use(self._token[0])
-        assert self._config.sasl_oauth_token is not None
-        now = self._clock()
-        token = token_of(self._config.sasl_oauth_token(), now, "sasl_oauth_token")
-        with self._lock:
-            self._users.clear()
-            # Without an expiry it is never used again.
-            self._token = (token, token.refresh_at(now, random.random())) if token.expires_at is not None else None
-            return self._use(token)
+            if self._held is not None and not self._held.refused and self._clock() < self._held.ask_at:
+                return Bearer(self._held)
+            self._asked += 1
+            number = self._asked
+        try:
+            assert self._config.sasl_oauth_token is not None
+            token = token_of(self._config.sasl_oauth_token(), self._clock(), "sasl_oauth_token")
+        except Exception as error:
+            held = self._spare(error)
+            if held is None:
+                raise
+            return Bearer(held)
+        return Bearer(self._keep(token, number))
 
-    def _use(self, token: Token) -> OAuthBearer:
-        mechanism = OAuthBearer(token)
-        self._users.add(mechanism)
-        return mechanism
+    def _keep(self, token: Token, number: int) -> Held:
+        held = Held(token, token.refresh_at(self._clock(), random.random()))
+        with self._lock:
+            if number > self._kept:  # a call that took long must not replace a newer token
+                self._kept = number
+                self._held = held if token.expires_at is not None else None  # without an expiry it is never used again
+        return held
+
+    def _spare(self, error: Exception) -> Held | None:
+        """The last token, if it is still valid: while no other can be had, connections need not wait for its successor."""
+        with self._lock:
+            held = self._held
+            if held is None or held.refused or held.token.expires_at is None or self._clock() >= held.token.expires_at:
+                return None
+            is_news, held.is_told = not held.is_told, True
+        if is_news:
+            left = held.token.expires_at - self._clock()
+            log.warning(
+                "%s: sasl_oauth_token raised %s; the last token is used until it expires, in %.0f s",
+                self._config.client_id,
+                type(error).__name__,
+                left,
+            )
+        return held
 
 
 def _ask(value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 The steps that may take long are jobs for a helper thread: asking the application for credentials, and deriving keys. `step` returns what
 comes next: a job, a message for the broker, or None when both sides have proved what they had to.
+
+An error has no traceback and no context: the frames of an exchange hold credentials, and an error may be kept for days.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from pykafka4.core.sasl.mechanism import Mechanism
 from pykafka4.error_table import BY_NAME, error_code
-from pykafka4.errors import AuthenticationError, KafkaError, caused_by
+from pykafka4.errors import AuthenticationError, ConfigError, KafkaError, caused_by
 from pykafka4.wire.protocol.messages_sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -24,27 +26,22 @@ __all__ = ["Authentication", "Step"]
 Step: TypeAlias = Callable[[], Any] | SaslHandshakeRequest | SaslAuthenticateRequest | None
 
 UNSUPPORTED: Final = BY_NAME["UNSUPPORTED_SASL_MECHANISM"].code
-SHOWN: Final = 500  # characters of a broker's message
+REFUSED: Final = BY_NAME["SASL_AUTHENTICATION_FAILED"].code
+SHOWN: Final = 500  # characters of a broker's list
 
 
 class Authentication:
     """One exchange on one connection."""
 
-    __slots__ = ("_address", "_mechanism", "_name", "_prepare", "is_talking", "lifetime")
+    __slots__ = ("_address", "_awaited", "_mechanism", "_name", "_prepare", "is_talking", "lifetime")
 
     def __init__(self, name: str, address: str, prepare: Callable[[], Mechanism]) -> None:
         """`prepare` makes a mechanism with the current credentials; it may block. `address` and `name` are for messages."""
         self._name, self._address, self._prepare = name, address, prepare
         self._mechanism: Mechanism | None = None
+        self._awaited = "the application's callable for the credentials has not returned"
         self.is_talking = False  # whether the first message has been sent
         self.lifetime = 0.0  # seconds until the broker wants to have it repeated; 0: never
-
-    @property
-    def waits_for(self) -> str:
-        """What has not happened yet, for the message of a time-out."""
-        if self._mechanism is None:
-            return f"SASL {self._name}: the application's callable for the credentials has not returned"
-        return f"SASL {self._name}: no response"
 
     def begin(self) -> Mechanism:
         """The first job."""
@@ -52,53 +49,85 @@ class Authentication:
 
     def step(self, result: Any) -> Step:
         """The next step, after a job's result or exception, or a response. Raises AuthenticationError."""
+        failure: BaseException
+        try:
+            if not isinstance(result, BaseException):
+                return self._next(result)
+            failure = result
+        except Exception as error:  # whatever it is, it ends this exchange, not the loop
+            failure = error
+        raise self._explained(failure)
+
+    def timed_out(self) -> AuthenticationError:
+        """The error for an exchange that took too long. A guess: a broker that hangs refuses nobody."""
+        return self._error(f"{self._awaited} within the setup timeout", certain=False)
+
+    def cut_off(self, reason: KafkaError) -> AuthenticationError:
+        """The error for a connection that was lost during the exchange. A guess: a broker that is just stopping closes connections, too."""
+        why = str(reason).removeprefix(f"{self._address}: ")
+        return self._error(f"the connection was lost ({why}); some brokers refuse credentials in this way", certain=False)
+
+    def _next(self, result: Any) -> Step:
         if isinstance(result, SaslHandshakeResponse):
             return self._shaken(result)
         if isinstance(result, SaslAuthenticateResponse):
             return self._answered(result)
-        if isinstance(result, BaseException):
-            raise self._failed(result)
-        if result is None:
-            return None
-        if isinstance(result, bytes):
-            return SaslAuthenticateRequest(auth_bytes=result)
-        self._mechanism, self.is_talking = result, True
-        return SaslHandshakeRequest(mechanism=self._name)
+        if self._mechanism is None:
+            self._mechanism, self.is_talking = result, True
+            self._awaited = "no response to SaslHandshake"
+            return SaslHandshakeRequest(mechanism=self._name)
+        return self._message(result)
+
+    def _message(self, content: bytes | None) -> Step:
+        self._awaited = "no response to SaslAuthenticate"
+        return None if content is None else SaslAuthenticateRequest(auth_bytes=content)
 
     def _shaken(self, response: SaslHandshakeResponse) -> Step:
         if response.error_code == UNSUPPORTED:
-            offered = ", ".join(sorted(response.mechanisms)) or "none"
-            raise self._error(f"the broker does not support this mechanism on this listener; it offers {offered[:SHOWN]}")
+            offered = _printable(", ".join(sorted(response.mechanisms))) or "none"
+            raise AuthenticationError(f"the broker does not support this mechanism on this listener; it offers {offered}")
         if response.error_code:
-            raise self._error(error_code(response.error_code).name)
+            raise _coded(response.error_code, "the broker refuses to authenticate this client; check security_protocol and the port")
         assert self._mechanism is not None
-        try:
-            return SaslAuthenticateRequest(auth_bytes=self._mechanism.first())
-        except KafkaError as error:
-            raise self._failed(error) from None
+        return self._message(self._mechanism.first())
 
     def _answered(self, response: SaslAuthenticateResponse) -> Step:
         mechanism = self._mechanism
         assert mechanism is not None
         if response.error_code:
-            raise self._failed(mechanism.refused(response.error_message))
+            refusal = mechanism.refused(response.error_message)
+            raise refusal if response.error_code == REFUSED else _coded(response.error_code, str(refusal))
         self.lifetime = max(0, response.session_lifetime_ms) / 1000
         challenge = response.auth_bytes
         if mechanism.slow(challenge):
+            self._awaited = "the keys have not been derived"
             return lambda: mechanism.next(challenge)
-        try:
-            answer = mechanism.next(challenge)
-        except KafkaError as error:
-            raise self._failed(error) from None
-        return None if answer is None else SaslAuthenticateRequest(auth_bytes=answer)
+        return self._message(mechanism.next(challenge))
 
-    def _failed(self, error: BaseException) -> AuthenticationError:
-        """A mechanism or the application's callable raised `error`, whose text is not repeated unless it is one of ours."""
-        if isinstance(error, KafkaError):
-            reason = self._error(str(error))
+    def _explained(self, error: BaseException) -> AuthenticationError:
+        """The error for what the mechanism or a job raised. The text of a foreign exception is not repeated: it may hold a secret."""
+        if isinstance(error, AuthenticationError):
+            reason = self._error(str(error), certain=error.certain)
             reason.code = error.code
             return reason
-        return caused_by(self._error(f"the application's callable for the credentials raised {type(error).__name__}"), error)
+        if isinstance(error, KafkaError):
+            return self._error(str(error), certain=isinstance(error, ConfigError))
+        who = "the application's callable for the credentials" if self._mechanism is None else "the exchange"
+        return caused_by(self._error(f"{who} raised {type(error).__name__}", certain=False), error)
 
-    def _error(self, why: str) -> AuthenticationError:
-        return AuthenticationError(f"{self._address}: SASL {self._name}: {why}")
+    def _error(self, why: str, *, certain: bool) -> AuthenticationError:
+        error = AuthenticationError(f"{self._address}: SASL {self._name}: {why}")
+        error.certain = certain
+        return error
+
+
+def _coded(code: int, reason: str) -> AuthenticationError:
+    row = error_code(code)
+    error = AuthenticationError(f"{row.name}: {reason}")
+    error.code, error.certain = row, not row.retriable
+    return error
+
+
+def _printable(words: str) -> str:
+    """A broker's words for a message."""
+    return "".join(c if " " <= c <= "~" else "?" for c in words[:SHOWN]) + ("…" if len(words) > SHOWN else "")

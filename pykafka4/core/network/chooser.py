@@ -51,7 +51,7 @@ class BrokerChooser:
         connection = self._ready[node]
         return (
             self._stalled(now, connection),
-            connection.muted_until > now,
+            connection.muted_until > now or connection.is_engaged,
             node < 0,  # bootstrap connections are closed soon
             self.avoided_at(now, broker_of(node)),
             node >= LANE,

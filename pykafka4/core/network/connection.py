@@ -55,6 +55,7 @@ PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SASL: Final = {SASL_HANDSHAKE, SASL_AUTHENTICATE}
 AGAIN_AFTER: Final = 0.85  # of the time for which an authentication is valid: brokers end connections that are not authenticated again
+SOONEST: Final = 1.0  # seconds: Kafka refuses a second one within that time, and a peer that allows less must not keep this client busy
 WRITES = {PRODUCE, INIT_PRODUCER_ID}
 TOO_OLD = "; the broker is older than Kafka 0.11, from which pykafka4 can only consume: upgrade it to produce"
 Answer: TypeAlias = tuple[Request, Outcome]
@@ -246,10 +247,13 @@ class Connection:
         while self._silent:
             flight = self._silent.popleft()
             self.answers.append((flight.request, Reply(None, flight.version, self.node)))
-        self._mark_idle(now)
+            self._mark_idle(now)
 
     def lost(self, now: float, reason: KafkaError) -> None:
         """The socket was closed."""
+        exchange = self._authentication
+        if exchange is not None and exchange.is_talking and reason.__cause__ is None and not isinstance(reason, AuthenticationError):
+            reason = exchange.cut_off(reason)
         self.poison(reason)
 
     def poison(self, reason: KafkaError) -> None:
@@ -273,7 +277,7 @@ class Connection:
         """Fail requests that are past their deadlines, and set `wake_at`."""
         if now < self.wake_at or self.state is S.CLOSED:
             return
-        if (self.state is not S.READY or self._authentication is not None) and now >= self._setup_deadline:
+        if self._is_timed and now >= self._setup_deadline:
             self.poison(self._waited_for())
             return
         if now >= self._authenticate_at:
@@ -333,7 +337,7 @@ class Connection:
         if self.state is S.CONNECTING:
             return ConnectionLost(f"{self.address}: no response within the setup timeout")
         if self._authentication is not None:
-            return AuthenticationError(f"{self.address}: {self._authentication.waits_for} within the setup timeout")
+            return self._authentication.timed_out()
         return ConnectionLost(f"{self.address}: connected, but no ApiVersions response within the setup timeout; is it a Kafka broker?")
 
     # -- authentication
@@ -348,6 +352,16 @@ class Connection:
         """Whether messages of an authentication are exchanged, so that nothing else may be written."""
         return self._authentication is not None and self._authentication.is_talking
 
+    @property
+    def _is_timed(self) -> bool:
+        """Whether the setup deadline applies. A broker takes up an exchange behind other requests only after it has answered these."""
+        if self.state is not S.READY:
+            return True
+        return self._authentication is not None and not (self.is_engaged and self._is_behind())
+
+    def _is_behind(self) -> bool:
+        return bool(self._flying) and self._flying[0].request.message.api_key not in SASL
+
     def authenticated(self, now: float, exchange: object, result: Any) -> None:
         """A job of `exchange` has ended with this result or exception."""
         if exchange is self._authentication and self.state is not S.CLOSED:
@@ -361,16 +375,20 @@ class Connection:
         self._authentication = Authentication(self._config.sasl_mechanism or "", self.address, self._prepare)
         self._authenticate_at = INFINITY
         if self.state is S.READY:
-            self._setup_deadline = now + self._config.socket_connection_setup_timeout_ms / 1000
+            self._restart_setup(now)
         self.jobs.append(self._authentication.begin)
         self._set_alarm()
+
+    def _restart_setup(self, now: float) -> None:
+        self._setup_deadline = now + self._config.socket_connection_setup_timeout_ms / 1000
+        self.wake_at = min(self.wake_at, self._setup_deadline)
 
     def _advance(self, now: float, result: Any) -> None:
         assert self._authentication is not None
         try:
             step = self._authentication.step(result)
         except AuthenticationError as error:
-            self.poison(error)
+            self.poison(error.with_traceback(None))  # its frames hold credentials, and the error is kept
             return
         if step is None:
             self._end_authentication(now)
@@ -381,7 +399,7 @@ class Connection:
 
     def _say(self, now: float, message: Any) -> None:
         """Send a message of the exchange ahead of all requests."""
-        request = Request(self.node, message, self._setup_deadline, _ignore)
+        request = Request(self.node, message, INFINITY, _ignore)  # the setup deadline is that of the whole exchange
         version = self.version(message.api_key)
         if version is None or (message.api_key == SASL_HANDSHAKE and version < 1):
             self.poison(AuthenticationError(f"{self.address}: the broker is older than Kafka 1.0, and cannot authenticate this client"))
@@ -391,7 +409,7 @@ class Connection:
     def _end_authentication(self, now: float) -> None:
         assert self._authentication is not None
         lifetime, self._authentication = self._authentication.lifetime, None
-        self._authenticate_at = now + lifetime * AGAIN_AFTER if lifetime > 0 else INFINITY
+        self._authenticate_at = now + max(lifetime * AGAIN_AFTER, SOONEST) if lifetime > 0 else INFINITY
         if self.state is S.AUTHENTICATING:
             self._be_ready(now)
         self._set_alarm()
@@ -442,6 +460,8 @@ class Connection:
         if flight.request.message.api_key in SASL:
             self._advance(now, message)
             return
+        if self.is_engaged:
+            self._restart_setup(now)
         self.answers.append((flight.request, Reply(message, flight.version, self.node)))
         if not self._flying:
             self._mark_idle(now)
@@ -499,7 +519,7 @@ class Connection:
             return
         times = [request.deadline for request in self._queued]
         times += [flight.deadline for flight in (*self._flying, *self._silent)]
-        if self.state is not S.READY or self._authentication is not None:
+        if self._is_timed:
             times.append(self._setup_deadline)
         times.append(self._authenticate_at)
         self.wake_at = min(times, default=INFINITY)

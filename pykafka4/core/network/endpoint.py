@@ -69,6 +69,23 @@ class Endpoint:
         """The address for messages."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def in_flight(self) -> int:
+        """The number of requests without a response."""
+        return len(self.waiting) + (self.connection.in_flight if self.connection is not None else 0)
+
+    @property
+    def why(self) -> str:
+        """`127.0.0.1:9092 connection refused`: why the last connection or attempt ended; empty if none did."""
+        error = self.error  # looked at once, as any thread may ask
+        return "" if error is None else f"{self.address} {str(error).removeprefix(f'{self.address}: ')}"
+
+    def status(self) -> LinkStatus:
+        """For `Network.status`."""
+        state = "idle" if self.connection is None else self.connection.state.value
+        error = None if self.error is None else str(self.error)
+        return LinkStatus(broker_of(self.node), self.host, self.port, state, self.in_flight, error)
+
     def due(self) -> float:
         """When `Network` has to look at this endpoint again."""
         connection = self.connection

@@ -25,6 +25,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.chooser import BrokerChooser, least_failed
 from pykafka4.core.network.connection import Answer, Connection, ConnectionState
 from pykafka4.core.network.endpoint import LANE, Endpoint, LinkStatus, broker_of, via
+from pykafka4.core.network.jobs import Jobs, Task
 from pykafka4.core.network.journal import Journal
 from pykafka4.core.network.refusals import Refusals
 from pykafka4.error_table import Written
@@ -63,7 +64,7 @@ class Network:
         self.controller: int | None = None  # set by the cluster
         self.on_lost: list[Callable[[float, int], None]] = []  # (now, broker): a connection or an attempt failed
         self._config, self._random, self._prepare = config, random, prepare
-        self._jobs: list[Job] = []
+        self._jobs = Jobs(self._authenticated)
         self._max_idle = config.connections_max_idle_ms / 1000
         self._endpoints: dict[int, Endpoint] = {}
         self._links: dict[int, Endpoint] = {}
@@ -126,9 +127,7 @@ class Network:
     def in_flight(self, node: int) -> int:
         """The number of requests to `node` without a response."""
         endpoint = self._endpoints.get(node)
-        if endpoint is None:
-            return 0
-        return len(endpoint.waiting) + (endpoint.connection.in_flight if endpoint.connection is not None else 0)
+        return 0 if endpoint is None else endpoint.in_flight
 
     def version(self, node: int, api_key: int) -> int | None:
         """The highest version of `api_key` that both sides support; None if there is none, or `node` is not READY."""
@@ -174,33 +173,18 @@ class Network:
         if self._ready:
             return ""
         failed = [e for e in list(self._endpoints.values()) if e.error is not None]
-        if not failed:
-            return "no broker reachable: none has responded yet"
-        tried = dict.fromkeys(e.address for e in failed)
-        latest = {e.address: str(e.error) for e in sorted(failed, key=lambda e: e.failed_at)}
-        reasons = (f"{address} {latest[address].removeprefix(f'{address}: ')}" for address in tried)
-        return f"no broker reachable: {'; '.join(reasons)}"
+        latest = {e.address: e.why for e in sorted(failed, key=lambda e: e.failed_at)}
+        reasons = [latest[address] for address in dict.fromkeys(e.address for e in failed)]
+        return f"no broker reachable: {'; '.join(reasons) or 'none has responded yet'}"
 
     def why_down(self, node: int) -> str:
         """`127.0.0.1:9092 connection refused`: why there is no connection to `node`; empty if there is one or no attempt has failed."""
         endpoint = self._endpoints.get(node)
-        if endpoint is None or endpoint.error is None:
-            return ""
-        return f"{endpoint.address} {str(endpoint.error).removeprefix(f'{endpoint.address}: ')}"
+        return "" if endpoint is None else endpoint.why
 
     def status(self) -> tuple[LinkStatus, ...]:
         """Every node and the state of its connection."""
-        return tuple(
-            LinkStatus(
-                broker_of(e.node),
-                e.host,
-                e.port,
-                "idle" if e.connection is None else e.connection.state.value,
-                self.in_flight(e.node),
-                None if e.error is None else str(e.error),
-            )
-            for e in self._endpoints.values()
-        )
+        return tuple(e.status() for e in self._endpoints.values())
 
     # -- for the cluster
 
@@ -243,7 +227,8 @@ class Network:
     def _follow(self, now: float, endpoint: Endpoint, connection: Connection, before: ConnectionState) -> None:
         """Do what follows from a frame, or from a step of authentication. `before`: the state before that."""
         if connection.jobs:
-            self._take_jobs(endpoint, connection)
+            self._jobs.take(endpoint, connection)
+            self._dirty[endpoint.node] = endpoint
         if connection.state is not before:
             self._state_changed(endpoint, connection)
         if connection.state is CLOSED:  # before `_answer`: handlers must not see this node as READY
@@ -256,6 +241,7 @@ class Network:
             endpoint.undecodable = False
         if connection.muted_until > now or connection.is_engaged or endpoint.node in self._muted:
             self._mute(now, endpoint.node, connection)
+            self._dirty[endpoint.node] = endpoint  # an exchange has a deadline, and its end sets the time of the next one
         if connection.state is not READY or connection.has_output or endpoint.leaving or endpoint.node < 0:
             self._dirty[endpoint.node] = endpoint
         elif not connection.in_flight:
@@ -305,7 +291,7 @@ class Network:
         self._wake_at = min(self._wake_at, max(any_due, now), self._next_alarm(), *self._muted.values())
         connect, self._connect = tuple(self._connect), []
         close, self._close = tuple(self._close), []
-        jobs, self._jobs = tuple(self._jobs), []
+        jobs = self._jobs.start()
         answered = self._answer(now, self._answers)
         return NetworkEffects(connect, close, tuple(writes), now if answered or unmuted or self._dirty else self._wake_at, jobs)
 
@@ -442,7 +428,7 @@ class Network:
         connection = endpoint.connection
         connection.poll(now)
         if connection.jobs:
-            self._take_jobs(endpoint, connection)
+            self._jobs.take(endpoint, connection)
         if connection.state is CLOSED:
             self._ended(now, endpoint, connection)
             return None
@@ -488,25 +474,14 @@ class Network:
         self._connect.append(Connect(link, endpoint.host, endpoint.port))
         self._set_alarm(endpoint, connection.wake_at)
 
-    def _take_jobs(self, endpoint: Endpoint, connection: Connection) -> None:
-        """The steps of authentication that may block. Not started any more once the connection is closed."""
-        for run in connection.jobs:
-            exchange = connection.exchange
-            self._jobs.append(
-                Job(
-                    lambda run=run: None if connection.state is CLOSED else run(),  # type: ignore[misc]
-                    lambda now, result, exchange=exchange: self._authenticated(now, endpoint, connection, exchange, result),  # type: ignore[misc]
-                    slow=True,
-                )
-            )
-        connection.jobs.clear()
-        self._dirty[endpoint.node] = endpoint
-
-    def _authenticated(self, now: float, endpoint: Endpoint, connection: Connection, exchange: object, result: Any) -> None:
-        """A step has ended."""
+    def _authenticated(self, now: float, task: Task, result: Any) -> None:
+        """A step of authentication has ended."""
+        endpoint, connection = task.endpoint, task.connection
+        if self._jobs.waits:
+            self._wake_at = -INFINITY
         if endpoint.connection is connection:
             before = connection.state
-            connection.authenticated(now, exchange, result)
+            connection.authenticated(now, task.exchange, result)
             self._dirty[endpoint.node] = endpoint
             self._follow(now, endpoint, connection, before)
 
@@ -528,7 +503,7 @@ class Network:
         if connection.state is not READY:
             return
         self._journal.connected(endpoint)
-        endpoint.failures, endpoint.error, endpoint.wanted = 0, None, False
+        endpoint.failures, endpoint.refusals, endpoint.error, endpoint.wanted = 0, 0, None, False
         endpoint.setup.reset()
         if not endpoint.leaving:
             self._ready[endpoint.node] = connection

@@ -41,28 +41,27 @@ class Refusals:
 
     def ended(self, now: float, endpoint: Endpoint) -> None:
         """A connection or an attempt has failed."""
-        error = endpoint.error
-        if not isinstance(error, AuthenticationError):
+        if isinstance(endpoint.error, AuthenticationError):
+            endpoint.refusals += 1
+            endpoint.not_before = max(endpoint.not_before, now + min(FIRST_PAUSE * 2 ** min(endpoint.refusals - 1, 10), LONGEST_PAUSE))
+        else:
             endpoint.refusals = 0
-            return
-        endpoint.refusals += 1
-        endpoint.not_before = max(endpoint.not_before, now + min(FIRST_PAUSE * 2 ** min(endpoint.refusals - 1, 10), LONGEST_PAUSE))
-        broker = broker_of(endpoint.node)
-        if broker >= 0 and broker not in self._accepted and _is_certain(endpoint):
-            self._tell(now, broker, error)
-        if not self._accepted and not self._ready and all(_has_failed(e) for e in self._endpoints.values() if e.node < LANE):
-            certain = [e.error for e in self._endpoints.values() if isinstance(e.error, AuthenticationError) and _is_certain(e)]
-            if certain:
-                self._tell(now, ANY, certain[0])
+        broker, refusal = broker_of(endpoint.node), _refusal(endpoint)
+        if broker >= 0 and broker not in self._accepted and refusal is not None:
+            self._tell(now, broker, refusal)
+        if not self._accepted and not self._ready and all(e.error is not None for e in self._endpoints.values() if e.node < LANE):
+            refusal = next(filter(None, map(_refusal, self._endpoints.values())), None)
+            if refusal is not None:
+                self._tell(now, ANY, refusal)
 
     def _tell(self, now: float, broker: int, error: AuthenticationError) -> None:
         for listener in list(self.listeners):
             listener(now, broker, error)
 
 
-def _is_certain(endpoint: Endpoint) -> bool:
-    return endpoint.refusals >= (1 if (isinstance(endpoint.error, AuthenticationError) and endpoint.error.certain) else GUESSES)
-
-
-def _has_failed(endpoint: Endpoint) -> bool:
-    return endpoint.error is not None
+def _refusal(endpoint: Endpoint) -> AuthenticationError | None:
+    """Why the broker refused this client the last time; None if it did not, or that is only a guess so far."""
+    error = endpoint.error
+    if not isinstance(error, AuthenticationError):
+        return None
+    return error if error.certain or endpoint.refusals >= GUESSES else None

@@ -13,9 +13,19 @@ from pykafka4.wire.protocol import (
     messages_fetch,
     messages_group,
     messages_produce,
+    messages_sasl,
     messages_txn,
 )
 
 __all__ = ["DECLARED"]
 
-DECLARED = (messages_access, messages_admin, messages_cluster, messages_fetch, messages_group, messages_produce, messages_txn)
+DECLARED = (
+    messages_access,
+    messages_admin,
+    messages_cluster,
+    messages_fetch,
+    messages_group,
+    messages_produce,
+    messages_sasl,
+    messages_txn,
+)

@@ -1,0 +1,83 @@
+"""Jobs. Rule: few steps of authentication are under way at once, and a closed connection's step is never begun, so that none pile up.
+
+A step may wait for the application's callable, which may hang. The loop's helper has MOST threads for such jobs, and would queue all others
+behind them: one for each attempt to connect, for as long as it hangs. So the rest waits here, and goes when its connection does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from pykafka4.core import Job
+from pykafka4.core.network.connection import Connection, ConnectionState
+from pykafka4.core.network.endpoint import Endpoint
+
+__all__ = ["MOST", "Jobs", "Task"]
+
+MOST: Final = 4  # as many as the loop has threads for them
+
+
+@attrs.frozen(eq=False)
+class Task:
+    """A step of an exchange that may block."""
+
+    endpoint: Endpoint
+    connection: Connection
+    exchange: object
+    run: Callable[[], Any]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for it any more."""
+        return self.connection.state is ConnectionState.CLOSED
+
+    def attempt(self) -> Any:
+        """Its result or exception; on a helper's thread."""
+        try:
+            return None if self.is_over else self.run()
+        except BaseException as error:  # `SystemExit` in the application's callable ends this exchange, not the helper's thread
+            return error
+
+
+class Jobs:
+    """The steps of all connections."""
+
+    __slots__ = ("_ended", "_running", "_waiting")
+
+    def __init__(self, ended: Callable[[float, Task, Any], None]) -> None:
+        """`ended(now, task, result or exception)` is called on the loop thread."""
+        self._ended = ended
+        self._waiting: deque[Task] = deque()
+        self._running = 0
+
+    def take(self, endpoint: Endpoint, connection: Connection) -> None:
+        """Take the steps that `connection` asks for."""
+        self._waiting += [Task(endpoint, connection, connection.exchange, run) for run in connection.jobs]
+        connection.jobs.clear()
+
+    def start(self) -> tuple[Job, ...]:
+        """Those to begin now."""
+        if not self._waiting:
+            return ()
+        self._waiting = deque(task for task in self._waiting if not task.is_over)
+        started = []
+        while self._waiting and self._running < MOST:
+            self._running += 1
+            started.append(self._job(self._waiting.popleft()))
+        return tuple(started)
+
+    @property
+    def waits(self) -> bool:
+        """Whether `start` may return something."""
+        return bool(self._waiting) and self._running < MOST
+
+    def _job(self, task: Task) -> Job:
+        def then(now: float, result: Any) -> None:
+            self._running -= 1
+            self._ended(now, task, result)
+
+        return Job(task.attempt, then, slow=True)

@@ -1,0 +1,339 @@
+"""OIDC. Rule: the secret goes only to the host of `token_url`, over TLS, and is shown nowhere; no answer can cost much time or memory.
+
+The standard library does the work, because a library for HTTP would be the package's only dependency with certificates of its own:
+`http.client`, and not `urllib.request`, which opens `file:` URLs, follows redirects and takes proxies from the environment
+(CVE-2025-27817 of Kafka's Java client was of this kind). What it lacks is in `Timed`: one deadline and one limit for the whole answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import http.client
+import json
+import re
+import socket
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+import attrs
+
+from pykafka4.core.sasl.credentials import Secret, hidden, text_of
+from pykafka4.core.sasl.mechanism import harmless
+from pykafka4.core.sasl.oauthbearer import Token
+from pykafka4.errors import AuthenticationError, ConfigError
+
+__all__ = ["OidcToken"]
+
+LARGEST: Final = 64 * 1024  # bytes of a response
+LARGEST_HEAD: Final = 64 * 1024  # of what precedes and frames it
+LONGEST_LIFE: Final = 10 * 366 * 86_400.0  # seconds
+LATEST: Final = 1e11  # seconds since 1970: beyond it are milliseconds
+LONGEST_TIMEOUT: Final = 300.0
+NUMBER: Final = re.compile(r"[0-9]{1,10}(\.[0-9]{1,10})?")
+URL: Final = re.compile(r"[\x21-\x7e]+")
+PASSING: Final = (408, 425, 429)  # HTTP errors that are about this moment, as all from 500 on
+TIMED_OUT: Final = "no complete response within {:g} s"
+
+
+def _url(value: str) -> str:
+    text = text_of(value, "token_url")
+    if not URL.fullmatch(text):
+        raise ConfigError("token_url has spaces, line ends or characters that are not ASCII: pass it as in the issuer's configuration")
+    try:
+        parts = urlsplit(text)
+        host, _ = parts.hostname, parts.port
+        (host or "").encode("idna")
+    except ValueError:  # a UnicodeError is one, too
+        host = None
+    if not host:
+        raise ConfigError("token_url is not a URL such as https://issuer.example/oauth2/token")
+    if parts.scheme != "https":
+        raise ConfigError(f"token_url begins with {parts.scheme}: it must be https:, as the secret is sent there")
+    if parts.username is not None or parts.password is not None:
+        raise ConfigError("token_url has a user name before the host: pass client_id and client_secret instead")
+    if parts.fragment:
+        raise ConfigError("token_url has a fragment (#…), which is never sent: drop it")
+    return text
+
+
+def _shown(url: str) -> str:
+    """Without the query, which may hold a secret."""
+    return url.partition("?")[0]
+
+
+def _secret(value: str | Callable[[], str]) -> str | Callable[[], str]:
+    return value if callable(value) else text_of(value, "client_secret")
+
+
+def _client_id(value: str) -> str:
+    return text_of(value, "client_id")
+
+
+def _scope(value: str | None) -> str | None:
+    return None if value is None else text_of(value, "scope")
+
+
+def _audience(value: str | None) -> str | None:
+    return None if value is None else text_of(value, "audience")
+
+
+def _ca_file(value: str | None) -> str | None:
+    return None if value is None else text_of(value, "ca_file")
+
+
+def _extensions(value: Mapping[str, str] | None) -> Mapping[str, str]:
+    return Token("none", extensions=value).extensions
+
+
+def _names(extensions: Mapping[str, str]) -> str:
+    return str(sorted(extensions))
+
+
+def _timeout(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= LONGEST_TIMEOUT:
+        raise ConfigError(f"timeout must be a number of seconds over 0, up to {LONGEST_TIMEOUT:g}")
+    return float(value)
+
+
+def _flag(value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"form_encode must be True or False, not {type(value).__name__}")
+    return value
+
+
+@attrs.frozen(eq=False)
+class OidcToken(Secret):
+    """A callable for `sasl_oauth_token`: gets a token for a client id and its secret from an OpenID Connect issuer (KIP-768).
+
+    `client_secret` may be a callable, which is asked each time. The issuer's certificate must be signed by an authority of `ca_file` (PEM;
+    default: those of the system). Redirects are not followed, and proxies are not used. A call takes at most `timeout` seconds, besides
+    looking up the name of the host. Errors are raised, not retried: the client tries again, with a back-off.
+
+    Id and secret are encoded as RFC 6749 demands before they become the user name and password of HTTP; with `form_encode=False` they are
+    not, for issuers that do not decode them. The token's life is what the issuer says in `expires_in`, else the `exp` of a JWT.
+    """
+
+    token_url: str = attrs.field(converter=_url, repr=_shown)
+    client_id: str = attrs.field(converter=_client_id)
+    client_secret: str | Callable[[], str] = attrs.field(converter=_secret, repr=hidden)
+    scope: str | None = attrs.field(default=None, converter=_scope)
+    audience: str | None = attrs.field(default=None, converter=_audience)
+    extensions: Mapping[str, str] = attrs.field(default=None, converter=_extensions, repr=_names)
+    ca_file: str | None = attrs.field(default=None, converter=_ca_file)
+    timeout: float = attrs.field(default=10.0, converter=_timeout)
+    form_encode: bool = attrs.field(default=True, converter=_flag)
+    clock: Callable[[], float] = attrs.field(default=time.time, kw_only=True, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if ":" in self.client_id and not self.form_encode:
+            raise ConfigError("client_id has a colon, which ends the user name of HTTP: leave form_encode at True")
+
+    def __call__(self) -> Token:
+        """Ask the issuer for a token. AuthenticationError: it refused, or could not be reached (`certain` is False)."""
+        secret = text_of(self.client_secret() if callable(self.client_secret) else self.client_secret, "client_secret")
+        asked_at = self.clock()
+        answer = self._ask(secret)
+        return self._token(answer, asked_at, secret)
+
+    # -- the request
+
+    def _ask(self, secret: str) -> Answer:
+        deadline = time.monotonic() + self.timeout
+        try:
+            return self._exchange(secret, deadline)
+        except ssl.SSLCertVerificationError as error:
+            reason = f"its certificate is refused: {error.verify_message}; set ca_file to the certificate of its authority"
+        except ssl.SSLError as error:
+            reason = f"TLS failed: {error.reason or type(error).__name__}"
+        except TimeoutError:
+            reason = TIMED_OUT.format(self.timeout)
+        except TooMuch:
+            reason = f"it sent more than {LARGEST + LARGEST_HEAD:,} bytes"
+        except OSError as error:
+            reason = f"it cannot be reached: {error.strerror or type(error).__name__}"
+        except http.client.HTTPException as error:  # its text would repeat what was received
+            reason = f"its response is not HTTP ({type(error).__name__})"
+        raise self._failed(reason, certain=False)  # outside of the block, as an error keeps its context
+
+    def _exchange(self, secret: str, deadline: float) -> Answer:
+        parts = urlsplit(self.token_url)
+        assert parts.hostname is not None
+        context = self._context()
+        connection = http.client.HTTPSConnection(parts.hostname, parts.port, context=context)
+        try:
+            connection.sock = _dial(parts.hostname, parts.port or 443, context, deadline)
+            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.request("POST", path, self._body(), self._headers(secret))
+            response = connection.getresponse()
+            body = response.read(LARGEST + 1)
+            return Answer(response.status, body)
+        finally:
+            connection.close()
+
+    def _context(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+        except (OSError, ValueError) as error:  # an SSLError is an OSError
+            reason = getattr(error, "strerror", None) or type(error).__name__
+        else:
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.sslsocket_class = Timed
+            return context
+        raise ConfigError(f"ca_file={self.ca_file!r} cannot be used: {reason}")
+
+    def _body(self) -> bytes:
+        fields = {"grant_type": "client_credentials", "scope": self.scope, "audience": self.audience}
+        return urlencode({name: value for name, value in fields.items() if value is not None}).encode()
+
+    def _headers(self, secret: str) -> dict[str, str]:
+        return {
+            "Authorization": f"Basic {self._basic(secret)}",
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "application/json",
+            "User-Agent": "pykafka4",
+            "Connection": "close",
+        }
+
+    def _basic(self, secret: str) -> str:
+        user, password = (quote_plus(value) if self.form_encode else value for value in (self.client_id, secret))
+        return base64.b64encode(f"{user}:{password}".encode()).decode()
+
+    # -- the response
+
+    def _token(self, answer: Answer, asked_at: float, secret: str) -> Token:
+        if len(answer.body) > LARGEST:
+            raise self._failed(f"its response has more than {LARGEST:,} bytes")
+        found = _object_in(answer.body)
+        if answer.status != 200:
+            raise self._refused(answer.status, found or {}, secret)
+        if found is None:
+            raise self._failed("its response is not a JSON object; check the path of the URL")
+        value = found.get("access_token")
+        if not isinstance(value, str):
+            raise self._failed("its response has no access_token")
+        kind = found.get("token_type", "Bearer")
+        if not isinstance(kind, str) or kind.lower() != "bearer":
+            raise self._failed("its token is not of the type Bearer, the only one that brokers take")
+        expires_at = _expiry_in(value) if found.get("expires_in") is None else asked_at + self._life(found["expires_in"])
+        try:
+            return Token(value, expires_at, extensions=self.extensions)
+        except ConfigError as error:
+            reason = str(error)
+        raise self._failed(reason)
+
+    def _life(self, told: object) -> float:
+        life = _number(told)
+        if life is None or not 0 < life <= LONGEST_LIFE:
+            raise self._failed(f"its expires_in is not a number of seconds over 0, up to {LONGEST_LIFE:.0f}")
+        return life
+
+    def _refused(self, status: int, found: Mapping[str, object], secret: str) -> AuthenticationError:
+        """The error for a status other than 200. The issuer's words are shown unless they repeat a part of the secret."""
+        secrets = (secret, quote_plus(secret), self._basic(secret))
+        told = [found.get(name) for name in ("error", "error_description")]
+        words = "".join(f", {harmless(text, secrets)}" for text in told if isinstance(text, str))
+        hint = ""
+        if 300 <= status < 400:
+            hint = "; redirects are not followed: set token_url to where it leads"
+        elif status in (400, 401, 403):
+            hint = "; check client_id, client_secret and scope"
+        elif status in (404, 405):
+            hint = "; check the path of token_url"
+        return self._failed(f"HTTP status {status}{words}{hint}", certain=status < 500 and status not in PASSING)
+
+    def _failed(self, reason: str, *, certain: bool = True) -> AuthenticationError:
+        error = AuthenticationError(f"no token from {_shown(self.token_url)}: {reason}")
+        error.certain = certain
+        return error
+
+
+@attrs.frozen(repr=False)
+class Answer:
+    """What the issuer returned."""
+
+    status: int
+    body: bytes
+
+
+class TooMuch(Exception):
+    """The issuer sent more than an answer needs."""
+
+
+class Timed(ssl.SSLSocket):
+    """A socket with one deadline and one limit for everything: the time-out of a plain one begins again with each byte."""
+
+    deadline: float
+    room: int
+
+    def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
+        self.settimeout(_left(self.deadline))
+        count = super().recv_into(buffer, nbytes, flags)
+        self.room -= count
+        if self.room < 0:
+            raise TooMuch
+        return count
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        self.settimeout(_left(self.deadline))
+        return super().send(data, flags)
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _dial(host: str, port: int, context: ssl.SSLContext, deadline: float) -> Timed:
+    """A connection with TLS. Every address gets its share of the time."""
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    failure: OSError = OSError()
+    for number, (family, kind, protocol, _, address) in enumerate(addresses):
+        with socket.socket(family, kind, protocol) as plain:
+            try:
+                plain.settimeout(_left(deadline) / (len(addresses) - number))
+                plain.connect(address)
+            except OSError as error:
+                failure = error
+                continue
+            plain.settimeout(_left(deadline))
+            encrypted = context.wrap_socket(plain, server_hostname=host)  # its time-out is for the whole handshake
+            assert isinstance(encrypted, Timed)
+            encrypted.deadline, encrypted.room = deadline, LARGEST + LARGEST_HEAD
+            return encrypted
+    raise failure
+
+
+def _object_in(body: bytes) -> dict[str, Any] | None:
+    """The JSON object; None if it is something else."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, str):
+        return float(value) if NUMBER.fullmatch(value) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < LATEST:
+        return None
+    return float(value)
+
+
+def _expiry_in(token: str) -> float | None:
+    """The `exp` claim of a JWT, unverified, as that is for brokers; None: unknown."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        claims = _object_in(base64.b64decode(parts[1] + "=" * (-len(parts[1]) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError):
+        return None
+    expiry = None if claims is None else claims.get("exp")
+    return None if isinstance(expiry, str) or (number := _number(expiry)) is None or number <= 0 else number

@@ -1,0 +1,420 @@
+"""Network: connections that authenticate themselves, what refusals lead to, and how many steps are under way."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+from sasl_harness import SETUP, Cluster, Puppet, accepted, refusal, shaken
+from scripted_brokers import metadata, versions
+
+from pykafka4.core import ANY, Connect
+from pykafka4.core.network import jobs as jobs_module
+from pykafka4.core.network.connection import Connection, ConnectionState
+from pykafka4.core.network.network import via
+from pykafka4.error_table import Written
+from pykafka4.errors import AuthenticationError, ConnectionLost
+
+# -- one connection
+
+
+def test_a_node_is_ready_once_it_is_authenticated() -> None:
+    cluster = Cluster().placed()
+    answers = cluster.submit(1)
+    cluster.poll(0.0)
+    link = cluster.negotiate(0.0, cluster.connects[-1].link)
+    assert len(cluster.jobs) == 1
+    assert all(job.slow for job in cluster.jobs)
+    cluster.do(0.0)
+    cluster.poll(0.0)
+    assert cluster.kinds(link) == ["SaslHandshake"]
+    cluster.answer(0.0, link, shaken())
+    assert cluster.kinds(link) == ["SaslAuthenticate"]
+    assert not cluster.network.ready(1)
+    cluster.answer(0.0, link, accepted())
+    assert cluster.network.ready(1)
+    assert cluster.kinds(link) == ["Metadata"], "in the same turn"
+    cluster.answer(1.0, link, metadata({}))
+    assert answers.reply.node == 1
+
+
+def test_a_refused_connection_fails_what_waits_for_it() -> None:
+    cluster = Cluster().placed()
+    answers = cluster.submit(1)
+    cluster.refuse(0.0, 1)
+    assert answers.failure.written is Written.NO
+    assert isinstance(answers.failure.reason, AuthenticationError)
+    assert cluster.network.why_down(1) == "h1:1 SASL PLAIN: the broker refused the credentials: 'wrong password'"
+
+
+# -- again
+
+
+def again(lifetime: float = 100.0) -> tuple[Cluster, int, float]:
+    """A READY connection to node 1 with an exchange under way."""
+    cluster = Cluster().placed()
+    link = cluster.open(0.0, 1, lifetime)
+    now = 0.85 * lifetime
+    assert cluster.effects.wake_at <= now
+    assert not cluster.jobs
+    cluster.poll(now)
+    assert len(cluster.jobs) == 1
+    return cluster, link, now
+
+
+def test_while_it_authenticates_again_a_node_is_not_ready_and_then_machines_are_polled_again() -> None:
+    cluster, link, now = again()
+    assert cluster.network.ready(1), "nothing has been sent yet"
+    cluster.do(now)
+    assert not cluster.network.ready(1), "before the machines' next turn"
+    cluster.poll(now)
+    assert cluster.kinds(link) == ["SaslHandshake"]
+    assert cluster.effects.wake_at > now, "no busy loop"
+    first, second = cluster.submit(1, now), cluster.submit(1, now)
+    cluster.poll(now)
+    assert cluster.effects.wake_at > now
+    cluster.answer(now, link, shaken())
+    assert cluster.kinds(link) == ["SaslAuthenticate"]
+    assert not cluster.network.ready(1)
+    changes = cluster.network.changes
+    cluster.answer(now, link, accepted(100.0))
+    assert cluster.network.ready(1)
+    assert cluster.network.changes > changes
+    assert cluster.effects.wake_at == now, "machines were polled before"
+    assert cluster.kinds(link) == ["Metadata", "Metadata"]
+    for answers in (first, second):
+        cluster.answer(now, link, metadata({}))
+        assert answers.reply.node == 1
+    cluster.poll(now)
+    assert cluster.effects.wake_at <= now + 85.0, "for the next time"
+
+
+def test_an_idle_connection_authenticates_again_and_again_until_it_is_closed_as_unused() -> None:
+    cluster = Cluster(connections_max_idle_ms=250_000).placed()
+    link, now, times = cluster.open(0.0, 1, 100.0), 0.0, []
+    closed: list[int] = []
+    while not closed and now < 1000.0:
+        now = max(now, cluster.effects.wake_at)
+        closed += [close.link for close in cluster.poll(now).close]
+        if cluster.jobs:
+            times.append(now)
+            cluster.begin(now, link)
+            cluster.network.written(now, link)
+            cluster.answer(now, link, accepted(100.0))
+    assert times == pytest.approx([85.0, 170.0])
+    assert (closed, now) == ([link], 250.0)
+
+
+def test_a_throttle_that_lasts_longer_than_the_exchange_still_counts() -> None:
+    cluster, link, now = again()
+    cluster.submit(1, now)
+    cluster.poll(now)
+    cluster.do(now)
+    told = metadata({})
+    told.throttle_time_ms = 5000
+    cluster.answer(now, link, told)
+    cluster.poll(now)
+    cluster.answer(now, link, shaken())
+    cluster.answer(now, link, accepted(100.0))
+    assert not cluster.network.ready(1)
+    cluster.submit(1, now)
+    cluster.poll(now + 4.9)
+    assert cluster.kinds(link) == []
+    cluster.poll(now + 5.0)
+    assert cluster.network.ready(1)
+    assert cluster.kinds(link) == ["Metadata"]
+
+
+def test_requests_for_any_broker_go_to_one_that_is_not_engaged() -> None:
+    cluster = Cluster().placed()
+    first = cluster.open(0.0, 1, 100.0)
+    second = cluster.open(0.0, 2)
+    cluster.network._endpoints[1].tie, cluster.network._endpoints[2].tie = 0.0, 1.0
+    cluster.poll(85.0)
+    cluster.do(85.0)
+    cluster.poll(85.0)
+    assert cluster.kinds(first) == ["SaslHandshake"]
+    for _ in range(3):  # the other one has more in flight
+        cluster.submit(2, 85.0)
+    cluster.submit(ANY, 85.0)
+    cluster.poll(85.0)
+    assert cluster.kinds(second) == ["Metadata"] * 4
+
+
+def test_an_exchange_that_hangs_the_second_time_is_given_up_in_time() -> None:
+    cluster, link, now = again()
+    cluster.do(now)
+    cluster.poll(now)
+    waiting = cluster.submit(1, now)
+    closed: list[int] = []
+    while not closed:
+        now = max(now, cluster.effects.wake_at)
+        closed += [close.link for close in cluster.poll(now).close]
+    assert (closed, now) == ([link], 85.0 + SETUP)
+    assert waiting.failure.written is Written.NO
+    assert not cluster.network.ready(1)
+    assert not cluster.network._muted
+
+
+def test_an_exchange_behind_a_held_request_is_given_up_in_time_once_that_is_answered() -> None:
+    cluster = Cluster().placed()
+    link = cluster.open(0.0, 1, 100.0)
+    cluster.submit(1, 84.0, deadline=1000.0)
+    cluster.poll(84.0)
+    now = 85.0
+    cluster.poll(now)
+    cluster.do(now)
+    turns = 0
+    while now < 500.0:
+        cluster.poll(now)
+        now, turns = max(now, cluster.effects.wake_at), turns + 1
+        assert turns < 20, "it is looked at all the time"
+    cluster.answer(500.0, link, metadata({}))
+    assert cluster.effects.wake_at <= 500.0 + SETUP
+    cluster.poll(500.0 + SETUP)
+    assert not cluster.network.ready(1)
+
+
+# -- what refusals lead to
+
+
+def test_pauses_after_refusals_double_from_half_a_second_to_five() -> None:
+    cluster, now, pauses = Cluster().placed(), 0.0, []
+    cluster.network.want(1)
+    cluster.poll(0.0)
+    for _ in range(8):
+        link = cluster.connects[-1].link
+        cluster.negotiate(now, link)
+        cluster.begin(now, link)
+        cluster.answer(now, link, refusal())
+        when = cluster.next_attempt(now)
+        pauses.append(when - now)
+        now = when
+    assert pauses == pytest.approx([0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 5.0])
+
+
+def test_a_success_ends_the_row_of_refusals() -> None:
+    cluster = Cluster().placed()
+    for now in (0.0, 10.0, 20.0):
+        cluster.cut(now, 1)
+    assert cluster.network._endpoints[1].refusals == 3
+    link = cluster.open(30.0, 1, 100.0)
+    assert cluster.network._endpoints[1].refusals == 0
+    cluster.network.lost(31.0, link, AuthenticationError("h1:1: refused"))
+    assert cluster.network._endpoints[1].not_before == pytest.approx(31.5)
+
+
+def test_another_failure_ends_the_row_of_refusals() -> None:
+    cluster = Cluster().placed()
+    cluster.cut(0.0, 1)
+    cluster.network.lost(10.0, cluster.attempt(10.0, 1), ConnectionLost("h1:1: reset"))
+    assert cluster.network._endpoints[1].refusals == 0
+
+
+def test_a_broker_that_never_accepted_this_client_is_told_and_one_that_did_is_not() -> None:
+    cluster = Cluster().placed()
+    link = cluster.open(0.0, 2)
+    cluster.submit(2)
+    cluster.poll(0.0)
+    cluster.answer(0.0, link, metadata({}))
+    cluster.network.lost(1.0, link, ConnectionLost("h2:2: reset"))
+    cluster.refuse(10.0, 2)
+    assert cluster.told == []
+    cluster.refuse(20.0, 1)
+    ((when, broker, error),) = cluster.told
+    assert (when, broker) == (20.0, 1)
+    assert "wrong password" in str(error)
+    cluster.refuse(30.0, via(cluster.network.new_lane(), 2))
+    assert len(cluster.told) == 1, "its lanes are the same broker"
+
+
+def test_a_broker_that_answered_only_the_handshake_has_not_accepted_this_client() -> None:
+    cluster = Cluster().placed()
+    link = cluster.open(0.0, 1)
+    assert not cluster.network.refusals.has_answered(1)
+    cluster.network.lost(1.0, link, AuthenticationError("h1:1: refused"))
+    assert [broker for _, broker, _ in cluster.told] == [1]
+
+
+def test_a_guess_is_told_the_third_time_in_a_row() -> None:
+    cluster = Cluster().placed()
+    for now in (0.0, 10.0):
+        cluster.cut(now, 1)
+    assert cluster.told == []
+    cluster.network.lost(20.0, cluster.attempt(20.0, 1), ConnectionLost("h1:1: reset"))
+    for now in (30.0, 40.0):
+        cluster.cut(now, 1)
+    assert cluster.told == [], "they were not in a row"
+    cluster.cut(50.0, 1)
+    assert [(when, broker) for when, broker, _ in cluster.told] == [(50.0, 1)]
+
+
+def bootstrap(cluster: Cluster, now: float) -> Connect:
+    """The next attempt at a bootstrap server."""
+    cluster.network.want(ANY)
+    cluster.poll(now)
+    assert cluster.connects, "a back-off is not over"
+    return cluster.connects.pop(0)
+
+
+def refuse_bootstrap(cluster: Cluster, now: float, error: ConnectionLost) -> str:
+    connect = bootstrap(cluster, now)
+    cluster.network.lost(now, connect.link, error)
+    return connect.host
+
+
+def test_the_cluster_refuses_this_client_once_every_bootstrap_server_has_failed() -> None:
+    cluster = Cluster()
+    wrong = AuthenticationError("wrong password")
+    one = refuse_bootstrap(cluster, 0.0, wrong)
+    assert cluster.told == [], "another one may accept it"
+    other = refuse_bootstrap(cluster, 0.2, ConnectionLost("nobody there"))
+    assert {one, other} == {"b1", "b2"}
+    assert cluster.told == [(0.2, ANY, wrong)]
+
+
+def test_a_cluster_that_cannot_be_reached_refuses_nobody() -> None:
+    cluster = Cluster()
+    for now in (0.0, 1.0, 2.0, 3.0, 9.0):
+        refuse_bootstrap(cluster, now, ConnectionLost("nobody there"))
+    assert cluster.told == []
+
+
+def test_a_guess_about_the_cluster_is_told_the_third_time() -> None:
+    cluster = Cluster()
+    guess = AuthenticationError("closed")
+    guess.certain = False
+    hosts = [refuse_bootstrap(cluster, now, guess) for now in (0.0, 10.0, 20.0, 30.0)]
+    assert cluster.told == []
+    hosts.append(refuse_bootstrap(cluster, 40.0, guess))
+    assert max(map(hosts.count, hosts)) == 3
+    assert [(when, broker) for when, broker, _ in cluster.told] == [(40.0, ANY)]
+
+
+def test_a_cluster_that_once_accepted_this_client_does_not_refuse_it() -> None:
+    cluster = Cluster()
+    link = bootstrap(cluster, 0.0).link
+    cluster.negotiate(0.0, link)
+    cluster.begin(0.0, link)
+    cluster.answer(0.0, link, accepted())
+    cluster.submit(-1 if cluster.network.ready(-1) else -2)
+    cluster.poll(0.0)
+    cluster.answer(0.0, link, metadata({}))
+    cluster.network.lost(1.0, link, ConnectionLost("reset"))
+    for now in (10.0, 20.0, 30.0, 40.0):
+        refuse_bootstrap(cluster, now, AuthenticationError("wrong password"))
+    assert cluster.told == []
+
+
+# -- jobs
+
+
+class Hanging:
+    """A callable that does not return: the test does not run its jobs."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self) -> Puppet:
+        self.calls += 1
+        return Puppet()
+
+
+def test_ten_thousand_attempts_with_a_hanging_callable_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: weakref.WeakSet[Connection] = weakref.WeakSet()
+    original = Connection.__init__
+
+    class Counted(Connection):
+        __slots__ = ("__weakref__",)
+
+        def __init__(self, *args: Any, **named: Any) -> None:
+            original(self, *args, **named)
+            made.add(self)
+
+    monkeypatch.setattr("pykafka4.core.network.network.Connection", Counted)
+    cluster = Cluster(Hanging(), reconnect_backoff_ms=1, reconnect_backoff_max_ms=1).placed()
+    cluster.network.want(1)
+    attempts, now = 0, 0.0
+    while attempts < 10_000:
+        cluster.poll(now)
+        if cluster.effects.connect:
+            attempts += 1
+            link = cluster.effects.connect[0].link
+            cluster.network.connected(now, link)
+            cluster.poll(now)
+            cluster.answer(now, link, versions())
+            cluster.connects.clear()
+            cluster.unanswered.clear()
+            cluster.network.lost(now, link, ConnectionLost("h1:1: reset"))
+            cluster.network.want(1)
+        now = max(now, min(cluster.effects.wake_at, now + 1.0))
+    cluster.poll(now)
+    assert len(cluster.jobs) == jobs_module.MOST
+    gc.collect()
+    assert len(cluster.network._jobs._waiting) == 0
+    assert len(made) <= jobs_module.MOST + 2
+
+
+def test_a_step_of_a_closed_connection_is_not_begun() -> None:
+    callable = Hanging()
+    cluster = Cluster(callable).placed()
+    link = cluster.attempt(0.0, 1)
+    (job,) = cluster.jobs
+    cluster.network.lost(1.0, link, ConnectionLost("h1:1: reset"))
+    result = job.run()
+    assert (callable.calls, result) == (0, None)
+    job.then(1.0, result)
+    assert cluster.network._jobs._running == 0
+
+
+def test_while_four_steps_hang_the_others_wait_and_begin_as_soon_as_one_is_over() -> None:
+    cluster = Cluster().placed()
+    lanes = [cluster.network.new_lane() for _ in range(jobs_module.MOST + 2)]
+    links = [cluster.attempt(0.0, via(lane, 1)) for lane in lanes]
+    assert len(cluster.jobs) == jobs_module.MOST
+    cluster.poll(0.0)
+    assert len(cluster.jobs) == jobs_module.MOST
+    cluster.network.lost(1.0, links[-2], ConnectionLost("h1:1: reset"))
+    cluster.network.lost(1.0, links[0], ConnectionLost("h1:1: reset"))
+    cluster.poll(1.0)
+    cluster.poll(1.5)
+    before = len(cluster.jobs)
+    cluster.do(2.0)  # that of a connection that is gone: nothing else happens in this turn
+    assert cluster.network._wake_at <= 2.0
+    cluster.poll(2.0)
+    assert len(cluster.jobs) == before
+    last = cluster.jobs.pop()
+    last.then(2.0, last.run())
+    cluster.poll(2.0)
+    assert cluster.kinds(links[-1]) == ["SaslHandshake"], "the one before it is gone"
+
+
+def test_what_a_step_raises_is_a_result_and_the_thread_goes_on() -> None:
+    def exits() -> Puppet:
+        raise SystemExit
+
+    cluster = Cluster(exits).placed()
+    link = cluster.attempt(0.0, 1)
+    cluster.do(0.0)
+    cluster.poll(0.0)
+    assert link in {close.link for close in cluster.effects.close}
+    assert "raised SystemExit" in cluster.network.why_down(1)
+
+
+def test_a_broker_that_leaves_while_it_authenticates_is_left() -> None:
+    cluster = Cluster().placed()
+    link = cluster.begin(0.0, cluster.attempt(0.0, 1))
+    cluster.network.set_addresses(0.0, {2: ("h2", 2)})
+    cluster.poll(0.0)
+    assert link in {close.link for close in cluster.effects.close}
+    cluster.network.receive(0.0, link, b"whatever")
+    cluster.poll(1.0)
+    assert 1 not in {status.node for status in cluster.network.status()}
+
+
+def test_the_state_of_a_connection_is_shown_while_it_authenticates() -> None:
+    cluster = Cluster().placed()
+    cluster.attempt(0.0, 1)
+    assert {link.node: link.state for link in cluster.network.status()}[1] == ConnectionState.AUTHENTICATING.value

@@ -1,0 +1,196 @@
+"""Bugs of authentication on a connection, of its jobs, and of what refusals lead to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutants.mutant import Mutant
+
+__all__ = ["MUTANTS"]
+
+MUTANTS: Final = (
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old="        raise self._explained(failure)\n",
+        new="        raise self._explained(failure) from failure\n",
+        breaks="an error of authentication keeps the exception whose frames hold credentials",
+        tests=(
+            "tests/core/network/test_authentication.py::test_a_bug_in_a_mechanism_ends_the_connection_and_not_the_loop",
+            "tests/core/network/test_authentication.py::test_a_challenge_that_the_mechanism_refuses_ends_it",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old="        except Exception as error:  # whatever",
+        new="        except AuthenticationError as error:  # whatever",
+        breaks="a bug in a mechanism crashes the loop",
+        tests=("tests/core/network/test_authentication.py::test_a_bug_in_a_mechanism_ends_the_connection_and_not_the_loop",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old='within the setup timeout", certain=False)',
+        new='within the setup timeout", certain=True)',
+        breaks="a broker that hangs is taken for one that refuses this client",
+        tests=("tests/core/network/test_authentication.py::test_the_setup_timeout_says_what_did_not_happen_and_is_a_guess",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old='refuse credentials in this way", certain=False)',
+        new='refuse credentials in this way", certain=True)',
+        breaks="a broker that stops is taken for one that refuses this client",
+        tests=(
+            "tests/core/network/test_authentication.py::test_a_connection_that_is_lost_during_the_exchange_may_be_a_refusal",
+            "tests/core/network/test_network_authentication.py::test_a_guess_is_told_the_third_time_in_a_row",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old="        if response.error_code == UNSUPPORTED:\n",
+        new="        if False:\n",
+        breaks="what a broker offers is not told",
+        tests=("tests/core/network/test_authentication.py::test_an_unsupported_mechanism_lists_what_the_broker_offers",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old="        if response.error_code:\n            raise _coded(",
+        new="        if False:\n            raise _coded(",
+        breaks="credentials are sent after a refused handshake",
+        tests=("tests/core/network/test_authentication.py::test_another_error_of_the_handshake_is_named",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old="        if response.error_code:\n            refusal",
+        new="        if False:\n            refusal",
+        breaks="refused credentials count as accepted",
+        tests=("tests/core/network/test_authentication.py::test_refused_credentials_are_told_in_the_brokers_words",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old="        if mechanism.slow(challenge):\n",
+        new="        if False:\n",
+        breaks="keys are derived on the loop",
+        tests=("tests/core/network/test_authentication.py::test_a_slow_challenge_is_answered_by_a_job",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old="return self._message(mechanism.next(challenge))",
+        new="return None",
+        breaks="a broker need not prove anything",
+        tests=("tests/core/network/test_authentication.py::test_a_challenge_is_answered_until_the_mechanism_is_done",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old="max(0, response.session_lifetime_ms)",
+        new="response.session_lifetime_ms * 0",
+        breaks="sessions are taken to last for ever",
+        tests=("tests/core/network/test_authentication.py::test_it_authenticates_itself_again_at_85_percent_of_the_lifetime",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old="            return self._error(str(error), certain=isinstance(error, ConfigError))\n",
+        new="            return self._error(str(error), certain=True)\n",
+        breaks="an issuer that is down is taken for a refusal",
+        tests=("tests/core/network/test_authentication.py::test_an_error_of_this_package_is_told_and_keeps_its_certainty",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old='raised {type(error).__name__}", certain=False)',
+        new='raised {error}", certain=False)',
+        breaks="the text of an application's exception is in messages",
+        tests=("tests/core/network/test_authentication.py::test_what_the_applications_callable_raises_is_the_cause_and_no_refusal",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/authentication.py",
+        old='c if " " <= c <= "~" else "?" for c',
+        new="c for c",
+        breaks="a broker's list writes control characters to the terminal",
+        tests=("tests/core/network/test_authentication.py::test_an_unsupported_mechanism_lists_what_the_broker_offers",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/jobs.py",
+        old="            return None if self.is_over else self.run()\n",
+        new="            return self.run()\n",
+        breaks="credentials are asked for a connection that is gone",
+        tests=("tests/core/network/test_network_authentication.py::test_a_step_of_a_closed_connection_is_not_begun",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/jobs.py",
+        old="        except BaseException as error:",
+        new="        except Exception as error:",
+        breaks="SystemExit in the application's callable goes unnoticed until the time-out",
+        tests=("tests/core/network/test_network_authentication.py::test_what_a_step_raises_is_a_result_and_the_thread_goes_on",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/jobs.py",
+        old="        self._waiting = deque(task for task in self._waiting if not task.is_over)\n",
+        new="",
+        breaks="steps of closed connections pile up behind callables that hang",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_ten_thousand_attempts_with_a_hanging_callable_leave_nothing_behind",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/jobs.py",
+        old="while self._waiting and self._running < MOST:",
+        new="while self._waiting:",
+        breaks="steps pile up in the helper behind callables that hang",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_ten_thousand_attempts_with_a_hanging_callable_leave_nothing_behind",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/jobs.py",
+        old="            self._running -= 1\n",
+        new="",
+        breaks="after four steps no other one is begun",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_while_four_steps_hang_the_others_wait_and_begin_as_soon_as_one_is_over",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="        if broker >= 0 and broker not in self._accepted and refusal is not None:",
+        new="        if broker >= 0 and refusal is not None:",
+        breaks="records fail while the password of a running client is being replaced",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_a_broker_that_never_accepted_this_client_is_told_and_one_that_did_is_not",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="if not self._accepted and not self._ready and all(",
+        new="if not self._ready and all(",
+        breaks="a whole cluster that once accepted this client refuses it",
+        tests=("tests/core/network/test_network_authentication.py::test_a_cluster_that_once_accepted_this_client_does_not_refuse_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="all(e.error is not None for",
+        new="all(True for",
+        breaks="one bootstrap server speaks for the cluster",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_the_cluster_refuses_this_client_once_every_bootstrap_server_has_failed",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="    return error if error.certain or endpoint.refusals >= GUESSES else None\n",
+        new="    return error\n",
+        breaks="a guess is believed the first time",
+        tests=("tests/core/network/test_network_authentication.py::test_a_guess_is_told_the_third_time_in_a_row",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="            endpoint.refusals = 0\n",
+        new="            pass\n",
+        breaks="failures of other kinds count as refusals",
+        tests=("tests/core/network/test_network_authentication.py::test_another_failure_ends_the_row_of_refusals",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="FIRST_PAUSE * 2 ** min(endpoint.refusals - 1, 10)",
+        new="FIRST_PAUSE",
+        breaks="accounts are locked by frequent attempts",
+        tests=("tests/core/network/test_network_authentication.py::test_pauses_after_refusals_double_from_half_a_second_to_five",),
+    ),
+)
