@@ -27,14 +27,17 @@ def until(predicate: Callable[[], object], what: str = "it") -> None:
 
 
 @contextlib.contextmanager
-def serving(answer: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A server on loopback that runs `answer(connection)` for every client; yields its port."""
+def serving(answer: Callable[[Any], object], wrap: Callable[[socket.socket], socket.socket] | None = None) -> Iterator[int]:
+    """A server on loopback that runs `answer(connection)` for every client; yields its port. `wrap`: for TLS."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(SECONDS)
     connections: list[socket.socket] = []
 
     def one(connection: socket.socket) -> None:
         with contextlib.suppress(OSError):
+            if wrap is not None:
+                connection = wrap(connection)
+                connections.append(connection)
             answer(connection)
 
     def accept() -> None:
