@@ -182,19 +182,19 @@ class Contexts:
         """Why the client's certificate cannot be used. OpenSSL itself names a reason only if both could be read."""
         config = self._config
         where = _named("ssl_certfile", "ssl_cert_pem", config.ssl_certfile)
-        content = files["ssl_certfile"] or _ascii(config.ssl_cert_pem or "")
-        if b"-----BEGIN " not in content or b"CERTIFICATE-----" not in content:
+        content = files["ssl_certfile"] if config.ssl_cert_pem is None else _ascii(config.ssl_cert_pem)
+        if not _has_certificates(content or b""):
             return f"{where}: {_no_certificate(config.ssl_certfile, content)}"
         has_key = config.ssl_keyfile is not None or config.ssl_key_pem is not None
         if has_key:
             where = _named("ssl_keyfile", "ssl_key_pem", config.ssl_keyfile)
-            content = files["ssl_keyfile"] or _ascii(str(config.ssl_key_pem))
+            content = files["ssl_keyfile"] if config.ssl_key_pem is None else _ascii(str(config.ssl_key_pem))
         if reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"):
             return f"{where}: the key does not belong to the certificate"
         if encrypted:
             return f"{where}: the key cannot be decrypted; is ssl_password right?"
-        if b"PRIVATE KEY-----" in content:
-            return f"{where}: the certificate or the key is damaged"
+        if b"PRIVATE KEY-----" in (content or b""):
+            return f"{where}: the key in it is damaged"
         return f"{where}: {_no_key(config.ssl_keyfile, content) if has_key else 'it contains no key: set ssl_keyfile'}"
 
 
@@ -207,14 +207,22 @@ def _named(file: str, content: str, path: str | None) -> str:
     return content if path is None else f"{file}={path!r}"
 
 
+def _has_certificates(content: bytes) -> bool:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=content.decode("ascii", "ignore"))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def _no_certificate(path: str | None, content: bytes | None) -> str:
     if content and b"CERTIFICATE-----" in content:
         return "a certificate in it is damaged"
     return f"no certificate in PEM format; {_way_out(path or 'store', content or b'', 'certificate')}"
 
 
-def _no_key(path: str | None, content: bytes) -> str:
-    return f"no key in PEM format; {_way_out(path or 'key', content, 'key')}"
+def _no_key(path: str | None, content: bytes | None) -> str:
+    return f"no key in PEM format; {_way_out(path or 'key', content or b'', 'key')}"
 
 
 def _way_out(path: str, content: bytes, what: str) -> str:
