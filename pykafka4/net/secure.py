@@ -25,7 +25,6 @@ from pykafka4.wire.buffers import Buffer
 __all__ = ["SecureTransport"]
 
 TLS_RECORD: Final = 16 << 10  # the most that is encrypted in one piece
-RECORD_HEAD: Final = 5  # bytes of a record from which OpenSSL sees whether it is one
 HEARD: Final = 16  # bytes of another protocol by which it can be named
 SESSIONS: Final = 256  # kept at most, a few KiB each
 
@@ -67,7 +66,7 @@ class SecureTransport(PortableTransport):
         self._preparing: dict[int, tuple[str, int]] = {}  # links that wait for their context, and where they go
         self._is_asking = False  # whether a helper thread reads the certificates
         self._prepared: dict[int, tuple[ssl.SSLContext, str, int]] = {}  # links that are dialled
-        self._shaking: dict[Socket, bytes] = {}  # the first bytes that each has received
+        self._shaking: dict[Socket, bytes] = {}  # the first bytes that each received, for the message
         self._unread: dict[int, Socket] = {}  # OpenSSL may have more of these
         self._overdue: dict[int, Socket] = {}  # the same of the last turn, until they are read in this one
         self._sessions = Sessions()
@@ -150,9 +149,9 @@ class SecureTransport(PortableTransport):
 
     def _shake(self, s: Socket) -> None:
         sock: Any = s.sock
-        if len(self._shaking[s]) < RECORD_HEAD:
+        if not self._shaking[s]:
             with contextlib.suppress(OSError):
-                self._shaking[s] += socket.socket.recv(sock, HEARD, socket.MSG_PEEK)
+                self._shaking[s] = socket.socket.recv(sock, HEARD, socket.MSG_PEEK)  # OpenSSL will have them, too
         try:
             sock.do_handshake()
         except ssl.SSLWantReadError:
@@ -229,7 +228,10 @@ class SecureTransport(PortableTransport):
 
 def _server_name(host: str) -> str:
     """The name that the certificate must contain: no dot at the end, and no zone of an IPv6 address. ValueError if there is none."""
-    return host.partition("%")[0] if ":" in host else host.rstrip(".").encode("idna").decode()
+    name = host.partition("%")[0] if ":" in host else host.rstrip(".").encode("idna").decode()
+    if not name or "\0" in name:
+        raise ValueError(f"{host!r} is no name that a certificate may contain")
+    return name
 
 
 def _next_piece(out: deque[Buffer]) -> Buffer:

@@ -157,7 +157,9 @@ class Contexts:
             context.load_verify_locations(config.ssl_cafile, None, pem)
         except (OSError, ValueError):
             content = files["ssl_cafile"] if pem is None else _ascii(pem)
-            raise ConfigError(f"{_named('ssl_cafile', 'ssl_ca_pem', config.ssl_cafile)}: {_no_certificate(config.ssl_cafile, content)}") from None
+            raise ConfigError(
+                f"{_named('ssl_cafile', 'ssl_ca_pem', config.ssl_cafile)}: {_no_certificate(config.ssl_cafile, content)}"
+            ) from None
 
     def _identify(self, context: ssl.SSLContext, files: dict[str, bytes | None]) -> None:
         config = self._config

@@ -315,7 +315,10 @@ def test_a_key_that_does_not_belong_to_the_certificate_is_named(files: Files) ->
     for key in (OTHER.key, of_another_kind):
         path = files.write("k", key)
         assert refused(ssl_certfile=certificate, ssl_keyfile=path) == f"ssl_keyfile={path!r}: the key does not belong to the certificate"
-        assert refused(ssl_cert_pem=CLIENT.chain.decode(), ssl_key_pem=key.decode()) == "ssl_key_pem: the key does not belong to the certificate"
+        assert (
+            refused(ssl_cert_pem=CLIENT.chain.decode(), ssl_key_pem=key.decode())
+            == "ssl_key_pem: the key does not belong to the certificate"
+        )
 
 
 def test_keys_that_are_none_are_named(files: Files) -> None:
@@ -380,7 +383,9 @@ except ConfigError as error:
     print(error)
 """
     arguments = [sys.executable, "-c", code, files.write("c", CLIENT.chain), files.write("k", encrypted(CLIENT))]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, start_new_session=True, check=False)
+    done = subprocess.run(
+        arguments, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, start_new_session=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("the key is encrypted: set ssl_password\n", "")
 
 

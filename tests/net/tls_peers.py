@@ -17,7 +17,7 @@ from pykafka4.net.tls import Contexts
 from pykafka4.net.transport import Post
 from pykafka4.security import SecurityConfig
 
-__all__ = ["AUTHORITY", "config", "context", "right", "transport", "wrap"]
+__all__ = ["AUTHORITY", "config", "context", "right", "transport", "wrap", "wrapping"]
 
 AUTHORITY = Authority()
 NAMES = "localhost", "127.0.0.1", "::1", "kafka.invalid", "*.brokers.invalid"
@@ -55,9 +55,22 @@ def context(certificate: Certificate, *, demand: bool = False, version: ssl.TLSV
 
 
 def wrap(connection: socket.socket) -> socket.socket:
-    return right().wrap_socket(connection, server_side=True)
+    """What `serving` needs for TLS."""
+    return wrapping(right())(connection)
 
 
 def wrapping(made: ssl.SSLContext) -> Callable[[socket.socket], socket.socket]:
     """`wrap` with another context."""
-    return lambda connection: made.wrap_socket(connection, server_side=True)
+
+    def wrap_or_close(connection: socket.socket) -> socket.socket:
+        try:
+            return made.wrap_socket(connection, server_side=True)
+        except OSError as error:  # if the client is gone already, `ssl` leaves its new socket open
+            trace = error.__traceback__
+            while trace is not None:
+                if isinstance(left := trace.tb_frame.f_locals.get("self"), ssl.SSLSocket):
+                    left.close()
+                trace = trace.tb_next
+            raise
+
+    return wrap_or_close
