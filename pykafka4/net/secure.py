@@ -96,6 +96,7 @@ class SecureTransport(PortableTransport):
     def shut(self) -> None:
         """Close every socket, and dial no more."""
         self._preparing.clear()
+        self._prepared.clear()
         super().shut()
 
     # -- the handshake

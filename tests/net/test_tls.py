@@ -322,15 +322,16 @@ def test_a_key_that_does_not_belong_to_the_certificate_is_named(files: Files) ->
 
 
 def test_keys_that_are_none_are_named(files: Files) -> None:
+    key = formats.load_pem_private_key(CLIENT.key, None)
+    der = key.private_bytes(formats.Encoding.DER, formats.PrivateFormat.PKCS8, formats.NoEncryption())
     certificate = files.write("c", CLIENT.chain)
     for content, text in (
         (b"", "no key in PEM format; it is empty"),
         (b"garbage", "no key in PEM format; one begins with -----BEGIN PRIVATE KEY-----"),
         (CLIENT.key[:100] + b"\n-----END PRIVATE KEY-----\n", "the key in it is damaged"),
         (OTHER.chain, "no key in PEM format"),
-        (formats.load_pem_private_key(CLIENT.key, None).private_bytes(formats.Encoding.DER, formats.PrivateFormat.PKCS8, formats.NoEncryption()),
-         "it is DER: convert it with openssl pkey -inform DER"),
-    ):  # fmt: skip
+        (der, "it is DER: convert it with openssl pkey -inform DER"),
+    ):
         path = files.write("k", content)
         message = refused(ssl_certfile=certificate, ssl_keyfile=path)
         assert message.startswith(f"ssl_keyfile={path!r}: ")
