@@ -138,11 +138,12 @@ def text(default: str | None, doc: str) -> Any:
 
 
 def document(doc: str) -> Any:
-    """A text of any length, such as a certificate; None: not set."""
+    """A text of any length, such as a certificate; None: not set. It is not shown, as a key may be beside the certificate."""
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         if value is not None and (not isinstance(value, str) or not value):
-            raise bad(attribute.name, value, "must be a non-empty string or None")
+            what = "an empty string" if value == "" else f"of type {type(value).__name__}"
+            raise ConfigError(f"{attribute.name} is {what}: must be a non-empty string or None")
 
     return attrs.field(default=None, converter=plain, validator=check, repr=False, metadata={"unit": "", "range": "text", "doc": doc})
 

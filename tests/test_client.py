@@ -206,7 +206,7 @@ def silence(connection: socket.socket) -> None:
     ("peer", "text"),
     [
         (http, "the peer speaks HTTP, not Kafka; is the port right?"),
-        (tls, "the peer responds with TLS, which this version does not support"),
+        (tls, "the broker speaks TLS: set security_protocol to SSL or SASL_SSL"),
         (silence, "no ApiVersions response within the setup timeout; is it a Kafka broker?"),
     ],
 )

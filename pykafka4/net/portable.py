@@ -9,12 +9,12 @@ import socket
 from collections import deque
 from collections.abc import Sequence
 
-from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, caused_by
+from pykafka4.errors import ConnectionLost, DecodeError, KafkaError
 from pykafka4.gil.asking import Turn
 from pykafka4.net.dialling import Dialled, Dialler
 from pykafka4.net.handoff.wakeup import Wakeup
 from pykafka4.net.handoff.workers import Helper
-from pykafka4.net.transport import Event, EventKind, Post, end_of_stream, explain
+from pykafka4.net.transport import Event, EventKind, Post, bad_frame, end_of_stream, explain
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol.frame import SIZE, frame_size
 
@@ -81,9 +81,9 @@ class PortableTransport:
     def close(self, link: int) -> None:
         """Close `link`; frames that were read but not reported are discarded."""
         self._dialler.cancel(link)
+        self._events = [event for event in self._events if event.link != link]  # LOST among them: then it has no socket any more
         s = self._sockets.pop(link, None)
         if s is not None:
-            self._events = [event for event in self._events if event.link != link]
             self._drop(s)
 
     def select(self, timeout: float) -> list[Event]:
@@ -149,12 +149,15 @@ class PortableTransport:
         if self._sockets.get(s.link) is not s:
             return  # lost while an earlier event was handled
         if mask & WRITE:
-            self._flush(s)
-            if s.report and not s.out and s.link in self._sockets:
-                s.report = False
-                self._events.append(Event(EventKind.WRITTEN, s.link))
+            self._write_on(s)
         if mask & READ and s.link in self._sockets:
             self._read(s)
+
+    def _write_on(self, s: Socket) -> None:
+        self._flush(s)
+        if s.report and not s.out and s.link in self._sockets:
+            s.report = False
+            self._events.append(Event(EventKind.WRITTEN, s.link))
 
     def _watch(self, s: Socket, events: int) -> None:
         if events != s.events:
@@ -205,7 +208,7 @@ class PortableTransport:
         except BlockingIOError:
             return
         except DecodeError as error:
-            self._lose(s, caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # the cause tells a consumer to request less
+            self._lose(s, bad_frame(s.address, error))
         except OSError as error:
             self._lose(s, explain(error))
 

@@ -1,28 +1,60 @@
 """The transport for TLS: the portable one with sockets of Python's `ssl`. Rule: CONNECTED is reported after the handshake.
 
 OpenSSL keeps a part of what it has read from a socket to itself, where no selector sees it. So reading goes on until OpenSSL has nothing
-more, and what the budget of a turn leaves there is read in the next turn, without waiting.
+more, and what the budget of a turn leaves there is read in the next turn, without waiting. Either direction may need the other one first
+(a new key, a renegotiation): a read that has to write waits for the socket as a write does, and a write that has to read is tried again
+after a read.
 """
 
 from __future__ import annotations
 
 import contextlib
+import socket
 import ssl
 from collections import deque
 from typing import Any, Final
 
-from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, DecodeError, caused_by
+from pykafka4.errors import AuthenticationError, DecodeError, caused_by
 from pykafka4.net.dialling import Dialled
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import READ, TURN_BYTES, WRITE, PortableTransport, Socket, advance
-from pykafka4.net.tls import Contexts, explain_tls
-from pykafka4.net.transport import Event, EventKind, Post, end_of_stream
+from pykafka4.net.tls import Contexts, explain_handshake, explain_tls
+from pykafka4.net.transport import Event, EventKind, Post, bad_frame, end_of_stream
 from pykafka4.wire.buffers import Buffer
 
 __all__ = ["SecureTransport"]
 
-TLS_RECORD: Final = 16 << 10  # the most that one call encrypts
-WAITS: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+TLS_RECORD: Final = 16 << 10  # the most that is encrypted in one piece
+HEARD: Final = 16  # bytes of another protocol by which it can be named
+SESSIONS: Final = 256  # kept at most, a few KiB each
+
+
+class Sessions:
+    """The last session with each broker, by which the next handshake is shorter. Bounded. A new context has no use for those of another."""
+
+    def __init__(self) -> None:
+        self._context: ssl.SSLContext | None = None
+        self._kept: dict[tuple[str, int], ssl.SSLSession] = {}  # the oldest first
+
+    def of(self, context: ssl.SSLContext, target: tuple[str, int]) -> ssl.SSLSession | None:
+        """The one to resume, if there is one."""
+        if context is not self._context:
+            self._context = context
+            self._kept.clear()
+        return self._kept.get(target)
+
+    def keep(self, context: ssl.SSLContext, target: tuple[str, int], session: ssl.SSLSession | None) -> None:
+        """For the next connection. With TLS 1.3 only one with a ticket can be resumed."""
+        if session is None or context is not self._context or not (session.has_ticket or session.id):
+            return
+        self._kept.pop(target, None)
+        self._kept[target] = session
+        if len(self._kept) > SESSIONS:
+            del self._kept[next(iter(self._kept))]
+
+    def forget(self, target: tuple[str, int]) -> None:
+        """A handshake has failed, perhaps because of the session."""
+        self._kept.pop(target, None)
 
 
 class SecureTransport(PortableTransport):
@@ -32,21 +64,20 @@ class SecureTransport(PortableTransport):
         super().__init__(max_frame, helper, post)
         self._helper, self._post, self._contexts = helper, post, contexts
         self._preparing: dict[int, tuple[str, int]] = {}  # links that wait for their context, and where they go
+        self._is_asking = False  # whether a helper thread reads the certificates
         self._prepared: dict[int, tuple[ssl.SSLContext, str, int]] = {}  # links that are dialled
-        self._shaking: set[Socket] = set()
+        self._shaking: dict[Socket, bytes] = {}  # the first bytes that each received, for the message
         self._unread: dict[int, Socket] = {}  # OpenSSL may have more of these
-        self._sessions: dict[tuple[str, int], tuple[ssl.SSLContext, ssl.SSLSession]] = {}
+        self._overdue: dict[int, Socket] = {}  # the same of the last turn, until they are read in this one
+        self._sessions = Sessions()
 
     # -- the Transport interface
 
     def connect(self, link: int, host: str, port: int) -> None:
         """Read the certificates on a helper thread, then dial."""
         self._preparing[link] = host, port
-        contexts = self._contexts
-        self._helper.submit(
-            lambda: contexts.current() if link in self._preparing else None,
-            lambda context: self._post(lambda now: self._dial(link, context)),
-        )
+        if not self._is_asking:
+            self._ask()
 
     def close(self, link: int) -> None:
         """Close `link`, in whatever state it is."""
@@ -56,43 +87,72 @@ class SecureTransport(PortableTransport):
 
     def select(self, timeout: float) -> list[Event]:
         """As the portable transport, which does not know what OpenSSL has read already."""
-        unread, self._unread = self._unread, {}
-        events = super().select(0.0 if unread else timeout)
-        for s in unread.values():
-            if self._sockets.get(s.link) is s and s.link not in self._unread:
-                self._read(s)
+        self._overdue, self._unread = self._unread, {}
+        events = super().select(0.0 if self._overdue else timeout)
+        for s in list(self._overdue.values()):
+            self._ready(s, READ)
         return events + self._take_events()
+
+    def shut(self) -> None:
+        """Close every socket, and dial no more."""
+        self._preparing.clear()
+        self._prepared.clear()
+        super().shut()
 
     # -- the handshake
 
-    def _dial(self, link: int, context: Any) -> None:
-        where = self._preparing.pop(link, None)
-        if where is None:
-            return
-        if isinstance(context, ssl.SSLContext):
-            self._prepared[link] = context, *where
-            super().connect(link, *where)
-            return
-        reason = context if isinstance(context, ConfigError) else f"{type(context).__name__}: {context}"
-        error = caused_by(AuthenticationError(f"{where[0]}:{where[1]}: the certificates cannot be used: {reason}"), context)
-        self._events.append(Event(EventKind.LOST, link, error))
+    def _ask(self) -> None:
+        """Read the certificates once for all links that wait now. A callable for the password may hang: then one thread does, not all."""
+        self._is_asking = True
+        links = list(self._preparing)
+        self._helper.submit(self._contexts.current, lambda context: self._post(lambda now: self._dial(links, context)))
+
+    def _dial(self, links: list[int], context: Any) -> None:
+        self._is_asking = False
+        for link in links:
+            where = self._preparing.pop(link, None)
+            if where is None:
+                continue
+            if isinstance(context, ssl.SSLContext):
+                self._prepared[link] = context, *where
+                super().connect(link, *where)
+            else:
+                reason = f"{where[0]}:{where[1]}: the certificates cannot be used: {type(context).__name__}: {context}"
+                self._events.append(Event(EventKind.LOST, link, caused_by(AuthenticationError(reason), context)))
+        if self._preparing:
+            self._ask()
+
+    def _take_dialled(self) -> None:
+        for dialled in self._dialler.finished:
+            if dialled.sock is None:
+                self._prepared.pop(dialled.link, None)
+        super()._take_dialled()
 
     def _opened(self, dialled: Dialled) -> None:
-        """The socket is open: begin the handshake."""
+        """The socket is open: begin the handshake. The peer may be gone already, and the host may be a name that no certificate can have."""
         context, host, port = self._prepared.pop(dialled.link)
         assert dialled.sock is not None
-        kept = self._sessions.get((host, port))
-        session = kept[1] if kept is not None and kept[0] is context else None
-        sock = context.wrap_socket(dialled.sock, do_handshake_on_connect=False, server_hostname=host.rstrip("."), session=session)
+        try:
+            dialled.sock.getpeername()  # `wrap_socket` would leave it to the garbage collector to close the socket
+            name = _server_name(host)
+            session = self._sessions.of(context, (host, port))
+            sock = context.wrap_socket(dialled.sock, do_handshake_on_connect=False, server_hostname=name, session=session)
+        except (OSError, ValueError) as error:
+            dialled.sock.close()
+            self._events.append(Event(EventKind.LOST, dialled.link, explain_handshake(dialled.address, error, b"")))
+            return
         s = Socket(dialled.link, sock, dialled.address)
         s.target = host, port
         self._sockets[s.link] = s
         self._selector.register(sock, READ, s)
-        self._shaking.add(s)
+        self._shaking[s] = b""
         self._shake(s)
 
     def _shake(self, s: Socket) -> None:
         sock: Any = s.sock
+        if not self._shaking[s]:
+            with contextlib.suppress(OSError):
+                self._shaking[s] = socket.socket.recv(sock, HEARD, socket.MSG_PEEK)  # OpenSSL will have them, too
         try:
             sock.do_handshake()
         except ssl.SSLWantReadError:
@@ -100,9 +160,11 @@ class SecureTransport(PortableTransport):
         except ssl.SSLWantWriteError:
             self._watch(s, WRITE)
         except (OSError, ValueError) as error:
-            self._lose(s, explain_tls(s.address, error, shaking=True))
+            assert s.target is not None
+            self._sessions.forget(s.target)
+            self._lose(s, explain_handshake(s.address, error, self._shaking[s]))
         else:
-            self._shaking.discard(s)
+            del self._shaking[s]
             self._watch(s, READ)
             self._events.append(Event(EventKind.CONNECTED, s.link))
 
@@ -110,22 +172,16 @@ class SecureTransport(PortableTransport):
         if s in self._shaking:
             self._shake(s)
             return
-        super()._ready(s, mask)
-        if s.out and self._sockets.get(s.link) is s:  # OpenSSL may have had to read before it could write
-            self._flush(s)
+        super()._ready(s, mask | READ)  # a read may have waited until it could write
+        if s.out and not s.events & WRITE:  # a write waited until there was something to read
+            self._write_on(s)
 
     def _drop(self, s: Socket) -> None:
-        if s not in self._shaking:
-            self._keep_session(s)
-        self._shaking.discard(s)
-        super()._drop(s)
-
-    def _keep_session(self, s: Socket) -> None:
-        """For the next connection to this broker. With TLS 1.3 a session is only complete after the first bytes from the broker."""
         sock: Any = s.sock
-        with contextlib.suppress(ValueError):  # it is not complete
-            if s.target is not None and (session := sock.session) is not None:
-                self._sessions[s.target] = sock.context, session
+        if self._shaking.pop(s, None) is None and s.target is not None:
+            with contextlib.suppress(ValueError):  # the session is not complete
+                self._sessions.keep(sock.context, s.target, sock.session)
+        super()._drop(s)
 
     # -- bytes
 
@@ -142,11 +198,14 @@ class SecureTransport(PortableTransport):
         except ssl.SSLWantWriteError:
             pass
         except OSError as error:
-            self._lose(s, explain_tls(s.address, error, shaking=False))
+            self._read(s)  # responses, or an alert that says why
+            if self._sockets.get(s.link) is s:
+                self._lose(s, explain_tls(s.address, error))
             return
         self._watch(s, READ | WRITE if s.out else READ)
 
     def _read(self, s: Socket) -> None:
+        self._overdue.pop(s.link, None)
         budget = TURN_BYTES
         try:
             while budget > 0:
@@ -155,15 +214,26 @@ class SecureTransport(PortableTransport):
                 if got == 0:
                     self._lose(s, end_of_stream(in_frame=s.view is not None or bool(s.head)))
                     return
-        except WAITS:
+        except ssl.SSLWantReadError:
+            return
+        except ssl.SSLWantWriteError:
+            self._watch(s, READ | WRITE)
             return
         except DecodeError as error:
-            self._lose(s, caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # the cause tells a consumer to request less
+            self._lose(s, bad_frame(s.address, error))
             return
         except OSError as error:
-            self._lose(s, explain_tls(s.address, error, shaking=False))
+            self._lose(s, explain_tls(s.address, error))
             return
         self._unread[s.link] = s
+
+
+def _server_name(host: str) -> str:
+    """The name that the certificate must contain: no dot at the end, and no zone of an IPv6 address. ValueError if there is none."""
+    name = host.partition("%")[0] if ":" in host else host.rstrip(".").encode("idna").decode()
+    if not name or "\0" in name:
+        raise ValueError(f"{host!r} is no name that a certificate may contain")
+    return name
 
 
 def _next_piece(out: deque[Buffer]) -> Buffer:
@@ -171,8 +241,11 @@ def _next_piece(out: deque[Buffer]) -> Buffer:
 
     After a call that could not be carried out, OpenSSL expects the same bytes again, or more of them. It gets these, as `out` only grows.
     """
-    if len(out) == 1 or len(out[0]) >= TLS_RECORD:
-        return out[0]
+    first = out[0]
+    if len(first) > TURN_BYTES:
+        return memoryview(first)[:TURN_BYTES]
+    if len(out) == 1 or len(first) >= TLS_RECORD:
+        return first
     pieces: list[Buffer] = []
     size = 0
     for buffer in out:

@@ -1,13 +1,16 @@
 """TLS. Rule: certificates are read again for each connection, never on the loop's thread; errors say what to change, and show no secret.
 
-Python's `ssl` does the work. `Contexts` makes the context from the options, `explain_tls` turns what `ssl` raises into a message.
+Python's `ssl` does the work. `Contexts` makes the context from the options; `explain_handshake` and `explain_tls` turn what `ssl` raises
+into the error of a connection.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
+import re
 import ssl
 import stat
 import tempfile
@@ -16,23 +19,37 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, KafkaError, caused_by
+from pykafka4.errors import AuthenticationError, ConfigError, ConnectionLost, caused_by
 from pykafka4.logs import get_log
+from pykafka4.net.transport import explain
 from pykafka4.security import SecurityConfig
+from pykafka4.wire.protocol.frame import explain_bad_frame
 
-__all__ = ["Contexts", "explain_tls"]
+__all__ = ["Contexts", "explain_handshake", "explain_tls"]
 
 log = get_log("pykafka4.tls")
 
 FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile")
-CONTENTS: Final = ("ssl_ca_pem", "ssl_cert_pem", "ssl_key_pem")
 LARGEST: Final = 16 << 20  # bytes of a file of certificates; the authorities of a system take a quarter of a MiB
+LONGEST_PASSWORD: Final = 1024  # bytes that OpenSSL takes
 
 TRUST: Final = "set ssl_cafile to the certificate of the authority that signed the broker's"
 IDENTIFY: Final = "the broker demands a certificate that it trusts: set ssl_certfile and ssl_keyfile"
 NO_TLS: Final = "it does not speak TLS: use its TLS port, or a security_protocol without SSL"
 PARAMETERS: Final = "the client and the broker have no TLS version or cipher in common; this client needs TLS 1.2 or newer"
-HINTS: Final = {  # by the reason of an SSLError
+REFUSED: Final = {  # the alerts with which a broker refuses a client; with TLS 1.3 they come after the handshake
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": IDENTIFY,
+    "SSLV3_ALERT_BAD_CERTIFICATE": IDENTIFY,
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the broker says that the client's certificate has expired",
+    "SSLV3_ALERT_CERTIFICATE_REVOKED": "the broker says that the client's certificate is revoked",
+    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": IDENTIFY,
+    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": IDENTIFY,
+    "SSLV3_ALERT_HANDSHAKE_FAILURE": f"{PARAMETERS}, or {IDENTIFY}",
+    "TLSV1_ALERT_UNKNOWN_CA": IDENTIFY,
+    "TLSV1_ALERT_ACCESS_DENIED": "the broker does not admit this client's certificate",
+    "TLSV1_ALERT_DECRYPT_ERROR": IDENTIFY,
+}
+HINTS: Final = REFUSED | {  # by the reason of an SSLError
     "WRONG_VERSION_NUMBER": NO_TLS,
     "HTTP_REQUEST": NO_TLS,
     "RECORD_LAYER_FAILURE": NO_TLS,
@@ -41,17 +58,15 @@ HINTS: Final = {  # by the reason of an SSLError
     "NO_SHARED_CIPHER": PARAMETERS,
     "NO_PROTOCOLS_AVAILABLE": PARAMETERS,
     "TLSV1_ALERT_PROTOCOL_VERSION": PARAMETERS,
-    "TLSV13_ALERT_CERTIFICATE_REQUIRED": IDENTIFY,
-    "SSLV3_ALERT_BAD_CERTIFICATE": IDENTIFY,
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the broker says that the client's certificate has expired",
-    "SSLV3_ALERT_CERTIFICATE_UNKNOWN": IDENTIFY,
-    "TLSV1_ALERT_UNKNOWN_CA": IDENTIFY,
-    "SSLV3_ALERT_HANDSHAKE_FAILURE": f"{PARAMETERS}, or {IDENTIFY}",
+    "TLSV1_ALERT_INSUFFICIENT_SECURITY": PARAMETERS,
+    "TLSV1_UNRECOGNIZED_NAME": "the broker does not know the name that the client connects to",
+    "TLSV1_ALERT_UNRECOGNIZED_NAME": "the broker does not know the name that the client connects to",
     "TLSV1_ALERT_INTERNAL_ERROR": "the broker failed; its log says why",
 }
+GUESSES: Final = frozenset({"TLSV1_ALERT_INTERNAL_ERROR"})  # of HINTS, those that may be over soon
 VERIFY: Final = {  # by OpenSSL's verify code
-    10: "the certificate has expired; is the clock of this machine right?",
     9: "the certificate is not yet valid; is the clock of this machine right?",
+    10: "the certificate has expired; is the clock of this machine right?",
     18: f"the certificate is self-signed; {TRUST}",
     19: f"the authority is not trusted; {TRUST}",
     20: f"the authority is not trusted; {TRUST}",
@@ -60,6 +75,7 @@ VERIFY: Final = {  # by OpenSSL's verify code
     64: "the certificate is for another address: connect to a name that it contains, or mend advertised.listeners or the certificate",
 }
 HANDSHAKE_ENDED: Final = f"the broker closed the connection during the TLS handshake; perhaps {NO_TLS}"
+ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
 
 
 class Contexts:
@@ -67,6 +83,9 @@ class Contexts:
 
     def __init__(self, config: SecurityConfig) -> None:
         """Raises ConfigError if the certificates cannot be used."""
+        given = config.ssl_context
+        if given is not None and (not isinstance(given, ssl.SSLContext) or given.protocol == ssl.PROTOCOL_TLS_SERVER):
+            raise ConfigError("ssl_context must be an ssl.SSLContext for clients: ssl.create_default_context() makes one")
         self._config = config
         self._lock = threading.Lock()
         self._made: tuple[bytes, ssl.SSLContext] | None = None  # from which content
@@ -83,10 +102,10 @@ class Contexts:
             return given
         with self._lock:
             try:
-                content = {name: self._read(name) for name in FILES}
-                digest = hashlib.sha256(repr(sorted(content.items(), key=str)).encode()).digest()
+                files = {name: self._read(name) for name in FILES}
+                digest = hashlib.sha256(repr([files[name] for name in FILES]).encode()).digest()
                 if self._made is None or self._made[0] != digest:
-                    self._made = digest, self._make()
+                    self._made = digest, self._make(files)
                 self._warned = False
             except ConfigError as error:
                 if self._made is None:
@@ -97,12 +116,14 @@ class Contexts:
             return self._made[1]
 
     def _read(self, name: str) -> bytes | None:
-        path = getattr(self._config, name)
+        config = self._config
+        path = getattr(config, name)
         if path is None:
             return None
+        key_here = name == "ssl_keyfile" or (name == "ssl_certfile" and config.ssl_keyfile is None and config.ssl_key_pem is None)
         try:
             with Path(path).open("rb") as file:
-                if name != "ssl_cafile" and (name == "ssl_keyfile" or self._config.ssl_keyfile is None):
+                if key_here:
                     _warn_of_open_key(path, os.fstat(file.fileno()).st_mode)
                 content = file.read(LARGEST + 1)
         except (OSError, ValueError) as error:
@@ -111,83 +132,129 @@ class Contexts:
             raise ConfigError(f"{name}={path!r} has more than {LARGEST:,} bytes: it is no file of certificates")
         return content
 
-    def _make(self) -> ssl.SSLContext:
+    def _make(self, files: dict[str, bytes | None]) -> ssl.SSLContext:
         config = self._config
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = config.ssl_check_hostname
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # whatever is in ssl_cafile is trusted, as in a truststore of Java
         if config.ssl_ciphers is not None:
             try:
                 context.set_ciphers(config.ssl_ciphers)
-            except ssl.SSLError:
-                raise ConfigError(f"ssl_ciphers={config.ssl_ciphers!r} names no cipher that OpenSSL has") from None
-        self._trust(context)
-        self._identify(context)
+            except (ssl.SSLError, ValueError):
+                raise ConfigError(f"ssl_ciphers={config.ssl_ciphers!r} names no cipher for TLS 1.2 that OpenSSL has") from None
+        self._trust(context, files)
+        self._identify(context, files)
         return context
 
-    def _trust(self, context: ssl.SSLContext) -> None:
+    def _trust(self, context: ssl.SSLContext, files: dict[str, bytes | None]) -> None:
         config = self._config
-        name = "ssl_cafile" if config.ssl_cafile is not None else "ssl_ca_pem"
         if config.ssl_cafile is None and config.ssl_ca_pem is None:
             context.load_default_certs(ssl.Purpose.SERVER_AUTH)
             return
+        pem = None if config.ssl_ca_pem is None else _ascii(config.ssl_ca_pem).decode()
         try:
-            context.load_verify_locations(config.ssl_cafile, None, config.ssl_ca_pem)
-        except (ssl.SSLError, OSError, ValueError):
-            where = f"ssl_cafile={config.ssl_cafile!r}" if config.ssl_cafile is not None else name
-            raise ConfigError(f"{where} contains no certificate in PEM format; {_way_out(config.ssl_cafile)}") from None
+            context.load_verify_locations(config.ssl_cafile, None, pem)
+        except (OSError, ValueError):
+            content = files["ssl_cafile"] if pem is None else _ascii(pem)
+            raise ConfigError(
+                f"{_named('ssl_cafile', 'ssl_ca_pem', config.ssl_cafile)}: {_no_certificate(config.ssl_cafile, content)}"
+            ) from None
 
-    def _identify(self, context: ssl.SSLContext) -> None:
+    def _identify(self, context: ssl.SSLContext, files: dict[str, bytes | None]) -> None:
         config = self._config
         if config.ssl_certfile is None and config.ssl_cert_pem is None:
             return
-        with (
-            _as_file(config.ssl_certfile, config.ssl_cert_pem) as certificate,
-            _as_file(config.ssl_keyfile, _text(config.ssl_key_pem)) as key,
-        ):
+        asked: list[None] = []
+
+        def password() -> str:
+            asked.append(None)
+            return _password(config)
+
+        key_pem = config.ssl_key_pem if isinstance(config.ssl_key_pem, str) else None
+        with _as_file(config.ssl_certfile, config.ssl_cert_pem) as certificate, _as_file(config.ssl_keyfile, key_pem) as key:
             try:
-                context.load_cert_chain(certificate, key, lambda: _password(config))
-            except (ssl.SSLError, OSError, ValueError) as error:
-                raise ConfigError(self._misfit(error)) from None
+                context.load_cert_chain(certificate, key, password)
+            except ConfigError:
+                raise
+            except (OSError, ValueError) as error:  # its message may contain the name of a temporary file
+                raise ConfigError(self._misfit(getattr(error, "reason", None), bool(asked), files)) from None
 
-    def _misfit(self, error: Exception) -> str:
-        """Why the client's certificate cannot be used. The message of `error` may contain the name of a temporary file."""
+    def _misfit(self, reason: str | None, encrypted: bool, files: dict[str, bytes | None]) -> str:
+        """Why the client's certificate cannot be used. OpenSSL itself names a reason only if both could be read."""
         config = self._config
-        where = f"ssl_certfile={config.ssl_certfile!r}" if config.ssl_certfile is not None else "ssl_cert_pem"
-        if config.ssl_keyfile is not None:
-            where += f" with ssl_keyfile={config.ssl_keyfile!r}"
-        reason = getattr(error, "reason", None) or ""
-        if reason == "KEY_VALUES_MISMATCH":
+        where = _named("ssl_certfile", "ssl_cert_pem", config.ssl_certfile)
+        content = files["ssl_certfile"] if config.ssl_cert_pem is None else _ascii(config.ssl_cert_pem)
+        if not _has_certificates(content or b""):
+            return f"{where}: {_no_certificate(config.ssl_certfile, content)}"
+        has_key = config.ssl_keyfile is not None or config.ssl_key_pem is not None
+        if has_key:
+            where = _named("ssl_keyfile", "ssl_key_pem", config.ssl_keyfile)
+            content = files["ssl_keyfile"] if config.ssl_key_pem is None else _ascii(str(config.ssl_key_pem))
+        if reason in ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"):
             return f"{where}: the key does not belong to the certificate"
-        if reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ", "MAYBE_WRONG_PASSWORD"):
+        if encrypted:
             return f"{where}: the key cannot be decrypted; is ssl_password right?"
-        return f"{where}: no certificate and key in PEM format; {_way_out(config.ssl_certfile)}"
+        if b"PRIVATE KEY-----" in (content or b""):
+            return f"{where}: the key in it is damaged"
+        return f"{where}: {_no_key(config.ssl_keyfile, content) if has_key else 'it contains no key: set ssl_keyfile'}"
 
 
-def _text(secret: Any) -> str | None:
-    return secret if isinstance(secret, str) else None
+def _ascii(pem: str) -> bytes:
+    """What OpenSSL needs of it; comments may contain anything."""
+    return pem.encode("ascii", "ignore")
 
 
-def _way_out(path: str | None) -> str:
-    name = path or "store"
-    if str(name).endswith((".jks", ".p12", ".pfx", ".keystore", ".truststore")):
-        return f"convert it: openssl pkcs12 -in {name} -out {name}.pem (a JKS first with keytool -importkeystore -deststoretype PKCS12)"
-    return "it begins with -----BEGIN CERTIFICATE-----"
+def _named(file: str, content: str, path: str | None) -> str:
+    return content if path is None else f"{file}={path!r}"
+
+
+def _has_certificates(content: bytes) -> bool:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=content.decode("ascii", "ignore"))
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _no_certificate(path: str | None, content: bytes | None) -> str:
+    if content and b"CERTIFICATE-----" in content:
+        return "a certificate in it is damaged"
+    return f"no certificate in PEM format; {_way_out(path or 'store', content or b'', 'certificate')}"
+
+
+def _no_key(path: str | None, content: bytes | None) -> str:
+    return f"no key in PEM format; {_way_out(path or 'key', content or b'', 'key')}"
+
+
+def _way_out(path: str, content: bytes, what: str) -> str:
+    """How to convert it. A JKS has a number of its own; the others are DER, and differ in what comes after the length."""
+    if content[:4] in (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce"):
+        jks = f"keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12"
+        return f"it is a JKS: convert it with {jks}, then openssl pkcs12 -in {path}.p12 -out {path}.pem"
+    if content[:1] == b"\x30" and b"\x02\x01\x03" in content[2:9]:
+        return f"it is PKCS12: convert it with openssl pkcs12 -in {path} -out {path}.pem"
+    if content[:1] == b"\x30":
+        return f"it is DER: convert it with openssl {'x509' if what == 'certificate' else 'pkey'} -inform DER -in {path} -out {path}.pem"
+    if not content:
+        return "it is empty"
+    return f"one begins with {'-----BEGIN CERTIFICATE-----' if what == 'certificate' else '-----BEGIN PRIVATE KEY-----'}"
 
 
 def _password(config: SecurityConfig) -> str:
     """Without a password OpenSSL would ask at the terminal."""
-    password = config.ssl_password
-    if password is None:
+    given: Any = config.ssl_password
+    if given is None:
         raise ConfigError("the key is encrypted: set ssl_password")
-    if isinstance(password, str):
-        return password
-    try:
-        given = password()
-    except Exception as error:
-        raise ConfigError(f"ssl_password raised {type(error).__name__}") from None
+    if not isinstance(given, str):
+        try:
+            given = given()
+        except Exception as error:
+            raise ConfigError(f"ssl_password raised {type(error).__name__}") from None
     if not isinstance(given, str):
         raise ConfigError(f"ssl_password returned {type(given).__name__}: it must return a str")
+    if len(given.encode(errors="replace")) > LONGEST_PASSWORD:
+        raise ConfigError(f"ssl_password has more than {LONGEST_PASSWORD:,} bytes, which OpenSSL does not take")
     return given
 
 
@@ -197,17 +264,34 @@ def _as_file(path: str | None, content: str | None) -> Iterator[Any]:
     if content is None:
         yield path
         return
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("pykafka4")
-        with os.fdopen(fd, "wb") as file:
-            file.write(content.encode())
-            file.flush()
-            yield f"/proc/self/fd/{fd}"
-        return
-    with tempfile.TemporaryDirectory() as folder:  # readable by its owner only
-        place = Path(folder, "pem")
-        place.write_text(content)
-        yield str(place)
+    with contextlib.ExitStack() as stack:
+        try:
+            place = _in_memory(_ascii(content), stack) or _on_disk(_ascii(content), stack)
+        except OSError as error:
+            raise ConfigError(f"no temporary file for a certificate can be written: {error.strerror}") from None
+        yield place
+
+
+def _in_memory(content: bytes, stack: contextlib.ExitStack) -> str | None:
+    """None if the system has no such files, does not allow them, or has no /proc."""
+    if not hasattr(os, "memfd_create"):
+        return None
+    try:
+        file = stack.enter_context(os.fdopen(os.memfd_create("pykafka4"), "wb"))
+    except OSError:
+        return None
+    place = f"/proc/self/fd/{file.fileno()}"
+    if not Path(place).exists():
+        return None
+    file.write(content)
+    file.flush()
+    return place
+
+
+def _on_disk(content: bytes, stack: contextlib.ExitStack) -> str:
+    place = Path(stack.enter_context(tempfile.TemporaryDirectory()), "pem")  # readable by its owner only
+    place.write_bytes(content)
+    return str(place)
 
 
 _warned_of: set[str] = set()
@@ -220,23 +304,50 @@ def _warn_of_open_key(path: str, mode: int) -> None:
         log.warning("the key in %s can be read or changed by other users (mode %o): chmod 600", path, stat.S_IMODE(mode))
 
 
-def explain_tls(address: str, error: BaseException, *, shaking: bool) -> KafkaError:
-    """The error for a connection that ended with `error`; `shaking`: during the handshake."""
+# -- errors of connections
+
+
+def explain_handshake(address: str, error: BaseException, heard: bytes) -> ConnectionLost:
+    """The error for a handshake that ended with `error`; `heard`: the first bytes that the peer sent."""
     certain = True
     if isinstance(error, ssl.SSLCertVerificationError):
-        what = VERIFY.get(error.verify_code, "")
-        reason = f"the broker's certificate is refused: {error.verify_message}{f' ({what})' if what else ''}"
-    elif isinstance(error, ssl.SSLEOFError) or not isinstance(error, ssl.SSLError):
-        if not shaking:
-            return ConnectionLost(f"{address}: the broker closed the connection")
-        reason = HANDSHAKE_ENDED
-        certain = False
+        hint = VERIFY.get(error.verify_code)
+        reason = f"the broker's certificate is refused: {error.verify_message}{f' ({hint})' if hint else ''}"
+    elif isinstance(error, ENDED) or getattr(error, "errno", None) == errno.ENOTCONN:
+        reason, certain = HANDSHAKE_ENDED, False
+    elif not isinstance(error, ssl.SSLError):
+        return ConnectionLost(f"{address}: {explain(error)} during the TLS handshake")
+    elif heard and not _is_tls(heard):
+        reason = f"TLS handshake failed: {explain_bad_frame(heard) or NO_TLS}"
     else:
-        name = error.reason or type(error).__name__
+        name = _name(error)
         hint = HINTS.get(name)
-        if hint is None and not shaking and "ALERT" not in name:
-            return ConnectionLost(f"{address}: TLS: {name}")
         reason = f"TLS handshake failed: {name}{f' ({hint})' if hint else ''}"
+        certain = hint is not None and name not in GUESSES
     failed = AuthenticationError(f"{address}: {reason}")
     failed.certain = certain
     return caused_by(failed, error)
+
+
+def explain_tls(address: str, error: BaseException) -> ConnectionLost:
+    """The error for a connection that ended with `error` after its handshake."""
+    if not isinstance(error, ssl.SSLError):
+        return ConnectionLost(f"{address}: {explain(error)}")
+    if isinstance(error, ENDED):
+        return ConnectionLost(f"{address}: the broker closed the connection")
+    name = _name(error)
+    hint = HINTS.get(name)
+    if name in REFUSED:
+        return caused_by(AuthenticationError(f"{address}: the broker refused this client: {name} ({hint})"), error)
+    return caused_by(ConnectionLost(f"{address}: TLS: {name}"), error)
+
+
+def _is_tls(heard: bytes) -> bool:
+    """Whether a record of TLS may begin so: its type, and 3."""
+    return 20 <= heard[0] <= 24 and heard[1:2] in (b"", b"\x03")
+
+
+def _name(error: ssl.SSLError) -> str:
+    """OpenSSL's name of the reason. Python does not know those that are newer than itself; the text has the same words."""
+    text = re.sub(r"^\[[^]]*\] *| *\(_ssl\.c:\d+\)$", "", str(error))
+    return error.reason or text.upper().replace(" ", "_") or type(error).__name__

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from pykafka4.errors import AuthenticationError, ConnectionLost, DecodeError, caused_by
 from pykafka4.net.handoff.wakeup import Wakes
 from pykafka4.wire.buffers import Buffer
+from pykafka4.wire.protocol.frame import PeerSpeaksTls
 
-__all__ = ["Event", "EventKind", "Post", "Transport", "end_of_stream", "explain"]
+__all__ = ["Event", "EventKind", "Post", "Transport", "bad_frame", "end_of_stream", "explain"]
 
 Post: TypeAlias = Callable[[Callable[[float], object]], None]
 
@@ -80,3 +82,9 @@ def explain(error: BaseException) -> str:
 def end_of_stream(*, in_frame: bool) -> str:
     """The broker ended the connection; `in_frame`: after a part of a frame."""
     return f"the broker closed the connection{' in the middle of a response' if in_frame else ''}"
+
+
+def bad_frame(address: str, error: DecodeError) -> ConnectionLost:
+    """For a size that is none, or too large. The cause tells a consumer to request less."""
+    kind = AuthenticationError if isinstance(error, PeerSpeaksTls) else ConnectionLost
+    return caused_by(kind(f"{address}: {error}"), error)

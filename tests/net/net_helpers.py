@@ -27,14 +27,25 @@ def until(predicate: Callable[[], object], what: str = "it") -> None:
 
 
 @contextlib.contextmanager
-def serving(answer: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A server on loopback that runs `answer(connection)` for every client; yields its port."""
+def serving(answer: Callable[[Any], object], wrap: Callable[[socket.socket], socket.socket] | None = None) -> Iterator[int]:
+    """A server on loopback that runs `answer(connection)` for every client; yields its port. `wrap`: for TLS."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(SECONDS)
     connections: list[socket.socket] = []
+    lock, ended = threading.Lock(), threading.Event()
+
+    def keep(connection: socket.socket) -> None:
+        """Closed at the end, or now if that was before."""
+        with lock:
+            connections.append(connection)
+            if ended.is_set():
+                connection.close()
 
     def one(connection: socket.socket) -> None:
         with contextlib.suppress(OSError):
+            if wrap is not None:
+                connection = wrap(connection)
+            keep(connection)
             answer(connection)
 
     def accept() -> None:
@@ -42,7 +53,6 @@ def serving(answer: Callable[[socket.socket], None]) -> Iterator[int]:
             while True:
                 connection, _ = listener.accept()
                 connection.settimeout(SECONDS)
-                connections.append(connection)
                 threading.Thread(target=one, args=(connection,), daemon=True).start()
 
     thread = threading.Thread(target=accept, daemon=True)
@@ -54,8 +64,10 @@ def serving(answer: Callable[[socket.socket], None]) -> Iterator[int]:
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join(SECONDS)  # first: it may be about to add one more
-        for connection in connections:
-            connection.close()
+        with lock:
+            ended.set()
+            for connection in connections:
+                connection.close()
 
 
 def closed_port() -> int:

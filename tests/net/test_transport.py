@@ -1,6 +1,6 @@
 """Transports: whole frames whatever the network cuts, sizes accepted only up to the limit, errors that name address and cause.
 
-What both transports must do is tested over both; what only one can do says so.
+What every transport must do is tested over all of them; what only one can do says so.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,11 +17,19 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from net_helpers import SECONDS, serving, until
-from transport_driver import FRAME, KINDS, LOST, MAX_FRAME, WRITTEN, Driver, framed
+from net_helpers import SECONDS, until
+from transport_driver import ALL_KINDS, FRAME, LOST, MAX_FRAME, WRITTEN, Driver, framed
 
 from pykafka4.net import portable
 from pykafka4.wire.protocol.frame import FrameTooLarge
+
+
+@pytest.fixture(params=ALL_KINDS)
+def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
+    """TLS, too."""
+    it = Driver(request.param)
+    yield it
+    it.transport.shut()
 
 
 def hang_up(connection: socket.socket) -> None:
@@ -31,7 +39,7 @@ def hang_up(connection: socket.socket) -> None:
 # -- reading
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(sizes=st.lists(st.sampled_from([0, 1, 3, 4, 5, 1000, 70_000, 300_000]), min_size=1, max_size=8), seed=st.integers(0, 10**6))
 def test_frames_arrive_whole_however_they_are_cut(kind: str, sizes: list[int], seed: int) -> None:
@@ -47,7 +55,7 @@ def test_frames_arrive_whole_however_they_are_cut(kind: str, sizes: list[int], s
             connection.recv(1)  # the client has read that far
 
     try:
-        with serving(answer) as port:
+        with driver.serving(answer) as port:
             driver.connect(port)
             for _ in range(len(cuts) + 1):
                 driver.step(0.02)
@@ -59,7 +67,7 @@ def test_frames_arrive_whole_however_they_are_cut(kind: str, sizes: list[int], s
 
 def test_a_large_frame_grows_as_its_bytes_come(driver: Driver) -> None:
     body = Random(1).randbytes(portable.FIRST_PIECE * 3 + 17)
-    with serving(lambda c: c.sendall(framed(b"small", body, b"after"))) as port:
+    with driver.serving(lambda c: c.sendall(framed(b"small", body, b"after"))) as port:
         driver.connect(port)
         small, large, after = driver.until(FRAME, 3)
     assert bytes(small) == b"small"
@@ -69,7 +77,7 @@ def test_a_large_frame_grows_as_its_bytes_come(driver: Driver) -> None:
 
 
 def test_a_size_alone_takes_no_memory(driver: Driver) -> None:
-    with serving(lambda c: (c.sendall((MAX_FRAME).to_bytes(4, "big") + b"x"), c.recv(1))) as port:  # type: ignore[arg-type,return-value]
+    with driver.serving(lambda c: (c.sendall((MAX_FRAME).to_bytes(4, "big") + b"x"), c.recv(1))) as port:
         driver.connect(port)
         tracemalloc.start()
         try:
@@ -84,7 +92,7 @@ def test_a_size_alone_takes_no_memory(driver: Driver) -> None:
     ("data", "text"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the peer speaks HTTP, not Kafka; is the port right?"),
-        (b"\x15\x03\x01\x00\x02\x02\x46", "the peer responds with TLS, which this version does not support"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "the broker speaks TLS: set security_protocol to SSL or SASL_SSL"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "the peer speaks SSH"),
         (b"\xff\xff\xff\xff", "a frame of -1 bytes"),
         (b"\x7f\xff\xff\xff", f"a frame of 2147483647 bytes exceeds receive_message_max_bytes={MAX_FRAME}"),
@@ -92,7 +100,7 @@ def test_a_size_alone_takes_no_memory(driver: Driver) -> None:
     ],
 )
 def test_what_is_no_kafka_frame_is_refused_and_named(driver: Driver, data: bytes, text: str) -> None:
-    with serving(lambda c: (c.sendall(data), c.recv(1))) as port:  # type: ignore[arg-type,return-value]
+    with driver.serving(lambda c: (c.sendall(data), c.recv(1))) as port:
         driver.connect(port)
         (reason,) = driver.until(LOST)
     assert text in str(reason)
@@ -100,10 +108,10 @@ def test_what_is_no_kafka_frame_is_refused_and_named(driver: Driver, data: bytes
 
 
 def test_the_end_of_a_connection_says_whether_an_answer_was_cut(driver: Driver) -> None:
-    with serving(hang_up) as port:
+    with driver.serving(hang_up) as port:
         driver.connect(port)
         assert str(driver.until(LOST)[0]) == f"127.0.0.1:{port}: the broker closed the connection"
-    with serving(lambda c: (c.sendall(framed(b"whole") + b"\0\0\0\x09half"), c.close())) as port:  # type: ignore[arg-type,return-value]
+    with driver.serving(lambda c: (c.sendall(framed(b"whole") + b"\0\0\0\x09half"), c.close())) as port:
         driver.connect(port, link=2)
         reason = driver.until(LOST, link=2)[0]
         assert "in the middle of a response" in str(reason)
@@ -113,7 +121,7 @@ def test_the_end_of_a_connection_says_whether_an_answer_was_cut(driver: Driver) 
 def test_one_connection_that_floods_does_not_starve_another(driver: Driver) -> None:
     size, count = 1 << 16, 200
     flood = framed(b"x" * size) * count
-    with serving(lambda c: c.sendall(flood)) as loud, serving(lambda c: (c.recv(1), c.sendall(framed(b"quiet")))) as quiet:  # type: ignore[arg-type,return-value]
+    with driver.serving(lambda c: c.sendall(flood)) as loud, driver.serving(lambda c: (c.recv(1), c.sendall(framed(b"quiet")))) as quiet:
         driver.connect(loud, link=1)
         driver.connect(quiet, link=2)
         driver.transport.write(2, [b"."], False)
@@ -145,7 +153,7 @@ def test_what_does_not_fit_is_kept_in_order_until_it_does(driver: Driver, monkey
     parts += [bytearray(b"array" * 1000), memoryview(b"view" * 1000), b"end"]
     data = b"".join(map(bytes, parts))
     got, begin = list[bytes](), threading.Event()
-    with serving(reading(got, len(data), begin)) as port:
+    with driver.serving(reading(got, len(data), begin)) as port:
         driver.connect(port)
         assert not driver.transport.write(1, parts[:75], False)
         assert not driver.transport.write(1, parts[75:], True)
@@ -162,7 +170,7 @@ def test_what_does_not_fit_is_kept_in_order_until_it_does(driver: Driver, monkey
 def test_what_fits_is_written_at_once(driver: Driver) -> None:
     got, begin = list[bytes](), threading.Event()
     begin.set()
-    with serving(reading(got, 600, begin)) as port:
+    with driver.serving(reading(got, 600, begin)) as port:
         driver.connect(port)
         if not driver.transport.write(1, [b"ab"] * 300, True):  # more buffers than one system call takes
             assert WRITTEN in {event.kind for event in driver.step(SECONDS)}
@@ -170,14 +178,14 @@ def test_what_fits_is_written_at_once(driver: Driver) -> None:
 
 
 def test_the_end_of_a_write_is_reported_only_if_somebody_waits_for_it(driver: Driver) -> None:
-    with serving(lambda c: c.recv(1)) as port:  # type: ignore[arg-type,return-value]
+    with driver.serving(lambda c: c.recv(1)) as port:
         driver.connect(port)
         driver.transport.write(1, [b"ab"], False)
         assert not driver.step(0.05)
 
 
 def test_writing_to_a_peer_that_is_gone_ends_in_an_event_not_an_exception(driver: Driver) -> None:
-    with serving(hang_up) as port:
+    with driver.serving(hang_up) as port:
         driver.connect(port)
         deadline = time.monotonic() + SECONDS
         while not [event for event in driver.events if event.kind is LOST]:
@@ -188,7 +196,7 @@ def test_writing_to_a_peer_that_is_gone_ends_in_an_event_not_an_exception(driver
 
 
 def test_a_closed_link_produces_no_more_events(driver: Driver) -> None:
-    with serving(lambda c: c.sendall(framed(b"late"))) as port:
+    with driver.serving(lambda c: c.sendall(framed(b"late"))) as port:
         driver.connect(port)
         driver.step(0.05)
         driver.events.clear()
@@ -202,7 +210,7 @@ def test_a_closed_link_produces_no_more_events(driver: Driver) -> None:
 def test_events_that_wait_keep_select_from_sleeping() -> None:
     """Only the portable transport has any: a `write` may find out that the connection is lost."""
     driver = Driver("portable")
-    with serving(lambda c: c.recv(1)) as port:  # type: ignore[arg-type,return-value]
+    with driver.serving(lambda c: c.recv(1)) as port:
         driver.connect(port)
         driver.transport._lose(driver.transport._sockets[1], "gone")
         began = time.monotonic()
@@ -228,11 +236,11 @@ def descriptors() -> set[str]:
     return {entry.name for entry in directory.iterdir()} if directory.exists() else set()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL_KINDS)
 def test_shutting_down_leaves_no_descriptor(kind: str) -> None:
     before = descriptors()
-    with serving(lambda c: c.recv(1)) as port:  # type: ignore[arg-type,return-value]
-        it = Driver(kind)
+    it = Driver(kind)
+    with it.serving(lambda c: c.recv(1)) as port:
         it.connect(port)
         it.transport.connect(2, "127.0.0.1", port)  # still dialling, or reported as connected by the next `select`
         sock = it.socket_of(1)
@@ -243,7 +251,7 @@ def test_shutting_down_leaves_no_descriptor(kind: str) -> None:
 
 
 def test_a_frame_over_the_limit_is_refused_with_its_size(driver: Driver) -> None:
-    with serving(lambda connection: connection.sendall((MAX_FRAME + 1).to_bytes(4, "big"))) as port:
+    with driver.serving(lambda connection: connection.sendall((MAX_FRAME + 1).to_bytes(4, "big"))) as port:
         driver.transport.connect(1, "127.0.0.1", port)
         (reason,) = driver.until(LOST)
     assert isinstance(reason.__cause__, FrameTooLarge)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
-from net_helpers import SECONDS
+from net_helpers import SECONDS, serving
 
 from pykafka4.net.handoff.wakeup import Inbox
 from pykafka4.net.handoff.workers import Helper
@@ -19,20 +20,35 @@ try:
 except ImportError:  # built on Linux only
     PumpTransport = None  # type: ignore[assignment, misc]
 
+try:
+    import tls_peers
+except ImportError:  # without trustme
+    tls_peers = None  # type: ignore[assignment]
+
 CONNECTED, FRAME, LOST, WRITTEN = EventKind.CONNECTED, EventKind.FRAME, EventKind.LOST, EventKind.WRITTEN
 MAX_FRAME = 64 << 20
 TRANSPORTS = {"portable": PortableTransport, "pump": PumpTransport}
 KINDS = [kind for kind, transport in TRANSPORTS.items() if transport is not None]
+TLS = "tls"
+ALL_KINDS = [*KINDS, *([TLS] if tls_peers is not None else [])]
 
 
 class Driver:
     """A transport, and the events that it has reported."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, **options: Any) -> None:
+        """`options`: for TLS, in place of those that fit the servers of `serving`."""
         self.inbox = Inbox()
-        self.transport: Any = TRANSPORTS[kind](MAX_FRAME, Helper(), self.post)
+        self.wrap = tls_peers.wrap if kind == TLS else None
+        self.transport: Any = (
+            tls_peers.transport(MAX_FRAME, self.post, **options) if kind == TLS else TRANSPORTS[kind](MAX_FRAME, Helper(), self.post)
+        )
         self.dialler: Any = self.transport._dialler
         self.events: list[Event] = []
+
+    def serving(self, answer: Callable[[Any], object]) -> AbstractContextManager[int]:
+        """A server for this transport; see `net_helpers.serving`."""
+        return serving(answer, self.wrap)
 
     def post(self, fn: Callable[[float], object]) -> None:
         self.inbox.post(fn)

@@ -6,11 +6,11 @@ import os
 import socket
 from collections.abc import Sequence
 
-from pykafka4.errors import ConnectionLost, DecodeError, caused_by
+from pykafka4.errors import ConnectionLost, DecodeError
 from pykafka4.net.dialling import Dialler
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.pump._pump import DIALLED, DIALLING, FRAME, OPEN, WRITTEN, Pump
-from pykafka4.net.transport import Event, EventKind, Post, end_of_stream
+from pykafka4.net.transport import Event, EventKind, Post, bad_frame, end_of_stream
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol.frame import frame_size
 
@@ -106,5 +106,5 @@ class PumpTransport:
         try:
             frame_size(head, self._max_frame)
         except DecodeError as error:
-            return caused_by(ConnectionLost(f"{address}: {error}"), error)  # the cause tells a consumer to request less
+            return bad_frame(address, error)
         raise AssertionError(f"{head!r} was refused by the pump alone")

@@ -19,6 +19,7 @@ __all__ = [
     "MAX_FRAME",
     "SIZE",
     "FrameTooLarge",
+    "PeerSpeaksTls",
     "RequestHeader",
     "correlation_of",
     "decode_request",
@@ -44,6 +45,13 @@ class FrameTooLarge(DecodeError):
             f"a frame of {size} bytes exceeds receive_message_max_bytes={limit}; raise that option if the peer is a Kafka broker"
         )
         self.size = size
+
+
+class PeerSpeaksTls(DecodeError):
+    """What came is TLS."""
+
+    def __init__(self) -> None:
+        super().__init__(_TLS)
 
 
 @attrs.frozen
@@ -95,13 +103,15 @@ def _response_has_tags(response: type[Response], version: int) -> bool:
 def frame_size(head: Buffer, limit: int = MAX_FRAME) -> int:
     """The size in the first four bytes of `head`. DecodeError if it is negative or over `limit`, naming the protocol if known.
 
-    FrameTooLarge if the peer may be a broker.
+    FrameTooLarge if the peer may be a broker, PeerSpeaksTls if it most likely is one.
     """
     (size,) = SIZE.unpack_from(head)
     if 0 <= size <= limit:
         return int(size)
     reason = explain_bad_frame(bytes(memoryview(head)[:16]))
-    raise DecodeError(reason) if reason else FrameTooLarge(size, limit)
+    if reason is None:
+        raise FrameTooLarge(size, limit)
+    raise PeerSpeaksTls if reason == _TLS else DecodeError(reason)
 
 
 def correlation_of(frame: Buffer) -> int:
@@ -190,7 +200,7 @@ def _skip_tags(frame: Buffer, pos: int) -> int:
 
 # -- peers that are not Kafka brokers -----------------------------------------------------
 
-_TLS = "the peer responds with TLS, which this version does not support; connect to a PLAINTEXT listener"
+_TLS = "the broker speaks TLS: set security_protocol to SSL or SASL_SSL"
 _OTHERS: tuple[tuple[bytes, int, str], ...] = (
     (b"HTTP", 0, "the peer speaks HTTP, not Kafka; is the port right?"),
     (b"<htm", 0, "the peer speaks HTTP, not Kafka; is the port right?"),

@@ -1,0 +1,255 @@
+"""How TLS connections end: cut at any byte, again and again, and in a forked child. Nothing stays behind.
+
+1,000 connections, with PYKAFKA4_FUZZ (`make fuzz`) 10,000.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import ssl
+import sys
+import warnings
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from net_helpers import SECONDS, python, until
+
+pytest.importorskip("trustme")
+
+from test_transport_ends import BODIES, LARGE, MEMORY, STREAM, TIMES, Footprint, listening, lost_after, whole_frames
+from tls_peers import right
+from transport_driver import CONNECTED, LOST, TLS, Driver, framed
+
+from pykafka4.net.secure import SESSIONS
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    it = Driver(TLS)
+    yield it
+    it.transport.shut()
+
+
+def shaken(driver: Driver, raw: socket.socket, turns: int | None = None) -> ssl.SSLSocket:
+    """The server's end after its handshake, or after as many turns of it; both ends are moved by this thread."""
+    peer = right().wrap_socket(raw, server_side=True, do_handshake_on_connect=False)
+    peer.setblocking(False)
+    turn = 0
+    while turns is None or turn < turns:
+        try:
+            peer.do_handshake()
+            break
+        except ssl.SSLWantReadError:
+            driver.step(0.001)
+            turn += 1
+            assert turn < 10_000
+    peer.setblocking(True)
+    peer.settimeout(SECONDS)
+    return peer
+
+
+def flat(began: Footprint | None) -> None:
+    assert began is not None
+    ended = Footprint()
+    assert ended.threads <= began.threads
+    assert ended.descriptors <= began.descriptors
+    assert ended.blocks < began.blocks + 2000
+    assert ended.resident < began.resident + MEMORY
+
+
+def test_connections_that_are_cut_at_any_byte_leave_nothing_behind(driver: Driver) -> None:
+    hosts = 100 if sys.platform == "linux" else 1  # more addresses than one, as each is in use for a minute after a connection
+    began = None
+    with listening() as listener:
+        port = listener.getsockname()[1]
+        for n in range(TIMES):
+            if n == TIMES // 5:
+                began = Footprint()
+            driver.transport.connect(n, f"127.0.0.{1 + n % hosts}", port)
+            until(lambda: (driver.step(0.001), driver.transport._sockets)[1])
+            with shaken(driver, listener.accept()[0]) as peer:
+                driver.until(CONNECTED, link=n)
+                cut = n % (len(STREAM) + 1)
+                if cut:
+                    peer.sendall(STREAM[:cut])
+                if n % 10 == 0:
+                    peer.sendall((STREAM + LARGE)[cut : len(STREAM) + 150_000])
+                elif n % 2:
+                    driver.transport.write(n, [b"x" * 100, bytes(1000)], True)
+                    driver.step(0.0)
+                peer.shutdown(socket.SHUT_WR)  # without close_notify
+                frames, reason = lost_after(driver, n)
+            expected = list(BODIES) if n % 10 == 0 else whole_frames(cut)
+            assert frames == expected
+            ends_whole = n % 10 and cut == len(framed(*expected))
+            assert reason.endswith("closed the connection" if ends_whole else "in the middle of a response")
+            assert n not in driver.transport._sockets
+    flat(began)
+    assert len(driver.transport._sessions._kept) <= SESSIONS
+    assert_nothing_is_held(driver)
+
+
+def assert_nothing_is_held(driver: Driver) -> None:
+    transport = driver.transport
+    for held in (transport._preparing, transport._prepared, transport._shaking, transport._unread, transport._overdue, transport._sockets):
+        assert not held
+
+
+def test_handshakes_that_are_cut_anywhere_leave_nothing_behind(driver: Driver) -> None:
+    """By the server, by this side, and by bytes that are no handshake."""
+    random, began = Random(5), None
+    with listening() as listener, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        port = listener.getsockname()[1]
+        for n in range(TIMES // 2):
+            if n == TIMES // 10:
+                began = Footprint()
+            driver.transport.connect(n, "127.0.0.1", port)
+            if n % 5 == 0:  # while the certificates are read
+                driver.transport.close(n)
+                continue
+            until(lambda: (driver.step(0.001), driver.transport._sockets)[1])
+            with listener.accept()[0] as raw:
+                if n % 3 == 0:
+                    driver.step(0.0)
+                    driver.transport.close(n)
+                    driver.events.clear()
+                    assert not driver.step(0.0)
+                    continue
+                if n % 3 == 1:
+                    raw.sendall(b"\x16\x03\x03" + random.randbytes(random.randrange(200)))
+                else:
+                    raw = shaken(driver, raw, turns=n % 2)
+                raw.close()
+                (reason,) = driver.until(LOST, link=n)
+            assert not [event for event in driver.events if event.kind is CONNECTED] or n % 3 == 2
+            assert str(reason).startswith(f"127.0.0.1:{port}: ")
+            driver.events.clear()
+    until(lambda: (driver.step(0.001), not driver.transport._is_asking)[1])
+    flat(began)
+    assert_nothing_is_held(driver)
+
+
+def test_connections_that_are_closed_at_any_byte_leave_nothing_behind(driver: Driver) -> None:
+    """By this side: with a part of a frame read, and with a part of a buffer written."""
+    buffers = [bytearray(4 << 20) for _ in range(2)]
+    references = [sys.getrefcount(buffer) for buffer in buffers]
+    began = None
+    with listening() as listener:
+        port = listener.getsockname()[1]
+        for n in range(TIMES // 5):
+            if n == TIMES // 25:
+                began = Footprint()
+            driver.transport.connect(n, "127.0.0.1", port)
+            until(lambda: (driver.step(0.001), driver.transport._sockets)[1])
+            with shaken(driver, listener.accept()[0]) as peer:
+                driver.until(CONNECTED, link=n)
+                peer.sendall((STREAM + LARGE)[: 200_000 if n % 3 == 0 else 1 + n % len(STREAM)])
+                driver.transport.write(n, buffers, True)
+                driver.step(0.0)
+                driver.transport.close(n)
+            driver.events.clear()
+            assert [sys.getrefcount(buffer) for buffer in buffers] == references
+            buffers[0].append(0)  # nobody has a view of it any more
+            del buffers[0][-1]
+            assert driver.step(0.0) == []
+    flat(began)
+    assert_nothing_is_held(driver)
+
+
+def test_shutting_down_in_any_state_closes_everything() -> None:
+    """Preparing, dialling, in the handshake, open, with unread bytes."""
+    before = Footprint()
+    it = Driver(TLS)
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(listening())
+        port = listener.getsockname()[1]
+        it.transport.connect(1, "127.0.0.1", port)
+        until(lambda: (it.step(0.001), it.transport._sockets)[1])
+        peer = stack.enter_context(shaken(it, listener.accept()[0]))
+        it.until(CONNECTED)
+        peer.sendall(LARGE[:1000])
+        it.transport.connect(2, "127.0.0.1", port)
+        until(lambda: (it.step(0.001), 2 in it.transport._sockets)[1])
+        stack.enter_context(listener.accept()[0])
+        assert it.transport._shaking
+        it.transport.connect(3, "127.0.0.1", port)
+        until(lambda: it.inbox)
+        it.inbox.run(0.0)
+        it.transport.connect(4, "127.0.0.1", port)
+        it.transport.shut()
+        until(lambda: it.inbox)
+        it.inbox.run(0.0)  # the certificates of the last one arrive after the end
+        assert_nothing_is_held(it)
+    until(lambda: Footprint().descriptors <= before.descriptors)
+
+
+FORK = """
+import gc, os, signal, socket, sys, threading, warnings
+sys.path[:0] = ["tests/net"]
+warnings.simplefilter("ignore", DeprecationWarning)
+from test_secure_ends import shaken
+from transport_driver import *
+driver = Driver("tls")
+listener = socket.create_server(("127.0.0.1", 0))
+port = listener.getsockname()[1]
+driver.transport.connect(1, "127.0.0.1", port)
+while not driver.transport._sockets:
+    driver.step(0.001)
+peer = shaken(driver, listener.accept()[0])
+driver.until(CONNECTED)
+out = b"".join(b"%09d " % n for n in range(800_000))
+incoming = b"i" * 300_000
+peer.sendall(framed(b"whole", incoming)[:150_000])
+driver.transport.write(1, [out], True)
+driver.until(FRAME)
+driver.transport.connect(2, "127.0.0.1", port)
+while 2 not in driver.transport._sockets:  # in the handshake
+    driver.step(0.001)
+half = listener.accept()[0]
+sys.stdout.flush()
+pid = os.fork()
+if not pid:
+    signal.alarm(60)
+    links = [driver.socket_of(1), driver.socket_of(2)]
+    driver.transport.abandon()
+    assert [link.fileno() for link in links] == [-1, -1] and driver.transport.wakeup.fileno() == -1
+    if sys.platform == "linux":
+        left = [os.readlink(entry) for entry in map("/proc/self/fd/{}".format, os.listdir("/proc/self/fd")) if os.path.exists(entry)]
+        assert not [name for name in left if "event" in name], left
+        assert len([name for name in left if "socket" in name]) == 3, left  # the listener and two peers
+    del driver, links
+    gc.collect()
+    sys.exit(7)
+_, status = os.waitpid(pid, 0)
+assert os.waitstatus_to_exitcode(status) == 7, status
+got = bytearray()
+def drain():
+    while len(got) < len(out):
+        got.extend(peer.recv(1 << 20))
+thread = threading.Thread(target=drain, daemon=True)
+thread.start()
+while len(got) < len(out):
+    driver.step(0.01)
+thread.join(60)
+peer.sendall(framed(b"whole", incoming)[150_000:] + framed(b"after"))
+whole, large, after = driver.until(FRAME, 3)
+driver.until(WRITTEN)
+assert bytes(got) == out and bytes(large) == incoming and bytes(after) == b"after"
+half = shaken(driver, half)
+driver.until(CONNECTED, link=2)
+driver.transport.shut()
+for sock in (peer, half, listener):
+    sock.close()
+print("the parent goes on")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_abandons_its_copy_and_the_parent_goes_on() -> None:
+    """In the middle of a frame, of a buffer, and of a handshake. The child must not end the parent's sessions with a notice."""
+    done = python(FORK)
+    assert done.stdout == "the parent goes on\n", done.stderr
