@@ -137,6 +137,7 @@ class Connection:
         "_offered",
         "_own",
         "_prepare",
+        "_proven",
         "_queued",
         "_setup_deadline",
         "_silent",
@@ -177,6 +178,7 @@ class Connection:
         self._setup_deadline = setup_deadline
         self._prepare = prepare
         self._authentication: Authentication | None = None  # the exchange under way
+        self._proven = False  # whether a request was answered
         self._authenticate_at = INFINITY  # when the client has to authenticate itself again
         self.jobs: list[Callable[[], Any]] = []  # steps of the exchange that may block; the result goes to `authenticated`
         self._queued: deque[Request] = deque()
@@ -254,7 +256,21 @@ class Connection:
         exchange = self._authentication
         if exchange is not None and exchange.is_talking and reason.__cause__ is None and not isinstance(reason, AuthenticationError):
             reason = exchange.cut_off(reason)
+        elif not self._proven and type(reason) is ConnectionLost and reason.__cause__ is None:
+            reason = self._suspect(reason)
         self.poison(reason)
+
+    def _suspect(self, reason: KafkaError) -> KafkaError:
+        """A broker that closes a connection before it has answered a request may want another `security_protocol`."""
+        if self.state is S.NEGOTIATING and not self._config.encrypts:
+            why = "its listener may demand TLS: set security_protocol to SSL or SASL_SSL"
+        elif self.state is S.READY and self._flying and not self._config.authenticates:
+            why = f"its listener may demand SASL: set security_protocol to {'SASL_SSL' if self._config.encrypts else 'SASL_PLAINTEXT'}"
+        else:
+            return reason
+        suspected = AuthenticationError(f"{reason}, instead of answering; {why}")
+        suspected.certain = False
+        return suspected
 
     def poison(self, reason: KafkaError) -> None:
         """End the connection. Requests that were handed out fail as MAYBE, the others as NO."""
@@ -463,6 +479,7 @@ class Connection:
         if self.is_engaged:
             self._restart_setup(now)
         self.answers.append((flight.request, Reply(message, flight.version, self.node)))
+        self._proven = True
         if not self._flying:
             self._mark_idle(now)
 

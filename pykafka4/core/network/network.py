@@ -236,7 +236,7 @@ class Network:
             self._answer(now, self._answers)
             return
         if connection.answers and (endpoint.backoff.attempts or not self.refusals.has_answered(endpoint.node)):
-            self.refusals.answered(endpoint.node)
+            self.refusals.answered(endpoint)
             endpoint.backoff.reset()  # not as soon as it is READY: a broker that sends only undecodable responses becomes READY, too
             endpoint.undecodable = False
         if connection.muted_until > now or connection.is_engaged or endpoint.node in self._muted:
@@ -503,7 +503,7 @@ class Network:
         if connection.state is not READY:
             return
         self._journal.connected(endpoint)
-        endpoint.failures, endpoint.refusals, endpoint.error, endpoint.wanted = 0, 0, None, False
+        endpoint.failures, endpoint.error, endpoint.wanted = 0, None, False
         endpoint.setup.reset()
         if not endpoint.leaving:
             self._ready[endpoint.node] = connection

@@ -35,9 +35,10 @@ class Refusals:
         """Whether this broker has ever answered such a request."""
         return broker_of(node) in self._accepted
 
-    def answered(self, node: int) -> None:
-        """A broker has answered a request that is not part of the handshake."""
-        self._accepted.add(broker_of(node))
+    def answered(self, endpoint: Endpoint) -> None:
+        """A broker has answered a request that is not part of the handshake: one that demands SASL completes the handshake without it."""
+        self._accepted.add(broker_of(endpoint.node))
+        endpoint.refusals = 0
 
     def ended(self, now: float, endpoint: Endpoint) -> None:
         """A connection or an attempt has failed."""

@@ -15,7 +15,7 @@ from pykafka4.core import INFINITY, Outcome, Request
 from pykafka4.core.network import connection as connection_module
 from pykafka4.core.network.connection import LONGEST_MUTE, SOFTWARE_VERSION, Connection, ConnectionState, usable
 from pykafka4.error_table import Written
-from pykafka4.errors import ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
+from pykafka4.errors import AuthenticationError, ConnectionLost, DecodeError, KafkaError, KafkaTimeoutError, UnsupportedVersion
 from pykafka4.wire.protocol.messages_admin import DescribeClusterRequest, DescribeClusterResponse
 from pykafka4.wire.protocol.messages_cluster import ApiVersionsResponse, MetadataRequest
 from pykafka4.wire.protocol.messages_fetch import FetchRequest
@@ -28,12 +28,12 @@ S = ConnectionState
 LOST = ConnectionLost("b1:9092: reset by peer")
 
 
-def connecting(setup_deadline: float = 10.0) -> Connection:
-    return Connection(1, 7, config(), setup_deadline, "b1:9092")
+def connecting(setup_deadline: float = 10.0, **options: Any) -> Connection:
+    return Connection(1, 7, config(**options), setup_deadline, "b1:9092")
 
 
-def ready(**limits: tuple[int, int] | None) -> Connection:
-    connection = connecting()
+def ready(options: dict[str, Any] | None = None, **limits: tuple[int, int] | None) -> Connection:
+    connection = connecting(**(options or {}))
     connection.connected(0.0)
     ((header, _),) = read(connection.outgoing(0.0))
     connection.receive(0.0, frame(versions(**limits), header.version, header.correlation_id))
@@ -476,8 +476,18 @@ def test_a_damaged_throttle_does_not_mute_a_connection_for_days() -> None:
     assert len(read(connection.outgoing(1.0 + LONGEST_MUTE))) == 1
 
 
-def test_a_lost_connection_tells_written_from_unwritten() -> None:
+def answered() -> Connection:
+    """A connection on which the broker has answered a request."""
     connection = ready()
+    submit(connection)
+    ((one, _),) = read(connection.outgoing(0.0))
+    connection.receive(0.0, frame(metadata({}), one.version, one.correlation_id))
+    settle(connection)
+    return connection
+
+
+def test_a_lost_connection_tells_written_from_unwritten() -> None:
+    connection = answered()
     written = submit(connection)
     connection.outgoing(0.0)
     queued = submit(connection)
@@ -485,6 +495,26 @@ def test_a_lost_connection_tells_written_from_unwritten() -> None:
     settle(connection)
     assert (written.failure.written, queued.failure.written) == (Written.MAYBE, Written.NO)
     assert written.failure.reason is queued.failure.reason is LOST
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "demand SASL: set security_protocol to SASL_PLAINTEXT"),
+        ({"security_protocol": "SSL"}, "demand SASL: set security_protocol to SASL_SSL"),
+    ],
+)
+def test_a_broker_that_closes_instead_of_answering_the_first_request_may_demand_sasl(options: dict[str, Any], says: str) -> None:
+    connection = ready(options)
+    request = submit(connection)
+    connection.outgoing(0.0)
+    connection.lost(1.0, LOST)
+    settle(connection)
+    reason = request.failure.reason
+    assert isinstance(reason, AuthenticationError)
+    assert not reason.certain
+    assert says in str(reason)
+    assert request.failure.written is Written.MAYBE
 
 
 def test_a_closed_connection_answers_what_is_submitted_to_it() -> None:
