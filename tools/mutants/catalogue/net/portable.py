@@ -11,7 +11,7 @@ __all__ = ["MUTANTS"]
 MUTANTS: Final = (
     Mutant(
         file="pykafka4/net/portable.py",
-        old="                budget -= sent\n                _advance(s.out, sent)",
+        old="                budget -= sent\n                advance(s.out, sent)",
         new="                budget -= sent\n                s.out.clear()",
         breaks="what the socket does not take at once is not written",
         tests=("tests/net/test_transport.py::test_what_does_not_fit_is_kept_in_order_until_it_does",),
