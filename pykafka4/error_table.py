@@ -12,11 +12,11 @@ A new column or row does not change what these modules of `core` decide by a cod
     group.coordinator        what a member does about each code of its coordinator
     group.topics             a subscribed topic that does not exist
     metadata.cluster         topics that do not exist, or not yet; starting again from the bootstrap servers
-    network.authentication   a SASL mechanism that the broker lacks
+    network.authentication   a mechanism that the broker lacks, and credentials that it refuses
     network.connection       a version of ApiVersions that the broker lacks (and `wire.protocol.frame`)
     producer.answers         REQUEST_TIMED_OUT: the leader may have been replaced; hints in messages
     producer.identity        errors of InitProducerId that are transient
-    sasl.mechanism           which of the two codes a refusal gets
+    sasl.mechanism           the codes of refusals
 
 Columns: code, name, retriable, what to refresh before a retry, what happens to the batch of a produce response with this error, and
 whether the broker may have written the batch although it returned this error. Source: `org.apache.kafka.common.protocol.Errors`;

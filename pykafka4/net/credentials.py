@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -22,6 +21,7 @@ from pykafka4.core.sasl.plain import Plain
 from pykafka4.core.sasl.scram import Scram
 from pykafka4.errors import AuthenticationError
 from pykafka4.logs import get_log
+from pykafka4.net.handoff.newest import Newest
 
 __all__ = ["Credentials"]
 
@@ -64,10 +64,8 @@ class Credentials:
     def __init__(self, config: ClientConfig, clock: Callable[[], float] = time.time) -> None:
         """`clock`: seconds since 1970, as in tokens."""
         self._config, self._clock = config, clock
-        self._lock = threading.Lock()  # not held while the application is asked
         self._last: SaslCredentials | None = None
-        self._held: Held | None = None
-        self._asked = self._kept = 0  # the number of calls for a token, and the number of that which returned `_held`
+        self._held: Newest[Held] = Newest()  # a call that took long must not replace a newer token
 
     def mechanism(self) -> Mechanism:
         """A mechanism with the current credentials. Raises what a callable raises, and ConfigError for what it must not return."""
@@ -81,49 +79,44 @@ class Credentials:
 
     def _password(self) -> SaslCredentials:
         credentials = SaslCredentials(_ask(self._config.sasl_username), _ask(self._config.sasl_password))
-        with self._lock:
-            if self._last != credentials:
-                self._last = credentials
-            return self._last  # the same object, as it has the derived keys
+        last = self._last
+        if last == credentials:
+            return last  # the same object, as it has the derived keys
+        self._last = credentials
+        return credentials
 
     def _bearer(self) -> Bearer:
-        with self._lock:
-            if self._held is not None and not self._held.refused and self._clock() < self._held.ask_at:
-                return Bearer(self._held)
-            self._asked += 1
-            number = self._asked
+        held = self._held.value
+        if held is not None and not held.refused and self._clock() < held.ask_at:
+            return Bearer(held)
+        number = self._held.begin()
         try:
             assert self._config.sasl_oauth_token is not None
             token = token_of(self._config.sasl_oauth_token(), self._clock(), "sasl_oauth_token")
         except Exception as error:
-            held = self._spare(error)
-            if held is None:
+            spare = self._spare(error)
+            if spare is None:
                 raise
-            return Bearer(held)
+            return Bearer(spare)
         return Bearer(self._keep(token, number))
 
     def _keep(self, token: Token, number: int) -> Held:
         held = Held(token, token.refresh_at(self._clock(), random.random()))
-        with self._lock:
-            if number > self._kept:  # a call that took long must not replace a newer token
-                self._kept = number
-                self._held = held if token.expires_at is not None else None  # without an expiry it is never used again
+        self._held.keep(number, held if token.expires_at is not None else None)  # without an expiry it is never used again
         return held
 
     def _spare(self, error: Exception) -> Held | None:
         """The last token, if it is still valid: while no other can be had, connections need not wait for its successor."""
-        with self._lock:
-            held = self._held
-            if held is None or held.refused or held.token.expires_at is None or self._clock() >= held.token.expires_at:
-                return None
-            is_news, held.is_told = not held.is_told, True
-        if is_news:
-            left = held.token.expires_at - self._clock()
+        held, now = self._held.value, self._clock()
+        if held is None or held.refused or held.token.expires_at is None or now >= held.token.expires_at:
+            return None
+        if not held.is_told:
+            held.is_told = True
             log.warning(
                 "%s: sasl_oauth_token raised %s; the last token is used until it expires, in %.0f s",
                 self._config.client_id,
                 type(error).__name__,
-                left,
+                held.token.expires_at - now,
             )
         return held
 

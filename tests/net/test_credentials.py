@@ -317,6 +317,6 @@ def test_repr_and_log_show_neither_passwords_nor_tokens(clock: Clock, issuer: Is
     with caplog.at_level(logging.DEBUG):
         secret = passwords(password="hidden-word")
         bearer = tokens(issuer, clock)
-        shown = f"{secret!r} {secret.mechanism()!r} {bearer!r} {bearer.mechanism()!r} {bearer._held!r} {caplog.text}"
+        shown = f"{secret!r} {secret.mechanism()!r} {bearer!r} {bearer.mechanism()!r} {bearer._held.value!r} {caplog.text}"
     assert "hidden-word" not in shown
     assert "token-1" not in shown

@@ -6,6 +6,7 @@ same rule.
 Modules; each line imports only from lines below it:
 
     waiting   application threads wait for a change, a result or room: `Signal`, `Promise`, `Gate`
+    newest    what the newest of several overlapping calls has returned: `Newest`
     workers   client threads that run calls which may block: `Callbacks`, `Feed`, `Helper`
     wakeup    other threads reach the loop: `Inbox`, `Wakeup`
     latch     what a thread sleeps on

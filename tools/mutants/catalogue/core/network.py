@@ -88,8 +88,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/chooser.py",
-        old="            self._stalled(now, connection),\n            connection.muted_until > now,",
-        new="            False,\n            connection.muted_until > now,",
+        old="            self._stalled(now, connection),\n            connection.muted_until > now or",
+        new="            False,\n            connection.muted_until > now or",
         breaks="a silent broker is asked what any broker can answer",
         tests=("tests/core/network/test_network_any.py::test_a_request_for_any_gets_out_although_every_broker_holds_back_an_older_one",),
     ),
@@ -212,7 +212,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/connection.py",
-        old="        if (self.state is not S.READY or self._authentication is not None) and now >= self._setup_deadline:",
+        old="        if self._is_timed and now >= self._setup_deadline:",
         new="        if False:",
         breaks="a connection that never becomes ready is not given up",
         tests=("tests/core/network/test_connection.py::test_a_peer_that_is_silent_before_it_is_ready_is_given_up_at_the_setup_deadline",),
