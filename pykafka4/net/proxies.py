@@ -107,13 +107,13 @@ class Handshake(ABC):
         if answer is not None:
             if self._received:
                 raise self._lost("it sent more than its answer")
-            self.out = answer
+            self.out, self.done = answer, not answer
         elif self._room <= 0:
             raise self._lost(f"its answer is longer than {LIMIT:,} bytes")
 
     @abstractmethod
     def _take_answer(self) -> bytes | None:
-        """Remove a whole answer from what was received, and return what to send next; None: it is not complete."""
+        """Remove a whole answer from what was received, and return what to send next, nothing after the last; None: it is not complete."""
 
     def _lost(self, why: str) -> ConnectionLost:
         return ConnectionLost(f"{self._prefix}: {why}")
@@ -199,7 +199,6 @@ class Socks5(Handshake):
         if len(received) < size:
             return None
         del received[:size]
-        self.done = True
         return b""
 
 
@@ -238,7 +237,6 @@ class HttpConnect(Handshake):
         if code >= 300:
             raise self._refusal(code, head)
         del received[: end.end()]
-        self.done = True
         return b""
 
     def _refusal(self, code: int, head: bytes) -> ConnectionLost:

@@ -13,6 +13,7 @@ from pykafka4.net.handoff.wakeup import Inbox
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import PortableTransport
 from pykafka4.net.transport import Event, EventKind
+from pykafka4.proxy_url import Proxy
 
 try:
     from pykafka4.net.pump.transport import PumpTransport
@@ -28,9 +29,9 @@ KINDS = [kind for kind, transport in TRANSPORTS.items() if transport is not None
 class Driver:
     """A transport, and the events that it has reported."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, proxy: Proxy | None = None) -> None:
         self.inbox = Inbox()
-        self.transport: Any = TRANSPORTS[kind](MAX_FRAME, Helper(), self.post)
+        self.transport: Any = TRANSPORTS[kind](MAX_FRAME, Helper(), self.post, proxy)
         self.dialler: Any = self.transport._dialler
         self.events: list[Event] = []
 
