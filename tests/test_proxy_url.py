@@ -27,6 +27,7 @@ SOCKS, HTTP = ProxyKind.SOCKS5, ProxyKind.HTTP
         ("socks5://10.0.0.1:65535", Proxy(SOCKS, "10.0.0.1", 65535)),
         ("socks5://anna:word@gw:1", Proxy(SOCKS, "gw", 1, b"anna", b"word")),
         ("socks5://anna:@gw:1", Proxy(SOCKS, "gw", 1, b"anna")),
+        ("http://anna: w @gw:1", Proxy(HTTP, "gw", 1, b"anna", b" w ")),
         ("http://anna@gw:1", Proxy(HTTP, "gw", 1, b"anna")),
         ("http://anna:a:b@c@gw:1", Proxy(HTTP, "gw", 1, b"anna", b"a:b@c")),
         ("socks5://a%3Ab:%40%2f%23%25%00@gw:1", Proxy(SOCKS, "gw", 1, b"a:b", b"@/#%\0")),

@@ -39,7 +39,7 @@ DIALOGUES = [
     ("http", [(CONNECT + b"\r\n", OK)]),
     ("http", [(CONNECT + b"\r\n", b"HTTP/1.0 200\r\n\r\n")]),
     ("http", [(CONNECT + b"\r\n", b"HTTP/1.1 204 x\nVia: a\nContent-Length: 5\n\n")]),
-    ("http", [(CONNECT + b"\r\n", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: a\r\n\r\n" + OK)]),
+    ("http", [(CONNECT + b"\r\n", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: a\r\n" + b"X: y\r\n" * 9 + b"\r\n" + OK)]),
     ("http with password", [(CONNECT + BASIC + b"\r\n", OK)]),
 ]
 
