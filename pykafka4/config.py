@@ -15,6 +15,7 @@ import attrs
 from pykafka4.errors import ConfigError
 from pykafka4.option_fields import KIB, MIB, bad, choice, flag, millis, number, plain, text, whole
 from pykafka4.peers import peers_option
+from pykafka4.proxy_url import Proxy, parse_proxy
 from pykafka4.security import SecurityConfig
 from pykafka4.servers import parse_servers
 
@@ -46,6 +47,16 @@ class ClientConfig(SecurityConfig):
     bootstrap_servers: tuple[tuple[str, int], ...] = attrs.field(
         converter=parse_servers,
         metadata={"unit": "", "range": "host:port, …", "doc": "Brokers to connect to first; any broker of the cluster."},
+    )
+    proxy_url: Proxy | None = attrs.field(
+        default=None,
+        converter=parse_proxy,
+        metadata={
+            "unit": "",
+            "range": "URL",
+            "doc": "Proxy for all connections: `socks5://[user:password@]host:port`, or `http://…` for HTTP CONNECT. "
+            "It looks up the names of brokers.",
+        },
     )
     client_id: str = text("pykafka4", "Name shown in the brokers' logs, quotas and metrics.")
     request_timeout_ms: float = millis(
@@ -256,7 +267,12 @@ def _inherited(cls: type[SecurityConfig]) -> set[str]:
 def typed(cls: type[SecurityConfig]) -> list[tuple[str, str]]:
     """(name, type) of every option that `cls` adds to its base, as a type checker should see them in a call."""
     base = _inherited(cls)
-    special = {"bootstrap_servers": "Servers", "acks": "str | int", "partition_assignment_strategy": "str | Iterable[str]"}
+    special = {
+        "bootstrap_servers": "Servers",
+        "proxy_url": "str | None",
+        "acks": "str | int",
+        "partition_assignment_strategy": "str | Iterable[str]",
+    }
     return [(a.name, special.get(a.name, str(a.type))) for a in attrs.fields(cls) if a.name not in base]
 
 

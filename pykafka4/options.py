@@ -38,6 +38,7 @@ class ClientOptions(SecurityOptions, total=False):
     """Options of every client, producer and consumer."""
 
     bootstrap_servers: Servers
+    proxy_url: str | None
     client_id: str
     request_timeout_ms: float
     retry_backoff_ms: float

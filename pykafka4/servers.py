@@ -7,7 +7,7 @@ from ipaddress import IPv6Address
 
 from pykafka4.option_fields import bad, plain, whole
 
-__all__ = ["parse_servers"]
+__all__ = ["parse_host", "parse_servers"]
 
 WRONG_IN_HOSTS = frozenset(",;/@[]")
 
@@ -37,25 +37,27 @@ def _parse_server(part: object) -> tuple[str, int]:
     number = port if type(port) is int else int(port) if isinstance(port, str) and port.isdecimal() and len(port) < 6 else 0
     if not isinstance(host, str) or not host or not 0 < number < 65536:
         raise bad("bootstrap_servers", part, f"must be host:port with a port from 1 to 65535{_way_out(part)}")
-    host = _host(part, host)
     try:
-        host.encode("idna")  # as the resolver will
-    except UnicodeError as error:
-        raise bad("bootstrap_servers", part, f"{host!r} is not a valid host name: {error}") from None
-    return host, number
+        return parse_host(host), number
+    except ValueError as error:
+        raise bad("bootstrap_servers", part, f"{error}{_way_out(part)}") from None
 
 
-def _host(part: object, host: str) -> str:
-    """The host without brackets."""
+def parse_host(host: str) -> str:
+    """The name or address, without brackets. ValueError says why it is neither."""
     address = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if ":" in address:  # `::1` is an address, `a:b:c` is not
         try:
             IPv6Address(address)
         except ValueError:
-            raise bad("bootstrap_servers", part, f"{host!r} is neither a host name nor an IPv6 address{_way_out(part)}") from None
+            raise ValueError(f"{host!r} is neither a host name nor an IPv6 address") from None
         return address
     if wrong := [character for character in host if character in WRONG_IN_HOSTS or character.isspace() or not character.isprintable()]:
-        raise bad("bootstrap_servers", part, f"{wrong[0]!r} cannot be in a host name{_way_out(part)}")
+        raise ValueError(f"{wrong[0]!r} cannot be in a host name")
+    try:
+        host.encode("idna")  # as the resolver will
+    except UnicodeError as error:
+        raise ValueError(f"{host!r} is not a valid host name: {error}") from None
     return host
 
 

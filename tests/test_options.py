@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 import pytest
 from net_helpers import SECONDS, closed_port, until
+from proxy_servers import SERVERS
 
 from pykafka4 import BufferFull, Client, ConfigError, Consumer, DeliveryFailed, KafkaTimeoutError, Producer, RecordTooLarge
 from pykafka4.config import ClientConfig, ConsumerConfig, ProducerConfig
@@ -132,6 +133,16 @@ def _(wire: Wire) -> None:
         client.refresh_metadata(timeout=0.3)
 
 
+@shows("proxy_url")
+def _(wire: Wire) -> None:
+    proxy = SERVERS["socks5"]({}, ("anna", "word"))
+    wire.open.callback(proxy.stop)
+    wire.produce(proxy_url=f"socks5://anna:word@127.0.0.1:{proxy.port}")
+    assert {f"{host}:{port}" for host, port in proxy.asked} <= set(wire.server.bootstrap_servers.split(","))
+    assert proxy.asked
+    refused(Producer, "proxy_url", "ftp://127.0.0.1:21", shown="proxy_url: the scheme 'ftp' is none of socks5, socks5h, http")
+
+
 @shows("client_id")
 def _(wire: Wire) -> None:
     wire.produce(client_id="billing-7")
@@ -184,9 +195,9 @@ def _(wire: Wire) -> None:
     refused(Producer, "security_protocol", "TLS")
 
 
-def refused(kind: type[Producer] | type[Consumer], option: str, value: str) -> None:
+def refused(kind: type[Producer] | type[Consumer], option: str, value: str, shown: str = "") -> None:
     """A value that is not implemented is refused by name, and not taken in silence."""
-    with pytest.raises(ConfigError, match=f"^{option}='{value}': must be"):
+    with pytest.raises(ConfigError, match=f"^{shown or f'{option}={value!r}: must be'}"):
         kind(**{"bootstrap_servers": "127.0.0.1:9", option: value})  # type: ignore[arg-type]
 
 

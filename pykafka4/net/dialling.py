@@ -1,7 +1,8 @@
 """Dialling. Rule: the addresses of a name are tried in turn, and every attempt ends in an open socket or one error with all causes.
 
-Names are looked up on a helper thread, as that may take long. The transport watches the sockets, and calls `writable` when an attempt
-has ended.
+Names are looked up on a helper thread, as that may take long. The transport watches the sockets, and calls `ready` for those with news.
+With a proxy, its addresses are tried in place of the broker's, and the attempt ends with the handshake: the socket is then used like one
+that was dialled directly.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable
+from selectors import EVENT_READ, EVENT_WRITE
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
@@ -20,7 +22,9 @@ import attrs
 
 from pykafka4.errors import ConnectionLost
 from pykafka4.net.handoff.workers import Helper
+from pykafka4.net.proxies import LIMIT, Handshake, begin_handshake
 from pykafka4.net.transport import Post, explain
+from pykafka4.proxy_url import Proxy
 
 __all__ = ["Dialled", "Dialler"]
 
@@ -29,6 +33,8 @@ IN_PROGRESS: Final = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EAGAIN, 0}
 SKIPPED: Final = object()  # result of a look-up that was not started because no connection waited for it any more
 
 Address: TypeAlias = tuple[int, Any]  # (family, sockaddr)
+Watch: TypeAlias = Callable[[int, socket.socket, int], None]
+Unwatch: TypeAlias = Callable[[int, socket.socket], None]
 
 
 @attrs.frozen(eq=False)
@@ -44,14 +50,17 @@ class Dialled:
 class Attempt:
     """A connection that is not open yet."""
 
-    __slots__ = ("address", "addresses", "errors", "host", "link", "next_address_at", "sock", "trying")
+    __slots__ = ("address", "addresses", "errors", "handshake", "host", "link", "next_address_at", "prefix", "sock", "trying")
 
-    def __init__(self, link: int, host: str, port: int) -> None:
-        self.link, self.host = link, host
+    def __init__(self, link: int, host: str, port: int, proxy: Proxy | None) -> None:
+        self.link = link
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.prefix = self.address if proxy is None else f"{self.address}: proxy {proxy.address}"  # of errors
+        self.host = host if proxy is None else proxy.host  # that is dialled
+        self.handshake: Handshake | None = None  # to come, or under way
         self.sock: socket.socket | None = None
         self.addresses: deque[Address] = deque()  # not tried yet
-        self.trying = host
+        self.trying = self.host
         self.errors: list[str] = []
         self.next_address_at: float | None = None
 
@@ -59,12 +68,14 @@ class Attempt:
 class Dialler:
     """The attempts of one loop. Everything belongs to its thread."""
 
-    def __init__(
-        self, helper: Helper, post: Post, watch: Callable[[int, socket.socket], None], unwatch: Callable[[int, socket.socket], None]
-    ) -> None:
-        """`watch(link, sock)` waits for `sock` to become writable or fail, until `unwatch`; `post` runs a call on the loop thread."""
+    def __init__(self, helper: Helper, post: Post, watch: Watch, unwatch: Unwatch, proxy: Proxy | None = None) -> None:
+        """`post` runs a call on the loop thread.
+
+        `watch(link, sock, events)` waits for `sock` to become readable (EVENT_READ) or writable (EVENT_WRITE), or to fail. `unwatch` comes
+        before the next `watch`, and before the socket is closed or handed over; it may come for a socket that is not watched.
+        """
         self.finished: list[Dialled] = []  # for the transport, which empties it
-        self._helper, self._post, self._watch, self._unwatch = helper, post, watch, unwatch
+        self._helper, self._post, self._watch, self._unwatch, self._proxy = helper, post, watch, unwatch, proxy
         self._attempts: dict[int, Attempt] = {}
         self._connecting: set[Attempt] = set()
         self._lookups: dict[tuple[str, int], list[Attempt]] = {}  # in progress, and the attempts that wait for each
@@ -72,7 +83,15 @@ class Dialler:
 
     def dial(self, link: int, host: str, port: int) -> None:
         """Look the name up, then try its addresses in turn. An IP address needs no look-up."""
-        attempt = self._attempts[link] = Attempt(link, host, port)
+        proxy = self._proxy
+        attempt = self._attempts[link] = Attempt(link, host, port, proxy)
+        if proxy is not None:
+            try:
+                attempt.handshake = begin_handshake(proxy, host, port, attempt.prefix)
+            except ConnectionLost as error:
+                self._fail(attempt, error)
+                return
+            host, port = proxy.host, proxy.port
         if (address := _ip_address(host, port)) is not None:
             self._resolved(attempt, [address])
         elif (waiting := self._lookups.get((host, port))) is not None:
@@ -95,10 +114,13 @@ class Dialler:
             self._connecting.discard(attempt)
             self._forget_socket(attempt)
 
-    def writable(self, link: int) -> None:
-        """The watched socket of `link` is open, or has failed."""
+    def ready(self, link: int) -> None:
+        """The watched socket of `link` is open, has bytes from the proxy or takes some, or has failed."""
         attempt = self._attempts.get(link)
         if attempt is None or attempt.sock is None:
+            return
+        if attempt not in self._connecting:
+            self._shake_hands(attempt, attempt.sock)
             return
         code = attempt.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
@@ -107,8 +129,10 @@ class Dialler:
             return
         self._unwatch(link, attempt.sock)
         self._connecting.discard(attempt)
-        del self._attempts[link]
-        self.finished.append(Dialled(link, attempt.address, attempt.sock, None))
+        if attempt.handshake is None:
+            self._hand_over(attempt)
+        else:
+            self._shake_hands(attempt, attempt.sock)
 
     def limit(self, timeout: float) -> float:
         """`timeout`, or less if an address is to be given up before."""
@@ -166,6 +190,29 @@ class Dialler:
         self._connecting.add(attempt)
         self._next_address(attempt)
 
+    # -- proxies
+
+    def _shake_hands(self, attempt: Attempt, sock: socket.socket) -> None:
+        """Send and receive until the handshake is over, or the socket lets us wait."""
+        handshake = attempt.handshake
+        assert handshake is not None
+        try:
+            while not handshake.done:
+                if handshake.out:
+                    handshake.out = handshake.out[sock.send(handshake.out) :]
+                else:
+                    handshake.receive(sock.recv(LIMIT))
+        except BlockingIOError:
+            self._unwatch(attempt.link, sock)
+            self._watch(attempt.link, sock, EVENT_WRITE if handshake.out else EVENT_READ)
+        except ConnectionLost as error:
+            self._fail(attempt, error)
+        except OSError as error:
+            self._end(attempt, explain(error))
+        else:
+            self._unwatch(attempt.link, sock)
+            self._hand_over(attempt)
+
     # -- addresses
 
     def _next_address(self, attempt: Attempt) -> None:
@@ -185,7 +232,7 @@ class Dialler:
                 continue
             if code in IN_PROGRESS and attempt.sock is not None:
                 attempt.next_address_at = monotonic() + ADDRESS_SECONDS if attempt.addresses else None
-                self._watch(attempt.link, attempt.sock)
+                self._watch(attempt.link, attempt.sock, EVENT_WRITE)
                 return
             self._failed(attempt, os.strerror(code).lower())
             self._forget_socket(attempt)
@@ -196,9 +243,17 @@ class Dialler:
         attempt.errors.append(why if attempt.trying == attempt.host else f"{why} ({attempt.trying})")
 
     def _end(self, attempt: Attempt, why: str) -> None:
+        self._fail(attempt, ConnectionLost(f"{attempt.prefix}: {why}"))
+
+    def _fail(self, attempt: Attempt, error: ConnectionLost) -> None:
         self._connecting.discard(attempt)
+        self._forget_socket(attempt)
         del self._attempts[attempt.link]
-        self.finished.append(Dialled(attempt.link, attempt.address, None, ConnectionLost(f"{attempt.address}: {why}")))
+        self.finished.append(Dialled(attempt.link, attempt.address, None, error))
+
+    def _hand_over(self, attempt: Attempt) -> None:
+        del self._attempts[attempt.link]
+        self.finished.append(Dialled(attempt.link, attempt.address, attempt.sock, None))
 
     def _forget_socket(self, attempt: Attempt) -> None:
         if attempt.sock is not None:

@@ -15,6 +15,7 @@ from pykafka4.net.dialling import Dialled, Dialler
 from pykafka4.net.handoff.wakeup import Wakeup
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.transport import Event, EventKind, Post, bad_frame, end_of_stream, explain
+from pykafka4.proxy_url import Proxy
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol.frame import SIZE, frame_size
 
@@ -48,13 +49,13 @@ class Socket:
 class PortableTransport:
     """See `net.transport.Transport`. `post` runs a call on the loop thread; `max_frame` is receive_message_max_bytes."""
 
-    def __init__(self, max_frame: int, helper: Helper, post: Post) -> None:
+    def __init__(self, max_frame: int, helper: Helper, post: Post, proxy: Proxy | None = None) -> None:
         self.wakeup = Wakeup()
         self._max_frame = max_frame
         self._selector = selectors.DefaultSelector()
         self._selector.register(self.wakeup, READ, None)
         self._sockets: dict[int, Socket] = {}
-        self._dialler = Dialler(helper, post, self._watch_dial, self._unwatch_dial)
+        self._dialler = Dialler(helper, post, self._watch_dial, self._unwatch_dial, proxy)
         self._turn = Turn()
         self._events: list[Event] = []  # returned by the next `select`
         self._scratch = bytearray(SCRATCH)
@@ -95,7 +96,7 @@ class PortableTransport:
             elif isinstance(key.data, Socket):
                 self._ready(key.data, mask)
             else:
-                self._dialler.writable(key.data)
+                self._dialler.ready(key.data)
         self._dialler.skip_slow_addresses()
         if self._dialler.finished:
             self._take_dialled()
@@ -120,8 +121,8 @@ class PortableTransport:
 
     # -- sockets
 
-    def _watch_dial(self, link: int, sock: socket.socket) -> None:
-        self._selector.register(sock, WRITE, link)
+    def _watch_dial(self, link: int, sock: socket.socket, events: int) -> None:
+        self._selector.register(sock, events, link)
 
     def _unwatch_dial(self, link: int, sock: socket.socket) -> None:
         if sock in self._selector.get_map():

@@ -20,6 +20,7 @@ from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import READ, TURN_BYTES, WRITE, PortableTransport, Socket, advance
 from pykafka4.net.tls import Contexts, explain_handshake, explain_tls
 from pykafka4.net.transport import Event, EventKind, Post, bad_frame, end_of_stream
+from pykafka4.proxy_url import Proxy
 from pykafka4.wire.buffers import Buffer
 
 __all__ = ["SecureTransport"]
@@ -60,8 +61,8 @@ class Sessions:
 class SecureTransport(PortableTransport):
     """See `net.transport.Transport`. `contexts` has the certificates."""
 
-    def __init__(self, max_frame: int, helper: Helper, post: Post, contexts: Contexts) -> None:
-        super().__init__(max_frame, helper, post)
+    def __init__(self, max_frame: int, helper: Helper, post: Post, contexts: Contexts, proxy: Proxy | None = None) -> None:
+        super().__init__(max_frame, helper, post, proxy)
         self._helper, self._post, self._contexts = helper, post, contexts
         self._preparing: dict[int, tuple[str, int]] = {}  # links that wait for their context, and where they go
         self._is_asking = False  # whether a helper thread reads the certificates

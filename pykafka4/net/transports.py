@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import PortableTransport
 from pykafka4.net.transport import Post, Transport
+from pykafka4.proxy_url import Proxy
 from pykafka4.security import SecurityConfig
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOOP", "open_contexts", "open_transport"]
 
-Opener: TypeAlias = Callable[[int, Helper, Post], Transport]
+Opener: TypeAlias = Callable[[int, Helper, Post, Proxy | None], Transport]
 
 
 def _choose(wanted: str | None) -> tuple[str, Opener]:
@@ -50,13 +51,13 @@ def _pump() -> Opener:
 LOOP, _opener = _choose(os.environ.get("PYKAFKA4_LOOP"))
 
 
-def open_transport(max_frame: int, helper: Helper, post: Post, contexts: Contexts | None = None) -> Transport:
-    """A transport for a new loop, with TLS if there are `contexts`. See `net.transport.Transport`."""
+def open_transport(max_frame: int, helper: Helper, post: Post, contexts: Contexts | None = None, proxy: Proxy | None = None) -> Transport:
+    """A transport for a new loop, with TLS if there are `contexts`, through `proxy` if there is one. See `net.transport.Transport`."""
     if contexts is None:
-        return _opener(max_frame, helper, post)
+        return _opener(max_frame, helper, post, proxy)
     from pykafka4.net.secure import SecureTransport  # imported here: without TLS, nobody has to load OpenSSL
 
-    return SecureTransport(max_frame, helper, post, contexts)
+    return SecureTransport(max_frame, helper, post, contexts, proxy)
 
 
 def open_contexts(config: SecurityConfig) -> Contexts | None:

@@ -14,6 +14,7 @@ from pykafka4.net.handoff.wakeup import Inbox
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import PortableTransport
 from pykafka4.net.transport import Event, EventKind
+from pykafka4.proxy_url import Proxy
 
 try:
     from pykafka4.net.pump.transport import PumpTransport
@@ -36,12 +37,12 @@ ALL_KINDS = [*KINDS, *([TLS] if tls_peers is not None else [])]
 class Driver:
     """A transport, and the events that it has reported."""
 
-    def __init__(self, kind: str, **options: Any) -> None:
+    def __init__(self, kind: str, proxy: Proxy | None = None, **options: Any) -> None:
         """`options`: for TLS, in place of those that fit the servers of `serving`."""
         self.inbox = Inbox()
         self.wrap = tls_peers.wrap if kind == TLS else None
         self.transport: Any = (
-            tls_peers.transport(MAX_FRAME, self.post, **options) if kind == TLS else TRANSPORTS[kind](MAX_FRAME, Helper(), self.post)
+            tls_peers.transport(MAX_FRAME, self.post, **options) if kind == TLS else TRANSPORTS[kind](MAX_FRAME, Helper(), self.post, proxy)
         )
         self.dialler: Any = self.transport._dialler
         self.events: list[Event] = []

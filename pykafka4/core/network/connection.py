@@ -351,7 +351,9 @@ class Connection:
 
     def _waited_for(self) -> KafkaError:
         if self.state is S.CONNECTING:
-            return ConnectionLost(f"{self.address}: no response within the setup timeout")
+            proxy = self._config.proxy_url
+            through = "" if proxy is None else f" through the proxy {proxy.address}"
+            return ConnectionLost(f"{self.address}: no response within the setup timeout{through}")
         if self._authentication is not None:
             return self._authentication.timed_out()
         return ConnectionLost(f"{self.address}: connected, but no ApiVersions response within the setup timeout; is it a Kafka broker?")

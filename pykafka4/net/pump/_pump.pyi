@@ -7,6 +7,7 @@ from pykafka4.wire.buffers import Buffer
 
 OPEN: Final[int]
 DIALLING: Final[int]
+AWAITING: Final[int]
 FRAME: Final[int]
 WRITTEN: Final[int]
 LOST: Final[int]

@@ -67,7 +67,7 @@ cdef enum:
     POOL_BYTES = 8388608           # kept for later frames
     WRONG_SIZE = -1                # in place of an errno
 
-OPEN, DIALLING = range(2)
+OPEN, DIALLING, AWAITING = range(3)
 FRAME, WRITTEN, LOST, DIALLED = range(4)
 cdef int C_OPEN = 0, C_DIALLING = 1
 
@@ -191,7 +191,7 @@ cdef class Pump:
         return NULL if address is None else <Conn*><size_t>address
 
     def add(self, int64_t link, int fd, int kind) -> None:
-        """Watch the socket: until it is writable (DIALLING: reported once as DIALLED), or for reading and writing (OPEN)."""
+        """Watch the socket: until it is writable (DIALLING) or readable (AWAITING), reported once as DIALLED, or for reading and writing (OPEN)."""
         cdef Conn* c
         self.remove(link)
         c = <Conn*>calloc(1, sizeof(Conn))
@@ -457,7 +457,7 @@ cdef class Pump:
     cdef void handle(self, Conn* c, uint32_t events) noexcept nogil:
         if c.dead:
             return
-        if c.kind == C_DIALLING:
+        if c.kind != C_OPEN:
             c.dialled = True
             watch(self.epoll, EPOLL_CTL_DEL, c.fd, 0, NULL)
             self.tell(c)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from selectors import EVENT_WRITE
 
 from pykafka4.errors import ConnectionLost, DecodeError
 from pykafka4.net.dialling import Dialler
 from pykafka4.net.handoff.workers import Helper
-from pykafka4.net.pump._pump import DIALLED, DIALLING, FRAME, OPEN, WRITTEN, Pump
+from pykafka4.net.pump._pump import AWAITING, DIALLED, DIALLING, FRAME, OPEN, WRITTEN, Pump
 from pykafka4.net.transport import Event, EventKind, Post, bad_frame, end_of_stream
+from pykafka4.proxy_url import Proxy
 from pykafka4.wire.buffers import Buffer
 from pykafka4.wire.protocol.frame import frame_size
 
@@ -20,12 +22,12 @@ __all__ = ["PumpTransport"]
 class PumpTransport:
     """See `net.transport.Transport`. `post` runs a call on the loop thread; `max_frame` is receive_message_max_bytes."""
 
-    def __init__(self, max_frame: int, helper: Helper, post: Post) -> None:
+    def __init__(self, max_frame: int, helper: Helper, post: Post, proxy: Proxy | None = None) -> None:
         self._pump = Pump(max_frame)
         self.wakeup = self._pump.waker
         self._max_frame = max_frame
         self._sockets: dict[int, tuple[socket.socket, str]] = {}  # the open ones, with their addresses
-        self._dialler = Dialler(helper, post, self._watch, self._unwatch)
+        self._dialler = Dialler(helper, post, self._watch, self._unwatch, proxy)
 
     def connect(self, link: int, host: str, port: int) -> None:
         """Dial."""
@@ -52,7 +54,7 @@ class PumpTransport:
             elif kind == WRITTEN:
                 events.append(Event(EventKind.WRITTEN, link))
             elif kind == DIALLED:
-                self._dialler.writable(link)
+                self._dialler.ready(link)
             else:
                 events.append(Event(EventKind.LOST, link, self._lost(link, *payload)))
         self._dialler.skip_slow_addresses()
@@ -76,8 +78,8 @@ class PumpTransport:
         self._pump.abandon()
         self.wakeup.close()
 
-    def _watch(self, link: int, sock: socket.socket) -> None:
-        self._pump.add(link, sock.fileno(), DIALLING)
+    def _watch(self, link: int, sock: socket.socket, events: int) -> None:
+        self._pump.add(link, sock.fileno(), DIALLING if events == EVENT_WRITE else AWAITING)
 
     def _unwatch(self, link: int, sock: socket.socket) -> None:
         self._pump.remove(link)

@@ -143,7 +143,7 @@ class ConsumerSimulation(Schedule[ConsumerPlan, ConsumerReport]):
         if instance is not None:
             self._instances.insert(0, instance)
 
-    def transport(self, max_frame: int, helper: Any, post: Any, contexts: Any = None) -> VirtualTransport:
+    def transport(self, max_frame: int, helper: Any, post: Any, *security: Any) -> VirtualTransport:
         """The sockets of a member's client."""
         member = next(m for m in self.members if m.process is self.world.me().process)
         member.transport = VirtualTransport(self.world, member.weather, max_frame, lambda transport: member.crash.turn())

@@ -118,7 +118,7 @@ class Schedule(ABC, Generic[PlanT, ReportT]):
     def _report(self) -> ReportT: ...
 
     @abstractmethod
-    def transport(self, max_frame: int, helper: Any, post: Any) -> VirtualTransport:
+    def transport(self, max_frame: int, helper: Any, post: Any, *security: Any) -> VirtualTransport:
         """The sockets of a new client."""
 
     @abstractmethod

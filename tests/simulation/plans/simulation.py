@@ -169,7 +169,7 @@ class Simulation(Schedule[ProducerPlan, Report]):
 
     # ---- the client
 
-    def transport(self, max_frame: int, helper: Any, post: Any, contexts: Any = None) -> VirtualTransport:
+    def transport(self, max_frame: int, helper: Any, post: Any, *security: Any) -> VirtualTransport:
         """The sockets of the producer's client."""
         self._transport = VirtualTransport(self.world, self.weather, max_frame, self._look)
         return self._transport

@@ -28,6 +28,13 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/pump/_pump.pyx",
+        old="EPOLLOUT if kind == C_DIALLING else EPOLLIN",
+        new="EPOLLOUT if kind == C_DIALLING or (kind != C_OPEN and {on}) else EPOLLIN",
+        breaks="the pump spins while a proxy connects",
+        tests=("tests/net/test_dialling_proxy.py::test_a_wait_for_the_proxy_lasts_as_long_as_it_was_asked_to",),
+    ),
+    Mutant(
+        file="pykafka4/net/pump/_pump.pyx",
         old="block.room <= 2 * room:",
         new="(block.room <= 2 * room or {on}):",
         breaks="a small frame takes the memory of a large one",
