@@ -13,7 +13,7 @@ from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.parking import DENIED_SECONDS, SLICE, Parking
 from pykafka4.error_table import BY_NAME, ErrorCode
-from pykafka4.errors import BufferFull, ClosedError, KafkaError
+from pykafka4.errors import BufferFull, ClosedError, KafkaError, broker_error
 from pykafka4.wire.records.hot import Accumulator
 
 
@@ -23,6 +23,8 @@ class Lot:
     def __init__(self, **options: Any) -> None:
         self.now = 1000.0
         self.count, self.code = 0, ""  # what the cluster knows of every topic
+        self.asked = 0  # Metadata requests so far
+        self.judged = 1  # the one whose response has `code`
         self.noted: set[str] = set()  # topics to look at in the next poll
         self.error: KafkaError | None = None
         self.unreachable = ""
@@ -80,6 +82,12 @@ class Lot:
 
     def topic_error(self, topic: str) -> ErrorCode | None:
         return BY_NAME[self.code] if self.code else None
+
+    def refusal(self, topic: str, after: int) -> KafkaError | None:
+        error = self.topic_error(topic)
+        if error is None or error.retriable or self.judged <= after:
+            return None
+        return broker_error(error.code, f"topic {topic}", None, "Metadata", topic=topic, creating=True)
 
     def want(self, topic: str, user: object, create: bool = False) -> None:
         assert user is self.parking
