@@ -1,6 +1,6 @@
 """By hand. Rule: a cluster for work by hand lives in a daemon; every command is one order to it and prints what came of it.
 
-python -m integration up [--backend local|docker|vagrant] [--brokers 3] [--version 4.4.0]
+python -m integration up [--backend local|docker|vagrant] [--brokers 3] [--version 4.4.0] [--security SASL_SSL|SSL|SASL_PLAINTEXT]
 python -m integration status
 python -m integration kill|start|stop|restart|freeze|thaw|disconnect|reconnect|cut|mend N
 python -m integration start             (all that are down, at once)
@@ -17,11 +17,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from integration.backends import BACKENDS, backend, chosen
 from integration.daemon import NODE_ORDERS, state_file
 from integration.kafka.jars import KAFKA
+from integration.security.settings import Protocol
 from integration.waiting import WaitTimeout, until
 
 UP, ORDER = 900.0, 180.0  # seconds; a first run may make a machine image
@@ -54,20 +55,31 @@ def up(options: argparse.Namespace) -> None:
         return
     except NotUp:
         state_file().unlink(missing_ok=True)
+    if options.security and not backend(options.backend).secured:
+        raise RuntimeError(f"the {options.backend} backend has no --security; local has")
     log = state_file().with_suffix(".log")
-    command = [sys.executable, "-m", "integration.daemon", options.backend, str(options.brokers), options.version]
+    command = [sys.executable, "-m", "integration.daemon", options.backend, str(options.brokers), options.version, options.security]
     with log.open("wb") as out:
         daemon = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
     until(lambda: state_file().exists() or daemon.poll() is not None, UP, f"the cluster to come up; see {log}")
     if daemon.poll() is not None:
         raise RuntimeError(f"the cluster did not come up:\n{log.read_text()[-3000:]}")
     daemon.returncode = 0  # it goes on without this process: no warning about that
-    print(order("status")["bootstrap"])
+    told = order("status")
+    print(told["bootstrap"])
+    explain(told)
+
+
+def explain(told: dict[str, Any]) -> None:
+    """The options that a client needs, where the brokers demand anything."""
+    if told["clients"]:
+        print(f"  clients need: {told['clients']}")
 
 
 def status(_options: argparse.Namespace) -> None:
     told = order("status")
     print(f"{told['bootstrap']}  (Kafka {told['version']})")
+    explain(told)
     for row in told["brokers"]:
         print(f"  broker {row['node']}: {row['state']:8} {row['process']}  {row['address']}  log {row['log']}")
     if told["trouble"]:
@@ -105,6 +117,7 @@ def arguments() -> argparse.ArgumentParser:
     start.add_argument("--backend", choices=list(BACKENDS), default=chosen(), help="what runs the brokers (default: $CLUSTER or local)")
     start.add_argument("--brokers", type=int, default=3)
     start.add_argument("--version", default=KAFKA)
+    start.add_argument("--security", choices=get_args(Protocol), default="", help="what clients have to speak; prints their options")
     commands.add_parser("status", help="what runs, and where")
     commands.add_parser("down", help="kill all brokers and remove their folders")
     commands.add_parser("clean", help="remove what killed runs left behind, on every backend; touches nothing that is in use or not ours")

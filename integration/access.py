@@ -114,8 +114,14 @@ class Access:
             found["sasl_mechanism"] = name = mechanism or security.mechanisms[0]
             if name != "OAUTHBEARER":
                 found["sasl_username"] = who
-                found["sasl_password"] = self.passwords[who, name] if password is None else password
+                found["sasl_password"] = self.password(who, name) if password is None else password
         return found
+
+    def password(self, user: str, mechanism: Mechanism) -> str:
+        """The one that it has now."""
+        if (user, mechanism) not in self.passwords:
+            raise ValueError(f"{user} has no password of {mechanism}; known are {', '.join(map(' by '.join, self.passwords)) or 'none'}")
+        return self.passwords[user, mechanism]
 
     def client_files(self, user: str, certificate: Certificate | None = None) -> tuple[str, str]:
         """Certificate and key of a client as files, by default new and right ones; they go with the cluster."""

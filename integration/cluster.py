@@ -19,6 +19,7 @@ from integration.admin import Admin, Partition
 from integration.judge import reader
 from integration.judge.reader import LogRecord
 from integration.seam import READY, Brokers, PortTaken, State, Unsupported, died
+from integration.security.options import for_java
 from integration.security.settings import Mechanism
 from integration.waiting import Deadline, until
 from pykafka4.errors import KafkaError
@@ -58,6 +59,16 @@ class Cluster(Brokers):
     def client_security(self, user: str | None = None, mechanism: Mechanism | None = None, password: str | None = None) -> dict[str, Any]:
         """pykafka4's options beside `bootstrap_servers`, for a client of that user; nothing where the brokers demand nothing."""
         return {} if self.security is None else self.access.options(user, mechanism, password)
+
+    @property
+    def client(self) -> dict[str, Any]:
+        """The options of a pykafka4 client: `Producer(**cluster.client)`."""
+        return {"bootstrap_servers": self.bootstrap, **self.client_security()}
+
+    @property
+    def java(self) -> dict[str, str]:
+        """The properties of a Java client beside `bootstrap.servers`."""
+        return {} if self.security is None else for_java(self.client_security())
 
     # -- life --------------------------------------------------------------------------------------------------------------
 

@@ -10,12 +10,13 @@ import socket
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from integration.backends import backend
 from integration.cluster import Cluster
 from integration.host.cache import cache
 from integration.host.prerequisites import MissingPrerequisite
+from integration.security.settings import Protocol, Security
 from pykafka4.errors import KafkaError
 
 __all__ = ["NODE_ORDERS", "state_file"]
@@ -42,7 +43,8 @@ def status(cluster: Cluster) -> dict[str, Any]:
         }
         for node in cluster.nodes
     ]
-    told = {"bootstrap": cluster.bootstrap, "version": cluster.version, "brokers": brokers}
+    clients = {"bootstrap_servers": cluster.bootstrap, **cluster.client_security()} if cluster.security else None
+    told = {"bootstrap": cluster.bootstrap, "version": cluster.version, "brokers": brokers, "clients": clients}
     try:
         return {**told, **answers(cluster), "trouble": None}
     except (OSError, KafkaError) as error:
@@ -94,11 +96,13 @@ def serve(cluster: Cluster, listener: socket.socket) -> None:
                 continue
 
 
-def main(name: str, brokers: int, version: str) -> None:
+def main(name: str, brokers: int, version: str, protocol: str) -> None:
+    """`protocol`: what clients have to speak, or empty for PLAINTEXT."""
+    security: dict[str, Any] = {"security": Security(cast(Protocol, protocol))} if protocol else {}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     folder = Path(tempfile.mkdtemp(prefix="pykafka4-daemon-"))
     try:
-        with socket.socket(socket.AF_UNIX) as listener, backend(name)(brokers, version) as cluster:
+        with socket.socket(socket.AF_UNIX) as listener, backend(name)(brokers, version, **security) as cluster:
             listener.bind(str(folder / "socket"))
             listener.listen()
             announce(cluster, folder / "socket")
@@ -117,6 +121,6 @@ def announce(cluster: Cluster, path: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+        main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4])
     except MissingPrerequisite as error:
         sys.exit(str(error))

@@ -23,6 +23,7 @@ from integration.cluster import Cluster
 from integration.faults.proxied import Proxied
 from integration.host import prerequisites
 from integration.kafka import jars
+from integration.security.settings import Security
 from pykafka4.client import Client
 from pykafka4.testing import ModelServer
 
@@ -64,6 +65,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         parser.addini("timeout", "no effect without pytest-timeout")
         parser.addini("timeout_method", "no effect without pytest-timeout")
     parser.addoption("--cluster", choices=list(BACKENDS), default=chosen(), help="where brokers run (default: $CLUSTER or local)")
+    parser.addoption("--security", choices=["SSL", "SASL_SSL", "SASL_PLAINTEXT"], help="what brokers demand of clients (default: nothing)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -148,17 +150,23 @@ def reasons(item: pytest.Item, name: str) -> Iterator[str]:
             yield f"about the {mark.args[0]} backend itself; this run is on {name}"
 
 
+def demands(config: pytest.Config) -> dict[str, Security]:
+    """Arguments for a cluster that demands what --security names."""
+    protocol = config.getoption("--security")
+    return {} if protocol is None else {"security": Security(protocol)}
+
+
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Three brokers for the whole session, on the backend that --cluster names."""
-    with backend(request.config.getoption("--cluster"))() as brokers:
+    with backend(request.config.getoption("--cluster"))(**demands(request.config)) as brokers:
         yield brokers
 
 
 @pytest.fixture(scope="session")
 def proxied_cluster(request: pytest.FixtureRequest) -> Iterator[Proxied]:
     """Three brokers, each behind a proxy; faults end with the test."""
-    with proxied(request.config.getoption("--cluster"))() as brokers:
+    with proxied(request.config.getoption("--cluster"))(**demands(request.config)) as brokers:
         yield brokers
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from integration.security.credentials import quoted
 
-__all__ = ["for_java", "for_librdkafka"]
+__all__ = ["for_java", "for_kafka_python", "for_librdkafka"]
 
 LIBRDKAFKA = MappingProxyType(
     {
+        "bootstrap_servers": "bootstrap.servers",
         "security_protocol": "security.protocol",
         "ssl_cafile": "ssl.ca.location",
         "ssl_certfile": "ssl.certificate.location",
@@ -28,6 +29,12 @@ MODULES = "org.apache.kafka.common.security"
 def for_librdkafka(options: Mapping[str, Any]) -> dict[str, Any]:
     """The same for confluent-kafka. For OAUTHBEARER it wants a function beside it, `oauth_cb`."""
     return {LIBRDKAFKA[name]: value for name, value in options.items()}
+
+
+def for_kafka_python(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for kafka-python."""
+    other = {"sasl_username": "sasl_plain_username", "sasl_password": "sasl_plain_password"}
+    return {other.get(name, name): value for name, value in options.items()}
 
 
 def for_java(options: Mapping[str, Any], subject: str = "") -> dict[str, str]:

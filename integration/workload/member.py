@@ -1,8 +1,9 @@
 """A group member in a process of its own, which a test may kill, freeze or ask to end: `python -m integration.workload.member SETTINGS`.
 
-SETTINGS is a JSON object: `kind` (ours, confluent or kafka-python), `bootstrap`, `group`, `topic`, `instance` (None for a dynamic
-member) and `session_ms`. The process appends one JSON object per line to its standard output. It reports what a poll returned before it
-polls again: a record counts as read only if its line is there, and only such records may have been committed. SIGTERM asks it to end.
+SETTINGS is a JSON object: `kind` (ours, confluent or kafka-python), `client` (options of pykafka4), `group`, `topic`, `instance` (None for
+a dynamic member) and `session_ms`. The process appends one JSON object per line to its standard output. It reports what a poll returned
+before it polls again: a record counts as read only if its line is there, and only such records may have been committed. SIGTERM asks it to
+end.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import time
 import zlib
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
+
+from integration.security.options import for_kafka_python, for_librdkafka
 
 __all__ = ["digest", "main"]
 
@@ -59,7 +62,7 @@ class Ours:
         from pykafka4 import Consumer
 
         self.consumer = Consumer(
-            bootstrap_servers=settings["bootstrap"],
+            **settings["client"],
             group_id=settings["group"],
             group_instance_id=settings["instance"],
             client_id=settings["name"],
@@ -101,7 +104,7 @@ class Confluent:
         from confluent_kafka import Consumer
 
         options: dict[str, Any] = {
-            "bootstrap.servers": settings["bootstrap"],
+            **for_librdkafka(settings["client"]),
             "group.id": settings["group"],
             "client.id": settings["name"],
             "session.timeout.ms": settings["session_ms"],
@@ -143,7 +146,7 @@ class KafkaPython:
         assignor: Any = importlib.import_module("kafka.coordinator.assignors.range").RangePartitionAssignor
         self.consumer = kafka.KafkaConsumer(
             settings["topic"],
-            bootstrap_servers=settings["bootstrap"].split(","),
+            **for_kafka_python(settings["client"]),
             group_id=settings["group"],
             group_instance_id=settings["instance"],
             client_id=settings["name"],

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,8 @@ class Member:
 class Members:
     """The members of one group. Use as a context manager: no process is left behind."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str, folder: Path, session_ms: int = 6_000) -> None:
-        self.settings = {"bootstrap": bootstrap, "group": group, "topic": topic, "session_ms": session_ms}
+    def __init__(self, client: Mapping[str, Any], group: str, topic: str, folder: Path, session_ms: int = 6_000) -> None:
+        self.settings = {"client": dict(client), "group": group, "topic": topic, "session_ms": session_ms}
         self.group, self.topic, self.folder = group, topic, folder
         self.all: list[Member] = []
         self.numbers = itertools.count(1)

@@ -6,6 +6,7 @@ more, and what the budget of a turn leaves there is read in the next turn, witho
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 from collections import deque
 from typing import Any, Final
@@ -114,11 +115,17 @@ class SecureTransport(PortableTransport):
             self._flush(s)
 
     def _drop(self, s: Socket) -> None:
+        if s not in self._shaking:
+            self._keep_session(s)
         self._shaking.discard(s)
-        sock: Any = s.sock
-        if s.target is not None and (session := sock.session) is not None:
-            self._sessions[s.target] = sock.context, session
         super()._drop(s)
+
+    def _keep_session(self, s: Socket) -> None:
+        """For the next connection to this broker. With TLS 1.3 a session is only complete after the first bytes from the broker."""
+        sock: Any = s.sock
+        with contextlib.suppress(ValueError):  # it is not complete
+            if s.target is not None and (session := sock.session) is not None:
+                self._sessions[s.target] = sock.context, session
 
     # -- bytes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -9,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
+
+from integration.security.options import for_librdkafka
 
 pytestmark = pytest.mark.cluster
 
@@ -48,3 +52,21 @@ def test_the_command_line_starts_breaks_mends_and_ends_a_cluster(request: pytest
     gone = command_line(state, "status")
     assert gone.returncode == 1
     assert "integration up" in gone.stderr
+
+
+@pytest.mark.backend("local")
+def test_a_secured_cluster_says_what_its_clients_need(tmp_path: Path) -> None:
+    state = tmp_path / "cluster.json"
+    refused = command_line(state, "up", "--backend", "docker", "--security", "SASL_SSL")
+    assert (refused.returncode, refused.stderr) == (1, "the docker backend has no --security; local has\n")
+    try:
+        up = command_line(state, "up", "--brokers", "1", "--security", "SASL_SSL")
+        assert up.returncode == 0, up.stderr
+        bootstrap, needed = up.stdout.splitlines()
+        assert needed in command_line(state, "status").stdout.splitlines()
+        options = ast.literal_eval(needed.partition("clients need: ")[2])
+        assert options.pop("bootstrap_servers") == bootstrap
+        client = AdminClient({"bootstrap.servers": bootstrap, **for_librdkafka(options)})
+        assert list(client.list_topics(timeout=20).brokers) == [1]
+    finally:
+        command_line(state, "down")

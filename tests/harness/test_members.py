@@ -22,7 +22,7 @@ ASSIGNED = {"what": "assigned", "partitions": [0]}
 
 @pytest.fixture
 def members(tmp_path: Path) -> Iterator[Members]:
-    with Members("nowhere:1", "g", "t", tmp_path) as group:
+    with Members({"bootstrap_servers": "nowhere:1"}, "g", "t", tmp_path) as group:
         yield group
 
 

@@ -17,7 +17,7 @@ GROUP = {"session_timeout_ms": 10_000, "heartbeat_interval_ms": 500, "auto_offse
 
 def produce(cluster: Cluster, topic: str, first: int, last: int, partition: int | None = None, size: int = 0) -> None:
     """The numbers from `first` up to `last`, filled up to `size` bytes."""
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+    with Producer(**cluster.client) as producer:
         send(producer, topic, range(first, last), partition, size)
 
 

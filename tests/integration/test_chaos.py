@@ -36,7 +36,7 @@ def run(cluster: Cluster, topic: str, records: int, cycles: int) -> None:
     """Keep the load up until both `records` are sent and `cycles` kills are over, then judge."""
     cluster.create_topic(topic, PARTITIONS, 3)
     done: list[Cycle] = []
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+    with Producer(**cluster.client) as producer:
         load = Load(producer, topic, RATE, lambda sent: sent >= records and len(done) >= cycles)
         load.start()
         # Brokers without a block of producer ids wait for the controller: were it killed before the first record, we would measure that.
@@ -88,11 +88,11 @@ def test_a_schedule_drawn_from_the_faults_of_the_simulation_breaks_no_promise(
     proxied_cluster.create_topic(plain, PARTITIONS)
     proxied_cluster.create_topic(fragile, FRAGILE, plan.fragile_replicas, FRAGILE_CONFIGS)
     ending = False
-    servers = proxied_cluster.bootstrap
+    options = proxied_cluster.client
     with (
-        Members(servers, main, main, tmp_path) as members,
-        Producer(bootstrap_servers=servers, client_id="strict", **plan.idempotent) as strict,
-        Producer(bootstrap_servers=servers, client_id="plain", **plan.plain) as loose,
+        Members(options, main, main, tmp_path) as members,
+        Producer(**options, client_id="strict", **plan.idempotent) as strict,
+        Producer(**options, client_id="plain", **plan.plain) as loose,
     ):
         loads = [
             Load(strict, main, SLOW_RATE, lambda _: ending),

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cluster
 
 
 def test_a_topic_that_does_not_exist_is_waited_for_and_read_once_it_is_created(cluster: Cluster, topic: str) -> None:
-    with Consumer(bootstrap_servers=cluster.bootstrap, **{**GROUP, "auto_offset_reset": "latest"}, group_id=topic) as consumer:
+    with Consumer(**cluster.client, **{**GROUP, "auto_offset_reset": "latest"}, group_id=topic) as consumer:
         consumer.subscribe([topic])
         poll_until(consumer, lambda: "UNKNOWN_TOPIC_OR_PARTITION" in str(consumer.status()["topics"]))
         cluster.create_topic(topic, 2)
@@ -27,13 +27,11 @@ def test_a_topic_that_does_not_exist_is_waited_for_and_read_once_it_is_created(c
 def test_a_leader_that_dies_at_record_30_costs_a_reader_nothing(cluster: Cluster, topic: str) -> None:
     """All records are written, and most of the 200 are not fetched yet when a broker dies."""
     cluster.create_topic(topic, 3)
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+    with Producer(**cluster.client) as producer:
         for n in range(200):
             producer.send(topic, (b"%d" % n).ljust(20_000), partition=n % 3)
             producer.flush()  # batches of one record: what is fetched ahead is what the bound lets through
-    with Consumer(
-        bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest", max_poll_records=10, prefetch_bytes=600_000
-    ) as consumer:
+    with Consumer(**cluster.client, auto_offset_reset="earliest", max_poll_records=10, prefetch_bytes=600_000) as consumer:
         consumer.assign([TopicPartition(topic, p) for p in range(3)])
         records = read(consumer, 30)
         assert len(records) + consumer.stats()["buffered_bytes"] / 20_000 < 100, "it read too far ahead: nothing is tested"
@@ -53,8 +51,8 @@ def test_reading_follows_leaders_that_move_and_brokers_that_restart(cluster: Clu
     records: list[Record] = []
     sent = 0
     with (
-        Producer(bootstrap_servers=cluster.bootstrap) as producer,
-        Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer,
+        Producer(**cluster.client) as producer,
+        Consumer(**cluster.client, auto_offset_reset="earliest") as consumer,
     ):
         consumer.assign([TopicPartition(topic, p) for p in range(6)])
 
@@ -102,7 +100,7 @@ def test_connecting_and_asking_for_offsets_works_while_a_broker_is_down(cluster:
     cluster.stop(dead)
     try:
         cluster.wait_leader(topic, 0, other_than=dead)
-        with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest") as consumer:
+        with Consumer(**cluster.client, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition(topic, p) for p in range(3)])
             assert len(read(consumer, 150)) == 150
             assert ends(cluster, topic) == (heads, tails)
@@ -117,7 +115,7 @@ def test_connecting_and_asking_for_offsets_works_while_a_broker_is_down(cluster:
 
 def ends(cluster: Cluster, topic: str) -> tuple[dict[int, int], dict[int, int]]:
     """The first offset and the one behind the last of every partition, asked by a new consumer."""
-    with Consumer(bootstrap_servers=cluster.bootstrap) as consumer:
+    with Consumer(**cluster.client) as consumer:
         tps = [TopicPartition(topic, p) for p in range(3)]
         consumer.assign(tps)
         consumer.seek_to_beginning()
@@ -137,7 +135,7 @@ def delete_records(cluster: Cluster, topic: str, partition: int, before: int) ->
 def test_an_offset_out_of_range_names_partition_offset_and_range(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
     produce(cluster, topic, 0, 10, partition=0)
-    with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="none") as consumer:
+    with Consumer(**cluster.client, auto_offset_reset="none") as consumer:
         consumer.assign([(topic, 0)])
         consumer.seek((topic, 0), 1_000)
         with pytest.raises(BrokerError, match=f"{topic}-0: OFFSET_OUT_OF_RANGE .*offset 1000 is not in the log's range, 0 to 10"):
@@ -152,7 +150,7 @@ def test_an_offset_out_of_range_is_reset_by_the_policy(cluster: Cluster, topic: 
     cluster.create_topic(topic, 1)
     produce(cluster, topic, 0, 30, partition=0)
     delete_records(cluster, topic, 0, 10)
-    with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset=policy) as consumer:
+    with Consumer(**cluster.client, auto_offset_reset=policy) as consumer:
         consumer.assign([(topic, 0)])
         consumer.seek((topic, 0), offset)
         records = poll_until(consumer, lambda: consumer.position((topic, 0), LONG) in (first, 30))
@@ -165,11 +163,11 @@ def test_positions_saved_elsewhere_are_resumed_exactly(cluster: Cluster, topic: 
     cluster.create_topic(topic, 3)
     produce(cluster, topic, 0, 300)
     tps = [TopicPartition(topic, p) for p in range(3)]
-    with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest", max_poll_records=50) as first:
+    with Consumer(**cluster.client, auto_offset_reset="earliest", max_poll_records=50) as first:
         first.assign(tps)
         records = read(first, 100)
         saved = {tp: first.position(tp) for tp in tps}
-    with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="none") as second:
+    with Consumer(**cluster.client, auto_offset_reset="none") as second:
         second.assign(tps)
         for tp, offset in saved.items():
             second.seek(tp, offset)
@@ -182,10 +180,10 @@ def test_a_handler_slower_than_the_stream_has_bounded_memory_and_skips_nothing(c
     """Whenever the handler is slow, the buffer is as full as it gets; three times what it may hold is there to be fetched."""
     cluster.create_topic(topic, 2)
     count, limit = 3_000, 4 * 1024 * 1024
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+    with Producer(**cluster.client) as producer:
         for n in range(count):
             producer.send(topic, b"%d " % n + bytes(5_000), partition=n % 2)
-    with Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest", prefetch_bytes=limit) as consumer:
+    with Consumer(**cluster.client, auto_offset_reset="earliest", prefetch_bytes=limit) as consumer:
         consumer.assign([(topic, 0), (topic, 1)])
         seen: list[Record] = []
         fullest: list[int] = []
@@ -217,7 +215,7 @@ def filled(consumer: Consumer, at_least: int) -> int:
 
 def test_consumers_share_one_client_with_a_producer(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 2)
-    with Client(bootstrap_servers=cluster.bootstrap) as client:
+    with Client(**cluster.client) as client:
         consumers = [Consumer(client=client, auto_offset_reset="earliest") for _ in range(4)]
         with Producer(client=client) as producer:
             for consumer in consumers:

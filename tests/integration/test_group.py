@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -27,8 +28,8 @@ def test_a_leader_that_dies_costs_no_record_and_no_rebalance(cluster: Cluster, t
     cluster.create_topic(topic, 3)
     notes = Notes()
     with (
-        Producer(bootstrap_servers=cluster.bootstrap) as producer,
-        Consumer(bootstrap_servers=cluster.bootstrap, **GROUP, group_id=topic) as consumer,
+        Producer(**cluster.client) as producer,
+        Consumer(**cluster.client, **GROUP, group_id=topic) as consumer,
     ):
         consumer.subscribe([topic], notes)
         send(producer, topic, range(200))
@@ -52,9 +53,7 @@ def test_the_coordinator_that_dies_or_freezes_is_replaced_without_a_rebalance(cl
     cluster.create_topic(topic, 3)
     produce(cluster, topic, 0, 30)
     notes = Notes()
-    with Consumer(
-        bootstrap_servers=cluster.bootstrap, **{**GROUP, "session_timeout_ms": 30_000}, group_id=topic, enable_auto_commit=False
-    ) as consumer:
+    with Consumer(**cluster.client, **{**GROUP, "session_timeout_ms": 30_000}, group_id=topic, enable_auto_commit=False) as consumer:
         consumer.subscribe([topic], notes)
         records = read(consumer, 30)
         for fault, mend in ((cluster.kill, cluster.start), (cluster.freeze, cluster.thaw)):
@@ -75,7 +74,7 @@ def test_the_coordinator_that_dies_or_freezes_is_replaced_without_a_rebalance(cl
 def test_a_member_does_not_wait_minutes_for_a_coordinator_that_froze_while_it_held_back_the_join(cluster: Cluster, topic: str) -> None:
     """It holds back a join until the other members came, for up to max_poll_interval_ms; frozen then, it never answers."""
     cluster.create_topic(topic, 3)
-    options = {"bootstrap_servers": cluster.bootstrap, **GROUP, "session_timeout_ms": 30_000, "group_id": topic}
+    options = {**cluster.client, **GROUP, "session_timeout_ms": 30_000, "group_id": topic}
     with Consumer(**options) as first, Consumer(**options) as second:
         first.subscribe([topic])
         poll_until(first, first.assignment)
@@ -99,7 +98,7 @@ def test_committed_offsets_survive_the_coordinator_and_a_restart_of_all_brokers(
     options = {**GROUP, "auto_offset_reset": "none", "group_id": topic, "enable_auto_commit": False}  # only what is committed counts
     tps = [TopicPartition(topic, p) for p in range(3)]
     saved = {tp: 30 * (tp.partition + 1) for tp in tps}
-    with Consumer(bootstrap_servers=cluster.bootstrap, **{**options, "auto_offset_reset": "earliest"}) as first:
+    with Consumer(**cluster.client, **{**options, "auto_offset_reset": "earliest"}) as first:
         first.assign(tps)
         everything = read(first, 300)
         first.commit(saved)  # of the rest nothing is finished: the next one reads it again
@@ -107,7 +106,7 @@ def test_committed_offsets_survive_the_coordinator_and_a_restart_of_all_brokers(
     records = [r for r in everything if r.offset < saved[TopicPartition(topic, r.partition)]]
     cluster.kill(coordinator)
     somebody_commits(cluster, topic)
-    with Consumer(bootstrap_servers=cluster.bootstrap, **options) as second:
+    with Consumer(**cluster.client, **options) as second:
         assert offsets_of(second, tps) == saved
         assert second.status()["consumer"]["coordinator"] != coordinator
     for node in cluster.running():
@@ -115,7 +114,7 @@ def test_committed_offsets_survive_the_coordinator_and_a_restart_of_all_brokers(
     cluster.start_all()
     cluster.wait_full_isr()
     somebody_commits(cluster, topic)
-    with Consumer(bootstrap_servers=cluster.bootstrap, **options) as third:
+    with Consumer(**cluster.client, **options) as third:
         assert offsets_of(third, tps) == saved
         third.assign(tps)
         records += read(third, 300 - len(records))
@@ -130,7 +129,7 @@ def somebody_commits(cluster: Cluster, group: str) -> None:
     written to the log, lookups of stable offsets run into its time-out, Java's as well.
     """
     other = TopicPartition(f"{group}-other", 0)
-    with Consumer(bootstrap_servers=cluster.bootstrap, group_id=group, enable_auto_commit=False) as consumer:
+    with Consumer(**cluster.client, group_id=group, enable_auto_commit=False) as consumer:
         consumer.commit({other: 0}, timeout=LONG)
 
 
@@ -141,7 +140,7 @@ def offsets_of(consumer: Consumer, tps: list[TopicPartition]) -> dict[TopicParti
 def test_three_members_share_six_partitions_and_each_record_is_owned_once(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6)
     produce(cluster, topic, 0, 3_000)
-    members = [Consumer(bootstrap_servers=cluster.bootstrap, **GROUP, group_id=topic) for _ in range(3)]
+    members = [Consumer(**cluster.client, **GROUP, group_id=topic) for _ in range(3)]
     try:
         got: list[Record] = []
         for member in members:
@@ -167,15 +166,15 @@ def test_three_members_share_six_partitions_and_each_record_is_owned_once(cluste
 
 
 DOOMED = """
-import sys
+import json, sys
 from pykafka4 import Consumer
 
 class Listener:
     def on_partitions_assigned(self, partitions):
         print("assigned", len(partitions), flush=True)
 
-_, servers, topic, timeout = sys.argv
-with Consumer(bootstrap_servers=servers, group_id=topic, auto_offset_reset="earliest", enable_auto_commit=False, max_poll_records=50,
+_, client, topic, timeout = sys.argv
+with Consumer(**json.loads(client), group_id=topic, auto_offset_reset="earliest", enable_auto_commit=False, max_poll_records=50,
               session_timeout_ms=int(timeout), heartbeat_interval_ms=500) as consumer:
     consumer.subscribe([topic], Listener())
     for finished in (True, False):
@@ -239,7 +238,7 @@ def test_a_killed_members_partitions_are_taken_over_and_only_what_it_had_not_com
 ) -> None:
     cluster.create_topic(topic, 6)
     session = 6.0
-    members = [Consumer(bootstrap_servers=cluster.bootstrap, **GROUP, group_id=topic) for _ in range(2)]
+    members = [Consumer(**cluster.client, **GROUP, group_id=topic) for _ in range(2)]
     got: list[Record] = []
 
     def poll() -> bool:
@@ -250,7 +249,7 @@ def test_a_killed_members_partitions_are_taken_over_and_only_what_it_had_not_com
     try:
         for member in members:
             member.subscribe([topic])
-        doomed = doom(cluster.bootstrap, topic, str(int(session * 1000)))
+        doomed = doom(json.dumps(cluster.client), topic, str(int(session * 1000)))
         until(lambda: poll() and doomed.assigned == 2 and all(len(m.assignment()) == 2 for m in members), LONG, "two partitions for each")
         produce(cluster, topic, 0, 3_000)
         until(lambda: poll() and doomed.holding, LONG, "the member to hold records")
@@ -275,10 +274,12 @@ def test_a_java_member_and_ours_share_a_group(cluster: Cluster, topic: str) -> N
     cluster.create_topic(topic, 4)
     theirs: list[JavaRecord] = []
     java = threading.Thread(
-        target=lambda: theirs.extend(java_consume(cluster.bootstrap, topic, count=1_000, properties={"group.id": topic}, timeout=15))
+        target=lambda: theirs.extend(
+            java_consume(cluster.bootstrap, topic, count=1_000, properties={**cluster.java, "group.id": topic}, timeout=15)
+        )
     )
     ours: list[Record] = []
-    with Consumer(bootstrap_servers=cluster.bootstrap, **GROUP, group_id=topic) as consumer:
+    with Consumer(**cluster.client, **GROUP, group_id=topic) as consumer:
         consumer.subscribe([topic])
         poll_until(consumer, lambda: len(consumer.assignment()) == 4)
         java.start()
@@ -305,7 +306,7 @@ def test_callbacks_and_handlers_that_sleep_longer_than_the_session_delay_no_hear
         raise RuntimeError("the application's own bug")
 
     with (
-        Client(bootstrap_servers=cluster.bootstrap) as client,
+        Client(**cluster.client) as client,
         Producer(client=client, linger_ms=0) as producer,
         Consumer(client=client, **{**GROUP, "session_timeout_ms": int(session * 1000)}, group_id=topic, enable_auto_commit=False) as member,
     ):
@@ -331,7 +332,7 @@ def test_a_member_cut_off_from_its_coordinator_loses_its_partitions_and_returns(
     produce(proxied_cluster, topic, 0, 10)
     notes = Notes()
     with Consumer(
-        bootstrap_servers=proxied_cluster.bootstrap,
+        **proxied_cluster.client,
         **{**GROUP, "session_timeout_ms": 3_000},
         group_id=topic,
         enable_auto_commit=False,
@@ -356,8 +357,8 @@ def test_chaotic_connections_cost_the_group_no_record(proxied_cluster: Proxied, 
     for proxy in proxies:
         proxy.chaos()
     with (
-        Producer(bootstrap_servers=proxied_cluster.bootstrap) as producer,
-        Consumer(bootstrap_servers=proxied_cluster.bootstrap, **GROUP, group_id=topic, auto_commit_interval_ms=200) as consumer,
+        Producer(**proxied_cluster.client) as producer,
+        Consumer(**proxied_cluster.client, **GROUP, group_id=topic, auto_commit_interval_ms=200) as consumer,
     ):
         consumer.subscribe([topic])
         deadline = Deadline(2 * LONG)
@@ -378,12 +379,12 @@ def test_partitions_added_while_a_static_leader_was_away_are_assigned(cluster: C
     """From Kafka 3.2 on a returning leader must leave the assignment as it is, and does not get that assignment."""
     cluster.create_topic(topic, 1)
     options = {**GROUP, "session_timeout_ms": 45_000, "group_id": topic, "group_instance_id": "a", "metadata_max_age_ms": 300_000}
-    with Consumer(bootstrap_servers=cluster.bootstrap, **options) as consumer:
+    with Consumer(**cluster.client, **options) as consumer:
         consumer.subscribe([topic])
         poll_until(consumer, lambda: len(consumer.assignment()) == 1)
     cluster.add_partitions(topic, 3)
     notes = Notes()
-    with Consumer(bootstrap_servers=cluster.bootstrap, **options) as consumer:
+    with Consumer(**cluster.client, **options) as consumer:
         consumer.subscribe([topic], notes)
         poll_until(consumer, lambda: len(consumer.assignment()) == 3)
     assert notes.kinds[:2] == ["assigned", "revoked"]  # first what its predecessor had

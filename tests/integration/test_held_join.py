@@ -67,7 +67,7 @@ def test_calls_are_answered_while_a_slow_member_holds_a_rebalance_back(
 ) -> None:
     cluster.create_topic(topic, 6)
     produce(cluster, topic, 0, 60)
-    options = {"bootstrap_servers": cluster.bootstrap, **GROUP, "group_id": topic, "enable_auto_commit": False}
+    options = {**cluster.client, **GROUP, "group_id": topic, "enable_auto_commit": False}
     slow, quick, new = (
         Consumer(**options, client_id=name, group_instance_id=instance)
         for name, instance in zip(("slow", "quick", "new"), instances, strict=True)
@@ -117,7 +117,7 @@ def test_calls_are_answered_while_a_slow_member_holds_a_rebalance_back(
 def test_a_commit_on_its_way_when_partitions_are_revoked_is_stored(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 2)
     produce(cluster, topic, 0, 20)
-    options = {"bootstrap_servers": cluster.bootstrap, **GROUP, "group_id": topic, "enable_auto_commit": False}
+    options = {**cluster.client, **GROUP, "group_id": topic, "enable_auto_commit": False}
     outcomes: list[Any] = []
     with Consumer(**options) as first, Consumer(**options) as second:
 

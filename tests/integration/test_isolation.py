@@ -91,7 +91,7 @@ def test_healthy_partitions_go_on_while_a_broker_is_away_and_a_record_is_refused
     healthy = [p for p in range(PARTITIONS) if p not in sick]
     assert len(sick) == 2
     ending = False
-    with contextlib.closing(Producer(bootstrap_servers=cluster.bootstrap, batch_size=1024, linger_ms=1)) as producer:
+    with contextlib.closing(Producer(**cluster.client, batch_size=1024, linger_ms=1)) as producer:
         load = Observed(producer, topic, RATE, lambda _: ending)
         load.start()
         until(lambda: all(load.last_ack), 60, "an acknowledgement from every partition")

@@ -68,7 +68,7 @@ def test_partitions_without_a_leader_cost_few_connections_and_little_time(topics
         away = next(node for node in cluster.nodes if node != cluster.controller())
         create(cluster, names, partitions, away)
         cluster.create_topic("healthy", 6)
-        producer = stack.enter_context(Producer(bootstrap_servers=cluster.bootstrap, delivery_timeout_ms=1_200_000))
+        producer = stack.enter_context(Producer(**cluster.client, delivery_timeout_ms=1_200_000))
 
         def send_all() -> None:
             for name in names:

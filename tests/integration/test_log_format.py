@@ -147,12 +147,12 @@ def test_segments_are_read_as_kafkas_dump_tool_reads_them(cluster: Cluster, topi
     cluster.create_topic(topic, partitions=1, configs={"retention.ms": "-1", "segment.ms": "100000000000000"})
     cluster.create_topic(f"{topic}-stamped", partitions=1, configs={"message.timestamp.type": "LogAppendTime"})
     for codec in sorted(CODECS):
-        java_produce(cluster.bootstrap, topic, sent, codec=codec, properties={"batch.size": "2000"})
+        java_produce(cluster.bootstrap, topic, sent, codec=codec, properties={**cluster.java, "batch.size": "2000"})
         end += len(sent)
     for outcome in ("commit", "abort"):
-        java_produce(cluster.bootstrap, topic, sent[:20], properties={"transactional.id": topic}, transaction=outcome)
+        java_produce(cluster.bootstrap, topic, sent[:20], properties={**cluster.java, "transactional.id": topic}, transaction=outcome)
         end += 21
-    java_produce(cluster.bootstrap, f"{topic}-stamped", sent[:50], codec="gzip")
+    java_produce(cluster.bootstrap, f"{topic}-stamped", sent[:50], codec="gzip", properties=cluster.java)
     for name, size in ((topic, end), (f"{topic}-stamped", 50)):
         for node in cluster.nodes:
             segment = cluster.folder(node) / "data" / f"{name}-0" / "00000000000000000000.log"

@@ -37,8 +37,8 @@ def test_two_thousand_partitions_are_written_read_paused_and_sought_as_a_whole(c
     cluster.create_topic(topic, PARTITIONS, 1, CONFIGS)
     tps = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     with (
-        Producer(bootstrap_servers=cluster.bootstrap) as producer,
-        Consumer(bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest", max_poll_records=5_000) as consumer,
+        Producer(**cluster.client) as producer,
+        Consumer(**cluster.client, auto_offset_reset="earliest", max_poll_records=5_000) as consumer,
     ):
         send(producer, topic, 0, RECORDS)
         timed(lambda: consumer.assign(tps), "assign")

@@ -22,9 +22,9 @@ import gc, json, sys
 import psutil
 from pykafka4 import Consumer, Producer
 
-bootstrap, topic, rounds, each, leak = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+client, topic, rounds, each, leak = json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
 me, kept = psutil.Process(), []
-with Producer(bootstrap_servers=bootstrap) as producer, Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+with Producer(**client) as producer, Consumer(**client, auto_offset_reset="earliest") as consumer:
     consumer.assign([(topic, p) for p in range(3)])
     for _ in range(rounds):
         failed = []
@@ -48,7 +48,7 @@ with Producer(bootstrap_servers=bootstrap) as producer, Consumer(bootstrap_serve
 def growth(cluster: Cluster, topic: str, leak: str) -> tuple[float, float]:
     """How much more resident memory (bytes) and how many more objects at the end than after the warm-up."""
     cluster.create_topic(topic, 3)
-    command = [sys.executable, "-c", ROUNDS, cluster.bootstrap, topic, str(WARM + MEASURED), str(EACH), leak]
+    command = [sys.executable, "-c", ROUNDS, json.dumps(cluster.client), topic, str(WARM + MEASURED), str(EACH), leak]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()][WARM:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 import signal
@@ -46,7 +47,7 @@ def everything(cluster: Cluster, topic: str) -> list[int]:
 
 
 def test_first_send_creates_the_topic(cluster: Cluster, topic: str) -> None:
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+    with Producer(**cluster.client) as producer:
         meta = producer.send(topic, b"0", key=b"k", headers=[("h", b"1"), ("h", None)], timestamp_ms=1_700_000_000_000).result(30)
     (record,) = cluster.log(topic)[meta.partition]
     assert (record.offset, record.key, record.value, record.timestamp) == (meta.offset, b"k", b"0", 1_700_000_000_000)
@@ -55,7 +56,7 @@ def test_first_send_creates_the_topic(cluster: Cluster, topic: str) -> None:
 
 def test_nulls_and_empty_values_stay_what_they_are(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+    with Producer(**cluster.client) as producer:
         producer.send(topic, None, key=b"deleted")
         producer.send(topic, b"", key=b"")
         producer.send(topic, "grüße", key=None)
@@ -66,7 +67,7 @@ def test_nulls_and_empty_values_stay_what_they_are(cluster: Cluster, topic: str)
 def test_every_codec_carries_900_kb_and_small_records(cluster: Cluster, topic: str, codec: str) -> None:
     cluster.create_topic(topic, 1)
     big = os.urandom(450_000) + bytes(450_000)
-    with Producer(bootstrap_servers=cluster.bootstrap, compression_type=codec) as producer:
+    with Producer(**cluster.client, compression_type=codec) as producer:
         for n in range(500):
             producer.send(topic, b"%d" % n)
         producer.send(topic, big)
@@ -88,7 +89,7 @@ def test_many_threads_keep_their_order(cluster: Cluster, topic: str) -> None:
                 if thread < size:
                     producer.send(name, b"%d %d" % (thread, n))
 
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+    with Producer(**cluster.client) as producer:
         threads = [threading.Thread(target=work, args=(producer, t)) for t in range(15)]
         for thread in threads:
             thread.start()
@@ -110,7 +111,7 @@ def test_sending_goes_on_while_a_leader_is_down(cluster: Cluster, topic: str) ->
     victim = cluster.leader(topic, 0)
     follower = next(node for node in cluster.nodes if node != victim)
     handles: list[Delivery] = []
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+    with Producer(**cluster.client) as producer:
 
         def send_up_to(last: int) -> None:
             for n in range(len(handles), last):
@@ -142,7 +143,7 @@ def test_works_when_started_with_a_broker_down_and_after_it_is_back(cluster: Clu
     cluster.create_topic(topic, 3)
     victim = cluster.leader(topic, 1)
     cluster.kill(victim)
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+    with Producer(**cluster.client) as producer:
         first = [producer.send(topic, b"%d" % n, partition=n) for n in range(3)]
         assert [h.result(60).offset for h in first] == [0, 0, 0]
         cluster.start(victim)
@@ -156,7 +157,7 @@ def test_a_clean_restart_costs_the_application_nothing(cluster: Cluster, topic: 
     cluster.create_topic(topic, 6)
     stop = threading.Event()
     controller = cluster.controller()
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+    with Producer(**cluster.client) as producer:
         load = Load(producer, topic, 1_000, lambda sent: stop.is_set())
         load.start()
         for others in ([controller], [node for node in cluster.nodes if node != controller]):
@@ -175,7 +176,7 @@ def test_a_clean_restart_costs_the_application_nothing(cluster: Cluster, topic: 
 def test_a_frozen_leader_neither_loses_nor_repeats(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 6)
     stop = threading.Event()
-    with Producer(bootstrap_servers=cluster.bootstrap, request_timeout_ms=5_000) as producer:
+    with Producer(**cluster.client, request_timeout_ms=5_000) as producer:
         load = Load(producer, topic, 1_000, lambda sent: stop.is_set())
         load.start()
         until(lambda: load.last_ack[0], 30, "the first acknowledgement")
@@ -203,7 +204,7 @@ def test_order_per_key_survives_moved_leaders(cluster: Cluster, topic: str) -> N
             n = next(sent)
             producer.send(topic, b"%d" % n, key=keys[n % 20])
 
-    with Producer(bootstrap_servers=cluster.bootstrap, linger_ms=0) as producer:
+    with Producer(**cluster.client, linger_ms=0) as producer:
         writer = threading.Thread(target=write, args=(producer,))
         writer.start()
         try:
@@ -229,7 +230,7 @@ def test_lost_acknowledgements_make_no_duplicates(proxied_cluster: Proxied, topi
     """Every connection dies after 0.5 to 1.5 s; in half of these deaths the broker wrote what was never acknowledged."""
     cluster = proxied_cluster
     cluster.create_topic(topic, 6)
-    with Producer(bootstrap_servers=cluster.bootstrap, linger_ms=1) as producer:
+    with Producer(**cluster.client, linger_ms=1) as producer:
         load = Load(producer, topic, 4_000, lambda sent: sent >= 40_000)
         for proxy in cluster.proxies.values():
             proxy.chaos()
@@ -249,7 +250,7 @@ def test_swallowed_answers_are_asked_for_again(proxied_cluster: Proxied, topic: 
     """One-way loss: requests arrive, answers do not, until the request times out."""
     cluster = proxied_cluster
     cluster.create_topic(topic, 1)
-    with Producer(bootstrap_servers=cluster.bootstrap, request_timeout_ms=2_000) as producer:
+    with Producer(**cluster.client, request_timeout_ms=2_000) as producer:
         producer.send(topic, b"0").result(30)
         proxy = cluster.proxies[cluster.leader(topic)]
         proxy.swallow_responses()
@@ -262,7 +263,7 @@ def test_swallowed_answers_are_asked_for_again(proxied_cluster: Proxied, topic: 
 
 def test_close_delivers_what_lingers(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
-    producer = Producer(bootstrap_servers=cluster.bootstrap, linger_ms=20_000)
+    producer = Producer(**cluster.client, linger_ms=20_000)
     for n in range(100):
         producer.send(topic, b"%d" % n)
     begin = time.monotonic()
@@ -272,9 +273,9 @@ def test_close_delivers_what_lingers(cluster: Cluster, topic: str) -> None:
 
 
 KILLED = """
-import sys
+import json, sys
 from pykafka4 import Producer
-producer = Producer(bootstrap_servers=sys.argv[1])
+producer = Producer(**json.loads(sys.argv[1]))
 def acked(delivery):
     if delivery.exception(0) is None:
         print(delivery.result(0).offset, flush=True)
@@ -288,7 +289,7 @@ while True:
 def test_the_records_acknowledged_to_a_killed_process_are_in_the_log(cluster: Cluster, topic: str) -> None:
     """SIGKILL with a full buffer: every acknowledged record is in the log, and no batch is there in part."""
     cluster.create_topic(topic, 1)
-    with subprocess.Popen([sys.executable, "-c", KILLED, cluster.bootstrap, topic], stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen([sys.executable, "-c", KILLED, json.dumps(cluster.client), topic], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         acked = [int(child.stdout.readline()) for _ in range(5_000)]
         child.send_signal(signal.SIGKILL)
@@ -302,7 +303,7 @@ def test_far_more_than_the_buffer_takes_stays_in_bounds(cluster: Cluster, topic:
     cluster.create_topic(topic, 3)
     bound = 4 * 1024 * 1024
     highest = 0
-    with Producer(bootstrap_servers=cluster.bootstrap, buffer_memory=bound) as producer:
+    with Producer(**cluster.client, buffer_memory=bound) as producer:
         for n in range(40_000):
             producer.send(topic, b"%d " % n + bytes(1_000))
             if n % 1_000 == 0:
@@ -320,7 +321,7 @@ def test_callbacks_that_sleep_or_raise_delay_no_acknowledgement(cluster: Cluster
         raised.set()
         raise RuntimeError("the application's own bug")
 
-    with Producer(bootstrap_servers=cluster.bootstrap, linger_ms=0) as producer:
+    with Producer(**cluster.client, linger_ms=0) as producer:
         producer.send(topic, b"0", on_delivery=callback).result(30)
         assert [producer.send(topic, b"%d" % n).result(10).offset for n in range(1, 20)] == list(range(1, 20))
         assert not raised.is_set()
@@ -332,7 +333,7 @@ def test_callbacks_that_sleep_or_raise_delay_no_acknowledgement(cluster: Cluster
 
 def test_many_producers_share_one_client(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 3)
-    with Client(bootstrap_servers=cluster.bootstrap) as client:
+    with Client(**cluster.client) as client:
         producers = [Producer(client=client) for _ in range(5)]
         for n in range(500):
             producers[n % 5].send(topic, b"%d" % n)
@@ -343,7 +344,7 @@ def test_many_producers_share_one_client(cluster: Cluster, topic: str) -> None:
 def test_bootstrap_goes_on_to_the_next_address(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
     servers = f"no-such-host.invalid:9092,{NOWHERE},{cluster.bootstrap}"
-    with Producer(bootstrap_servers=servers) as producer:
+    with Producer(**{**cluster.client, "bootstrap_servers": servers}) as producer:
         assert producer.send(topic, b"0").result(30).offset == 0
 
 
@@ -362,13 +363,13 @@ def test_no_broker_reachable_names_the_address_and_why_within_the_time_that_was_
 
 
 def test_a_record_over_the_limit_is_refused_at_once(cluster: Cluster, topic: str) -> None:
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer, pytest.raises(RecordTooLarge, match="max_request_size"):
+    with Producer(**cluster.client) as producer, pytest.raises(RecordTooLarge, match="max_request_size"):
         producer.send(topic, bytes(2_000_000))
 
 
 def test_a_batch_over_the_topics_limit_is_split(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1, configs={"max.message.bytes": "20000"})
-    with Producer(bootstrap_servers=cluster.bootstrap, linger_ms=200) as producer:
+    with Producer(**cluster.client, linger_ms=200) as producer:
         handles = [producer.send(topic, b"%d " % n + bytes(500)) for n in range(200)]
         assert [h.result(60).offset for h in handles] == list(range(200))
         too_large = producer.send(topic, bytes(30_000)).exception(60)
@@ -381,7 +382,7 @@ def test_a_batch_over_the_topics_limit_is_split(cluster: Cluster, topic: str) ->
 def test_close_returns_what_it_could_not_deliver(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1, replication_factor=1)
     victim = cluster.leader(topic)
-    producer = Producer(bootstrap_servers=cluster.bootstrap)
+    producer = Producer(**cluster.client)
     producer.send(topic, b"there").result(30)
     cluster.kill(victim)
     for n in range(10):
@@ -396,7 +397,7 @@ def test_close_returns_what_it_could_not_deliver(cluster: Cluster, topic: str) -
 
 def test_a_forked_child_gets_an_error_and_the_parent_goes_on(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, 1)
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+    with Producer(**cluster.client) as producer:
         producer.send(topic, b"0").result(30)
         pid = os.fork()
         if pid == 0:  # nothing of pytest may run here
@@ -413,9 +414,9 @@ def test_a_forked_child_gets_an_error_and_the_parent_goes_on(cluster: Cluster, t
 
 
 FORGETFUL = """
-import sys
+import json, sys
 from pykafka4 import Producer
-producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=60_000)
+producer = Producer(**json.loads(sys.argv[1]), linger_ms=60_000)
 for n in range(1000):
     producer.send(sys.argv[2], b"%d" % n)
 """
@@ -423,7 +424,7 @@ for n in range(1000):
 
 def test_leaving_the_interpreter_drains(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     cluster.create_topic(topic, 1)
-    done = subprocess.run([sys.executable, "-c", FORGETFUL, cluster.bootstrap, topic], timeout=60, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", FORGETFUL, json.dumps(cluster.client), topic], timeout=60, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert everything(cluster, topic) == list(range(1000))
 
@@ -432,7 +433,7 @@ def test_replicas_moved_while_producing(cluster: Cluster, topic: str) -> None:
     """Of two replicas one goes to a broker that had none; the partition's records are copied to it, and it leads them."""
     cluster.create_topic(topic, 6, replication_factor=2)
     stop = threading.Event()
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer:
+    with Producer(**cluster.client) as producer:
         load = Load(producer, topic, 2_000, lambda sent: stop.is_set())
         load.start()
         until(lambda: all(load.last_ack), 30, "an acknowledgement from every partition")

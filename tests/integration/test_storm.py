@@ -81,7 +81,7 @@ def test_members_end_soon_when_asked_in_a_rebalance_storm(cluster: Cluster, topi
     cluster.create_topic(topic, PARTITIONS)
     print(f"\nstorm: CHAOS_SEED={SEED}, journals in {tmp_path}")
     ending = False
-    with Producer(bootstrap_servers=cluster.bootstrap) as producer, Members(cluster.bootstrap, topic, topic, tmp_path) as members:
+    with Producer(**cluster.client) as producer, Members(cluster.client, topic, topic, tmp_path) as members:
         load = Load(producer, topic, RATE, lambda _: ending)
         load.start()
         storm = Storm(members, SEED)

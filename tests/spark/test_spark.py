@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.cluster, pytest.mark.filterwarnings
 
 @pytest.fixture
 def config(cluster: Cluster) -> dict[str, object]:
-    return {"bootstrap_servers": cluster.bootstrap}
+    return {**cluster.client}
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_brokers_gone_the_task_fails_in_time_and_names_topic_partition_and_cause
 ) -> None:
     cluster.create_topic(topic, 1)
     gone = tmp_path / "gone"
-    config = {"bootstrap_servers": cluster.bootstrap, "delivery_timeout_ms": 2000}
+    config = {**cluster.client, "delivery_timeout_ms": 2000}
     rows = spark.sparkContext.parallelize([0], 1).mapPartitions(RowsAroundAnOutage(gone))
     with ThreadPoolExecutor(1) as thread:
         job = thread.submit(rows.foreachPartition, Noted(partition_writer(config, topic=topic), gone))
@@ -158,11 +158,11 @@ def test_a_worker_whose_connections_idled_writes_again(spark: SparkSession, clus
     cluster.create_topic(first, 3)
     cluster.create_topic(second, 3)
     rows = spark.sparkContext.parallelize(range(20), 20).map(with_pid)  # enough tasks to go round all idle workers
-    config = {"bootstrap_servers": cluster.bootstrap, "connections_max_idle_ms": 500}
+    config = {**cluster.client, "connections_max_idle_ms": 500}
     others = {port for child in psutil.Process().children(recursive=True) for port in connections(child.pid, cluster)}
     rows.foreachPartition(partition_writer(config, topic=first))
     before = producers(cluster, first)
-    with Producer(bootstrap_servers=cluster.bootstrap) as ours:
+    with Producer(**cluster.client) as ours:
         ours.partitions_for(first)
         assert connections(os.getpid(), cluster), "connections are there and not seen"
     until(lambda: not any(connections(pid, cluster) - others for pid, _ in before), 60.0, "the workers to close connections that idle")

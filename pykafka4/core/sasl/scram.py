@@ -90,7 +90,9 @@ class Scram(Exchange):
         if not NONCE.fullmatch(nonce):
             raise failed(f"the broker's nonce has characters that are not allowed; {ODD}")
         if not nonce.startswith(self._nonce):
-            raise failed("the broker's nonce does not begin with the client's: the message belongs to another exchange, or was replayed")
+            raise failed(
+                "the broker's nonce does not begin with the client's: the message is of another exchange, so do not trust it; use TLS"
+            )
         if len(nonce) == len(self._nonce):
             raise failed(f"the broker added nothing to the client's nonce; {ODD}")
         return Challenge(text, nonce, _checked_salt(salt), _checked_iterations(iterations))
@@ -143,7 +145,7 @@ class Scram(Exchange):
         return (self._credentials.password, self._nonce, *self._sent)
 
     def _advice(self) -> str:
-        advice = f"check user name and password, and that the user has a {self.name} credential (kafka-configs.sh --entity-type users)"
+        advice = f"check user name and password, and the user's {self.name} credential (kafka-configs.sh --describe --entity-type users)"
         return advice if self._credentials.username.isascii() else f"{advice}; Kafka accepts only ASCII user names with SCRAM"
 
 

@@ -1,0 +1,89 @@
+"""User name and password, and what a callable returned for them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+from sasl_peer import assert_hidden, raised, shown
+
+from pykafka4.core.sasl.credentials import SaslCredentials, credentials_of
+from pykafka4.errors import ConfigError
+
+
+def test_the_password_is_not_shown() -> None:
+    credentials = SaslCredentials("alice", "hunter2")
+    keys = credentials.salted.derive("sha256", b"hunter2", b"salt", 1)
+    assert repr(credentials) == str(credentials) == "SaslCredentials(username='alice', password=<hidden>)"
+    assert repr(credentials.salted) == "<Salted: 1 keys>"
+    assert "b'" not in repr(keys)
+
+
+def test_equal_credentials_are_equal_whatever_is_derived() -> None:
+    used = SaslCredentials("alice", "hunter2")
+    used.salted.derive("sha256", b"hunter2", b"salt", 1)
+    assert used == SaslCredentials("alice", "hunter2")
+    assert hash(used) == hash(SaslCredentials("alice", "hunter2"))
+    assert used != SaslCredentials("alice", "hunter3")
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_they_are_not_pickled(protocol: int) -> None:
+    with pytest.raises(TypeError, match=r"a SaslCredentials cannot be pickled.* pass a function") as caught:
+        pickle.dumps({"sasl": SaslCredentials("alice", "hunter2")}, protocol)
+    assert_hidden(shown(caught.value), "hunter2")
+
+
+def test_a_copy_is_the_same_object_as_it_cannot_change() -> None:
+    credentials = SaslCredentials("alice", "hunter2")
+    assert copy.copy(credentials) is credentials
+    assert copy.deepcopy({"sasl": credentials})["sasl"] is credentials
+    with pytest.raises(AttributeError):
+        credentials.password = "another"  # type: ignore[misc]
+
+
+class Loud(str):
+    def __str__(self) -> str:
+        return "loud"
+
+    __repr__ = __str__
+
+
+def test_a_subclass_of_str_counts_by_its_text() -> None:
+    password = SaslCredentials("alice", Loud("hunter2")).password
+    assert (type(password), password) == (str, "hunter2")
+
+
+def test_what_a_callable_may_return() -> None:
+    credentials = SaslCredentials("alice", "hunter2")
+    assert credentials_of(credentials) is credentials
+    assert credentials_of(("alice", "hunter2")) == credentials
+
+
+@pytest.mark.parametrize(
+    ("returned", "why"),
+    [
+        (None, r"must return a tuple \(user name, password\) or SaslCredentials, not NoneType"),
+        ("hunter2", "not str"),
+        (["alice", "hunter2"], "not list"),
+        ({"alice": "hunter2"}, "not dict"),
+        (("hunter2",), "not a tuple of 1"),
+        (("alice", "hunter2", "hunter2"), "not a tuple of 3"),
+        ((b"hunter2", "hunter2"), "the SASL user name must be a str, not bytes"),
+        (("alice", b"hunter2"), "the SASL password must be a str, not bytes"),
+        (("alice", None), "the SASL password must be a str, not NoneType"),
+        (("", "hunter2"), "the SASL user name is empty"),
+        (("alice", ""), "the SASL password is empty"),
+        (("alice", "hunter2\ud800"), "the SASL password has a lone surrogate"),
+        (("\udfffalice", "hunter2"), "the SASL user name has a lone surrogate"),
+    ],
+)
+def test_what_a_callable_may_not_return(returned: object, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as caught:
+        credentials_of(returned)
+    assert_hidden(shown(caught.value), "hunter2")
+
+
+def test_the_source_is_named() -> None:
+    assert "sasl_credentials must return" in str(raised(ConfigError, lambda: credentials_of(None, "sasl_credentials")))
