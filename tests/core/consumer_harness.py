@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -163,6 +164,7 @@ class Network:
     """Lanes."""
 
     def __init__(self) -> None:
+        self.refusals = SimpleNamespace(listeners=[])
         self.lanes = 0
         self.dropped: list[int] = []
         self.avoided: list[int] = []

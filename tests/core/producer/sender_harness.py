@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -29,6 +30,7 @@ LOST = ConnectionLost("127.0.0.1:9092: reset by peer")
 
 class FakeNetwork:
     def __init__(self) -> None:
+        self.refusals = SimpleNamespace(listeners=[])
         self.up = {1, 2, 3}
         self.produce = 13
         self.links = {1: 1, 2: 2, 3: 3}
