@@ -286,7 +286,7 @@ def test_rights_that_change_while_batches_are_in_flight_leave_the_log_as_reporte
         thread.join()
         producer.flush(LONG)
         last = producer.send(topic, b"%d" % len(handles)).result(SECONDS)
-    errors = [handle.exception(0) for handle in handles]
+        errors = [handle.exception(0) for handle in handles]
     assert all(error is None or (isinstance(error, DeliveryFailed) and denied(error.cause, "WRITE", topic)) for error in errors)
     assert all(error is None or error.written is Written.NO for error in errors)
     written = [n for n, error in enumerate(errors) if error is None]

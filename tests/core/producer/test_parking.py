@@ -231,7 +231,30 @@ def test_a_permanent_error_fails_the_records_at_once() -> None:
     lot.code = "TOPIC_AUTHORIZATION_FAILED"
     lot.acc.send("t", b"v")
     lot.poll()
-    assert lot.lost == [("t", "TOPIC_AUTHORIZATION_FAILED", "topic t: TOPIC_AUTHORIZATION_FAILED", 1)]
+    ((topic, code, cause, records),) = lot.lost
+    assert (topic, code, records) == ("t", "TOPIC_AUTHORIZATION_FAILED", 1)
+    assert cause.startswith("topic t: TOPIC_AUTHORIZATION_FAILED (needs DESCRIBE or CREATE on topic 't'")
+
+
+def test_what_brokers_refused_to_others_before_a_record_was_sent_does_not_fail_it() -> None:
+    """Another user of the client was refused; the right may have been granted since."""
+    lot = Lot()
+    lot.code, lot.asked, lot.judged = "TOPIC_AUTHORIZATION_FAILED", 5, 5
+    lot.acc.send("t", b"v")
+    lot.poll()
+    assert lot.lost == []
+    lot.asked = lot.judged = 6
+    lot.noted.add("t")
+    lot.poll()
+    assert [code for _, code, _, _ in lot.lost] == ["TOPIC_AUTHORIZATION_FAILED"]
+
+
+def test_a_refusal_from_before_the_record_is_not_its_reason_when_it_times_out() -> None:
+    lot = Lot(delivery_timeout_ms=2000)
+    lot.code, lot.asked, lot.judged = "TOPIC_AUTHORIZATION_FAILED", 5, 5
+    lot.acc.send("t", b"v")
+    lot.poll(2)
+    assert [code for _, code, _, _ in lot.lost] == ["TIMED_OUT"]
 
 
 # -- how long a topic is wanted
