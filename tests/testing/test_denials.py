@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -222,3 +223,22 @@ def test_heal_allows_everything(server: ModelServer) -> None:
 def test_a_denial_is_an_error_of_the_clients_own_kind() -> None:
     assert issubclass(AuthorizationError, KafkaError)
     assert issubclass(AuthorizationError, PermissionError)
+
+
+def test_partitions_for_does_not_raise_what_was_refused_to_another_user_before(server: ModelServer) -> None:
+    deny(server, "topic", "t")
+    with Client(bootstrap_servers=server.bootstrap_servers, retry_backoff_ms=500) as client, Consumer(client=client) as consumer:
+        consumer.assign([T0])
+        refused(consumer, "DESCRIBE", "t")
+        allow(server, "topic", "t")
+        assert client.partitions_for("t") == [0]
+
+
+def test_a_denied_fetch_is_answered_at_once(server: ModelServer) -> None:
+    deny(server, "topic", "t", "READ")
+    options = {"fetch_max_wait_ms": 10_000, "auto_offset_reset": "earliest", **QUICK}
+    with Consumer(bootstrap_servers=server.bootstrap_servers, **options) as consumer:
+        consumer.assign([T0])
+        began = time.monotonic()
+        refused(consumer, "READ", "t")
+        assert time.monotonic() - began < 5
