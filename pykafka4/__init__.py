@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pykafka4.client import Client as Client
     from pykafka4.consumer import Consumer as Consumer
-    from pykafka4.core.metadata.cluster import BrokerAdded as BrokerAdded
-    from pykafka4.core.metadata.cluster import BrokerRemoved as BrokerRemoved
-    from pykafka4.core.metadata.cluster import MetadataChanged as MetadataChanged
+    from pykafka4.core.metadata.events import BrokerAdded as BrokerAdded
+    from pykafka4.core.metadata.events import BrokerRemoved as BrokerRemoved
+    from pykafka4.core.metadata.events import MetadataChanged as MetadataChanged
     from pykafka4.core.metadata.recovery import PartitionOffline as PartitionOffline
     from pykafka4.core.metadata.recovery import PartitionOnline as PartitionOnline
     from pykafka4.core.producer.ledger import ProducerStats as ProducerStats
@@ -56,7 +56,7 @@ _HOMES = {
     "pykafka4.client": ("Client",),
     "pykafka4.consumer": ("Consumer",),
     "pykafka4.producer": ("Producer",),
-    "pykafka4.core.metadata.cluster": ("BrokerAdded", "BrokerRemoved", "MetadataChanged"),
+    "pykafka4.core.metadata.events": ("BrokerAdded", "BrokerRemoved", "MetadataChanged"),
     "pykafka4.core.producer.ledger": ("ProducerStats",),
     "pykafka4.core.metadata.recovery": ("PartitionOffline", "PartitionOnline"),
     "pykafka4.core.sasl.oauthbearer": ("Token",),

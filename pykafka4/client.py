@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, Self, Unpack
 
 from pykafka4.config import ClientConfig
-from pykafka4.core.metadata.cluster import BrokerAdded, BrokerRemoved, MetadataChanged
+from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataChanged
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
 from pykafka4.errors import ConfigError, shown
 from pykafka4.misuse import check_timeout, check_topic, hint, refuse_pickling

@@ -78,6 +78,11 @@ class ErrorCode:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def denied(self) -> bool:
+        """Whether a right is missing. Kafka does not call that retriable, but the right may be granted at any time."""
+        return self.name.endswith("_AUTHORIZATION_FAILED")
+
 
 Y, N = True, False
 NOTHING, METADATA, COORDINATOR = Refresh

@@ -6,6 +6,7 @@ from typing import Any, Self, TypeVar
 
 from pykafka4.error_table import ErrorCode, Written, error_code
 from pykafka4.records import ProducerRecord
+from pykafka4.rights import Right, needed
 
 __all__ = [
     "AuthenticationError",
@@ -247,7 +248,29 @@ class LogTruncated(InvalidOffset):
 
 
 class AuthorizationError(BrokerError, PermissionError):
-    """The credentials are valid but not authorized for this operation."""
+    """The user of this client lacks a right. The client asks again while it needs it: the right may be granted at any time.
+
+    `operation`, `resource` and `resource_name` say which: `WRITE`, `topic`, `orders`. They are None if the broker's response does not show
+    it. `DESCRIBE or CREATE`: of a topic that would have been created, if it does not exist.
+    """
+
+    operation: str | None = None
+    resource: str | None = None
+    resource_name: str | None = None
+
+    @classmethod
+    def lacking(cls, code: ErrorCode, what: str, detail: str | None, right: Right | None) -> Self:
+        """The error for a missing right."""
+        if right is None:
+            return cls(code, what, detail)
+        error = cls(code, what, f"{detail}; {right.way_out}" if detail else right.way_out)
+        error.operation, error.resource, error.resource_name = right.operation, right.resource, right.name
+        return error
+
+    @property
+    def subject(self) -> tuple[str, ...]:
+        """What the error is about: all partitions of a topic get the same, and the application needs it once."""
+        return (self.code.name, self.resource, self.resource_name or "") if self.resource else (self.code.name, self.what)
 
 
 class GroupError(BrokerError):
@@ -287,11 +310,6 @@ def short_name(error: BaseException) -> str:
 
 
 _CLASSES: dict[str, type[BrokerError]] = {
-    "TOPIC_AUTHORIZATION_FAILED": AuthorizationError,
-    "GROUP_AUTHORIZATION_FAILED": AuthorizationError,
-    "CLUSTER_AUTHORIZATION_FAILED": AuthorizationError,
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": AuthorizationError,
-    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": AuthorizationError,
     "PRODUCER_FENCED": ProducerFencedError,
     **dict.fromkeys(
         (
@@ -324,7 +342,15 @@ def caused_by(reason: E, error: BaseException) -> E:
     return reason
 
 
-def broker_error(code: int, what: str, detail: str | None = None) -> BrokerError:
-    """The exception for `code`, of the class that belongs to it."""
+def broker_error(
+    code: int, what: str, detail: str | None = None, request: str = "", *, topic: str = "", group: str = "", creating: bool = False
+) -> BrokerError:
+    """The exception for `code`, of the class that belongs to it.
+
+    `request` is Kafka's name of the refused request, `topic` and `group` are what it was about, and with `creating` brokers would have
+    created the topic: this tells which right is missing, if it is one.
+    """
     row = error_code(code)
+    if row.denied:
+        return AuthorizationError.lacking(row, what, detail, needed(row.name, request, topic=topic, group=group, creating=creating))
     return _CLASSES.get(row.name, BrokerError)(row, what, detail)

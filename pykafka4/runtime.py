@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pykafka4.config import ClientConfig
 from pykafka4.core import ANY
 from pykafka4.core.engine import Engine
-from pykafka4.core.metadata.cluster import BrokerAdded, BrokerRemoved, Change, Waiter
+from pykafka4.core.metadata.cluster import Change, Waiter
+from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
 from pykafka4.core.metadata.recovery import PartitionOffline, PartitionOnline
-from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError, broker_error
+from pykafka4.errors import ClosedError, ConfigError, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.net import logs, system
 from pykafka4.net.handoff.waiting import Promise
@@ -180,19 +181,21 @@ class Runtime:
         """See Client.partitions_for; with `create`, brokers may create the topic (allow_auto_create_topics)."""
         wait: Promise[list[int]] = self.loop.promise()
         cluster, refusals = self.engine.cluster, self.engine.network.refusals.listeners
+        asked = 0
 
         def look(change: Change | None = None) -> None:
-            error = cluster.topic_error(topic)
             if cluster.partitions(topic):
                 wait.set_result(list(range(cluster.partitions(topic))))
-            elif error is not None and not error.retriable:
-                wait.set_exception(broker_error(error.code, f"topic {topic}"))
+            elif (refusal := cluster.refusal(topic, asked)) is not None:
+                wait.set_exception(refusal)
 
         def refused(now: float, broker: int, error: KafkaError) -> None:
             if broker == ANY:
                 wait.set_exception(error)
 
         def ask(now: float) -> Promise[list[int]]:
+            nonlocal asked
+            asked = cluster.asked  # what brokers refused to other users before may be allowed by now
             refusals.append(refused)
             cluster.want(topic, look, create)
             cluster.on_change.append(look)

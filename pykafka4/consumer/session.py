@@ -217,8 +217,7 @@ class Session(Attachment[ConsumerMachine]):
             reader.events.popleft()
         if reader.fatal is not None:
             raise reader.fatal.again()
-        if reader.notices:
-            raise reader.notices.popleft()
+        reader.raise_notice()
 
     # ---------------------------------------------------------------- positions
 

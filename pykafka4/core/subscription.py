@@ -213,6 +213,7 @@ class Position:
     """Where the loop fetches a partition; ahead of the claim's position by what is buffered."""
 
     __slots__ = (
+        "asked",
         "by_policy",
         "claim",
         "corruption_reported",
@@ -249,6 +250,7 @@ class Position:
         self.rest: Rest | None = None
         self.corruption_reported = False  # whether the application knows that the leader's log is corrupt here
         self.topic_id: object = None
+        self.asked = 0  # the last Metadata request before this position
         self.by_policy = start is Start.COMMITTED  # the application did not say where to start
         self.search: Any = None  # the offset lookup in progress
 

@@ -261,6 +261,18 @@ class ModelCluster(Cluster):
         """
         self.controls.control(api, function, keep)
 
+    def deny(self, resource: str, name: str, *operations: str) -> None:
+        """Deny operations (by default all) on a topic, a group or the cluster until `allow`: `deny("topic", "orders", "WRITE")`.
+
+        Each is checked by itself: unlike with Kafka's rules for rights, READ and WRITE do not include DESCRIBE. The name of the cluster is
+        `kafka-cluster`. All clients are denied. ValueError for an operation that brokers never check on such a resource.
+        """
+        self.controls.deny(resource, name, operations)
+
+    def allow(self, resource: str, name: str, *operations: str) -> None:
+        """Allow what `deny` has denied, by default all."""
+        self.controls.allow(resource, name, operations)
+
     @checked
     def throttle(self, api: Api, seconds: float, times: int = 1) -> None:
         """Set a throttle time in the next `times` responses of this API; the broker reads nothing from the connection meanwhile."""

@@ -74,10 +74,9 @@ def test_a_member_the_coordinator_forgot_loses_its_partitions_and_joins_again(se
 @pytest.mark.parametrize(
     ("api", "error"),
     [
-        (JoinGroupRequest, "GROUP_AUTHORIZATION_FAILED"),
         (JoinGroupRequest, "GROUP_MAX_SIZE_REACHED"),
         (HeartbeatRequest, "FENCED_INSTANCE_ID"),
-        (FindCoordinatorRequest, "GROUP_AUTHORIZATION_FAILED"),
+        (FindCoordinatorRequest, "INVALID_GROUP_ID"),
     ],
 )
 def test_a_permanent_error_is_raised_from_every_poll(server: ModelServer, make: Maker, api: Any, error: str) -> None:

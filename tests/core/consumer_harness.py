@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -19,7 +20,7 @@ from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Claim, Move, Start
 from pykafka4.error_table import BY_NAME, ErrorCode, Written
-from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.errors import ConnectionLost, KafkaError, broker_error
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.frame import encode_request
 from pykafka4.wire.protocol.messages_fetch import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
@@ -72,6 +73,8 @@ class Cluster:
     users: dict[str, set[object]] = attrs.Factory(dict)  # who wants each topic now
     hints: list[Any] = attrs.Factory(list)
     refreshes: int = 0
+    asked: int = 0  # Metadata requests so far
+    judged: int = 1  # the one whose response has the errors
 
     def set(self, topic: str, leaders: list[int] | None = None, error: str | None = None, topic_id: Any = None) -> None:
         self.version += 1
@@ -117,6 +120,12 @@ class Cluster:
     def topic_error(self, topic: str) -> ErrorCode | None:
         return self.errors.get(topic)
 
+    def refusal(self, topic: str, after: int = 0) -> KafkaError | None:
+        error = self.errors.get(topic)
+        if error is None or error.retriable or self.judged <= after:
+            return None
+        return broker_error(error.code, f"topic {topic}", None, "Metadata", topic=topic)
+
     def refresh(self, now: float, topics: object = None) -> None:
         self.refreshes += 1
 
@@ -155,6 +164,7 @@ class Network:
     """Lanes."""
 
     def __init__(self) -> None:
+        self.refusals = SimpleNamespace(listeners=[])
         self.lanes = 0
         self.dropped: list[int] = []
         self.avoided: list[int] = []

@@ -173,7 +173,7 @@ class FetchAnswers:
 
     def _by_error_table(self, now: float, node: int, position: Position, row: ErrorCode) -> None:
         """Wait for a new leader or a back-off; an error that neither can cure is raised as well."""
-        error = broker_error(row.code, f"fetching {position.tp} at offset {position.offset}")
+        error = broker_error(row.code, f"fetching {position.tp} at offset {position.offset}", None, "Fetch", topic=position.tp.topic)
         if row.refresh is Refresh.METADATA:
             self._report(now, node, position, error)
         else:

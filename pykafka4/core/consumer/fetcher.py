@@ -154,7 +154,7 @@ class Fetcher:
     def _place(self, claim: Claim, start: Start | int, fallback: Start) -> Position:
         position = Position(claim, start, fallback, self._config.max_partition_fetch_bytes)
         self.positions.put(position)
-        position.topic_id = self._cluster.topic_id(claim.tp.topic)
+        position.topic_id, position.asked = self._cluster.topic_id(claim.tp.topic), self._cluster.asked
         self._new.append(position)
         self._start_offsets.begin(position)
         return position

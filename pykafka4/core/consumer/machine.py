@@ -18,7 +18,7 @@ from pykafka4.core.metadata.cluster import MISSING, Cluster
 from pykafka4.core.metadata.recovery import Recovery
 from pykafka4.core.network.network import Network
 from pykafka4.core.subscription import Lasting, Trouble
-from pykafka4.errors import KafkaError
+from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.records import OffsetAndMetadata, TopicPartition
 
@@ -147,6 +147,8 @@ class ConsumerMachine:
         self._auto_under_way = False
         if error is not None:
             log.warning("%s: group %s: auto-commit failed: %s", self._config.client_id, self._config.group_id, error)
+            if isinstance(error, AuthorizationError):  # without a subscription there are no heartbeats, which would tell
+                self._reader.tell_denied(error)
 
     # ---------------------------------------------------------------- status
 

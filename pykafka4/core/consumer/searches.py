@@ -138,7 +138,8 @@ class Searches:
         if row is None:
             self._failed(now, search, KafkaError(f"{search.tp}: missing in the ListOffsets response"), True)
         elif row.error_code:
-            error = broker_error(row.error_code, f"{search.tp}: looking up the {search.target.value} offset")
+            what = f"{search.tp}: looking up the {search.target.value} offset"
+            error = broker_error(row.error_code, what, None, "ListOffsets", topic=search.tp.topic)
             code = error_code(row.error_code)
             self._failed(now, search, error, code.retriable or code.name == "UNKNOWN_SERVER_ERROR")  # transient, as for Fetch
         elif row.offset < 0:

@@ -18,7 +18,7 @@ from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.subscription import Position, Stage, Start
 from pykafka4.core.timers import Timers
 from pykafka4.error_table import ErrorCode
-from pykafka4.errors import InvalidOffset, KafkaError, NoOffsetForPartition, OffsetOutOfRange, broker_error
+from pykafka4.errors import InvalidOffset, KafkaError, NoOffsetForPartition, OffsetOutOfRange
 from pykafka4.logs import get_log
 
 __all__ = ["RETRY_LOOKUP", "StartOffsets"]
@@ -198,8 +198,8 @@ class StartOffsets:
         for position in positions:
             known = self._cluster.topic_id(position.tp.topic)
             error = self._cluster.topic_error(position.tp.topic)
-            if error is not None and not error.retriable:
-                self.positions.tell_once(position, broker_error(error.code, f"topic {position.tp.topic}"))
+            if (refusal := self._cluster.refusal(position.tp.topic, position.asked)) is not None:
+                self.positions.tell_once(position, refusal)
             if position.by_policy and position.stage is not Stage.FETCHING:
                 self._check_if_new(position, error)
             if known is None or known == position.topic_id:

@@ -33,7 +33,7 @@ log = get_log("pykafka4.group")
 
 JOIN_GRACE: Final = 5.0  # seconds beyond the rebalance time-out until a JoinGroup without a response is abandoned (as in Java)
 COMMITS_FIRST: Final = 5.0  # seconds for which a join waits for commits that were made before the partitions were released
-ENDS_MEMBER: Final = ("FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED")  # in a commit's response; others concern only the commit
+ENDS_MEMBER: Final = "FENCED_INSTANCE_ID"  # in a commit's response; other errors that are not retriable concern only the commit
 
 
 class MemberState(enum.Enum):
@@ -312,7 +312,7 @@ class ClassicProtocol:
         verdict = reaction(answer.error_code)
         if verdict is not Reaction.NONE:
             at_once = verdict is Reaction.NAMED and not self.member_id  # but back off if every response has another id
-            self._turned_away(now, node, verdict, broker_error(answer.error_code, f"joining group {self._config.group_id}"))
+            self._turned_away(now, node, verdict, self._error(answer.error_code, "joining", "JoinGroup"))
             if verdict is Reaction.NAMED:
                 self.member_id = answer.member_id
             if at_once:
@@ -349,7 +349,7 @@ class ClassicProtocol:
             return
         verdict = reaction(outcome.message.error_code)
         if verdict is not Reaction.NONE:
-            self._turned_away(now, node, verdict, broker_error(outcome.message.error_code, f"syncing group {self._config.group_id}"))
+            self._turned_away(now, node, verdict, self._error(outcome.message.error_code, "syncing", "SyncGroup"))
             return
         try:
             tps = assigned_partitions(outcome.message.assignment)
@@ -374,6 +374,9 @@ class ClassicProtocol:
 
     # ---------------------------------------------------------------- errors
 
+    def _error(self, code: int, what: str, request: str) -> KafkaError:
+        return broker_error(code, f"{what} group {self._config.group_id}", None, request, group=self._config.group_id or "")
+
     def _unanswered(self, now: float, node: int, outcome: Failed) -> None:
         """A join or sync got no response: there may be a new coordinator."""
         if not outcome.passing:
@@ -393,6 +396,8 @@ class ClassicProtocol:
             self._coordinator.lost(now, node, error)
         elif verdict is Reaction.STRANGER:
             self.member_id = ""
+        elif verdict is Reaction.DENIED:
+            self._assignee.denied(error)
         self._rejoin(now)
 
     def _rejoin(self, now: float) -> None:
@@ -416,7 +421,7 @@ class ClassicProtocol:
             self._coordinator.lost(now, node, outcome.reason)
             return
         code = outcome.message.error_code
-        self._verdict(now, sent_at, node, reaction(code), broker_error(code, f"heartbeat of group {self._config.group_id}"))
+        self._verdict(now, sent_at, node, reaction(code), self._error(code, "heartbeat of", "Heartbeat"))
 
     def _verdict(self, now: float, sent_at: float, node: int, verdict: Reaction, error: KafkaError) -> None:
         if verdict in (Reaction.NONE, Reaction.REJOIN):
@@ -425,8 +430,10 @@ class ClassicProtocol:
         if verdict is Reaction.REFIND:
             self._heartbeat.start(now)
             self._coordinator.lost(now, node, error)
-        elif verdict is Reaction.RETRY:
+        elif verdict in (Reaction.RETRY, Reaction.DENIED):
             self._heartbeat.start(now + self._backoff.next())
+            if verdict is Reaction.DENIED:  # the coordinator keeps the member until the session time-out: it may be allowed again before
+                self._assignee.denied(error)
         elif verdict is not Reaction.NONE:
             self._react(now, verdict, error)
         self.error = error if verdict is not Reaction.NONE else None
@@ -435,8 +442,10 @@ class ClassicProtocol:
         """The response to a commit contained an error that concerns the member."""
         if credentials is not self.credentials:
             return
+        if verdict is Reaction.DENIED:  # the next heartbeat is denied, too, if this concerns the member
+            return
         name = getattr(getattr(error, "code", None), "name", "")
-        if verdict is not Reaction.FATAL or name in ENDS_MEMBER:
+        if verdict is not Reaction.FATAL or name == ENDS_MEMBER:
             self.error = error
             self._react(now, verdict, error)
 

@@ -39,6 +39,7 @@ class Reaction(enum.Enum):
     STRANGER = "unknown member: the partitions are lost, join as a new member"
     OUTDATED = "stale generation: the partitions are lost, rejoin"
     NAMED = "rejoin with the member id in the response"
+    DENIED = "a right is missing: tell the application, retry after a back-off"
     FATAL = "not retriable"
 
 
@@ -59,6 +60,8 @@ def reaction(code: int) -> Reaction:
     known = _BY_NAME.get(row.name)
     if known is not None:
         return known
+    if row.denied:
+        return Reaction.DENIED
     if not row.retriable:
         return Reaction.FATAL
     return Reaction.REFIND if row.refresh is Refresh.COORDINATOR else Reaction.RETRY
@@ -92,7 +95,7 @@ class Coordinator:
         send: Callable[[Request], None],
         on_fatal: Callable[[KafkaError], None],
     ) -> None:
-        """`send` takes requests; `on_fatal` is called with an error that is not retriable.
+        """`send` takes requests; `on_fatal` is called with an error that is not retriable. After a denial, `want` starts another lookup.
 
         `lane` is the connection for heartbeats, commits, lookups and LeaveGroup. JoinGroup and SyncGroup use `join_lane`: a coordinator
         holds back their responses until the whole group has joined, and meanwhile reads nothing else from their connection.
@@ -172,8 +175,9 @@ class Coordinator:
         response = outcome.message
         if response.error_code == 0:
             return self._found(now, response.node_id, outcome.node)
-        error = broker_error(response.error_code, f"coordinator of group {self._config.group_id}", response.error_message)
-        return Next.GIVE_UP if reaction(response.error_code) is Reaction.FATAL else Next.ELSEWHERE, error
+        group = self._config.group_id or ""
+        error = broker_error(response.error_code, f"coordinator of group {group}", response.error_message, "FindCoordinator", group=group)
+        return Next.GIVE_UP if reaction(response.error_code) in (Reaction.FATAL, Reaction.DENIED) else Next.ELSEWHERE, error
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
         self._wanted = False

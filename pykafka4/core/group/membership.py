@@ -15,7 +15,7 @@ from pykafka4.core.group.protocol import Assignee, CommitsInFlight, GroupProtoco
 from pykafka4.core.group.topics import SubscribedTopics
 from pykafka4.core.metadata.cluster import Cluster
 from pykafka4.core.subscription import Assigned, Claim, Ended, Ending, Start, Trouble
-from pykafka4.errors import KafkaError
+from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 
@@ -36,6 +36,9 @@ class Application(Protocol):
 
     def put(self, item: object) -> None:
         """Pass on an event, in order with the data."""
+
+    def tell_denied(self, error: KafkaError) -> None:
+        """Have `poll` raise that a right is missing."""
 
 
 class Partitions(Protocol):
@@ -63,7 +66,7 @@ class Membership:
         """`protocol` makes the protocol of this member."""
         self._config, self._application, self._partitions, self._commits = config, application, partitions, commits
         self._max_poll = config.max_poll_interval_ms / 1000
-        self._subscribed = SubscribedTopics(config, cluster, application.put)
+        self._subscribed = SubscribedTopics(config, cluster, application)
         self._claims: dict[TopicPartition, Claim] = {}  # until the application has released them
         self._ending: list[Ended] = []  # the events that it has not released yet
         self._when_left: list[Callable[[], None]] = []
@@ -212,6 +215,10 @@ class Membership:
         """The group rejected this member with an error that is not retriable: `poll` raises it."""
         self._application.put(Trouble(None, error))
 
+    def denied(self, error: KafkaError) -> None:
+        """The group denied a request of this member, which is repeated: `poll` raises the error meanwhile."""
+        self._application.tell_denied(error)
+
     def left(self) -> None:
         """This member has left the group: call what waits for that."""
         waiting, self._when_left = self._when_left, []
@@ -219,6 +226,8 @@ class Membership:
             then()
 
     def on_fatal(self, error: KafkaError) -> None:
-        """Finding the coordinator failed with an error that is not retriable."""
-        if self.topics:
+        """Finding the coordinator failed with an error that is not retriable, or was denied: then the protocol goes on asking."""
+        if self.topics and isinstance(error, AuthorizationError):
+            self.denied(error)
+        elif self.topics:
             self.protocol.fail(error)

@@ -277,7 +277,8 @@ class Offsets:
             self._call.reset()
             self._finish(commit, None)
             return None
-        error = _commit_error(answer, verdicts, worst, _HINTS if commit.credentials is not None else _HINTS_OUTSIDE)
+        hint = (_HINTS if commit.credentials is not None else _HINTS_OUTSIDE).get(worst)
+        error = _commit_error(answer, verdicts, worst, hint, self._config.group_id or "")
         if worst in AGAIN:
             return AGAIN[worst], error
         self._finish(commit, error)
@@ -317,7 +318,9 @@ class Offsets:
             self._settle(lookup, now, _found(outcome.message, lookup.tps))
             return None
         self._tell_found(now, lookup, outcome.message)
-        return AGAIN.get(reaction(code), Next.GIVE_UP), broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}")
+        topic, group = "" if tp is None else tp.topic, self._config.group_id or ""
+        error = broker_error(code, f"committed offset of {tp or names_of(lookup.tps)}", None, "OffsetFetch", topic=topic, group=group)
+        return AGAIN.get(reaction(code), Next.GIVE_UP), error
 
     def _tell_found(self, now: float, lookup: Lookup, answer: OffsetFetchResponse) -> None:
         """Of a response with errors for some partitions, report the others; `lookup` continues with those that had errors."""
@@ -350,6 +353,7 @@ _SEVERITY = [
     Reaction.RETRY,
     Reaction.REFIND,
     Reaction.NAMED,
+    Reaction.DENIED,
     Reaction.REJOIN,
     Reaction.FATAL,
     Reaction.OUTDATED,
@@ -369,12 +373,12 @@ _HINTS_OUTSIDE = dict.fromkeys(
 )
 
 
-def _commit_error(answer: OffsetCommitResponse, verdicts: Verdicts, worst: Reaction, hints: Mapping[Reaction, str]) -> KafkaError:
+def _commit_error(answer: OffsetCommitResponse, verdicts: Verdicts, worst: Reaction, hint: str | None, group: str) -> KafkaError:
     for topic in answer.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
             if verdicts.get(tp) is worst and partition.error_code:
-                return broker_error(partition.error_code, f"commit of {tp}", hints.get(worst))
+                return broker_error(partition.error_code, f"commit of {tp}", hint, "OffsetCommit", topic=tp.topic, group=group)
     return KafkaError("the response lacks some of the committed partitions")
 
 

@@ -46,6 +46,9 @@ class Assignee(Protocol):
     def refused(self, error: KafkaError) -> None:
         """The group rejected this member with an error that is not retriable."""
 
+    def denied(self, error: KafkaError) -> None:
+        """The group denied a request of this member, which is repeated: the right may be granted."""
+
     def left(self) -> None:
         """The member has left the group, as far as it needed the coordinator for that."""
 

@@ -17,19 +17,20 @@ import attrs
 from pykafka4.config import ClientConfig
 from pykafka4.core import ANY, INFINITY, Effects, Failed, Outcome, Request
 from pykafka4.core.backoff import Backoff
+from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved, MetadataChanged
 from pykafka4.core.metadata.metadata_queue import ROTATES_AFTER, MetadataQueue
 from pykafka4.core.metadata.topic import Leader, Topic
 from pykafka4.core.network.call import PATIENCE
 from pykafka4.core.network.network import Network
 from pykafka4.error_table import BY_NAME, ErrorCode, error_code
-from pykafka4.errors import KafkaError, broker_error
+from pykafka4.errors import BrokerError, KafkaError, broker_error
 from pykafka4.logs import get_log
 from pykafka4.misuse import check_topic
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_cluster import MetadataRequest, MetadataResponse
 from pykafka4.wire.protocol.schema import NO_UUID
 
-__all__ = ["MISSING", "Broker", "BrokerAdded", "BrokerRemoved", "Change", "Cluster", "MetadataChanged", "Waiter"]
+__all__ = ["MISSING", "Broker", "Change", "Cluster", "Waiter"]
 
 log = get_log("pykafka4.cluster")
 BROKERS = ""  # stands for the list of brokers among the names to request; no topic has this name
@@ -65,31 +66,6 @@ class Change:
     brokers: bool
 
 
-@attrs.frozen
-class BrokerAdded:
-    """Event: the cluster has a new broker, or a broker has a new address."""
-
-    node: int
-    host: str
-    port: int
-
-
-@attrs.frozen
-class BrokerRemoved:
-    """Event: a broker is no longer in the cluster, or no longer at this address."""
-
-    node: int
-    host: str
-    port: int
-
-
-@attrs.frozen
-class MetadataChanged:
-    """Event: leaders, topics or brokers changed."""
-
-    version: int
-
-
 @attrs.define(eq=False)
 class Waiter:
     """A caller that waits for responses with `names`, to requests later than number `after`."""
@@ -98,6 +74,7 @@ class Waiter:
     after: int
     then: Then
     wishes: frozenset[str]  # topics that it uses until `then` is called
+    named: frozenset[str]  # those of them that the caller asked for, and whose denial it gets
 
 
 class Cluster:
@@ -165,6 +142,19 @@ class Cluster:
         """The error of `topic` in the last response; None: no error."""
         known = self._topics.get(topic)
         return None if known is None else known.error
+
+    @property
+    def asked(self) -> int:
+        """The number of the last request."""
+        return self._number
+
+    def refusal(self, topic: str, after: int = 0) -> BrokerError | None:
+        """Why brokers refuse `topic`, with an error that waiting does not cure; None: they do not, or not since request `after` was sent.
+
+        Rights may have been granted since an earlier request of other users of the client.
+        """
+        known = self._topics.get(topic)
+        return None if known is None else known.refusal(topic, after)
 
     def unknown_since(self, topic: str) -> float | None:
         """Since when brokers have returned that `topic` does not exist; None if it exists or was not requested."""
@@ -242,7 +232,8 @@ class Cluster:
         """
         names = set(self._all() if topics is None else map(check_topic, topics)) or {BROKERS}
         self._avoid(now)
-        waiter = Waiter(set(names), self._number, then, frozenset(names - {BROKERS}))
+        wishes = frozenset(names - {BROKERS})
+        waiter = Waiter(set(names), self._number, then, wishes, frozenset() if topics is None else wishes)
         self._waiters.append(waiter)
         for name in sorted(names):
             if name != BROKERS:
@@ -398,7 +389,7 @@ class Cluster:
         names = creating or due
         self._queue.asked(names, now)
         for name in names:
-            self._topics[name].asked_at = now
+            self._topics[name].asked_at, self._topics[name].creating = now, bool(creating)
         self._number += 1
         number = self._number
         self._asked[number] = (frozenset(names), now)
@@ -433,7 +424,7 @@ class Cluster:
         self._retry.reset()
         self._not_before, self.error = -INFINITY, None
         brokers_changed = number > self._told and self._apply_brokers(now, number, outcome.node, message, brokers)
-        self._apply(now, names, message, outcome.version, brokers_changed)
+        self._apply(now, number, names, message, outcome.version, brokers_changed)
         self._tell_waiters(number, names)
 
     def _failed(self, now: float, names: frozenset[str], reason: KafkaError) -> None:
@@ -455,8 +446,9 @@ class Cluster:
         for waiter in [w for w in self._waiters if w.after < number]:
             waiter.names -= names
             if not waiter.names:
+                refusals = [refusal for name in sorted(waiter.named) if (refusal := self.refusal(name)) is not None and refusal.code.denied]
                 self._dismiss(waiter)
-                waiter.then(None)
+                waiter.then(refusals[0] if refusals else None)
 
     def _apply_brokers(self, now: float, number: int, node: int, message: MetadataResponse, brokers: dict[int, Broker]) -> bool:
         """Not called for a response that was overtaken by a later request's: lists of brokers have no epoch that shows which is newer."""
@@ -464,7 +456,9 @@ class Cluster:
         self._check_cluster(message.cluster_id)
         return self._set_brokers(now, brokers, message.controller_id)
 
-    def _apply(self, now: float, names: frozenset[str], message: MetadataResponse, version: int, brokers_changed: bool) -> None:
+    def _apply(
+        self, now: float, number: int, names: frozenset[str], message: MetadataResponse, version: int, brokers_changed: bool
+    ) -> None:
         unseated = self._unseat() if brokers_changed else frozenset()
         if self._expires == INFINITY:
             self._set_expiry(now)
@@ -472,10 +466,13 @@ class Cluster:
             t.name for t in message.topics if t.name in self._wanted and self._apply_topic(now, self._topics[t.name], t, version)
         )
         for name in self._still(names):
+            self._topics[name].judged = number
             self._pace(now, name, name in topics or (name == BROKERS and brokers_changed))
         if topics or brokers_changed:
             self._queue.news()
             self._changed(topics, brokers_changed)
+        if refused := frozenset(name for name in self._still(names) if self.refusal(name) is not None) - topics:
+            self._tell(Change(self.version, refused, False))  # users that came since the last response have not heard it
 
     def _pace(self, now: float, name: str, changed: bool) -> None:
         """Set when `name` may be requested again: at once after a change, otherwise after a back-off."""
@@ -586,7 +583,9 @@ class Cluster:
 
     def _changed(self, topics: frozenset[str], brokers: bool) -> None:
         self.version += 1
-        change = Change(self.version, topics, brokers)
+        self._tell(Change(self.version, topics, brokers))
+        self._emit(MetadataChanged(self.version))
+
+    def _tell(self, change: Change) -> None:
         for listener in self.on_change:
             listener(change)
-        self._emit(MetadataChanged(self.version))

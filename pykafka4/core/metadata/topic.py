@@ -13,6 +13,7 @@ import attrs
 from pykafka4.core import INFINITY
 from pykafka4.core.backoff import Backoff
 from pykafka4.error_table import ErrorCode
+from pykafka4.errors import BrokerError, broker_error
 
 __all__ = ["CONTRADICTED", "Leader", "Topic"]
 
@@ -38,6 +39,8 @@ class Topic:
     epochs: list[int] = attrs.Factory(list)  # the highest seen, also of leaderless partitions
     available: list[int] = attrs.Factory(list)
     error: ErrorCode | None = None
+    judged: int = 0  # number of the request with whose response the error, or its absence, came
+    creating: bool = False  # with the error, brokers refused to look it up, or to create it
     missing_since: float | None = None
     behind_since: float | None = None  # since when responses have had only older epochs or replaced ids
     asked_at: float = -INFINITY
@@ -47,8 +50,14 @@ class Topic:
     def troubled(self) -> bool:
         """Whether something is missing that another request may find."""
         if self.error is not None:
-            return self.error.retriable
+            return self.error.retriable or self.error.denied
         return not self.leaders or len(self.available) < len(self.leaders)
+
+    def refusal(self, name: str, after: int) -> BrokerError | None:
+        """See Cluster.refusal."""
+        if self.error is None or self.error.retriable or self.judged <= after:
+            return None
+        return broker_error(self.error.code, f"topic {name}", None, "Metadata", topic=name, creating=self.creating)
 
     def visible(self) -> tuple[object, ...]:
         """What users of the cluster can see of the topic."""

@@ -106,7 +106,8 @@ class Answers:
         self._requeue(queue, batch)
         if batch.done:  # its delivery time-out came first
             return
-        error = broker_error(row.code, str(queue.tp), answer.error_message or WAYS_OUT.get(row.name))
+        detail = answer.error_message or WAYS_OUT.get(row.name)
+        error = broker_error(row.code, str(queue.tp), detail, "Produce", topic=queue.tp.topic)
         batch.last_error = error
         ACTIONS[row.produce](self, queue, batch, now, answer, error)
 

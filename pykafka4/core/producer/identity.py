@@ -14,7 +14,7 @@ from pykafka4.core.backoff import Backoff
 from pykafka4.core.network.call import AnyBroker, Call, Next, Verdict, unanswered
 from pykafka4.core.network.network import Network
 from pykafka4.error_table import error_code
-from pykafka4.errors import KafkaError, broker_error
+from pykafka4.errors import AuthorizationError, KafkaError, broker_error
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest
 
 __all__ = ["Identity", "IdentityState"]
@@ -54,25 +54,33 @@ class Identity:
     __slots__ = (
         "_call",
         "_changed",
+        "_on_denied",
         "fatal",
         "first_epoch",
         "producer_id",
         "state",
     )
 
-    def __init__(self, network: Network, backoff: Backoff, timeout: float, changed: Callable[[], None]) -> None:
-        """`changed` is called after a new id has arrived."""
+    def __init__(
+        self, network: Network, backoff: Backoff, timeout: float, changed: Callable[[], None], on_denied: Callable[[float], None]
+    ) -> None:
+        """`changed` is called after a new id has arrived, `on_denied(now)` after brokers denied one."""
         self.state = S.NONE
         self.producer_id = -1
         self.first_epoch = -1  # the epoch of a queue that starts to use this id
         self.fatal: KafkaError | None = None
-        self._changed = changed
+        self._changed, self._on_denied = changed, on_denied
         self._call = Call(AnyBroker(network), backoff, timeout, _message, self._answered, self._gave_up)
 
     @property
     def trouble(self) -> KafkaError | None:
         """Why the last request failed, until one succeeds."""
         return self._call.last_error
+
+    @property
+    def denied(self) -> AuthorizationError | None:
+        """The last answer, if it was that the right is missing; the next request may be allowed."""
+        return self.trouble if isinstance(self.trouble, AuthorizationError) else None
 
     def after(self, producer_id: int, epoch: int, spent: bool) -> tuple[int, int] | None:
         """The (producer id, epoch) that follows this one (-1, -1: a new queue); None until a new id has arrived.
@@ -110,7 +118,7 @@ class Identity:
         if response.error_code:  # a broker that is cut off from the controllers has no ids
             code = error_code(response.error_code)
             transient = code.retriable or code.name in TRANSIENT
-            return Next.ELSEWHERE if transient else Next.GIVE_UP, broker_error(code.code, "InitProducerId")
+            return Next.ELSEWHERE if transient else Next.GIVE_UP, broker_error(code.code, "InitProducerId", None, "InitProducerId")
         if response.producer_id in (self.producer_id, -1):  # partitions may have seen it
             return Next.RETRY, KafkaError(f"InitProducerId: requested a new producer id, the broker returned {response.producer_id}")
         self.producer_id, self.first_epoch = response.producer_id, response.producer_epoch
@@ -120,8 +128,10 @@ class Identity:
         return None
 
     def _gave_up(self, now: float, error: KafkaError) -> None:
-        """A producer that has an id continues with the partitions that can use it, and asks again."""
-        if self.producer_id < 0:
+        """A producer that has an id continues with the partitions that can use it, and asks again. So does one that lacks the right."""
+        if isinstance(error, AuthorizationError):
+            self._on_denied(now)
+        elif self.producer_id < 0:
             self.fail(error)
 
 

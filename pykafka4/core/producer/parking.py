@@ -31,6 +31,7 @@ class Parking:
     __slots__ = (
         "_acc",
         "_announced",
+        "_asked",
         "_busy",
         "_cluster",
         "_config",
@@ -69,6 +70,7 @@ class Parking:
         self._used: OrderedDict[str, float] = OrderedDict()  # when the last batch of each was sealed, the earliest first
         self._expires = 0.0  # no topic is idle before that time
         self._waiting: dict[str, float] = {}  # topics with parked records, and when to look at each; in the order of their first record
+        self._asked: dict[str, int] = {}  # of these topics: the last Metadata request before the first record was parked
         self._next_look = INFINITY  # the earliest of these times
         self._denied: dict[str, tuple[float, float]] = {}  # topics whose oldest record has a missing partition: (since, next request)
         self._empty: dict[str, float] = {}  # unknown topics without parked records, and since when
@@ -86,6 +88,7 @@ class Parking:
     def want(self, topic: str) -> None:
         """The first record for `topic` is parked."""
         self._waiting[topic] = self._next_look = -INFINITY
+        self._asked[topic] = self._cluster.asked
         self._empty.pop(topic, None)
         self._cluster.want(topic, self, create=True)
         self._note(topic)
@@ -163,7 +166,7 @@ class Parking:
 
     def _drop(self, topic: str) -> None:
         self._cluster.forget(topic, self)
-        for known in (self._announced, self._used, self._waiting, self._empty, self._denied):
+        for known in (self._announced, self._used, self._waiting, self._asked, self._empty, self._denied):
             known.pop(topic, None)
         self._hurried.discard(topic)
 
@@ -179,6 +182,7 @@ class Parking:
             self._lost(topic, code, error, 1, callbacks)
         if not left:
             self._waiting.pop(topic, None)
+            self._asked.pop(topic, None)
             self._denied.pop(topic, None)
             self._hurried.discard(topic)
         elif patient and before - left < SLICE:
@@ -199,9 +203,9 @@ class Parking:
         return min(ask_at, since + self._patience)
 
     def _wait(self, topic: str, now: float) -> float:
-        error = self._cluster.topic_error(topic)
-        if error is not None and not error.retriable:
-            self.fail(topic, broker_error(error.code, f"topic {topic}"))
+        refusal = self._cluster.refusal(topic, self._asked[topic])
+        if refusal is not None:
+            self.fail(topic, refusal)
             return self._drop_empty(topic, self._config.retry_backoff_ms / 1000, now) if topic in self._waiting else INFINITY
         patience = min(self._config.unknown_topic_timeout_ms, self._config.delivery_timeout_ms) / 1000
         parked, oldest = self._acc.parked(topic)
@@ -225,7 +229,7 @@ class Parking:
 
     def _give_up(self, topic: str, patience: float, now: float) -> None:
         error = self._cluster.topic_error(topic)
-        if error is not None:
+        if error is not None and not error.denied:
             self.fail(topic, broker_error(error.code, f"topic {topic!r} did not exist for {patience:g} s"), now - patience)
         else:
             why = self._network.why_unreachable() or self._cluster.error or "no broker responded"

@@ -27,7 +27,7 @@ from pykafka4.core.producer.queues import PartitionQueue
 from pykafka4.core.producer.ready import ReadyQueues
 from pykafka4.core.producer.requests import InFlightProduce, ProduceRequests
 from pykafka4.error_table import Written
-from pykafka4.errors import KafkaError, short_name
+from pykafka4.errors import KafkaError, broker_error, short_name
 from pykafka4.logs import get_log
 from pykafka4.records import TopicPartition
 from pykafka4.wire.records.hot import Accumulator, Batch
@@ -63,7 +63,8 @@ class Sender:
         self.acc = accumulator
         self.network, self.cluster, self.recovery = network, cluster, recovery
         self.queues: dict[tuple[str, int], PartitionQueue] = {}  # by TopicPartition, or an equal tuple
-        self.identity = Identity(network, self._new_backoff(random), config.request_timeout_ms / 1000, self._place_unnumbered)
+        timeout = config.request_timeout_ms / 1000
+        self.identity = Identity(network, self._new_backoff(random), timeout, self._place_unnumbered, self._fail_unnumbered)
         self._obstacles = Obstacles(config, network, recovery)
         self._random = random
         self._refuse, self._starved = refuse, starved
@@ -177,9 +178,7 @@ class Sender:
             for topic in self._parking.topics if broker == ANY else ():
                 self._parking.fail(topic, error)
             for queue in self._ready.of(broker):
-                self._seal_due(queue, now)
-                for batch in [batch for batch in queue.batches if not batch.in_flight]:
-                    self._outcomes.fail(queue, batch, short_name(error), error)
+                self._fail_waiting(queue, now, error)
 
     def _fail_unsettled(self, reason: KafkaError) -> None:
         """Fail what the accumulator still holds but no queue has; batches as MAYBE."""
@@ -278,6 +277,8 @@ class Sender:
         if self.identity.fatal is not None:
             self._end(self.identity.fatal)
             return INFINITY
+        if self.identity.denied is not None and not self._unnumbered:  # its records have failed; the next ones ask again
+            return INFINITY
         return self.identity.poll(now, send) if self.queues or self._parking else INFINITY
 
     def _end(self, reason: KafkaError) -> None:
@@ -309,6 +310,25 @@ class Sender:
         waiting, self._unnumbered = self._unnumbered, {}
         for queue in waiting:
             self._ready.place(queue)
+
+    def _fail_unnumbered(self, now: float) -> None:
+        """Brokers denied a producer id: the records that wait for one fail. They have never been sent under the id that they wait for.
+
+        The error says what is missing in terms of each topic: with the right to write to any topic, brokers give an id.
+        """
+        waiting, self._unnumbered = self._unnumbered, {}
+        denied = self.identity.denied
+        assert denied is not None
+        for queue in waiting:
+            error = broker_error(denied.code.code, f"{queue.tp}: requesting a producer id", None, "InitProducerId", topic=queue.tp.topic)
+            self._fail_waiting(queue, now, error)
+            self._ready.place(queue)
+
+    def _fail_waiting(self, queue: PartitionQueue, now: float, error: KafkaError) -> None:
+        """Fail the batches of `queue` that are not in flight."""
+        self._seal_due(queue, now)
+        for batch in [batch for batch in queue.batches if not batch.in_flight]:
+            self._outcomes.fail(queue, batch, short_name(error), error)
 
     # ---------------------------------------------------------------- sending
 

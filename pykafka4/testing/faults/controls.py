@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -69,6 +69,24 @@ class PushedError:
         return self.times > 0 and self.key == key and self.when is when and same_place
 
 
+OPERATIONS: Final = {
+    "topic": frozenset(("READ", "WRITE", "CREATE", "DELETE", "DESCRIBE")),
+    "group": frozenset(("READ", "DELETE", "DESCRIBE")),
+    "cluster": frozenset(("IDEMPOTENT_WRITE",)),
+}
+ERRORS: Final = {resource: f"{resource.upper()}_AUTHORIZATION_FAILED" for resource in OPERATIONS}
+
+
+def _checked(resource: str, operations: Iterable[str]) -> frozenset[str]:
+    """`operations`, or all that the model checks on such a resource; ValueError for one that it never does."""
+    if resource not in OPERATIONS:
+        raise ValueError(f"{resource!r} is not one of {', '.join(OPERATIONS)}")
+    named = frozenset(operations)
+    if unknown := sorted(named - OPERATIONS[resource]):
+        raise ValueError(f"{unknown[0]!r} is not an operation on a {resource}: {', '.join(sorted(OPERATIONS[resource]))}")
+    return named or OPERATIONS[resource]
+
+
 Control = Callable[[Any], Any]  # called with the request, a `requests.session.Call`
 AfterAppend = Callable[[Partition], None]
 Counted = TypeVar("Counted", Injected, PushedError)
@@ -92,6 +110,20 @@ class Controls:
     throttles: dict[int, list[float]] = attrs.Factory(dict)  # API: throttle times of its next responses
     functions: dict[int, list[tuple[Control, bool]]] = attrs.Factory(dict)  # API: control functions, and whether they stay
     orders: list[tuple[TopicPartition, AfterAppend]] = attrs.Factory(list)
+    denials: dict[tuple[str, str], set[str]] = attrs.Factory(dict)  # resource and name: the operations that are denied
+
+    def deny(self, resource: str, name: str, operations: Iterable[str]) -> None:
+        """Deny these operations on a resource, or all, until they are allowed."""
+        self.denials.setdefault((resource, name), set()).update(_checked(resource, operations))
+
+    def allow(self, resource: str, name: str, operations: Iterable[str]) -> None:
+        """Allow these operations on a resource again, or all."""
+        denied = self.denials.setdefault((resource, name), set())
+        denied -= _checked(resource, operations)
+
+    def denied(self, resource: str, name: str, operation: str) -> str | None:
+        """The error for this operation if it is denied, or None."""
+        return ERRORS[resource] if operation in self.denials.get((resource, name), ()) else None
 
     def inject(self, api: Api, fault: Fault, *, node: int | None = None, times: int = 1, seconds: float = 0.0) -> None:
         """Order `fault` for the next `times` requests of this API (at `node`, or at any broker)."""
@@ -122,6 +154,7 @@ class Controls:
         self.throttles.clear()
         self.functions.clear()
         self.orders.clear()
+        self.denials.clear()
 
     # ---- called by brokers
 

@@ -41,6 +41,7 @@ def _commit_one(
     found = call.cluster.topics.by_id(topic.topic_id) if call.version >= 10 else call.cluster.topics.get(topic.name)
     if found is None or part.partition_index >= len(found.partitions):  # brokers check this before they call the coordinator
         return row(error_code=code("UNKNOWN_TOPIC_ID" if call.version >= 10 else "UNKNOWN_TOPIC_OR_PARTITION"))
+    refused = refused or call.denied("topic", found.name, "READ")
     if refused is None and len(part.committed_metadata or "") > METADATA_MAX:
         refused = "OFFSET_METADATA_TOO_LARGE"
     ordered = call.cluster.controls.error_of_part
@@ -60,11 +61,11 @@ def fetch_offsets(call: Call) -> OffsetFetchResponse:
     message: OffsetFetchRequest = call.message
     if call.version >= 8:
         return OffsetFetchResponse(groups=[_fetch_group(call, wanted, message.require_stable) for wanted in message.groups])
-    refused = refusal(call, message.group_id)
+    refused = refusal(call, message.group_id, "DESCRIBE")
     group = call.cluster.group(message.group_id)
     wanted = _all_of(group) if message.topics is None else [(t.name, t.partition_indexes) for t in message.topics]
     one = OffsetFetchResponse.Topic
-    stored = partial(_stored, one.Partition, group, refused, message.require_stable)
+    stored = partial(_stored, call, one.Partition, group, refused, message.require_stable)
     return OffsetFetchResponse(
         error_code=code(refused),
         topics=[one(name=name, partitions=[stored(name, i) for i in indexes]) for name, indexes in wanted],
@@ -72,7 +73,7 @@ def fetch_offsets(call: Call) -> OffsetFetchResponse:
 
 
 def _fetch_group(call: Call, wanted: OffsetFetchRequest.Group, stable: bool) -> OffsetFetchResponse.Group:
-    refused = refusal(call, wanted.group_id)
+    refused = refusal(call, wanted.group_id, "DESCRIBE")
     group = call.cluster.group(wanted.group_id)
     one = OffsetFetchResponse.Group.Topic
     answer = OffsetFetchResponse.Group(group_id=wanted.group_id, error_code=code(refused), topics=[])
@@ -82,7 +83,7 @@ def _fetch_group(call: Call, wanted: OffsetFetchRequest.Group, stable: bool) -> 
         names = [(name, indexes, call.cluster.topics[name].id) for name, indexes in _all_of(group)]
     else:
         names = [(_name_of(call, t), t.partition_indexes, t.topic_id) for t in wanted.topics]
-    stored = partial(_stored, one.Partition, group, None, stable)
+    stored = partial(_stored, call, one.Partition, group, None, stable)
     answer.topics = [one(name=name, topic_id=topic_id, partitions=[stored(name, i) for i in indexes]) for name, indexes, topic_id in names]
     return answer
 
@@ -99,7 +100,8 @@ def _all_of(group: Group) -> list[tuple[str, list[int]]]:
     return list(names.items())
 
 
-def _stored(kind: Callable[..., Any], group: Group, refused: str | None, stable: bool, topic: str, partition: int) -> Any:
+def _stored(call: Call, kind: Callable[..., Any], group: Group, refused: str | None, stable: bool, topic: str, partition: int) -> Any:
+    refused = refused or call.denied("topic", topic, "DESCRIBE")
     found = None if refused else group.stored(TopicPartition(topic, partition), stable=stable)
     return kind(
         partition_index=partition,

@@ -98,6 +98,8 @@ def enough(call: Call, asked: Iterable[Asked]) -> bool:
         _, log, refused = readable(call, topic, part.partition, part.current_leader_epoch)
         if refused or log is None or _bad_offset(log, part) or _diverging(log, part):
             return True
+        if call.denied("topic", topic, "READ"):
+            return True
         if any(e.fits(call.key, topic, part.partition, When.BEFORE) for e in call.cluster.controls.pushed):
             return True
         size += len(log.read(part.fetch_offset, part.partition_max_bytes, to_end=message.replica_id >= 0))
@@ -166,7 +168,7 @@ def _answer(call: Call, asked: Asked, budget: _Budget) -> Answer:
 
 def _partition(call: Call, topic: str | None, error: str | None, part: FetchRequest.Topic.Partition, budget: _Budget) -> Answer:
     found, log, refused = (None, None, error) if topic is None else readable(call, topic, part.partition, part.current_leader_epoch)
-    refused = call.ordered_error(topic, part.partition) or refused
+    refused = call.ordered_error(topic, part.partition) or (topic and call.denied("topic", topic, "READ")) or refused
     if refused is None and log is not None and _bad_offset(log, part):
         refused = "OFFSET_OUT_OF_RANGE"
     if refused is not None:

@@ -28,11 +28,11 @@ __all__ = ["error_after", "delete_groups", "describe", "find_coordinator", "hear
 GROUP_KEY: Final = 0
 
 
-def refusal(call: Call, group_id: str) -> str | None:
-    """The error if this broker does not serve the group, or None."""
-    pushed = call.ordered_error()
-    if pushed:
-        return pushed
+def refusal(call: Call, group_id: str, operation: str = "READ") -> str | None:
+    """The error if this broker does not serve the group, or denies the operation, or None."""
+    refused = call.ordered_error() or call.denied("group", group_id, operation)
+    if refused:
+        return refused
     if not group_id:
         return "INVALID_GROUP_ID"
     if call.cluster.coordinator(group_id) != call.broker.node:
@@ -148,7 +148,7 @@ def find_coordinator(call: Call) -> FindCoordinatorResponse:
 
 
 def _coordinator(call: Call, key: str, kind: int) -> FindCoordinatorResponse.Coordinator:
-    found, refused = FindCoordinatorResponse.Coordinator, call.ordered_error()
+    found, refused = FindCoordinatorResponse.Coordinator, call.ordered_error() or call.denied("group", key, "DESCRIBE")
     node = call.cluster.metadata.snapshot(call.broker.node).coordinators.get(key) or call.cluster.coordinator(key)
     if refused or node is None or kind != GROUP_KEY:
         return found(key=key, node_id=-1, host="", port=-1, error_code=code(refused or "COORDINATOR_NOT_AVAILABLE"), error_message=None)
@@ -162,7 +162,7 @@ def describe(call: Call) -> DescribeGroupsResponse:
 
 
 def _describe_one(call: Call, name: str) -> DescribeGroupsResponse.Group:
-    refused = refusal(call, name)
+    refused = refusal(call, name, "DESCRIBE")
     group = call.cluster.groups.get(name)
     return DescribeGroupsResponse.Group(
         error_code=code(refused),
@@ -199,7 +199,7 @@ def delete_groups(call: Call) -> DeleteGroupsResponse:
 
 
 def _delete_one(call: Call, name: str) -> str | None:
-    refused = refusal(call, name)
+    refused = refusal(call, name, "DELETE")
     if refused or name not in call.cluster.groups:
         return refused or "GROUP_ID_NOT_FOUND"
     if call.cluster.groups[name].members:

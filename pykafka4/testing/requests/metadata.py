@@ -53,7 +53,7 @@ def _topic(call: Call, known: Snapshot, name: str | None, topic_id: UUID | None)
     if name is None:
         nameless = None if call.version >= NAMELESS_FROM else ""
         return kind(error_code=code("UNKNOWN_TOPIC_ID"), name=nameless, topic_id=topic_id or NO_ID, partitions=[])
-    error = call.ordered_error(name) or _missing(call, known, name)
+    error = call.ordered_error(name) or call.denied("topic", name, "DESCRIBE") or _missing(call, known, name)
     if error:
         return kind(error_code=code(error), name=name, topic_id=NO_ID, partitions=[])
     topic_id, partitions = known.topics[name]
@@ -68,6 +68,8 @@ def _missing(call: Call, known: Snapshot, name: str) -> str | None:
     if bad_name(name):
         return "INVALID_TOPIC_EXCEPTION"
     if name not in cluster.topics and cluster.auto_create_topics and call.message.allow_auto_topic_creation:
+        if denied := call.denied("topic", name, "CREATE"):
+            return denied
         cluster.timeline.after(0.0, lambda: cluster.ensure_topic(name))
         return cluster.behaviour.missing_topic
     return "UNKNOWN_TOPIC_OR_PARTITION"
@@ -97,7 +99,8 @@ def describe_cluster(call: Call) -> DescribeClusterResponse:
 
 def init_producer_id(call: Call) -> InitProducerIdResponse:
     """A new id: without a transactional id a producer cannot keep an old one, whatever the request contains."""
-    refused = call.ordered_error() or (None if call.message.transactional_id is None else "COORDINATOR_NOT_AVAILABLE")
+    refused = call.ordered_error() or call.denied("cluster", "kafka-cluster", "IDEMPOTENT_WRITE")
+    refused = refused or (None if call.message.transactional_id is None else "COORDINATOR_NOT_AVAILABLE")
     if refused:
         return InitProducerIdResponse(error_code=code(refused), producer_id=-1, producer_epoch=-1)
     return InitProducerIdResponse(error_code=0, producer_id=call.cluster.new_producer_id(), producer_epoch=0)

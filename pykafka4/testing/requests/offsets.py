@@ -24,7 +24,7 @@ def list_offsets(call: Call) -> ListOffsetsResponse:
 
 def _listed(call: Call, topic: str, part: ListOffsetsRequest.Topic.Partition) -> ListOffsetsResponse.Topic.Partition:
     found, refused = led(call, topic, part.partition_index, part.current_leader_epoch)
-    refused = call.ordered_error(topic, part.partition_index) or refused
+    refused = call.ordered_error(topic, part.partition_index) or call.denied("topic", topic, "DESCRIBE") or refused
     offset, timestamp = (-1, -1) if refused or found is None else _lookup(found.log, part.timestamp)
     if refused is None and found is not None and part.timestamp not in (EARLIEST, EARLIEST_LOCAL, NEWEST) and offset < 0:
         refused = _not_yet(call, found.log)
@@ -63,6 +63,6 @@ def offsets_for_epochs(call: Call) -> EpochResponse:
 
 def _epoch_end(call: Call, topic: str, part: EpochRequest.Topic.Partition) -> EpochResponse.Topic.Partition:
     found, refused = led(call, topic, part.partition, part.current_leader_epoch)
-    refused = call.ordered_error(topic, part.partition) or refused
+    refused = call.ordered_error(topic, part.partition) or call.denied("topic", topic, "DESCRIBE") or refused
     epoch, end = (-1, -1) if refused or found is None else found.log.end_of_epoch(part.leader_epoch)
     return EpochResponse.Topic.Partition(error_code=code(refused), partition=part.partition, leader_epoch=epoch, end_offset=end)

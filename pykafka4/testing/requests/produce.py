@@ -120,7 +120,7 @@ def _partition(
         rows.append(Row(found, ProduceResponse.Topic.Partition(index=part.index, base_offset=-1, log_start_offset=-1), None))
         return rows[-1].answer
     early = Appended(refused) if refused else _request_refusal(call, part.records)
-    ordered = call.ordered_error(topic, part.index)
+    ordered = call.ordered_error(topic, part.index) or (topic and call.denied("topic", topic, "WRITE"))
     result = Appended(ordered) if ordered else early or _append(call, found, part.records)
     call.cluster.on_batch(f"{topic}-{part.index}", part.records, result)
     after = call.ordered_error(topic, part.index, When.AFTER) if result.error == "NONE" and topic is not None else None

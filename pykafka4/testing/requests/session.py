@@ -64,6 +64,10 @@ class Call:
         """Take the error that a test has ordered for this part of the response."""
         return self.cluster.controls.error_for(self.key, topic, partition, when)
 
+    def denied(self, resource: str, name: str, operation: str) -> str | None:
+        """The error if the operation is denied, or None."""
+        return self.cluster.controls.denied(resource, name, operation)
+
     def answer(self, response: Any) -> None:
         """Send `response` (or NO_ANSWER) and continue with the next request; a second call is a bug in the model."""
         if self.finished:

@@ -24,7 +24,7 @@ def create_topics(call: Call) -> CreateTopicsResponse:
 
 
 def _create(call: Call, wanted: CreateTopicsRequest.Topic) -> CreateTopicsResponse.Topic:
-    error = call.ordered_error(wanted.name) or _create_refusal(call, wanted)
+    error = call.ordered_error(wanted.name) or call.denied("topic", wanted.name, "CREATE") or _create_refusal(call, wanted)
     answer = CreateTopicsResponse.Topic(name=wanted.name, error_code=code(error), error_message=None)
     if error or call.message.validate_only:
         return answer
@@ -65,7 +65,11 @@ def delete_topics(call: Call) -> DeleteTopicsResponse:
 
 
 def _delete(call: Call, name: str) -> DeleteTopicsResponse.Topic:
-    error = call.ordered_error(name) or (None if name in call.cluster.topics else "UNKNOWN_TOPIC_OR_PARTITION")
+    error = (
+        call.ordered_error(name)
+        or call.denied("topic", name, "DELETE")
+        or (None if name in call.cluster.topics else "UNKNOWN_TOPIC_OR_PARTITION")
+    )
     answer = DeleteTopicsResponse.Topic(name=name, error_code=code(error))
     if error is None:
         answer.topic_id = call.cluster.topics[name].id

@@ -65,6 +65,14 @@ PASSING = {
     "INVALID_SHARE_SESSION_EPOCH",
     "SHARE_SESSION_LIMIT_REACHED",
 }
+# Rights that may be granted at any time.
+DENIED = {
+    "TOPIC_AUTHORIZATION_FAILED",
+    "GROUP_AUTHORIZATION_FAILED",
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "DELEGATION_TOKEN_AUTHORIZATION_FAILED",
+}
 NAMES = sorted(row.name for row in CODES.values() if row.code != 0)
 
 
@@ -73,6 +81,8 @@ def expected(name: str) -> Reaction:
         return GROUP_ONLY[name]
     if name in FIND_COORDINATOR:
         return Reaction.REFIND
+    if name in DENIED:
+        return Reaction.DENIED
     return Reaction.RETRY if name in PASSING or name == "UNKNOWN_SERVER_ERROR" else Reaction.FATAL
 
 
@@ -169,8 +179,12 @@ def test_offset_commit(harness: ConsumerHarness, name: str) -> None:
         assert outcomes == [None]
         return
     assert name in str(outcomes[0])
-    ends = name in ("FENCED_INSTANCE_ID", "GROUP_AUTHORIZATION_FAILED")
-    states = {Reaction.REJOIN: MemberState.REVOKING, Reaction.FATAL: MemberState.FATAL if ends else MemberState.STABLE}
+    ends = name == "FENCED_INSTANCE_ID"
+    states = {
+        Reaction.REJOIN: MemberState.REVOKING,
+        Reaction.FATAL: MemberState.FATAL if ends else MemberState.STABLE,
+        Reaction.DENIED: MemberState.STABLE,
+    }
     assert membership.state is states.get(meaning, MemberState.UNJOINED)
 
 

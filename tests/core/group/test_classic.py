@@ -17,7 +17,7 @@ from pykafka4.core.group.offsets import Commit
 from pykafka4.core.network.network import LANE
 from pykafka4.core.subscription import Assigned, Ended, Ending
 from pykafka4.error_table import Written
-from pykafka4.errors import KafkaError, UnsupportedVersion
+from pykafka4.errors import AuthorizationError, KafkaError, UnsupportedVersion
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.protocol.messages_group import (
     DescribeGroupsRequest,
@@ -354,7 +354,7 @@ def test_an_assignment_that_cannot_be_read_is_asked_for_again(harness: ConsumerH
     assert harness.one(JoinGroupRequest)
 
 
-@pytest.mark.parametrize("error", ["GROUP_AUTHORIZATION_FAILED", "INVALID_SESSION_TIMEOUT", "INCONSISTENT_GROUP_PROTOCOL"])
+@pytest.mark.parametrize("error", ["INVALID_SESSION_TIMEOUT", "INCONSISTENT_GROUP_PROTOCOL"])
 def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(harness: ConsumerHarness, error: str) -> None:
     harness.machine.membership.subscribe(("t",))
     harness.poll()
@@ -364,6 +364,55 @@ def test_a_refusal_for_good_is_raised_and_nothing_more_is_asked(harness: Consume
     harness.reader.drain()
     assert error in str(harness.reader.fatal)
     assert harness.run(100) == []
+
+
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_denied_join_is_raised_and_repeated(harness: ConsumerHarness, synced: bool) -> None:
+    harness.machine.membership.subscribe(("t",))
+    harness.poll()
+    harness.find_coordinator()
+    for _ in range(3):
+        harness.join(error="" if synced else "GROUP_AUTHORIZATION_FAILED")
+        if synced:
+            harness.sync(error="GROUP_AUTHORIZATION_FAILED")
+        assert state(harness) is MemberState.UNJOINED
+        assert harness.pending(JoinGroupRequest) == [], "not at once"
+        denied(harness, "READ")
+        harness.run(1.3)
+    harness.join()
+    harness.sync([tp(0)])
+    assert state(harness) is MemberState.STABLE
+
+
+def denied(harness: ConsumerHarness, operation: str) -> None:
+    """`poll` raises it."""
+    harness.reader.drain()
+    with pytest.raises(AuthorizationError, match=f"needs {operation} on group 'g'"):
+        harness.reader.raise_notice()
+
+
+def test_a_denied_heartbeat_costs_the_partitions_only_when_the_session_is_over(harness: ConsumerHarness) -> None:
+    harness.stable(tp(0))
+    keep_alive(harness)
+    began = harness.now
+    harness.run(3.1)
+    while harness.now < began + harness.config.session_timeout_ms / 1000 - 2:
+        harness.beat(harness.one(HeartbeatRequest), "GROUP_AUTHORIZATION_FAILED")
+        assert harness.pending(HeartbeatRequest) == [], "not at once"
+        denied(harness, "READ")
+        harness.run(1.3)
+    assert state(harness) is MemberState.STABLE
+    harness.beat(harness.one(HeartbeatRequest))
+    assert events(harness) == []
+    harness.run(3.1)
+    for _ in range(20):
+        for request in harness.pending(HeartbeatRequest):
+            harness.beat(request, "GROUP_AUTHORIZATION_FAILED")
+        harness.run(1.3)
+        keep_alive(harness)
+    (ended,) = events(harness)
+    assert ended.ending is Ending.LOST
+    assert "GROUP_AUTHORIZATION_FAILED" in ended.reason
 
 
 def test_a_broker_too_old_is_a_refusal_for_good(harness: ConsumerHarness) -> None:

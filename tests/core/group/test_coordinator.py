@@ -10,8 +10,10 @@ from consumer_harness import LOST, ConsumerHarness, tp
 from pykafka4.core import ANY
 from pykafka4.core.group.classic import MemberState
 from pykafka4.core.group.coordinator import Reaction, reaction
+from pykafka4.core.group.offsets import Commit
 from pykafka4.core.network.network import LANE
 from pykafka4.error_table import BY_NAME, CODES
+from pykafka4.errors import AuthorizationError, KafkaError
 from pykafka4.records import OffsetAndMetadata
 from pykafka4.wire.protocol.messages_group import FindCoordinatorRequest, FindCoordinatorResponse, HeartbeatRequest
 
@@ -45,7 +47,7 @@ def harness() -> ConsumerHarness:
         ("ILLEGAL_GENERATION", Reaction.OUTDATED),
         ("UNKNOWN_MEMBER_ID", Reaction.STRANGER),
         ("FENCED_INSTANCE_ID", Reaction.FATAL),
-        ("GROUP_AUTHORIZATION_FAILED", Reaction.FATAL),
+        ("GROUP_AUTHORIZATION_FAILED", Reaction.DENIED),
     ],
 )
 def test_codes_mean_what_the_protocol_says(name: str, meaning: Reaction) -> None:
@@ -95,8 +97,23 @@ def test_a_coordinator_missing_from_the_metadata_is_looked_up_again_with_fresh_m
 
 
 def test_a_refusal_for_good_ends_the_member(harness: ConsumerHarness) -> None:
-    harness.answer(harness.one(FindCoordinatorRequest), found(error=BY_NAME["GROUP_AUTHORIZATION_FAILED"].code))
+    harness.answer(harness.one(FindCoordinatorRequest), found(error=BY_NAME["INVALID_GROUP_ID"].code))
     assert harness.machine.membership.state is MemberState.FATAL
+
+
+def test_a_denied_lookup_is_raised_and_repeated(harness: ConsumerHarness) -> None:
+    outcomes: list[KafkaError | None] = []
+    harness.machine.offsets.commit(Commit({tp(0): OffsetAndMetadata(1)}, None, harness.now + 60, outcomes.append))
+    for _ in range(3):
+        harness.answer(harness.one(FindCoordinatorRequest), found(error=BY_NAME["GROUP_AUTHORIZATION_FAILED"].code))
+        harness.reader.drain()
+        with pytest.raises(AuthorizationError, match="needs DESCRIBE on group 'g'"):
+            harness.reader.raise_notice()
+        harness.run(1.3)
+    (error,) = outcomes
+    assert isinstance(error, AuthorizationError)
+    harness.answer(harness.one(FindCoordinatorRequest), found(2))
+    assert harness.machine.coordinator.node == 2
 
 
 def test_a_broker_that_reported_a_wrong_coordinator_is_avoided_until_one_responds(harness: ConsumerHarness) -> None:

@@ -62,7 +62,7 @@ def test_subscribing_again_retries_after_a_refusal(harness: ConsumerHarness) -> 
     harness.machine.membership.subscribe(("t",))
     harness.poll()
     harness.find_coordinator()
-    harness.join(error="GROUP_AUTHORIZATION_FAILED")
+    harness.join(error="GROUP_MAX_SIZE_REACHED")
     harness.machine.membership.subscribe(("t",))
     harness.run()
     assert harness.one(JoinGroupRequest)

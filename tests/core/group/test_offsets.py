@@ -157,7 +157,6 @@ def test_a_commit_follows_the_coordinator(harness: ConsumerHarness, error: str) 
         ("ILLEGAL_GENERATION", MemberState.UNJOINED, "has rebalanced without this member"),
         ("REBALANCE_IN_PROGRESS", MemberState.REVOKING, "is rebalancing"),
         ("FENCED_INSTANCE_ID", MemberState.FATAL, "FENCED_INSTANCE_ID"),
-        ("GROUP_AUTHORIZATION_FAILED", MemberState.FATAL, "GROUP_AUTHORIZATION_FAILED"),
     ],
 )
 def test_an_error_of_the_member_in_a_commit_answer_is_raised_and_acted_on(
@@ -171,7 +170,9 @@ def test_an_error_of_the_member_in_a_commit_answer_is_raised_and_acted_on(
     assert harness.machine.membership.state is after
 
 
-@pytest.mark.parametrize("error", ["OFFSET_METADATA_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "INVALID_COMMIT_OFFSET_SIZE"])
+@pytest.mark.parametrize(
+    "error", ["OFFSET_METADATA_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "INVALID_COMMIT_OFFSET_SIZE"]
+)
 def test_an_error_of_the_commit_alone_ends_the_commit_only(harness: ConsumerHarness, error: str) -> None:
     joined(harness)
     outcomes = commit(harness, {tp(0): 1})

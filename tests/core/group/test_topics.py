@@ -9,6 +9,8 @@ import pytest
 from consumer_harness import Cluster, ConsumerHarness, tp
 from member_harness import events, keep_alive, release
 
+from pykafka4.core.subscription import Start
+from pykafka4.errors import AuthorizationError
 from pykafka4.wire.protocol.messages_fetch import ListOffsetsRequest
 from pykafka4.wire.protocol.messages_group import (
     HeartbeatRequest,
@@ -95,3 +97,64 @@ def start_of_search(harness: ConsumerHarness) -> int:
     """The time that the only ListOffsets asks for."""
     timestamp: int = harness.one(ListOffsetsRequest).message.topics[0].partitions[0].timestamp
     return timestamp
+
+
+# -- denied topics
+
+
+def denied(harness: ConsumerHarness) -> list[str]:
+    """The topics that wait to be raised as denied."""
+    harness.reader.drain()
+    found = [str(error.resource_name) for error in harness.reader.notices if isinstance(error, AuthorizationError)]
+    harness.reader.notices.clear()
+    return found
+
+
+def test_a_denied_topic_is_told_each_time_that_brokers_deny_it(harness: ConsumerHarness) -> None:
+    harness.machine.membership.subscribe(("t", "secret"))
+    for _ in range(3):
+        harness.cluster.set("secret", error="TOPIC_AUTHORIZATION_FAILED")
+        harness.run(1)
+        assert denied(harness) == ["secret"]
+
+
+def test_what_was_refused_before_the_subscription_is_not_told(harness: ConsumerHarness) -> None:
+    """Another user of the client was refused; the right may have been granted since."""
+    harness.cluster.asked = harness.cluster.judged = 5
+    harness.cluster.set("secret", error="TOPIC_AUTHORIZATION_FAILED")
+    harness.machine.membership.subscribe(("t", "secret"))
+    harness.run()
+    assert denied(harness) == []
+    harness.cluster.asked = harness.cluster.judged = 6
+    harness.machine.membership.subscribe(("t", "secret"))
+    harness.run()
+    assert denied(harness) == ["secret"], "the subscription to it has not changed"
+    harness.machine.membership.subscribe(("t",))
+    harness.machine.membership.subscribe(("t", "secret"))
+    harness.run()
+    assert denied(harness) == [], "this is another one"
+
+
+def test_a_topic_that_was_denied_at_first_is_not_new() -> None:
+    harness = ConsumerHarness(group_id="g", auto_offset_reset="latest")
+    harness.cluster.set("t", [1])
+    membership = harness.machine.membership
+    membership.subscribe(("t", "secret", "late"))
+    harness.cluster.set("secret", error="TOPIC_AUTHORIZATION_FAILED")
+    harness.cluster.set("late", error="UNKNOWN_TOPIC_OR_PARTITION")
+    harness.run()
+    for topic in ("secret", "late"):
+        harness.cluster.set(topic, [1])
+    harness.run()
+    fallback = membership._subscribed.fallback
+    assert [fallback(tp(0, topic)) for topic in ("t", "secret", "late")] == [Start.LATEST, Start.LATEST, Start.EARLIEST]
+
+
+def test_another_refusal_is_told_once_and_the_topic_is_new_when_it_comes(harness: ConsumerHarness) -> None:
+    harness.machine.membership.subscribe(("t", "bad"))
+    harness.cluster.set("bad", error="INVALID_TOPIC_EXCEPTION")
+    harness.run()
+    harness.cluster.change("bad")
+    harness.run()
+    harness.reader.drain()
+    assert [str(error) for error in harness.reader.notices] == ["topic bad: INVALID_TOPIC_EXCEPTION"]

@@ -121,7 +121,7 @@ def test_a_newly_wanted_topic_does_not_wait_for_the_back_off_of_another() -> Non
 
 def test_a_permanent_error_is_not_requested_continuously() -> None:
     world = World.make()
-    world.metadata = metadata({"t": 29})
+    world.metadata = metadata({"t": 17})
     world.engine.cluster.want("t", ME)
     world.run(60.0)
     assert len(world.asked) == 1

@@ -8,7 +8,8 @@ import pytest
 from cluster_harness import ID, ME, OTHER, T0, T1, answer_metadata, knowing
 from scripted_brokers import World, metadata, versions
 
-from pykafka4.core.metadata.cluster import EPOCHS_FROM, BrokerAdded, BrokerRemoved, Change
+from pykafka4.core.metadata.cluster import EPOCHS_FROM, Change
+from pykafka4.core.metadata.events import BrokerAdded, BrokerRemoved
 from pykafka4.core.metadata.topic import CONTRADICTED, Leader
 from pykafka4.errors import KafkaError
 from pykafka4.records import TopicPartition

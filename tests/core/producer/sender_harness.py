@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from pykafka4.core.metadata.cluster import Change
 from pykafka4.core.metadata.topic import Leader
 from pykafka4.core.producer.sender import Sender
 from pykafka4.error_table import BY_NAME, ErrorCode, Written
-from pykafka4.errors import ConnectionLost, KafkaError
+from pykafka4.errors import ConnectionLost, KafkaError, broker_error
 from pykafka4.records import TopicPartition
 from pykafka4.wire.protocol.messages_produce import ProduceResponse
 from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest, InitProducerIdResponse
@@ -29,6 +30,7 @@ LOST = ConnectionLost("127.0.0.1:9092: reset by peer")
 
 class FakeNetwork:
     def __init__(self) -> None:
+        self.refusals = SimpleNamespace(listeners=[])
         self.up = {1, 2, 3}
         self.produce = 13
         self.links = {1: 1, 2: 2, 3: 3}
@@ -72,6 +74,7 @@ class FakeCluster:
         self.known = True
         self.hidden: set[str] = set()  # topics not known
         self.error: ErrorCode | None = None
+        self.asked = 0
         self.id = ID
         self.wanted: list[str] = []
 
@@ -94,6 +97,11 @@ class FakeCluster:
 
     def topic_error(self, topic: str) -> ErrorCode | None:
         return self.error
+
+    def refusal(self, topic: str, after: int) -> KafkaError | None:
+        if self.error is None or self.error.retriable:
+            return None
+        return broker_error(self.error.code, f"topic {topic}", None, "Metadata", topic=topic)
 
     def want(self, topic: str, user: object, create: bool = False) -> None:
         self.wanted.append(topic)

@@ -20,7 +20,8 @@ class Harness:
         self.changed = 0
         self.avoided: list[int] = []
         network: Any = self
-        self.identity = Identity(network, Backoff(0.1, 1.0, Random(1)), 30.0, self.note)
+        self.denials: list[float] = []
+        self.identity = Identity(network, Backoff(0.1, 1.0, Random(1)), 30.0, self.note, self.denials.append)
         self.now = self.wake_at = 0.0
 
     def avoid(self, now: float, node: int) -> None:
@@ -197,11 +198,25 @@ def test_a_lost_connection_is_tried_again() -> None:
     assert h.identity.state is IdentityState.READY
 
 
-def test_no_permission_is_fatal() -> None:
+def test_a_denied_producer_id_is_requested_again_after_a_pause() -> None:
     h = Harness()
     h.refuse("CLUSTER_AUTHORIZATION_FAILED")
-    assert isinstance(h.identity.fatal, AuthorizationError)
-    assert h.poll() == []
+    assert h.identity.fatal is None
+    assert isinstance(h.identity.denied, AuthorizationError)
+    assert h.denials == [h.now]
+    h.wait()
+    h.give(7, 0)
+    assert h.identity.state is IdentityState.READY
+    assert h.identity.denied is None
+
+
+def test_only_a_denial_is_reported_as_one() -> None:
+    h = Harness()
+    h.refuse("COORDINATOR_LOAD_IN_PROGRESS")
+    assert h.identity.denied is None
+    h.wait()
+    h.fail(UnsupportedVersion("InitProducerId"))
+    assert h.denials == []
 
 
 def test_a_broker_that_had_no_producer_id_is_not_asked_first_again() -> None:

@@ -13,7 +13,7 @@ from pykafka4.config import ProducerConfig
 from pykafka4.core import INFINITY
 from pykafka4.core.producer.parking import DENIED_SECONDS, SLICE, Parking
 from pykafka4.error_table import BY_NAME, ErrorCode
-from pykafka4.errors import BufferFull, ClosedError, KafkaError
+from pykafka4.errors import BufferFull, ClosedError, KafkaError, broker_error
 from pykafka4.wire.records.hot import Accumulator
 
 
@@ -23,6 +23,8 @@ class Lot:
     def __init__(self, **options: Any) -> None:
         self.now = 1000.0
         self.count, self.code = 0, ""  # what the cluster knows of every topic
+        self.asked = 0  # Metadata requests so far
+        self.judged = 1  # the one whose response has `code`
         self.noted: set[str] = set()  # topics to look at in the next poll
         self.error: KafkaError | None = None
         self.unreachable = ""
@@ -80,6 +82,12 @@ class Lot:
 
     def topic_error(self, topic: str) -> ErrorCode | None:
         return BY_NAME[self.code] if self.code else None
+
+    def refusal(self, topic: str, after: int) -> KafkaError | None:
+        error = self.topic_error(topic)
+        if error is None or error.retriable or self.judged <= after:
+            return None
+        return broker_error(error.code, f"topic {topic}", None, "Metadata", topic=topic, creating=True)
 
     def want(self, topic: str, user: object, create: bool = False) -> None:
         assert user is self.parking
@@ -223,7 +231,30 @@ def test_a_permanent_error_fails_the_records_at_once() -> None:
     lot.code = "TOPIC_AUTHORIZATION_FAILED"
     lot.acc.send("t", b"v")
     lot.poll()
-    assert lot.lost == [("t", "TOPIC_AUTHORIZATION_FAILED", "topic t: TOPIC_AUTHORIZATION_FAILED", 1)]
+    ((topic, code, cause, records),) = lot.lost
+    assert (topic, code, records) == ("t", "TOPIC_AUTHORIZATION_FAILED", 1)
+    assert cause.startswith("topic t: TOPIC_AUTHORIZATION_FAILED (needs DESCRIBE or CREATE on topic 't'")
+
+
+def test_what_brokers_refused_to_others_before_a_record_was_sent_does_not_fail_it() -> None:
+    """Another user of the client was refused; the right may have been granted since."""
+    lot = Lot()
+    lot.code, lot.asked, lot.judged = "TOPIC_AUTHORIZATION_FAILED", 5, 5
+    lot.acc.send("t", b"v")
+    lot.poll()
+    assert lot.lost == []
+    lot.asked = lot.judged = 6
+    lot.noted.add("t")
+    lot.poll()
+    assert [code for _, code, _, _ in lot.lost] == ["TOPIC_AUTHORIZATION_FAILED"]
+
+
+def test_a_refusal_from_before_the_record_is_not_its_reason_when_it_times_out() -> None:
+    lot = Lot(delivery_timeout_ms=2000)
+    lot.code, lot.asked, lot.judged = "TOPIC_AUTHORIZATION_FAILED", 5, 5
+    lot.acc.send("t", b"v")
+    lot.poll(2)
+    assert [code for _, code, _, _ in lot.lost] == ["TIMED_OUT"]
 
 
 # -- how long a topic is wanted

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from sender_harness import SenderHarness
 
+from pykafka4.core import Reply
 from pykafka4.core.producer.parking import DENIED_SECONDS
 from pykafka4.error_table import BY_NAME, Written
-from pykafka4.errors import DeliveryFailed
+from pykafka4.errors import AuthorizationError, DeliveryFailed
 from pykafka4.records import TopicPartition
+from pykafka4.wire.protocol.messages_txn import InitProducerIdRequest, InitProducerIdResponse
 
 
 def test_records_for_an_unknown_topic_fail_when_it_stays_unknown() -> None:
@@ -169,3 +171,68 @@ def test_a_parked_record_for_a_partition_that_is_not_there_is_counted_and_waiter
     assert len(called) == 1
     assert harness.looks == looks + 2, "for those that failed, and when the callback had run"
     assert "partition=99 but the topic has 2 partitions" in str(harness.sender.ledger.failures_since(0)[1])
+
+
+# -- a producer id that is denied
+
+
+def without_id(harness: SenderHarness, code: int = 31) -> None:
+    """Brokers refuse a producer id until `harness.poll` is used."""
+    harness.now += 1.3
+    for _ in range(3):
+        for request in harness.sender.poll(harness.now).requests:
+            assert isinstance(request.message, InitProducerIdRequest)
+            request.on_reply(harness.now, Reply(InitProducerIdResponse(error_code=code), 4, 1))
+
+
+def test_records_fail_with_the_right_that_their_topic_needs_when_the_producer_id_is_denied() -> None:
+    harness = SenderHarness()
+    handles = [harness.acc.send("t", b"v", partition=number) for number in (0, 1, 0)]
+    without_id(harness)
+    errors = [handle.exception(0) for handle in handles]
+    assert [(error.code, error.written) for error in errors] == [("CLUSTER_AUTHORIZATION_FAILED", Written.NO)] * 3
+    assert [(error.cause.operation, error.cause.resource_name) for error in errors] == [("WRITE", "t")] * 3
+    assert [str(error.cause).split(":")[0] for error in errors] == ["t-0", "t-1", "t-0"]
+    assert harness.refusals == [], "the producer goes on"
+    harness.check()
+
+
+def test_a_producer_id_that_was_denied_is_asked_for_again_only_for_a_record() -> None:
+    harness = SenderHarness()
+    harness.acc.send("t", b"v", partition=0)
+    without_id(harness)
+    assert harness.sender.poll(harness.now + 60).requests == ()
+    assert harness.sender.poll(harness.now + 60).wake_at > harness.now + 61
+    harness.now += 60
+    delivery = harness.batch(b"next")
+    harness.answer(harness.requests.pop(), offset=0)
+    assert delivery.result(0).offset == 0
+
+
+def test_records_that_wait_for_another_producer_id_fail_when_it_is_denied_and_other_partitions_go_on() -> None:
+    harness = SenderHarness().proven()
+    harness.batch(b"a", partition=0)
+    harness.answer(harness.requests.pop(), "INVALID_PRODUCER_EPOCH")
+    harness.now += 1.3
+    waiting = harness.acc.send("t", b"b", partition=0)
+    without_id(harness)
+    assert waiting.exception(0).code == "CLUSTER_AUTHORIZATION_FAILED"
+    other = harness.batch(b"c", partition=1)
+    harness.answer(harness.requests.pop(), offset=1)
+    assert other.result(0).offset == 1
+
+
+def test_a_denied_batch_names_the_right_and_the_next_one_continues_the_sequence() -> None:
+    """Also behind batches that were in flight with it: what is not in the log leaves no gap."""
+    harness = SenderHarness().proven()
+    handles = [harness.batch(b"%d" % n) for n in range(3)]
+    for request in [harness.requests.pop(0) for _ in range(3)]:
+        harness.answer(request, "TOPIC_AUTHORIZATION_FAILED")
+    for handle in handles:
+        error = handle.exception(0)
+        assert error.written is Written.NO
+        assert isinstance(error.cause, AuthorizationError)
+        assert (error.cause.operation, error.cause.resource_name) == ("WRITE", "t")
+    delivery = harness.batch(b"allowed")
+    harness.answer(harness.requests.pop(), offset=1)
+    assert delivery.result(0).offset == 1

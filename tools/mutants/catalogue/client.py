@@ -53,7 +53,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/runtime.py",
-        old="elif error is not None and not error.retriable:",
+        old="elif (refusal := cluster.refusal(topic, asked)) is not None:",
         new="elif False:",
         breaks="partitions_for waits out an error that will not go away",
         tests=("tests/test_client.py::test_a_permanent_error_is_raised_at_once",),
@@ -218,5 +218,12 @@ MUTANTS: Final = (
         new='return kind.parse({"bootstrap_servers": "localhost", **options})',
         breaks="producers and consumers have other time-outs than the client that they share",
         tests=("tests/test_client.py::test_the_options_of_a_client_are_those_of_its_producers_and_consumers",),
+    ),
+    Mutant(
+        file="pykafka4/runtime.py",
+        old="            asked = cluster.asked  # what",
+        new="            # what",
+        breaks="partitions_for raises what was refused to another user of the client before",
+        tests=("tests/testing/test_denials.py::test_partitions_for_does_not_raise_what_was_refused_to_another_user_before",),
     ),
 )

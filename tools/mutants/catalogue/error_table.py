@@ -86,4 +86,11 @@ MUTANTS: Final = (
         breaks="a batch that is too large is not split",
         tests=("tests/core/producer/test_sender_split.py::test_too_large_a_batch_is_split_in_order",),
     ),
+    Mutant(
+        file="pykafka4/error_table.py",
+        old='return self.name.endswith("_AUTHORIZATION_FAILED")',
+        new='return self.name == "TOPIC_AUTHORIZATION_FAILED"',
+        breaks="only a missing right to a topic counts as one",
+        tests=("tests/test_rights.py::test_every_denial_has_its_class_and_no_other_code_has",),
+    ),
 )

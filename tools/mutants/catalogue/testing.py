@@ -65,4 +65,32 @@ MUTANTS: Final = (
         breaks="a fault of the model cluster can be ordered and is not carried out",
         tests=("tests/testing/test_orders.py::test_every_fault_is_carried_out",),
     ),
+    Mutant(
+        file="pykafka4/testing/faults/controls.py",
+        old="        self.denials.clear()\n",
+        new="        pass\n",
+        breaks="healing the model leaves rights denied",
+        tests=("tests/testing/test_denials.py::test_heal_allows_everything",),
+    ),
+    Mutant(
+        file="pykafka4/testing/faults/controls.py",
+        old="    if unknown := sorted(named - OPERATIONS[resource]):",
+        new="    if unknown := None:",
+        breaks="a denial that could never happen is accepted",
+        tests=("tests/testing/test_denials.py::test_a_denial_that_could_never_happen_is_rejected",),
+    ),
+    Mutant(
+        file="pykafka4/testing/requests/fetch.py",
+        old='        if call.denied("topic", topic, "READ"):\n            return True\n',
+        new="",
+        breaks="a denied Fetch waits for data",
+        tests=("tests/testing/test_denials.py::test_a_denied_fetch_is_answered_at_once",),
+    ),
+    Mutant(
+        file="pykafka4/testing/requests/metadata.py",
+        old="            return denied\n",
+        new="            pass\n",
+        breaks="a topic whose creation is denied is created",
+        tests=("tests/testing/test_denials.py::test_a_topic_that_may_not_be_created_is_not",),
+    ),
 )

@@ -231,4 +231,25 @@ MUTANTS: Final = (
         breaks="the end of a machine is logged without the traceback",
         tests=("tests/core/test_engine.py::test_an_exception_ends_its_machine_and_fails_its_waiters_and_the_others_go_on",),
     ),
+    Mutant(
+        file="pykafka4/errors.py",
+        old='f"{detail}; {right.way_out}" if detail else right.way_out',
+        new="right.way_out",
+        breaks="what the broker said about a missing right is dropped",
+        tests=("tests/test_rights.py::test_what_the_broker_said_stays_in_the_message",),
+    ),
+    Mutant(
+        file="pykafka4/errors.py",
+        old="error.operation, error.resource, error.resource_name = right.operation, right.resource, right.name",
+        new="pass",
+        breaks="a missing right is in the message only",
+        tests=("tests/test_rights.py::test_a_denied_request_says_which_right_it_needs",),
+    ),
+    Mutant(
+        file="pykafka4/errors.py",
+        old='return (self.code.name, self.resource, self.resource_name or "") if self.resource else',
+        new="return",
+        breaks="each partition of a denied topic counts as another missing right",
+        tests=("tests/test_rights.py::test_all_partitions_of_a_topic_lack_the_same",),
+    ),
 )

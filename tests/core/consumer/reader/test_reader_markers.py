@@ -8,8 +8,9 @@ import pytest
 from consumer_harness import batch, tp
 from reader_harness import ReaderHarness, offsets
 
+from pykafka4.core.consumer.reader import DENIED_AGAIN
 from pykafka4.core.subscription import Assigned, Ended, Ending, Lasting, Located, Start, Trouble, Truncated
-from pykafka4.errors import CorruptRecord, KafkaError, LogTruncated
+from pykafka4.errors import AuthorizationError, CorruptRecord, KafkaError, LogTruncated, broker_error
 
 # ---------------------------------------------------------------- errors and markers
 
@@ -228,3 +229,70 @@ def test_a_reset_to_a_higher_offset_does_not_end_a_list(harness: ReaderHarness) 
     harness.reader.put(Located(harness.reader.claims[tp(0)], 100))
     harness.put(100, 2)
     assert offsets(harness.poll()) == [0, 1, 2, 100, 101]
+
+
+# ---------------------------------------------------------------- missing rights
+
+
+def denial(topic: str, partition: int = 0) -> KafkaError:
+    return broker_error(29, f"fetching {topic}-{partition}", None, "Fetch", topic=topic)
+
+
+def test_a_missing_right_is_raised_once_a_second_for_all_partitions_of_a_topic() -> None:
+    harness = ReaderHarness(3)
+    raised = []
+    for _ in range(5):
+        for number, claim in enumerate(harness.claims):
+            if not claim.troubled:
+                claim.troubled = True
+                harness.reader.put(Trouble(claim, denial("t", number), Lasting.ONCE))
+        for _ in range(3):
+            try:
+                harness.poll()
+            except AuthorizationError as error:
+                raised.append((harness.now, error.resource_name))
+        assert not any(claim.troubled for claim in harness.claims), "all of them may be told again"
+        harness.now += 0.3
+    assert [name for _, name in raised] == ["t", "t"]
+    assert raised[1][0] - raised[0][0] >= DENIED_AGAIN
+
+
+def test_records_behind_a_missing_right_that_was_just_raised_are_returned_by_the_same_poll() -> None:
+    harness = ReaderHarness(2)
+    first = harness.claims[0]
+    harness.reader.put(Trouble(first, denial("t", 0), Lasting.ONCE))
+    with pytest.raises(AuthorizationError):
+        harness.poll()
+    harness.reader.put(Trouble(first, denial("t", 1), Lasting.ONCE))
+    harness.put(0, 2, partition=1)
+    assert offsets(harness.poll()) == [0, 1]
+
+
+def test_different_rights_are_raised_one_after_the_other(harness: ReaderHarness) -> None:
+    for topic in ("t", "u", "t"):
+        harness.reader.tell_denied(denial(topic))
+    harness.reader.drain()
+    assert len(harness.reader.notices) == 2, "one that waits to be raised is not told again"
+    for topic in ("t", "u"):
+        with pytest.raises(AuthorizationError, match=f"topic '{topic}'"):
+            harness.reader.raise_notice()
+    harness.reader.tell_denied(denial("t"))
+    harness.reader.drain()
+    harness.reader.raise_notice()
+    assert not harness.reader.notices, "it was just raised"
+    harness.now += DENIED_AGAIN
+    harness.reader.tell_denied(denial("t"))
+    harness.reader.drain()
+    with pytest.raises(AuthorizationError):
+        harness.reader.raise_notice()
+
+
+def test_a_denial_does_not_hide_another_error(harness: ReaderHarness) -> None:
+    harness.reader.tell_denied(denial("t"))
+    harness.reader.put(Trouble(None, KafkaError("something else"), Lasting.ONCE))
+    harness.reader.drain()
+    with pytest.raises(AuthorizationError):
+        harness.reader.raise_notice()
+    with pytest.raises(KafkaError, match="something else"):
+        harness.reader.raise_notice()
+    harness.reader.raise_notice()

@@ -154,8 +154,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
-        old="            raise reader.fatal.again()\n        if reader.notices",
-        new="            pass\n        if reader.notices",
+        old="            raise reader.fatal.again()\n        reader.raise_notice()",
+        new="            pass\n        reader.raise_notice()",
         breaks="what no retry helps is not raised",
         tests=("tests/consumer/test_membership.py::test_a_permanent_error_is_raised_from_every_poll",),
     ),
@@ -182,8 +182,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/consumer/session.py",
-        old="            raise reader.notices.popleft()",
-        new="            reader.notices.popleft()",
+        old="        reader.raise_notice()",
+        new="        reader.notices.clear()",
         breaks="poll does not raise what concerns no partition",
         tests=(
             "tests/consumer/test_membership.py::test_a_subscribed_topic_that_may_not_be_described_is_named_by_poll_and_the_others_are_read",

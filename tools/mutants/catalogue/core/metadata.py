@@ -290,4 +290,78 @@ MUTANTS: Final = (
         breaks="a topic that changed once is looked at in every turn",
         tests=("tests/core/metadata/test_changes.py::test_several_changes_of_a_topic_are_taken_once_and_by_each_machine",),
     ),
+    Mutant(
+        file="pykafka4/core/metadata/topic.py",
+        old="            return self.error.retriable or self.error.denied\n",
+        new="            return self.error.retriable\n",
+        breaks="a denied topic is not asked for again: what is granted is noticed after minutes",
+        tests=(
+            "tests/core/metadata/test_cluster_denied.py::test_a_denied_topic_is_asked_for_while_it_is_used_and_known_soon_after_the_grant",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/topic.py",
+        old=" or self.judged <= after:",
+        new=":",
+        breaks="a refusal from before a user came is its error",
+        tests=("tests/core/metadata/test_cluster_denied.py::test_a_refusal_counts_only_for_who_came_before_its_request",),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/topic.py",
+        old="creating=self.creating)",
+        new="creating=False)",
+        breaks="a topic that may not be created is said to lack DESCRIBE only",
+        tests=("tests/core/metadata/test_cluster_denied.py::test_a_refusal_names_the_right",),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/cluster.py",
+        old="            self._topics[name].judged = number\n",
+        new="            self._topics[name].judged = 1\n",
+        breaks="a repeated refusal is never the error of who came after the first",
+        tests=("tests/core/metadata/test_cluster_denied.py::test_a_refusal_counts_only_for_who_came_before_its_request",),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/cluster.py",
+        old="            self._tell(Change(self.version, refused, False))",
+        new="            pass",
+        breaks="users that came after the first refusal never hear of one",
+        tests=(
+            "tests/core/metadata/test_cluster_denied.py::test_users_that_came_since_hear_of_a_repeated_refusal_and_nobody_takes_it_for_a_change",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/cluster.py",
+        old=" is not None) - topics:",
+        new=" is not None):",
+        breaks="the first refusal is heard twice",
+        tests=("tests/core/metadata/test_cluster_denied.py::test_the_first_refusal_is_heard_once",),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/cluster.py",
+        old="            self._tell(Change(self.version, refused, False))",
+        new="            self._changed(refused, False)",
+        breaks="a repeated refusal counts as a change of the metadata",
+        tests=(
+            "tests/core/metadata/test_cluster_denied.py::test_users_that_came_since_hear_of_a_repeated_refusal_and_nobody_takes_it_for_a_change",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/cluster.py",
+        old="waiter.then(refusals[0] if refusals else None)",
+        new="waiter.then(None)",
+        breaks="refresh_metadata of a denied topic succeeds",
+        tests=(
+            "tests/core/metadata/test_cluster_denied.py::test_a_refresh_of_named_topics_ends_with_the_denial_and_one_of_all_topics_does_not",
+            "tests/testing/test_denials.py::test_what_was_refused_to_one_user_of_a_client_is_asked_again_for_the_next",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/cluster.py",
+        old="wishes, frozenset() if topics is None else wishes)",
+        new="wishes, wishes)",
+        breaks="refresh_metadata of all topics raises that one of them is denied",
+        tests=(
+            "tests/core/metadata/test_cluster_denied.py::test_a_refresh_of_named_topics_ends_with_the_denial_and_one_of_all_topics_does_not",
+        ),
+    ),
 )

@@ -312,4 +312,18 @@ MUTANTS: Final = (
         breaks="a Fetch that an idle broker holds back for seconds keeps the room from other brokers",
         tests=("tests/core/consumer/test_fetcher_room.py::test_a_fetch_that_is_held_back_for_long_leaves_room_for_other_brokers",),
     ),
+    Mutant(
+        file="pykafka4/core/consumer/fetcher.py",
+        old="position.topic_id, position.asked = self._cluster.topic_id(claim.tp.topic), self._cluster.asked\n",
+        new="position.topic_id = self._cluster.topic_id(claim.tp.topic)\n",
+        breaks="a partition that is assigned raises what was refused to others before",
+        tests=("tests/core/consumer/test_start_offsets.py::test_what_was_refused_before_a_position_is_not_told_to_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/start_offsets.py",
+        old="                self.positions.tell_once(position, refusal)\n",
+        new="                pass\n",
+        breaks="nobody hears that an assigned topic is denied",
+        tests=("tests/core/consumer/test_start_offsets.py::test_what_was_refused_before_a_position_is_not_told_to_it",),
+    ),
 )

@@ -331,4 +331,52 @@ MUTANTS: Final = (
         breaks="a commit of partitions that were lost before is sent",
         tests=("tests/core/group/test_incremental.py::test_a_loss_of_some_partitions_fails_their_commits_and_no_others",),
     ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        if _subject(error) not in map(_subject, (*waiting, *tuple(self.notices))):\n            self.put",
+        new="        if True:\n            self.put",
+        breaks="denials that nobody polls for pile up",
+        tests=("tests/core/consumer/reader/test_reader_markers.py::test_different_rights_are_raised_one_after_the_other",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        if now < self._denied.get(error.subject, -INFINITY):\n            return True\n",
+        new="",
+        breaks="every partition of a denied topic costs a poll",
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_a_missing_right_is_raised_once_a_second_for_all_partitions_of_a_topic",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        self._denied[error.subject] = now + DENIED_AGAIN\n",
+        new="        self._denied[error.subject] = INFINITY\n",
+        breaks="a missing right is raised once and never again",
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_a_missing_right_is_raised_once_a_second_for_all_partitions_of_a_topic",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="            if known:\n                return True\n",
+        new="            if known:\n                return False\n",
+        breaks="a poll returns nothing because it would have raised the same again",
+        tests=(
+            "tests/core/consumer/reader/test_reader_markers.py::test_records_behind_a_missing_right_that_was_just_raised_are_returned_by_the_same_poll",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/reader.py",
+        old="        if not isinstance(error, AuthorizationError):\n            return False\n",
+        new="        if not isinstance(error, AuthorizationError):\n            return True\n",
+        breaks="errors of the whole consumer are not raised",
+        tests=("tests/core/consumer/reader/test_reader_markers.py::test_a_denial_does_not_hide_another_error",),
+    ),
+    Mutant(
+        file="pykafka4/core/consumer/machine.py",
+        old="            if isinstance(error, AuthorizationError):",
+        new="            if False:",
+        breaks="nothing but the log says that automatic commits are denied",
+        tests=("tests/testing/test_denials.py::test_an_automatic_commit_that_is_denied_is_raised",),
+    ),
 )

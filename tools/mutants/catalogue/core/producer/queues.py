@@ -237,7 +237,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/producer/parking.py",
-        old="        if error is not None and not error.retriable:\n            self.fail(",
+        old="        if refusal is not None:\n            self.fail(",
         new="        if False:\n            self.fail(",
         breaks="a topic that must not be written to is waited for",
         tests=("tests/core/producer/test_parking.py::test_a_permanent_error_fails_the_records_at_once",),
@@ -276,5 +276,33 @@ MUTANTS: Final = (
         new="self.first_epoch = max(self.first_epoch, epoch)",
         breaks="a partition that was dropped begins again in an epoch it has used",
         tests=("tests/core/producer/test_sender_numbers.py::test_an_idle_topic_is_dropped_and_its_partitions_begin_in_a_later_epoch",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/parking.py",
+        old="        self._asked[topic] = self._cluster.asked\n",
+        new="        self._asked[topic] = 0\n",
+        breaks="a record fails with what brokers refused to others before it was sent",
+        tests=("tests/core/producer/test_parking.py::test_what_brokers_refused_to_others_before_a_record_was_sent_does_not_fail_it",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/parking.py",
+        old="        if error is not None and not error.denied:\n",
+        new="        if error is not None:\n",
+        breaks="a record of a topic that was denied before is said to have no topic",
+        tests=("tests/core/producer/test_parking.py::test_a_refusal_from_before_the_record_is_not_its_reason_when_it_times_out",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/identity.py",
+        old="        if isinstance(error, AuthorizationError):\n            self._on_denied(now)\n        elif self.producer_id < 0:",
+        new="        if self.producer_id < 0:",
+        breaks="a producer that may not write is finished",
+        tests=("tests/core/producer/test_identity.py::test_a_denied_producer_id_is_requested_again_after_a_pause",),
+    ),
+    Mutant(
+        file="pykafka4/core/producer/identity.py",
+        old="        return self.trouble if isinstance(self.trouble, AuthorizationError) else None\n",
+        new="        return self.trouble  # type: ignore[return-value]\n",
+        breaks="after any failure a producer id is asked for only with the next record",
+        tests=("tests/core/producer/test_identity.py::test_only_a_denial_is_reported_as_one",),
     ),
 )

@@ -1,0 +1,79 @@
+"""Rights. Rule: one row per request and kind of resource says which operation brokers check, so that an error can name what is missing.
+
+A response says only which kind of resource was denied; what was needed of it follows from the request. From KafkaApis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+__all__ = ["CLUSTER", "Right", "needed"]
+
+CLUSTER: Final = "kafka-cluster"  # Kafka's name of the cluster as a resource
+
+
+@attrs.frozen
+class Right:
+    """An operation on a resource: `WRITE` on the topic `orders`."""
+
+    operation: str  # Kafka's name; two where the response does not say which one is missing: `DESCRIBE or CREATE`
+    resource: str  # topic, group, cluster or transactional id
+    name: str
+    besides: str = ""  # what else helps
+
+    def __str__(self) -> str:
+        where = "the cluster" if self.resource == "cluster" else f"{self.resource} {self.name!r}"
+        return f"{self.operation} on {where}{self.besides}"
+
+    @property
+    def way_out(self) -> str:
+        """What to do, as the end of a message."""
+        operation = "".join(part.capitalize() for part in self.operation.split(" or ")[0].split("_"))
+        named = "" if self.resource == "cluster" else f" {self.name}"
+        granting = f"kafka-acls --add --allow-principal User:<name> --operation {operation} --{self.resource.replace(' ', '-')}{named}"
+        return f"needs {self}; grant it with `{granting}`, or ask an administrator"
+
+
+_OPERATIONS: Final[Mapping[tuple[str, str], str]] = {
+    ("Metadata", "topic"): "DESCRIBE",
+    ("Produce", "topic"): "WRITE",
+    ("Produce", "cluster"): "IDEMPOTENT_WRITE",  # brokers before 2.8
+    ("Produce", "transactional id"): "WRITE",
+    ("InitProducerId", "cluster"): "IDEMPOTENT_WRITE",
+    ("InitProducerId", "transactional id"): "WRITE",
+    ("Fetch", "topic"): "READ",
+    ("ListOffsets", "topic"): "DESCRIBE",
+    ("FindCoordinator", "group"): "DESCRIBE",
+    ("JoinGroup", "group"): "READ",
+    ("SyncGroup", "group"): "READ",
+    ("Heartbeat", "group"): "READ",
+    ("OffsetCommit", "group"): "READ",
+    ("OffsetCommit", "topic"): "READ",
+    ("OffsetFetch", "group"): "DESCRIBE",
+    ("OffsetFetch", "topic"): "DESCRIBE",
+}
+_RESOURCES: Final[Mapping[str, str]] = {
+    "TOPIC_AUTHORIZATION_FAILED": "topic",
+    "GROUP_AUTHORIZATION_FAILED": "group",
+    "CLUSTER_AUTHORIZATION_FAILED": "cluster",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "transactional id",
+}
+
+
+def needed(error: str, request: str, *, topic: str = "", group: str = "", creating: bool = False) -> Right | None:
+    """The right that `request` (Kafka's name of it) lacked if it got `error` (a code's name); None if that is not known.
+
+    `creating`: brokers would also have created the topic, which is another right, denied with the same code.
+    """
+    resource = _RESOURCES.get(error, "")
+    operation = _OPERATIONS.get((request, resource))
+    if operation is None:
+        return None
+    if (request, resource) == ("InitProducerId", "cluster") and topic:  # from Kafka 2.8 on, WRITE on any topic is enough
+        return Right("WRITE", "topic", topic, " (with brokers before Kafka 2.8 also IDEMPOTENT_WRITE on the cluster)")
+    if (request, resource) == ("Metadata", "topic") and creating:
+        return Right("DESCRIBE or CREATE", "topic", topic, " (CREATE, also on the cluster, if it does not exist)")
+    return Right(operation, resource, {"topic": topic, "group": group, "cluster": CLUSTER}.get(resource, ""))
