@@ -129,7 +129,7 @@ class SecureTransport(PortableTransport):
         super()._take_dialled()
 
     def _opened(self, dialled: Dialled) -> None:
-        """The socket is open: begin the handshake. The peer may be gone already, and the host may be a name that no certificate can have."""
+        """The socket is open: begin the handshake. The peer may be gone already, and no certificate may be possible for the host."""
         context, host, port = self._prepared.pop(dialled.link)
         assert dialled.sock is not None
         try:

@@ -67,8 +67,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/network.py",
-        old="Connection(broker_of(endpoint.node), link,",
-        new="Connection(endpoint.node, link,",
+        old="            broker_of(endpoint.node),\n            link,\n",
+        new="            endpoint.node,\n            link,\n",
         breaks="an answer over a lane names a broker that does not exist",
         tests=("tests/core/network/test_network_lanes.py::test_a_lane_is_a_connection_of_its_own_to_the_same_broker",),
     ),
@@ -212,7 +212,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/connection.py",
-        old="        if self.state is not S.READY and now >= self._setup_deadline:",
+        old="        if (self.state is not S.READY or self._authentication is not None) and now >= self._setup_deadline:",
         new="        if False:",
         breaks="a connection that never becomes ready is not given up",
         tests=("tests/core/network/test_connection.py::test_a_peer_that_is_silent_before_it_is_ready_is_given_up_at_the_setup_deadline",),
