@@ -351,6 +351,16 @@ def is_readable(sock: Any) -> bool:
     return False
 
 
+def test_a_connection_that_fails_both_ways_is_lost_once(driver: Driver) -> None:
+    with driver.serving(lambda c: c.close()) as port:
+        driver.connect(port)
+        s = driver.transport._sockets[1]
+        sock = s.sock
+        s.sock = Proxy(sock, send=once(BrokenPipeError(32, "Broken pipe"), sock.send), recv_into=once(ConnectionResetError(), None))
+        driver.transport.write(1, [b"ab"], False)
+        assert [event.kind for event in driver.step(0.0)] == [LOST]
+
+
 @pytest.mark.parametrize("error", [BrokenPipeError(32, "Broken pipe"), TimeoutError(110, "Connection timed out")])
 def test_a_write_that_fails_ends_the_connection_with_its_reason(driver: Driver, error: OSError) -> None:
     with driver.serving(lambda c: c.recv(1)) as port:

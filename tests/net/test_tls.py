@@ -24,7 +24,7 @@ from cryptography.x509 import load_pem_x509_certificate
 from tls_peers import AUTHORITY, config
 
 from integration.security.certificates import Certificate
-from pykafka4.errors import ConfigError
+from pykafka4.errors import ConfigError, ConnectionLost
 from pykafka4.net import tls
 from pykafka4.net.tls import Contexts
 
@@ -169,6 +169,13 @@ def test_texts_are_handed_to_openssl_without_a_trace(files: Files, monkeypatch: 
     elif way == "no_proc":
         exists = Path.exists
         monkeypatch.setattr(Path, "exists", lambda self: not str(self).startswith("/proc") and exists(self))
+        load = ssl.SSLContext.load_cert_chain
+
+        def elsewhere(self: ssl.SSLContext, certificate: str, *rest: Any) -> None:
+            assert not certificate.startswith("/proc")
+            load(self, certificate, *rest)
+
+        monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", elsewhere)
     for form in ("two texts", "one text", "callable"):
         assert has_certificate(Contexts(config(**forms(files)[form])))
     assert "damaged" in refused(ssl_cert_pem=CLIENT.chain.decode(), ssl_key_pem=CLIENT.key.decode()[:150] + "-----END PRIVATE KEY-----")
@@ -480,3 +487,36 @@ def test_options_with_texts_read_no_file(monkeypatch: pytest.MonkeyPatch) -> Non
     contexts = Contexts(config())
     monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("a file was opened"))
     assert contexts.current() is contexts.current()
+
+
+# -- errors of connections
+
+
+class Unknown(ssl.SSLError):
+    """As when OpenSSL is newer than Python: `reason` is None."""
+
+    reason = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[SSL] tlsv13 alert certificate required (_ssl.c:1006)", "TLSV13_ALERT_CERTIFICATE_REQUIRED (the broker demands a certificate"),
+        ("record layer failure (_ssl.c:1006)", "RECORD_LAYER_FAILURE (it does not speak TLS"),
+        ("", "Unknown"),
+    ],
+)
+def test_a_reason_that_python_does_not_know_has_its_hint(text: str, expected: str) -> None:
+    assert str(tls.explain_handshake("k:1", Unknown(1, text), b"")).startswith(f"k:1: TLS handshake failed: {expected}")
+
+
+@pytest.mark.parametrize("error", [TimeoutError(110, "Connection timed out"), OSError(113, "No route to host")])
+def test_a_network_that_fails_during_the_handshake_says_nothing_of_the_client(error: OSError) -> None:
+    reason = tls.explain_handshake("k:1", error, b"")
+    assert type(reason) is ConnectionLost
+    assert str(reason) == f"k:1: {str(error.strerror).lower()} during the TLS handshake"
+
+
+def test_the_end_of_a_connection_is_told_from_its_failure() -> None:
+    assert str(tls.explain_tls("k:1", ssl.SSLEOFError(8, "EOF"))) == "k:1: the broker closed the connection"
+    assert str(tls.explain_tls("k:1", ConnectionResetError(104, "Connection reset by peer"))) == "k:1: connection reset by peer"

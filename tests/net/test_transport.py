@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from net_helpers import SECONDS, until
 from transport_driver import ALL_KINDS, FRAME, LOST, MAX_FRAME, WRITTEN, Driver, framed
 
+from pykafka4.errors import AuthenticationError
 from pykafka4.net import portable
 from pykafka4.wire.protocol.frame import FrameTooLarge
 
@@ -105,6 +106,16 @@ def test_what_is_no_kafka_frame_is_refused_and_named(driver: Driver, data: bytes
         (reason,) = driver.until(LOST)
     assert text in str(reason)
     assert str(reason).startswith(f"127.0.0.1:{port}: ")
+
+
+def test_a_broker_that_speaks_tls_refuses_who_does_not(driver: Driver) -> None:
+    """Such as the alert of Kafka's TLS port for bytes that are none: what waits for the broker fails soon, as trying again is no use."""
+    with driver.serving(lambda c: (c.sendall(b"\x15\x03\x03\x00\x02\x02\x50"), c.recv(1))) as port:
+        driver.connect(port)
+        (reason,) = driver.until(LOST)
+    assert isinstance(reason, AuthenticationError)
+    assert reason.certain
+    assert str(reason) == f"127.0.0.1:{port}: the broker speaks TLS: set security_protocol to SSL or SASL_SSL"
 
 
 def test_the_end_of_a_connection_says_whether_an_answer_was_cut(driver: Driver) -> None:

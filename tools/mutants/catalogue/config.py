@@ -184,4 +184,11 @@ MUTANTS: Final = (
         breaks="an enum stays an enum in the configuration",
         tests=("tests/test_config.py::test_the_longest_text_and_subclasses_of_str_are_taken_as_plain_text",),
     ),
+    Mutant(
+        file="pykafka4/option_fields.py",
+        old='            raise ConfigError(f"{attribute.name} is {what}: must be a non-empty string or None")\n',
+        new='            raise bad(attribute.name, value, "must be a non-empty string or None")\n',
+        breaks="a key in an option of a wrong type is shown",
+        tests=("tests/net/test_tls.py::test_a_certificate_of_a_wrong_type_is_not_shown",),
+    ),
 )

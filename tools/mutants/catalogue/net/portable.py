@@ -52,10 +52,24 @@ MUTANTS: Final = (
         tests=("tests/net/test_transport.py::test_frames_arrive_whole_however_they_are_cut",),
     ),
     Mutant(
-        file="pykafka4/net/portable.py",
-        old='caused_by(ConnectionLost(f"{s.address}: {error}"), error))  # the',
-        new='ConnectionLost(f"{s.address}: {error}"))  # who',
+        file="pykafka4/net/transport.py",
+        old='return caused_by(kind(f"{address}: {error}"), error)',
+        new='return kind(f"{address}: {error}")',
         breaks="the reason for a refused frame is lost",
         tests=("tests/net/test_transport.py::test_a_frame_over_the_limit_is_refused_with_its_size",),
+    ),
+    Mutant(
+        file="pykafka4/net/transport.py",
+        old="kind = AuthenticationError if isinstance(error, PeerSpeaksTls) else ConnectionLost",
+        new="kind = ConnectionLost",
+        breaks="whoever connects to a port with TLS without it waits for the time-out",
+        tests=("tests/net/test_transport.py::test_a_broker_that_speaks_tls_refuses_who_does_not",),
+    ),
+    Mutant(
+        file="pykafka4/net/portable.py",
+        old="        self._events = [event for event in self._events if event.link != link]  #",
+        new="        pass  #",
+        breaks="events follow the close of a connection",
+        tests=("tests/net/test_secure_transport.py::test_no_event_follows_close_even_if_it_was_there",),
     ),
 )

@@ -290,8 +290,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/pump/transport.py",
-        old='caused_by(ConnectionLost(f"{address}: {error}"), error)  # the',
-        new='ConnectionLost(f"{address}: {error}")  # the',
+        old="return bad_frame(address, error)",
+        new='return ConnectionLost(f"{address}: {error}")',
         breaks="the reason for a refused frame is lost",
         tests=("tests/net/test_transport.py::test_a_frame_over_the_limit_is_refused_with_its_size",),
     ),
