@@ -67,7 +67,8 @@ class Client:
     def refresh_metadata(self, topics: Collection[str] | None = None, timeout: float | None = None) -> None:
         """Refresh the metadata of `topics` (an empty list: only the brokers), or of all topics in use (None).
 
-        `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError with the addresses that were tried and why they failed.
+        `timeout` in seconds, default `request_timeout_ms`. Raises KafkaTimeoutError with the addresses that were tried and why they failed,
+        and AuthorizationError if one of `topics` is denied.
         """
         names, limit = None if topics is None else _names(topics), self._seconds(timeout)
         self._runtime.refresh_metadata(names, limit)

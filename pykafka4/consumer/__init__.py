@@ -115,8 +115,9 @@ class Consumer(metaclass=ShortCuts, shortcut="poll"):
 
         Raises CorruptRecord and RecordTooLarge for a batch that cannot be read, until `seek((error.topic, error.partition),
         error.next_offset)` skips it; InvalidOffset (with auto_offset_reset=none) until `seek` chooses an offset; errors that need the
-        application or an administrator (GroupError, AuthorizationError, …); BrokerError (CORRUPT_MESSAGE), once, if a leader cannot read
-        its log, while the client keeps trying; exceptions of the rebalance listener.
+        application or an administrator (GroupError, …); AuthorizationError, about once a second for each topic or group, while a right is
+        missing; BrokerError (CORRUPT_MESSAGE), once, if a leader cannot read its log, while the client keeps trying; exceptions of the
+        rebalance listener.
         """
         return self._session.poll(timeout, max_records)
 
