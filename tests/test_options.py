@@ -29,6 +29,20 @@ from tools.mutants.catalogue import MUTANTS
 # The mutant "OPTION is ignored" of each is killed by a unit test.
 TLS_HANDSHAKE = b"\x16"  # the type of the first record of a connection
 ELSEWHERE = (
+    "ssl_cafile",
+    "ssl_ca_pem",
+    "ssl_certfile",
+    "ssl_cert_pem",
+    "ssl_keyfile",
+    "ssl_key_pem",
+    "ssl_password",
+    "ssl_check_hostname",
+    "ssl_ciphers",
+    "ssl_context",
+    "sasl_mechanism",
+    "sasl_username",
+    "sasl_password",
+    "sasl_oauth_token",
     "retry_backoff_ms",
     "retry_backoff_max_ms",
     "reconnect_backoff_ms",

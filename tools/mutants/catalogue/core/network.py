@@ -443,9 +443,9 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        file="pykafka4/core/network/network.py",
-        old="endpoint.failures, endpoint.refusals, endpoint.error, endpoint.wanted = 0, 0, None, False",
-        new="endpoint.failures, endpoint.error, endpoint.wanted = 0, None, False",
+        file="pykafka4/core/network/refusals.py",
+        old="        self._accepted.add(broker_of(endpoint.node))\n        endpoint.refusals = 0\n",
+        new="        self._accepted.add(broker_of(endpoint.node))\n",
         breaks="refusals before a success still count",
         tests=("tests/core/network/test_network_authentication.py::test_a_success_ends_the_row_of_refusals",),
     ),

@@ -79,4 +79,32 @@ MUTANTS: Final = (
         breaks="all nonces are the same",
         tests=("tests/net/test_credentials.py::test_the_nonces_of_two_connections_differ",),
     ),
+    Mutant(
+        file="pykafka4/net/credentials.py",
+        old="        name = self._config.sasl_mechanism\n",
+        new='        name = "PLAIN"\n',
+        breaks="sasl_mechanism is ignored",
+        tests=("tests/net/test_credentials.py::test_the_nonces_of_two_connections_differ",),
+    ),
+    Mutant(
+        file="pykafka4/net/credentials.py",
+        old="_ask(self._config.sasl_username)",
+        new='"nobody"',
+        breaks="sasl_username is ignored",
+        tests=("tests/net/test_credentials.py::test_both_callables_are_asked_for_each_connection_and_their_answers_are_used_together",),
+    ),
+    Mutant(
+        file="pykafka4/net/credentials.py",
+        old="_ask(self._config.sasl_password)",
+        new='"nothing"',
+        breaks="sasl_password is ignored",
+        tests=("tests/net/test_credentials.py::test_both_callables_are_asked_for_each_connection_and_their_answers_are_used_together",),
+    ),
+    Mutant(
+        file="pykafka4/net/credentials.py",
+        old="token_of(self._config.sasl_oauth_token(), self",
+        new='token_of("a.b.c", self',
+        breaks="sasl_oauth_token is ignored",
+        tests=("tests/net/test_credentials.py::test_a_token_is_used_again_until_four_fifths_of_its_life_are_over",),
+    ),
 )
