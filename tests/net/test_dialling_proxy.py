@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 from net_helpers import SECONDS, closed_port, serving, until
 from proxy_servers import SERVERS, Address, ProxyServer, Server, TlsFront
 from transport_driver import CONNECTED, FRAME, KINDS, LOST, TRANSPORTS, Driver, framed
@@ -287,7 +286,7 @@ class Hidden:
         return hosts
 
     def encrypt(self, folder: Path) -> None:
-        authority = trustme.CA()
+        authority = pytest.importorskip("trustme", reason="makes the certificates; pip install trustme").CA()
         authority.cert_pem.write_to_path(str(folder / "ca.pem"))
         self.options |= {"security_protocol": "SSL", "ssl_cafile": str(folder / "ca.pem")}
         for host, address in list(self.hosts.items()):
