@@ -193,8 +193,12 @@ class Cluster:
         known = self._topic(topic)
         gone = not known.leaders or known.missing_since is not None
         users = self._wanted.setdefault(topic, {})
+        hurried = known.error is not None and known.error.denied and user not in users  # its records or its caller wait for the response
         users[user] = users.get(user, False) or (create and gone and self._config.allow_auto_create_topics)
-        if not known.leaders or (known.error is not None and not known.error.retriable):
+        if hurried:
+            self._queue.put(topic, -INFINITY)
+            self._wake_at = -INFINITY
+        elif not known.leaders or (known.error is not None and not known.error.retriable):
             self._ask_for(topic, known.not_before)
 
     def wants(self, topic: str) -> bool:

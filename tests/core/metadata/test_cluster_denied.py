@@ -126,3 +126,17 @@ def test_other_topics_in_rotation_gain_nothing_from_a_repeated_refusal() -> None
     world = denying()
     world.run(20.0)
     assert not world.engine.cluster._queue._rush
+
+
+def test_a_new_user_of_a_denied_topic_does_not_wait_for_the_back_off_and_an_old_one_does() -> None:
+    world = denying()
+    world.run(30.0)
+    world.asked.clear()
+    for _ in range(3):
+        world.engine.cluster.want("t", ME)
+        world.run(0.02)
+    assert len(world.asked) <= 1
+    world.asked.clear()
+    world.engine.cluster.want("t", "another")
+    world.run(0.02)
+    assert len(world.asked) == 1

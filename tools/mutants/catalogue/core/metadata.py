@@ -364,4 +364,22 @@ MUTANTS: Final = (
             "tests/core/metadata/test_cluster_denied.py::test_a_refresh_of_named_topics_ends_with_the_denial_and_one_of_all_topics_does_not",
         ),
     ),
+    Mutant(
+        file="pykafka4/core/metadata/cluster.py",
+        old="        if hurried:\n",
+        new="        if False:\n",
+        breaks="a new user of a denied topic waits for the back-off of the others",
+        tests=(
+            "tests/core/metadata/test_cluster_denied.py::test_a_new_user_of_a_denied_topic_does_not_wait_for_the_back_off_and_an_old_one_does",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/metadata/cluster.py",
+        old=" and known.error.denied and user not in users  #",
+        new=" and known.error.denied  #",
+        breaks="a user of a denied topic asks for it without a back-off",
+        tests=(
+            "tests/core/metadata/test_cluster_denied.py::test_a_new_user_of_a_denied_topic_does_not_wait_for_the_back_off_and_an_old_one_does",
+        ),
+    ),
 )
