@@ -373,6 +373,21 @@ def test_a_step_of_a_closed_connection_is_not_begun() -> None:
     assert cluster.network._jobs._running == 0
 
 
+def test_a_step_of_a_former_connection_does_not_touch_the_present_one() -> None:
+    cluster = Cluster().placed()
+    cluster.network.lost(1.0, cluster.attempt(0.0, 1), ConnectionLost("h1:1: reset"))
+    (former,) = cluster.jobs
+    cluster.jobs.clear()
+    link = cluster.attempt(10.0, 1)
+    former.then(10.0, Puppet())
+    former.then(10.0, ZeroDivisionError())
+    cluster.poll(10.0)
+    assert not cluster.effects.close
+    cluster.begin(10.0, link)
+    cluster.answer(10.0, link, accepted())
+    assert cluster.network.ready(1)
+
+
 def test_while_four_steps_hang_the_others_wait_and_begin_as_soon_as_one_is_over() -> None:
     cluster = Cluster().placed()
     lanes = [cluster.network.new_lane() for _ in range(jobs_module.MOST + 2)]

@@ -437,10 +437,7 @@ MUTANTS: Final = (
         old="        if endpoint.connection is connection:\n            before = connection.state\n            connection.authenticated",
         new="        if True:\n            before = connection.state\n            connection.authenticated",
         breaks="a step of a former connection is taken for one of the present one",
-        tests=(
-            "tests/core/network/test_network_authentication.py::test_a_step_of_a_closed_connection_is_not_begun",
-            "tests/core/network/test_network_authentication.py::test_while_four_steps_hang_the_others_wait_and_begin_as_soon_as_one_is_over",
-        ),
+        tests=("tests/core/network/test_network_authentication.py::test_a_step_of_a_former_connection_does_not_touch_the_present_one",),
     ),
     Mutant(
         file="pykafka4/core/network/refusals.py",
