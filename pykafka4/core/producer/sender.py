@@ -147,7 +147,9 @@ class Sender:
 
     def gone(self) -> None:
         """Drop all topics, when the producer is closed."""
-        self.network.refusals.listeners.remove(self._note_refusal)
+        listeners = self.network.refusals.listeners
+        if self._note_refusal in listeners:  # may be called twice
+            listeners.remove(self._note_refusal)
         self._parking.gone()
         self._changes.end()
 
