@@ -14,7 +14,6 @@ import re
 import ssl
 import stat
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -79,7 +78,7 @@ ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, C
 
 
 class Contexts:
-    """Makes the `SSLContext` for each connection from the options. For several threads, none of them the loop's."""
+    """Makes the `SSLContext` for each connection from the options. For one thread at a time, never the loop's."""
 
     def __init__(self, config: SecurityConfig) -> None:
         """Raises ConfigError if the certificates cannot be used."""
@@ -87,7 +86,6 @@ class Contexts:
         if given is not None and (not isinstance(given, ssl.SSLContext) or given.protocol == ssl.PROTOCOL_TLS_SERVER):
             raise ConfigError("ssl_context must be an ssl.SSLContext for clients: ssl.create_default_context() makes one")
         self._config = config
-        self._lock = threading.Lock()
         self._made: tuple[bytes, ssl.SSLContext] | None = None  # from which content
         self._warned = False
         self.current()
@@ -100,20 +98,19 @@ class Contexts:
         if self._config.ssl_context is not None:
             given: ssl.SSLContext = self._config.ssl_context
             return given
-        with self._lock:
-            try:
-                files = {name: self._read(name) for name in FILES}
-                digest = hashlib.sha256(repr([files[name] for name in FILES]).encode()).digest()
-                if self._made is None or self._made[0] != digest:
-                    self._made = digest, self._make(files)
-                self._warned = False
-            except ConfigError as error:
-                if self._made is None:
-                    raise
-                if not self._warned:
-                    self._warned = True
-                    log.warning("the certificates cannot be read again; the ones that were read before are used: %s", error)
-            return self._made[1]
+        try:
+            files = {name: self._read(name) for name in FILES}
+            digest = hashlib.sha256(repr([files[name] for name in FILES]).encode()).digest()
+            if self._made is None or self._made[0] != digest:
+                self._made = digest, self._make(files)
+            self._warned = False
+        except ConfigError as error:
+            if self._made is None:
+                raise
+            if not self._warned:
+                self._warned = True
+                log.warning("the certificates cannot be read again; the ones that were read before are used: %s", error)
+        return self._made[1]
 
     def _read(self, name: str) -> bytes | None:
         config = self._config
