@@ -1,8 +1,8 @@
 """Transport. Rule: bytes in, whole frames out; the loop uses only the interface `Transport`, and no implementation knows requests.
 
-Three implementations: `portable` (on `selectors`, everywhere), `pump` (compiled, on Linux) and `secure` (TLS, derived from `portable`).
-Errors are `ConnectionLost` (`AuthenticationError` where trying again is no use), prefixed with the address, and reach the loop as events,
-never as exceptions.
+Three implementations: `portable` (on `selectors`, everywhere), `pump` (compiled, on Linux), and `secure` (TLS, derived from `portable`).
+Errors are `ConnectionLost` (`AuthenticationError` where the two ends do not agree on security), prefixed with the address, and reach the
+loop as events, never as exceptions.
 """
 
 from __future__ import annotations
