@@ -193,4 +193,11 @@ MUTANTS: Final = (
         breaks="accounts are locked by frequent attempts",
         tests=("tests/core/network/test_network_authentication.py::test_pauses_after_refusals_double_from_half_a_second_to_five",),
     ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="        self._accepted.add(broker_of(endpoint.node))\n        endpoint.refusals = 0\n",
+        new="        self._accepted.add(broker_of(endpoint.node))\n",
+        breaks="refusals before a success still count",
+        tests=("tests/core/network/test_network_authentication.py::test_a_success_ends_the_row_of_refusals",),
+    ),
 )

@@ -440,13 +440,6 @@ MUTANTS: Final = (
         tests=("tests/core/network/test_network_authentication.py::test_a_step_of_a_former_connection_does_not_touch_the_present_one",),
     ),
     Mutant(
-        file="pykafka4/core/network/refusals.py",
-        old="        self._accepted.add(broker_of(endpoint.node))\n        endpoint.refusals = 0\n",
-        new="        self._accepted.add(broker_of(endpoint.node))\n",
-        breaks="refusals before a success still count",
-        tests=("tests/core/network/test_network_authentication.py::test_a_success_ends_the_row_of_refusals",),
-    ),
-    Mutant(
         file="pykafka4/core/network/chooser.py",
         old="            connection.muted_until > now or connection.is_engaged,\n",
         new="            connection.muted_until > now,\n",

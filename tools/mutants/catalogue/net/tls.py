@@ -576,8 +576,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/net/tls.py",
-        old="    password = config.ssl_password\n",
-        new="    password = None\n",
+        old="    given: Any = config.ssl_password\n",
+        new="    given: Any = None\n",
         breaks="ssl_password is ignored",
         tests=("tests/net/test_tls.py::test_what_is_wrong_with_a_password_is_said",),
     ),
