@@ -355,7 +355,9 @@ class ConsumerConfig(ClientConfig):
     group_id: str | None = text(None, "Consumer group; None: no group, no commits, partitions by `assign`.")
     group_instance_id: str | None = text(None, "Id of a static member, which may restart within session_timeout_ms without a rebalance.")
     session_timeout_ms: float = millis(45_000, "A member that sends no heartbeat for this long is removed from the group.", low=1)
-    heartbeat_interval_ms: float = millis(3_000, "Longest interval of heartbeats to the group coordinator; shorter by as much as recent ones were late.", low=1)
+    heartbeat_interval_ms: float = millis(
+        3_000, "Longest interval of heartbeats to the group coordinator; shorter by as much as recent ones were late.", low=1
+    )
     max_poll_interval_ms: float = millis(
         300_000, "Maximum time between two polls, or two records of a `for` loop, before the member leaves the group.", low=1
     )
