@@ -121,7 +121,13 @@ def test_a_thread_that_gives_way_in_vain_twice_keeps_the_gil_for_a_while(burner:
 
 
 def test_giving_way_in_vain_once_may_be_chance(burner: Burner) -> None:
-    with burner:
-        while aside() < 4 * MOST:
-            pass
-    assert max(aside() for _ in range(5)) > MOST / 2
+    """Where the machine is busy, a second time may be the system's doing: then it is tried again."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        with burner:
+            while aside() < 4 * MOST:
+                assert time.monotonic() < deadline
+        if max(aside() for _ in range(5)) > MOST / 2:
+            return
+        while aside() < MOST / 2:
+            assert time.monotonic() < deadline
