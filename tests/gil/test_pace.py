@@ -16,6 +16,7 @@ from net_helpers import SECONDS
 from pykafka4.gil.flag import compiled
 
 MOST = 0.001  # seconds that a thread gives way if nobody takes the GIL
+UNHEARD = 0.1  # seconds for which nobody gives way after it was in vain twice
 
 if compiled is None or sys.platform != "linux":
     pytest.skip("the compiled flag is not used here", allow_module_level=True)
@@ -121,7 +122,15 @@ def test_a_thread_that_gives_way_in_vain_twice_keeps_the_gil_for_a_while(burner:
 
 
 def test_giving_way_in_vain_once_may_be_chance(burner: Burner) -> None:
-    with burner:
-        while aside() < 4 * MOST:
-            pass
-    assert max(aside() for _ in range(5)) > MOST / 2
+    """Where the machine is busy, a second time may be the system's doing: then it is tried again."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        with burner:
+            while aside() < 4 * MOST:
+                assert time.monotonic() < deadline
+            since = time.monotonic()
+        gave_way = max(aside() for _ in range(5)) > MOST / 2
+        if gave_way and time.monotonic() < since + UNHEARD / 2:
+            return
+        while aside() < MOST / 2:
+            assert time.monotonic() < deadline

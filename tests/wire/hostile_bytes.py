@@ -13,7 +13,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_meter import at_most
+from memory_meter import peak_memory
 from wire_samples import CORPUS
 
 from pykafka4.errors import DecodeError
@@ -65,7 +65,7 @@ def meters(examples: int) -> tuple[Meter, Meter]:
 
     Hypothesis remembers what it has tried, which is more than the limit after a long search: there each input is measured by itself.
     """
-    return (at_most, nullcontext) if examples <= MEASURED_AT_ONCE else (nullcontext, at_most)
+    return (peak_memory, nullcontext) if examples <= MEASURED_AT_ONCE else (nullcontext, peak_memory)
 
 
 def search(bytes_: st.SearchStrategy[bytes], read: Callable[[bytes], Any], kept_as: str, *allowed: type[Exception], many: int = 2) -> None:
