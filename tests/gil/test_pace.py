@@ -16,6 +16,7 @@ from net_helpers import SECONDS
 from pykafka4.gil.flag import compiled
 
 MOST = 0.001  # seconds that a thread gives way if nobody takes the GIL
+ATTEMPTS = 2
 UNHEARD = 0.1  # seconds for which nobody gives way after it was in vain twice
 
 if compiled is None or sys.platform != "linux":
@@ -122,15 +123,16 @@ def test_a_thread_that_gives_way_in_vain_twice_keeps_the_gil_for_a_while(burner:
 
 
 def test_giving_way_in_vain_once_may_be_chance(burner: Burner) -> None:
-    """Where the machine is busy, a second time may be the system's doing: then it is tried again."""
+    """On a busy machine a second time may follow that is the system's doing: then it is tried again, but not often."""
+    assert any(gives_way_after_once(burner) for _ in range(ATTEMPTS))
+
+
+def gives_way_after_once(burner: Burner) -> bool:
     deadline = time.monotonic() + SECONDS
-    while True:
-        with burner:
-            while aside() < 4 * MOST:
-                assert time.monotonic() < deadline
-            since = time.monotonic()
-        gave_way = max(aside() for _ in range(5)) > MOST / 2
-        if gave_way and time.monotonic() < since + UNHEARD / 2:
-            return
-        while aside() < MOST / 2:
+    while aside() < MOST / 2:  # until threads give way again
+        assert time.monotonic() < deadline
+    with burner:
+        while aside() < 4 * MOST:
             assert time.monotonic() < deadline
+        since = time.monotonic()
+    return max(aside() for _ in range(5)) > MOST / 2 and time.monotonic() < since + UNHEARD / 2
