@@ -186,8 +186,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/spark/writer.py",
-        old="    ProducerConfig.parse(config)\n    wanted",
-        new="    wanted",
+        old="    if ProducerConfig.parse(config).ssl_context is not None:",
+        new="    if config.get('ssl_context') is not None:",
         breaks="a wrong option is found out on the workers",
         tests=("tests/spark/test_writer.py::test_a_wrong_option_is_named_on_the_driver",),
     ),
