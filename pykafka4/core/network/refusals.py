@@ -3,6 +3,9 @@
 Whoever has the wrong password must not wait for a delivery time-out to learn it. But while passwords or certificates of a running client
 are being replaced, brokers refuse it for a while, and no record may be lost by that. So a refusal counts only while the broker (or, where
 no broker is connected, every broker) has never answered a request of this client.
+
+A refusal that is only a guess (every connection is closed in place of an answer, as if the listener demanded SASL) may be a network that
+does not work yet. It is believed after several seconds in which nothing else happened, anywhere in the cluster.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from pykafka4.core import ANY
 from pykafka4.core.network.endpoint import LANE, Endpoint, broker_of
 from pykafka4.errors import AuthenticationError
 
-__all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "Refusals", "Refused"]
+__all__ = ["DOUBT", "FIRST_PAUSE", "LONGEST_PAUSE", "Refusals", "Refused"]
 
 Refused: TypeAlias = Callable[[float, int, AuthenticationError], None]
-GUESSES: Final = 3  # attempts in a row until a guess is believed: a broker that is just stopping closes connections, too
+GUESSES: Final = 3  # attempts in a row at each broker until a guess is believed: one that is just stopping closes connections, too
+DOUBT: Final = 5.0  # seconds for which they have to go on
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0  # seconds until the next attempt at a broker that refused: some lock accounts after many
 
 
@@ -43,26 +47,27 @@ class Refusals:
     def ended(self, now: float, endpoint: Endpoint) -> None:
         """A connection or an attempt has failed."""
         if isinstance(endpoint.error, AuthenticationError):
+            endpoint.refused_since = endpoint.refused_since if endpoint.refusals else now
             endpoint.refusals += 1
             endpoint.not_before = max(endpoint.not_before, now + min(FIRST_PAUSE * 2 ** min(endpoint.refusals - 1, 10), LONGEST_PAUSE))
         else:
             endpoint.refusals = 0
-        broker, refusal = broker_of(endpoint.node), _refusal(endpoint)
-        if broker >= 0 and broker not in self._accepted and refusal is not None:
-            self._tell(now, broker, refusal)
-        if not self._accepted and not self._ready and all(e.error is not None for e in self._endpoints.values() if e.node < LANE):
-            refusal = next(filter(None, map(_refusal, self._endpoints.values())), None)
-            if refusal is not None:
-                self._tell(now, ANY, refusal)
+        broker, error = broker_of(endpoint.node), endpoint.error
+        if broker >= 0 and broker not in self._accepted and isinstance(error, AuthenticationError) and error.certain:
+            self._tell(now, broker, error)
+        if not self._accepted and not self._ready and (refusal := self._of_all(now)) is not None:
+            self._tell(now, ANY, refusal)
+
+    def _of_all(self, now: float) -> AuthenticationError | None:
+        """Why no broker accepts this client: all have failed, and one for certain, or all by guesses that are believed."""
+        endpoints = [e for e in self._endpoints.values() if e.node < LANE]
+        if any(e.error is None for e in endpoints):
+            return None
+        errors = [e.error for e in endpoints if isinstance(e.error, AuthenticationError)]
+        if (certain := next((error for error in errors if error.certain), None)) is not None:
+            return certain
+        return errors[0] if all(e.refusals >= GUESSES and now >= e.refused_since + DOUBT for e in endpoints) else None
 
     def _tell(self, now: float, broker: int, error: AuthenticationError) -> None:
         for listener in list(self.listeners):
             listener(now, broker, error)
-
-
-def _refusal(endpoint: Endpoint) -> AuthenticationError | None:
-    """Why the broker refused this client the last time; None if it did not, or that is only a guess so far."""
-    error = endpoint.error
-    if not isinstance(error, AuthenticationError):
-        return None
-    return error if error.certain or endpoint.refusals >= GUESSES else None

@@ -40,7 +40,7 @@ MUTANTS: Final = (
         breaks="a broker that stops is taken for one that refuses this client",
         tests=(
             "tests/core/network/test_authentication.py::test_a_connection_that_is_lost_during_the_exchange_may_be_a_refusal",
-            "tests/core/network/test_network_authentication.py::test_a_guess_is_told_the_third_time_in_a_row",
+            "tests/core/network/test_network_authentication.py::test_a_guess_about_one_broker_is_never_told",
         ),
     ),
     Mutant(
@@ -149,8 +149,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/refusals.py",
-        old="        if broker >= 0 and broker not in self._accepted and refusal is not None:",
-        new="        if broker >= 0 and refusal is not None:",
+        old="        if broker >= 0 and broker not in self._accepted and isinstance",
+        new="        if broker >= 0 and isinstance",
         breaks="records fail while the password of a running client is being replaced",
         tests=(
             "tests/core/network/test_network_authentication.py::test_a_broker_that_never_accepted_this_client_is_told_and_one_that_did_is_not",
@@ -158,15 +158,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/refusals.py",
-        old="if not self._accepted and not self._ready and all(",
-        new="if not self._ready and all(",
+        old="if not self._accepted and not self._ready and (refusal",
+        new="if not self._ready and (refusal",
         breaks="a whole cluster that once accepted this client refuses it",
         tests=("tests/core/network/test_network_authentication.py::test_a_cluster_that_once_accepted_this_client_does_not_refuse_it",),
     ),
     Mutant(
         file="pykafka4/core/network/refusals.py",
-        old="all(e.error is not None for",
-        new="all(True for",
+        old="        if any(e.error is None for e in endpoints):\n",
+        new="        if False:\n",
         breaks="one bootstrap server speaks for the cluster",
         tests=(
             "tests/core/network/test_network_authentication.py::test_the_cluster_refuses_this_client_once_every_bootstrap_server_has_failed",
@@ -174,15 +174,31 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/refusals.py",
-        old="    return error if error.certain or endpoint.refusals >= GUESSES else None\n",
-        new="    return error\n",
+        old="e.refusals >= GUESSES and ",
+        new="",
         breaks="a guess is believed the first time",
-        tests=("tests/core/network/test_network_authentication.py::test_a_guess_is_told_the_third_time_in_a_row",),
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_a_guess_about_the_cluster_is_told_when_every_broker_has_given_reason_for_it_three_times",
+        ),
     ),
     Mutant(
         file="pykafka4/core/network/refusals.py",
-        old="            endpoint.refusals = 0\n",
-        new="            pass\n",
+        old=" and now >= e.refused_since + DOUBT",
+        new="",
+        breaks="records fail because the network begins to work a second late",
+        tests=("tests/core/network/test_network_authentication.py::test_a_guess_about_the_cluster_is_not_told_in_the_first_seconds",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old=" and isinstance(error, AuthenticationError) and error.certain:",
+        new=" and isinstance(error, AuthenticationError):",
+        breaks="a guess about one broker fails its records",
+        tests=("tests/core/network/test_network_authentication.py::test_a_guess_about_one_broker_is_never_told",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="        else:\n            endpoint.refusals = 0\n",
+        new="        else:\n            pass\n",
         breaks="failures of other kinds count as refusals",
         tests=("tests/core/network/test_network_authentication.py::test_another_failure_ends_the_row_of_refusals",),
     ),
