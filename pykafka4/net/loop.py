@@ -46,7 +46,7 @@ class Loop:
         self._slow_helper = Helper("pykafka4-credentials", WAITING, client_id)
         self._inbox = Inbox()
         names = Helper("pykafka4-names", LOOKUPS, client_id)
-        contexts, proxy = open_contexts(engine.config), engine.config.proxy_url
+        contexts, proxy = open_contexts(engine.config, client_id), engine.config.proxy_url
         self._transport: Transport = open_transport(engine.config.receive_message_max_bytes, names, self._post, contexts, proxy)
         self._wakeup = self._transport.wakeup
         callbacks.serve(self._wakeup)

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from pykafka4.config import ClientConfig
 from pykafka4.net.handoff.workers import Helper
 from pykafka4.net.portable import PortableTransport
 from pykafka4.net.transport import Post, Transport
 from pykafka4.proxy_url import Proxy
+from pykafka4.security import SecurityConfig
 
 if TYPE_CHECKING:
     from pykafka4.net.tls import Contexts
@@ -60,10 +60,10 @@ def open_transport(max_frame: int, helper: Helper, post: Post, contexts: Context
     return SecureTransport(max_frame, helper, post, contexts, proxy)
 
 
-def open_contexts(config: ClientConfig) -> Contexts | None:
+def open_contexts(config: SecurityConfig, client_id: str) -> Contexts | None:
     """What TLS needs, if the options ask for it. Reads the certificates; raises ConfigError if they cannot be used."""
     if not config.encrypts:
         return None
     from pykafka4.net.tls import Contexts
 
-    return Contexts(config, config.client_id)
+    return Contexts(config, client_id)

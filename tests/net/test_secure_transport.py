@@ -436,14 +436,14 @@ def is_reset(sock: socket.socket) -> bool:
 
 def test_tls_has_its_transport_only_if_the_options_ask_for_it() -> None:
     inbox = Inbox()
-    assert open_contexts(SecurityConfig()) is None
+    assert open_contexts(SecurityConfig(), "c") is None
     assert (
         open_contexts(
-            SecurityConfig(security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-256", sasl_username="u", sasl_password="p")
+            SecurityConfig(security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-256", sasl_username="u", sasl_password="p"), "c"
         )
         is None
     )
-    contexts = open_contexts(config())
+    contexts = open_contexts(config(), "c")
     assert contexts is not None
     for given, name in ((None, None), (contexts, "SecureTransport")):
         transport = open_transport(FIRST_PIECE, None, inbox.post, given)  # type: ignore[arg-type]

@@ -178,8 +178,8 @@ EQUIVALENT: Final[tuple[Equivalent, ...]] = (
     Equivalent(
         "pykafka4/core/network/chooser.py",
         "ReplaceComparisonOperator_Gt_GtE",
-        "connection.muted_until > now,",
-        "connection.muted_until >= now,",
+        "connection.muted_until > now or connection.is_engaged,",
+        "connection.muted_until >= now or connection.is_engaged,",
         "differs in the turn whose clock reads exactly the end of the throttling",
     ),
     Equivalent(
