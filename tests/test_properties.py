@@ -181,7 +181,9 @@ def sample(field: attrs.Attribute[Any]) -> tuple[str, Any]:
     if unit:
         low = span.split()[0].replace(",", "")
         return low, int(low)
-    text = {"bootstrap_servers": "a:1,b:2", "acks": "all", "proxy_url": "socks5://a:1"}.get(field.name) or ("some text" if span == "text" else span.split(", ")[0])
+    text = {"bootstrap_servers": "a:1,b:2", "acks": "all", "proxy_url": "socks5://a:1"}.get(field.name) or (
+        "some text" if span == "text" else span.split(", ")[0]
+    )
     return text, text
 
 
