@@ -279,7 +279,7 @@ MUTANTS: Final = (
         old="        self._dialler.cancel(link)\n",
         new="",
         breaks="a connection that was closed while it was dialled is reported",
-        tests=("tests/net/test_dialling.py::test_a_name_look_up_that_hangs_blocks_no_other",),
+        tests=("tests/net/test_dialling.py::test_attempts_that_were_given_up_do_not_queue_look_ups",),
     ),
     Mutant(
         file="pykafka4/net/pump/transport.py",
