@@ -19,7 +19,7 @@ from pykafka4.proxy_url import Proxy, parse_proxy
 from pykafka4.security import SecurityConfig
 from pykafka4.servers import parse_servers
 
-__all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "describe", "parse_servers", "typed"]
+__all__ = ["ClientConfig", "ConsumerConfig", "ProducerConfig", "describe", "hide_secrets", "parse_servers", "typed"]
 
 log = logging.getLogger("pykafka4.config")
 
@@ -251,6 +251,12 @@ class ConsumerConfig(ClientConfig):
                 f"fetch_max_bytes={self.fetch_max_bytes} is larger than receive_message_max_bytes={self.receive_message_max_bytes}: "
                 "responses of that size would be rejected; lower the former or raise the latter"
             )
+
+
+def hide_secrets(options: Mapping[str, Any]) -> str:
+    """A producer's valid `options` as text: as they were parsed, since a URL may hold a password, and without secrets."""
+    config, fields = ProducerConfig.parse(options), attrs.fields_dict(ProducerConfig)
+    return repr({name: getattr(config, name) if fields[name].repr else "<hidden>" for name in options})
 
 
 def _shown(name: str, default: object) -> str:

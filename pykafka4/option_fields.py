@@ -145,7 +145,7 @@ def document(doc: str) -> Any:
             what = "an empty string" if value == "" else f"of type {type(value).__name__}"
             raise ConfigError(f"{attribute.name} is {what}: must be a non-empty string or None")
 
-    return attrs.field(default=None, converter=plain, validator=check, repr=False, metadata={"unit": "", "range": "text", "doc": doc})
+    return _unshown(check, "text", doc)
 
 
 def one_of_kind(kind: str, fits: Callable[[object], bool], doc: str, *, hidden: bool = False) -> Any:
@@ -168,10 +168,11 @@ def secret(doc: str, *, callables: bool = True) -> Any:
         what = "an empty string" if value == "" else f"of type {type(value).__name__}"
         raise ConfigError(f"{attribute.name} is {what}: must be {allowed}")
 
-    kinds = "text or callable" if callables else "text"
-    return attrs.field(
-        default=None, converter=plain, validator=check, repr=False, metadata={"unit": "", "range": kinds, "doc": doc, "secret": True}
-    )
+    return _unshown(check, "text or callable" if callables else "text", doc)
+
+
+def _unshown(check: Callable[[Any, attrs.Attribute[Any], Any], None], kinds: str, doc: str) -> Any:
+    return attrs.field(default=None, converter=plain, validator=check, repr=False, metadata={"unit": "", "range": kinds, "doc": doc})
 
 
 def given(options: object, names: Iterable[str]) -> list[str]:

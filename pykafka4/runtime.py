@@ -196,7 +196,7 @@ class Runtime:
         def ask(now: float) -> Promise[list[int]]:
             nonlocal asked
             asked = cluster.asked  # what brokers refused to other users before may be allowed by now
-            refusals.append(refused)
+            refusals[refused] = None
             cluster.want(topic, look, create)
             cluster.on_change.append(look)
             look()
@@ -206,8 +206,7 @@ class Runtime:
             if look in cluster.on_change:
                 cluster.on_change.remove(look)
             cluster.forget(topic, look)
-            if refused in refusals:
-                refusals.remove(refused)
+            refusals.pop(refused, None)
 
         try:
             return self.loop.ask(ask, timeout, f"looking up topic {topic}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
@@ -11,7 +11,7 @@ import attrs
 from pykafka4.errors import ConfigError
 from pykafka4.option_fields import Secret, choice, document, flag, given, one_of_kind, secret, text
 
-__all__ = ["MECHANISMS", "SecurityConfig", "hide_secrets"]
+__all__ = ["MECHANISMS", "SecurityConfig"]
 
 log = logging.getLogger("pykafka4.config")
 
@@ -109,13 +109,6 @@ class SecurityConfig:
             raise ConfigError(f"{idle[0]} has no effect with sasl_mechanism={mechanism}; it takes {' and '.join(needed)}")
         if mechanism in ("PLAIN", "OAUTHBEARER") and not self.encrypts:
             _warn_of_clear_text(mechanism)
-
-
-def hide_secrets(options: Mapping[str, Any]) -> str:
-    """`options` as text, without the values of secret ones."""
-    fields = attrs.fields_dict(SecurityConfig)
-    secrets = {name for name, field in fields.items() if not field.repr}
-    return repr({name: "<hidden>" if name in secrets else value for name, value in options.items()})
 
 
 _warned: set[str] = set()

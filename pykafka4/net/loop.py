@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, overload
 
 from pykafka4.core import Job, Machine
 from pykafka4.core.engine import Engine, Turn, describe
+from pykafka4.core.network.jobs import MOST as MOST_STEPS
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.logs import get_log
 from pykafka4.net import logs, system
@@ -27,7 +28,6 @@ T = TypeVar("T")
 LONGEST_SLEEP = 3600.0  # `select` does not accept infinity
 JOIN_SECONDS = 10.0
 LOOKUPS = 16  # concurrent name look-ups: a resolver may take half a minute to fail, and good names must not wait for bad ones
-WAITING = 4  # concurrent calls of the application's callables for credentials
 FORKED = "this client was created in another process; threads and sockets do not survive a fork: create a client in this process"
 CALLER_GONE: Final = KafkaError("the caller no longer waits")
 _LOOPS: weakref.WeakSet[Loop] = weakref.WeakSet()
@@ -43,7 +43,7 @@ class Loop:
         self.forked = False
         client_id = engine.config.client_id
         self._callbacks, self._helper = callbacks, Helper(client_id=client_id)
-        self._slow_helper = Helper("pykafka4-credentials", WAITING, client_id)
+        self._slow_helper = Helper("pykafka4-credentials", MOST_STEPS, client_id)
         self._inbox = Inbox()
         names = Helper("pykafka4-names", LOOKUPS, client_id)
         contexts, proxy = open_contexts(engine.config, client_id), engine.config.proxy_url

@@ -164,7 +164,7 @@ class Network:
     """Lanes."""
 
     def __init__(self) -> None:
-        self.refusals = SimpleNamespace(listeners=[])
+        self.refusals = SimpleNamespace(listeners={})
         self.lanes = 0
         self.dropped: list[int] = []
         self.avoided: list[int] = []

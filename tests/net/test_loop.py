@@ -23,6 +23,7 @@ from net_helpers import SECONDS, closed_port, until
 from pykafka4.config import ClientConfig
 from pykafka4.core import Effects, Job
 from pykafka4.core.engine import Engine
+from pykafka4.core.network.jobs import MOST
 from pykafka4.errors import ClosedError, ForkedClientError, KafkaError, KafkaTimeoutError
 from pykafka4.net.handoff.waiting import Promise
 from pykafka4.net.handoff.workers import Callbacks
@@ -142,6 +143,16 @@ def test_callbacks_run_on_another_thread_and_jobs_report_back_on_the_loop(loop: 
     assert threads["then"] == "pykafka4-loop"
     assert threads["callback"] == "pykafka4-callbacks"
     assert threads["job"] == "pykafka4-helper"
+
+
+def test_slow_jobs_run_at_once_and_keep_no_other_job_waiting(loop: Loop, script: Script) -> None:
+    together, over = threading.Barrier(MOST + 1), threading.Event()
+    jobs = [Job(lambda: together.wait(SECONDS), lambda now, result: None, slow=True) for _ in range(MOST)]
+    effects = [Effects(jobs=(*jobs, Job(over.set, lambda now, result: None)))]
+    script.act = lambda now: effects.pop() if effects else Effects()
+    loop.wake()
+    assert over.wait(SECONDS)
+    together.wait(SECONDS)  # passes when all of them have come
 
 
 def test_a_machine_is_polled_when_it_asked_to_be(loop: Loop, script: Script) -> None:

@@ -13,10 +13,8 @@ from integration.judge import log_format
 from integration.kafka.jars import KAFKA
 from pykafka4.config import ConsumerConfig, ProducerConfig
 from pykafka4.core.group.assignors import ASSIGNORS
-from pykafka4.core.network.jobs import MOST
 from pykafka4.core.producer.requests import MOST_IN_FLIGHT
 from pykafka4.errors import ConfigError
-from pykafka4.net.loop import WAITING
 from pykafka4.testing.storage.log import REMEMBERED
 from pykafka4.wire.records.compression import CODECS
 
@@ -52,10 +50,6 @@ def test_the_option_allows_as_many_batches_in_flight_as_the_client_sends_and_bro
     ProducerConfig.parse({**SERVERS, "max_in_flight_requests_per_connection": MOST_IN_FLIGHT})
     with pytest.raises(ConfigError, match=f"brokers remember the last {MOST_IN_FLIGHT} batches"):
         ProducerConfig.parse({**SERVERS, "max_in_flight_requests_per_connection": MOST_IN_FLIGHT + 1})
-
-
-def test_the_network_starts_as_many_steps_of_authentication_as_the_loop_has_threads_for_them() -> None:
-    assert MOST == WAITING
 
 
 def test_all_backends_start_the_same_release_of_kafka() -> None:

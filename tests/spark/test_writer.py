@@ -208,6 +208,7 @@ def test_no_secret_is_in_the_repr_of_a_writer() -> None:
         "ssl_cert_pem": secret,
         "ssl_key_pem": secret,
         "ssl_password": secret,
+        "proxy_url": f"socks5://alice:{secret}@gateway:1080",
     }
     shown = repr(partition_writer(config, topic="t"))
     assert secret not in shown

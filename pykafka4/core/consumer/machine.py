@@ -55,7 +55,7 @@ class ConsumerMachine:
         self._next_auto = 0.0 if config.enable_auto_commit and config.group_id is not None else INFINITY
         self._auto_under_way = False
         self._told: Trouble | None = None  # the last refusal that was passed on
-        network.refusals.listeners.append(self._refused_by)
+        network.refusals.listeners[self._refused_by] = None
         self._nothing = Effects()
 
     def poll(self, now: float) -> Effects:
@@ -95,7 +95,7 @@ class ConsumerMachine:
 
     def gone(self) -> None:
         """The consumer is closed: release everything."""
-        self._network.refusals.listeners.remove(self._refused_by)
+        self._network.refusals.listeners.pop(self._refused_by, None)
         self.fetcher.end()
         self.offsets.end()
         self.membership.gone()

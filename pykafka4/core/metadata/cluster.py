@@ -108,7 +108,7 @@ class Cluster:
         self._wake_at = -INFINITY
         self._nothing = Effects()
         network.on_lost.append(self._lost)
-        network.refusals.listeners.append(self._refused)
+        network.refusals.listeners[self._refused] = None
 
     # -- lookups
 

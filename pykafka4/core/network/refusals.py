@@ -31,7 +31,7 @@ class Refusals:
     __slots__ = ("_accepted", "_endpoints", "_ready", "listeners")
 
     def __init__(self, endpoints: Mapping[int, Endpoint], ready: Mapping[int, Any]) -> None:
-        self.listeners: list[Refused] = []  # (now, broker, error): broker ANY stands for the whole cluster
+        self.listeners: dict[Refused, None] = {}  # (now, broker, error): broker ANY stands for the whole cluster
         self._endpoints, self._ready = endpoints, ready
         self._accepted: set[int] = set()  # brokers that have answered a request
 

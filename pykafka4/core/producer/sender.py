@@ -81,7 +81,7 @@ class Sender:
             config, accumulator, cluster, network, self._outcomes.lose_parked, self._busy, self._drop, self._changes.note
         )
         self._refusals: dict[int, KafkaError] = {}  # brokers that refuse this client, and have never accepted it; ANY: the whole cluster
-        network.refusals.listeners.append(self._note_refusal)
+        network.refusals.listeners[self._note_refusal] = None
         self._ended = False  # nothing more can be delivered
         self._flush = False  # open batches are due now
         self._look_again = INFINITY  # when to take batches that were sealed without waking the loop
@@ -147,9 +147,7 @@ class Sender:
 
     def gone(self) -> None:
         """Drop all topics, when the producer is closed."""
-        listeners = self.network.refusals.listeners
-        if self._note_refusal in listeners:  # may be called twice
-            listeners.remove(self._note_refusal)
+        self.network.refusals.listeners.pop(self._note_refusal, None)  # `gone` may be called twice
         self._parking.gone()
         self._changes.end()
 

@@ -161,7 +161,7 @@ class Cluster:
     def __init__(self, prepare: Callable[[], Any] = Puppet, **options: Any) -> None:
         self.network = Network(sasl_config(**options), Random(1), prepare)
         self.told: list[tuple[float, int, AuthenticationError]] = []
-        self.network.refusals.listeners.append(lambda now, broker, error: self.told.append((now, broker, error)))
+        self.network.refusals.listeners[lambda now, broker, error: self.told.append((now, broker, error))] = None
         self.effects = NetworkEffects()
         self.connects: list[Connect] = []
         self.jobs: list[Job] = []

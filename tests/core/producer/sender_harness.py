@@ -30,7 +30,7 @@ LOST = ConnectionLost("127.0.0.1:9092: reset by peer")
 
 class FakeNetwork:
     def __init__(self) -> None:
-        self.refusals = SimpleNamespace(listeners=[])
+        self.refusals = SimpleNamespace(listeners={})
         self.up = {1, 2, 3}
         self.produce = 13
         self.links = {1: 1, 2: 2, 3: 3}

@@ -191,4 +191,18 @@ MUTANTS: Final = (
         breaks="a key in an option of a wrong type is shown",
         tests=("tests/net/test_tls.py::test_a_certificate_of_a_wrong_type_is_not_shown",),
     ),
+    Mutant(
+        file="pykafka4/config.py",
+        old="getattr(config, name) if fields[name].repr",
+        new="options[name] if fields[name].repr",
+        breaks="the repr of a Spark writer shows the password in proxy_url",
+        tests=("tests/spark/test_writer.py::test_no_secret_is_in_the_repr_of_a_writer",),
+    ),
+    Mutant(
+        file="pykafka4/option_fields.py",
+        old="converter=plain, validator=check, repr=False, metadata",
+        new="converter=plain, validator=check, metadata",
+        breaks="the repr of a configuration shows secrets",
+        tests=("tests/test_security_options.py", "tests/spark/test_writer.py::test_no_secret_is_in_the_repr_of_a_writer"),
+    ),
 )
