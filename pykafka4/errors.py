@@ -99,11 +99,13 @@ class AuthenticationError(ConnectionLost):
     """The client and a broker could not authenticate each other, or do not agree on the security protocol.
 
     The message names the broker, the mechanism and the reason. The client tries again, with a back-off: credentials may be corrected.
-    `certain` is False if the reason is a guess, because the broker only closed the connection.
+    `certain` is False if the reason is a guess, because the broker only closed the connection. `is_local` is True if the
+    application's callable for the credentials failed, so that no broker was asked.
     """
 
     code: ErrorCode | str = "AUTHENTICATION_FAILED"
     certain = True
+    is_local = False
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):

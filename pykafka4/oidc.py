@@ -124,7 +124,7 @@ class OidcToken(Secret):
     audience: str | None = attrs.field(default=None, converter=_audience)
     extensions: Mapping[str, str] = attrs.field(default=None, converter=_extensions, repr=_names)
     ca_file: str | None = attrs.field(default=None, converter=_ca_file)
-    timeout: float = attrs.field(default=10.0, converter=_timeout)
+    timeout: float = attrs.field(default=5.0, converter=_timeout)
     form_encode: bool = attrs.field(default=True, converter=_flag)
     clock: Callable[[], float] = attrs.field(default=time.time, kw_only=True, repr=False)
 

@@ -60,7 +60,7 @@ class Authentication:
 
     def timed_out(self) -> AuthenticationError:
         """The error for an exchange that took too long. A guess: a broker that hangs refuses nobody."""
-        return self._error(f"{self._awaited} within the setup timeout", certain=False)
+        return self._error(f"{self._awaited} in time (socket_connection_setup_timeout_ms)", certain=False)
 
     def cut_off(self, reason: KafkaError) -> AuthenticationError:
         """The error for a connection that was lost during the exchange. A guess: a broker that is just stopping closes connections, too."""
@@ -117,7 +117,7 @@ class Authentication:
 
     def _error(self, why: str, *, certain: bool) -> AuthenticationError:
         error = AuthenticationError(f"{self._address}: SASL {self._name}: {why}")
-        error.certain = certain
+        error.certain, error.is_local = certain, self._mechanism is None
         return error
 
 

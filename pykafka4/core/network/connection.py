@@ -55,6 +55,7 @@ PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SASL: Final = {SASL_HANDSHAKE, SASL_AUTHENTICATE}
 AGAIN_AFTER: Final = 0.85  # of the time for which an authentication is valid: brokers end connections that are not authenticated again
+FOR_CREDENTIALS: Final = 0.75  # of the time left for the setup: the rest is for the broker
 SOONEST: Final = 1.0  # seconds: Kafka refuses a second one within that time, and a peer that allows less must not keep this client busy
 WRITES = {PRODUCE, INIT_PRODUCER_ID}
 TOO_OLD = "; the broker is older than Kafka 0.11, from which pykafka4 can only consume: upgrade it to produce"
@@ -133,6 +134,7 @@ class Connection:
         "_client_id",
         "_config",
         "_correlation",
+        "_credentials_deadline",
         "_flying",
         "_offered",
         "_own",
@@ -176,6 +178,7 @@ class Connection:
         self._offered: Mapping[int, tuple[int, int]] = {}
         self._config, self._client_id = config, config.client_id
         self._setup_deadline = setup_deadline
+        self._credentials_deadline = setup_deadline  # when the application's callable must have returned
         self._prepare = prepare
         self._authentication: Authentication | None = None  # the exchange under way
         self._proven = False  # whether a request was answered
@@ -293,7 +296,7 @@ class Connection:
         """Fail requests that are past their deadlines, and set `wake_at`."""
         if now < self.wake_at or self.state is S.CLOSED:
             return
-        if self._is_timed and now >= self._setup_deadline:
+        if now >= self._deadline:
             self.poison(self._waited_for())
             return
         if now >= self._authenticate_at:
@@ -371,11 +374,12 @@ class Connection:
         return self._authentication is not None and self._authentication.is_talking
 
     @property
-    def _is_timed(self) -> bool:
-        """Whether the setup deadline applies. A broker takes up an exchange behind other requests only after it has answered these."""
-        if self.state is not S.READY:
-            return True
-        return self._authentication is not None and not (self.is_engaged and self._is_behind())
+    def _deadline(self) -> float:
+        """When setup or authentication has to be done. A broker begins with an exchange after it has answered the requests before it."""
+        if self._authentication is not None and not self.is_engaged:
+            return self._credentials_deadline
+        is_timed = self.state is not S.READY or (self._authentication is not None and not self._is_behind())
+        return self._setup_deadline if is_timed else INFINITY
 
     def _is_behind(self) -> bool:
         return bool(self._flying) and self._flying[0].request.message.api_key not in SASL
@@ -394,6 +398,7 @@ class Connection:
         self._authenticate_at = INFINITY
         if self.state is S.READY:
             self._restart_setup(now)
+        self._credentials_deadline = now + FOR_CREDENTIALS * (self._setup_deadline - now)
         self.jobs.append(self._authentication.begin)
         self._set_alarm()
 
@@ -538,9 +543,7 @@ class Connection:
             return
         times = [request.deadline for request in self._queued]
         times += [flight.deadline for flight in (*self._flying, *self._silent)]
-        if self._is_timed:
-            times.append(self._setup_deadline)
-        times.append(self._authenticate_at)
+        times += [self._deadline, self._authenticate_at]
         self.wake_at = min(times, default=INFINITY)
 
     def _mark_idle(self, now: float) -> None:

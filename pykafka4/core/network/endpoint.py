@@ -61,6 +61,7 @@ class Endpoint:
     undecodable: bool = False  # its last response could not be decoded
     avoided_at: float = -INFINITY  # when a response of it turned out to be outdated or useless
     not_before: float = 0.0
+    dialled_at: float = 0.0  # when the last attempt began
     error: KafkaError | None = None  # why the last connection or attempt ended
     failed_at: float = 0.0
     alarm: float = INFINITY  # when `Network` looks at it, if nothing happens before

@@ -466,7 +466,7 @@ class Network:
             endpoint.address,
             self._prepare,
         )
-        endpoint.connection = connection
+        endpoint.connection, endpoint.dialled_at = connection, now
         for request in endpoint.waiting:
             connection.submit(now, request)
         endpoint.waiting.clear()

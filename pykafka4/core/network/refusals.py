@@ -5,7 +5,8 @@ are being replaced, brokers refuse it for a while, and no record may be lost by 
 no broker is connected, every broker) has never answered a request of this client.
 
 A refusal that is only a guess (every connection is closed in place of an answer, as if the listener demanded SASL) may be a network that
-does not work yet. It is believed after several seconds in which nothing else happened, anywhere in the cluster.
+does not work yet. It is believed after several seconds in which nothing else happened, anywhere in the cluster. The application's
+callable for credentials is the same for all brokers: it is enough that it has failed for these seconds, whatever other brokers did.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from pykafka4.core import ANY
+from pykafka4.core import ANY, INFINITY
 from pykafka4.core.network.endpoint import LANE, Endpoint, broker_of
 from pykafka4.errors import AuthenticationError
 
@@ -28,12 +29,13 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0  # seconds until the next attempt at a bro
 class Refusals:
     """Which brokers refuse this client."""
 
-    __slots__ = ("_accepted", "_endpoints", "_ready", "listeners")
+    __slots__ = ("_accepted", "_endpoints", "_ready", "_without_credentials", "listeners")
 
     def __init__(self, endpoints: Mapping[int, Endpoint], ready: Mapping[int, Any]) -> None:
         self.listeners: dict[Refused, None] = {}  # (now, broker, error): broker ANY stands for the whole cluster
         self._endpoints, self._ready = endpoints, ready
         self._accepted: set[int] = set()  # brokers that have answered a request
+        self._without_credentials = INFINITY  # since when the application's callable has only failed
 
     def has_answered(self, node: int) -> bool:
         """Whether this broker has ever answered such a request."""
@@ -47,13 +49,14 @@ class Refusals:
     def ended(self, now: float, endpoint: Endpoint) -> None:
         """A connection or an attempt has failed."""
         if isinstance(endpoint.error, AuthenticationError):
+            self._without_credentials = min(self._without_credentials, endpoint.dialled_at) if endpoint.error.is_local else INFINITY
             endpoint.refused_since = endpoint.refused_since if endpoint.refusals else now
             endpoint.refusals += 1
             endpoint.not_before = max(endpoint.not_before, now + min(FIRST_PAUSE * 2 ** min(endpoint.refusals - 1, 10), LONGEST_PAUSE))
         else:
             endpoint.refusals = 0
         broker, error = broker_of(endpoint.node), endpoint.error
-        if broker >= 0 and broker not in self._accepted and isinstance(error, AuthenticationError) and error.certain:
+        if broker >= 0 and broker not in self._accepted and isinstance(error, AuthenticationError) and error.certain and not error.is_local:
             self._tell(now, broker, error)
         if not self._accepted and not self._ready and (refusal := self._of_all(now)) is not None:
             self._tell(now, ANY, refusal)
@@ -61,9 +64,11 @@ class Refusals:
     def _of_all(self, now: float) -> AuthenticationError | None:
         """Why no broker accepts this client: all have failed, and one for certain, or all by guesses that are believed."""
         endpoints = [e for e in self._endpoints.values() if e.node < LANE]
+        errors = [e.error for e in endpoints if isinstance(e.error, AuthenticationError)]
+        if now >= self._without_credentials + DOUBT:
+            return next((error for error in errors if error.is_local), None)
         if any(e.error is None for e in endpoints):
             return None
-        errors = [e.error for e in endpoints if isinstance(e.error, AuthenticationError)]
         if (certain := next((error for error in errors if error.certain), None)) is not None:
             return certain
         return errors[0] if all(e.refusals >= GUESSES and now >= e.refused_since + DOUBT for e in endpoints) else None

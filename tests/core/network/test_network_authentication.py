@@ -311,6 +311,60 @@ def test_a_guess_about_the_cluster_is_not_told_in_the_first_seconds() -> None:
     assert min(told) >= DOUBT
 
 
+def without_credentials() -> AuthenticationError:
+    error = guess()
+    error.is_local = True
+    return error
+
+
+def test_a_callable_that_fails_for_seconds_is_told_whatever_other_servers_did() -> None:
+    """There is one for all brokers. Trying those that cannot be reached would not help, and takes long."""
+    cluster = Cluster()
+    error = without_credentials()
+    refuse_bootstrap(cluster, 0.0, error)
+    refuse_bootstrap(cluster, 0.2, ConnectionLost("nobody there"))
+    cluster.network._configured[0].not_before = cluster.network._configured[1].not_before = 0.0
+    refuse_bootstrap(cluster, DOUBT - 0.1, error)
+    assert cluster.told == []
+    cluster.network._configured[0].not_before = cluster.network._configured[1].not_before = 0.0
+    refuse_bootstrap(cluster, DOUBT, error)
+    assert cluster.told == [(DOUBT, ANY, error)]
+
+
+def test_a_callable_that_hangs_is_told_with_the_first_attempt() -> None:
+    cluster = Cluster()
+    link = bootstrap(cluster, 0.0).link
+    cluster.negotiate(0.1, link)
+    now = 0.1
+    while not cluster.told and now < 60.0:
+        now = max(now + 0.01, cluster.effects.wake_at)
+        cluster.poll(now)
+    ((when, broker, error),) = cluster.told
+    assert DOUBT <= when < SETUP
+    assert broker == ANY
+    assert "has not returned" in str(error)
+
+
+def test_a_callable_that_failed_and_works_again_is_no_refusal() -> None:
+    cluster = Cluster()
+    for now, error in ((0.0, without_credentials()), (1.0, guess()), (2.0, without_credentials()), (6.0, without_credentials())):
+        refuse_bootstrap(cluster, now, error)
+    assert cluster.told == []
+
+
+def test_a_running_client_whose_callable_fails_keeps_what_waits_for_a_broker_that_is_new_to_it() -> None:
+    cluster = Cluster().placed()
+    link = cluster.open(0.0, 2)
+    cluster.submit(2)
+    cluster.poll(0.0)
+    cluster.answer(0.0, link, metadata({}))
+    certain = AuthenticationError("the issuer refused the client id")
+    certain.is_local = True
+    for now in (10.0, 20.0, 30.0):
+        cluster.network.lost(now, cluster.attempt(now, 1), certain)
+    assert cluster.told == []
+
+
 def test_a_guess_is_not_told_where_a_broker_failed_otherwise() -> None:
     cluster = Cluster()
     for number in range(12):

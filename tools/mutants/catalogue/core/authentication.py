@@ -28,8 +28,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/authentication.py",
-        old='within the setup timeout", certain=False)',
-        new='within the setup timeout", certain=True)',
+        old='in time (socket_connection_setup_timeout_ms)", certain=False)',
+        new='in time (socket_connection_setup_timeout_ms)", certain=True)',
         breaks="a broker that hangs is taken for one that refuses this client",
         tests=("tests/core/network/test_authentication.py::test_the_setup_timeout_says_what_did_not_happen_and_is_a_guess",),
     ),
@@ -190,8 +190,40 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/refusals.py",
-        old=" and isinstance(error, AuthenticationError) and error.certain:",
-        new=" and isinstance(error, AuthenticationError):",
+        old=" and error.certain and not error.is_local:",
+        new=" and error.certain:",
+        breaks="records of a running client fail because a token cannot be had for a moment",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_a_running_client_whose_callable_fails_keeps_what_waits_for_a_broker_that_is_new_to_it",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old=" if endpoint.error.is_local else INFINITY",
+        new=" if endpoint.error.is_local else self._without_credentials",
+        breaks="a callable that failed once counts for ever",
+        tests=("tests/core/network/test_network_authentication.py::test_a_callable_that_failed_and_works_again_is_no_refusal",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="        if now >= self._without_credentials + DOUBT:\n",
+        new="        if now >= self._without_credentials:\n",
+        breaks="a callable that fails once fails records",
+        tests=(
+            "tests/core/network/test_network_authentication.py::test_a_callable_that_fails_for_seconds_is_told_whatever_other_servers_did",
+        ),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="        if now >= self._without_credentials + DOUBT:\n",
+        new="        if False:\n",
+        breaks="a callable that hangs is told after half a minute",
+        tests=("tests/core/network/test_network_authentication.py::test_a_callable_that_hangs_is_told_with_the_first_attempt",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/refusals.py",
+        old="AuthenticationError) and error.certain and not",
+        new="AuthenticationError) and not",
         breaks="a guess about one broker fails its records",
         tests=("tests/core/network/test_network_authentication.py::test_a_guess_about_one_broker_is_never_told",),
     ),

@@ -212,7 +212,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/connection.py",
-        old="        if self._is_timed and now >= self._setup_deadline:",
+        old="            return self._credentials_deadline\n",
+        new="            return self._setup_deadline\n",
+        breaks="a callable that hangs is told too late",
+        tests=("tests/core/network/test_authentication.py::test_the_setup_timeout_says_what_did_not_happen_and_is_a_guess",),
+    ),
+    Mutant(
+        file="pykafka4/core/network/connection.py",
+        old="        if now >= self._deadline:",
         new="        if False:",
         breaks="a connection that never becomes ready is not given up",
         tests=("tests/core/network/test_connection.py::test_a_peer_that_is_silent_before_it_is_ready_is_given_up_at_the_setup_deadline",),
@@ -372,8 +379,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         file="pykafka4/core/network/connection.py",
-        old="        return self._authentication is not None and not (self.is_engaged and self._is_behind())\n",
-        new="        return self._authentication is not None\n",
+        old="(self._authentication is not None and not self._is_behind())",
+        new="self._authentication is not None",
         breaks="a held request ends the connection that authenticates again behind it",
         tests=("tests/core/network/test_authentication.py::test_an_exchange_behind_a_request_that_the_broker_holds_back_has_time",),
     ),
